@@ -1,0 +1,1 @@
+"""Actors: step environments with a policy and ship unrolls."""

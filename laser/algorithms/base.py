@@ -1,0 +1,147 @@
+"""What an algorithm is: a frozen config and a class with networks, a way to act, columns and a pure loss.
+
+One learning rule per file in this folder; `laser.algorithms.find_algorithms()` finds it through its config class.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
+
+from torch import Generator, Tensor, nn
+
+from laser.batch import Batch
+from laser.config import Bounds
+from laser.networks.config import NetworkConfig
+from laser.ports import ColumnSpec
+from laser.specs import ArraySpec, EnvironmentSpec
+
+Positive = Bounds(above=0.0)
+NotNegative = Bounds(least=0.0)
+Fraction = Bounds(least=0.0, most=1.0)
+
+
+@dataclass(frozen=True)
+class AlgorithmConfig(ABC):
+    """What every algorithm's config has. A subclass sets `name` and `build`, and adds its own fields."""
+
+    name: ClassVar[str] = ""
+
+    learning_rate: Annotated[float, Positive, "step size of the optimiser"] = 6e-4
+    learning_rate_schedule: Annotated[
+        Literal["constant", "linear"], "constant, or linear decay to 0 over the run's steps"
+    ] = "constant"
+    optimizer: Annotated[Literal["rmsprop", "adam"], "gradient rule"] = "rmsprop"
+    optimizer_epsilon: Annotated[float, Positive, "added to the root of the second moment"] = 1e-2
+    max_gradient_norm: Annotated[
+        float, Bounds(above=0.0, allow_infinite=True), "global gradient norm is clipped to this; inf switches it off"
+    ] = 40.0
+    discount: Annotated[float, Fraction, "gamma, per env step"] = 0.99
+    batch_size: Annotated[int, Bounds(least=1), "unrolls per learner step, fresh and replayed together"] = 32
+    replay_fraction: Annotated[float, Fraction, "share of each batch that is drawn from the replay"] = 0.0
+
+    @abstractmethod
+    def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Algorithm:
+        """Return the algorithm for this environment and network.
+
+        Raises:
+            ValueError: the algorithm cannot act in such spaces; says which ones it supports.
+        """
+
+    @property
+    def num_replayed(self) -> int:
+        """Replayed unrolls per batch; the rest are fresh."""
+        return round(self.batch_size * self.replay_fraction)
+
+    @property
+    def num_online(self) -> int:
+        """Fresh unrolls per batch."""
+        return self.batch_size - self.num_replayed
+
+
+@dataclass(frozen=True)
+class ActOutput:
+    """What a policy does for N environments.
+
+    Args:
+        actions: [N, ...], the policy's own samples, before clipping or squashing.
+        mu: behaviour statistics by name, [N, ...]: all of the distribution the actions were drawn from.
+        values: [N] state values, for the live view; algorithms without one give zeros.
+        core_state: recurrent state after this step by name, [N, ...].
+    """
+
+    actions: Tensor
+    mu: dict[str, Tensor]
+    values: Tensor
+    core_state: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LossOutput:
+    """What a loss returns.
+
+    Args:
+        loss: scalar to differentiate.
+        metrics: scalar tensors by name; each is what its name says, with its sign.
+        column_writes: new numbers for the replay by column name, [T, B].
+    """
+
+    loss: Tensor
+    metrics: dict[str, Tensor]
+    column_writes: dict[str, Tensor] = field(default_factory=dict)
+
+
+class Algorithm(ABC):
+    """A learning rule. Holds no parameters: networks are passed in, so that actors, learners and tests share it."""
+
+    config: AlgorithmConfig
+    columns: tuple[ColumnSpec, ...] = ()
+    core_state: Mapping[str, ArraySpec] = {}
+
+    @property
+    @abstractmethod
+    def behaviour(self) -> dict[str, ArraySpec]:
+        """Statistics of the behaviour policy that actors store, by name."""
+
+    @abstractmethod
+    def make_networks(self) -> nn.Module:
+        """Return freshly initialised networks (torch's global generator decides the weights)."""
+
+    @abstractmethod
+    def act(
+        self,
+        networks: nn.Module,
+        observations: Mapping[str, Tensor],
+        last_action: Tensor,
+        last_reward: Tensor,
+        first: Tensor,
+        core_state: Mapping[str, Tensor],
+        generator: Generator | None,
+        *,
+        greedy: bool = False,
+    ) -> ActOutput:
+        """Choose actions for N environments.
+
+        Args:
+            networks: from `make_networks`.
+            observations: by name, [N, ...]; frames uint8 [N, channels, height, width].
+            last_action: [N, ...].
+            last_reward: [N].
+            first: bool [N]; where True the recurrent state is reset before use.
+            core_state: by name, [N, ...].
+            generator: source of randomness; None uses torch's global one.
+            greedy: take the mode instead of a sample.
+        """
+
+    @abstractmethod
+    def loss(
+        self,
+        networks: nn.Module,
+        targets: Mapping[str, nn.Module],
+        batch: Batch,
+        schedule: Mapping[str, Any],
+        generator: Generator | None,
+    ) -> LossOutput:
+        """Return the scalar to minimise, metrics and column writes. Pure: changes nothing it is given."""

@@ -1,0 +1,61 @@
+"""The learner's batch: one layout for every algorithm, time-major tensors on the learner's device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+# Where a column of the batch came from.
+ONLINE, OWN_REPLAY, FOREIGN_REPLAY = 0, 1, 2
+
+
+@dataclass
+class Batch:
+    """Rows t of B columns, aligned as `laser.unroll` says.
+
+    Args:
+        observations: by name: vectors float32 [T+1, B, ...], categories int32 [T+1, B], frames uint8
+            [T+1, B, channels, height, width].
+        first: bool [T+1, B], an episode begins at this row.
+        actions: [T, B] int64, [T, B, k] int64, or [T, B, d] float32.
+        rewards: float32 [T, B], as the environment gave them (clipping is the algorithm's).
+        discounts: float32 [T, B], gamma * (1 - terminated); gamma^n for n-step items.
+        valid: bool [T, B], False rows hold no transition: an episode's final observation or padding.
+        mu: behaviour statistics by name, [T, B, ...].
+        last_action: action before row 0, [B, ...].
+        last_reward: float32 [B], reward before row 0.
+        source: int8 [B], ONLINE, OWN_REPLAY or FOREIGN_REPLAY.
+        task: int64 [B].
+        policy_lag: float32 [B], versions between the policy that acted and the newest one (own experience only).
+        importance_weights: float32 [B], 1 for uniform samplers.
+        core_state: recurrent state before row 0 by name, [B, ...].
+        columns: replay columns the algorithm declared, float32 [T, B] (zeros for online columns).
+    """
+
+    observations: dict[str, Tensor]
+    first: Tensor
+    actions: Tensor
+    rewards: Tensor
+    discounts: Tensor
+    valid: Tensor
+    mu: dict[str, Tensor]
+    last_action: Tensor
+    last_reward: Tensor
+    source: Tensor
+    task: Tensor
+    policy_lag: Tensor
+    importance_weights: Tensor
+    core_state: dict[str, Tensor] = field(default_factory=dict)
+    columns: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def online(self) -> Tensor:
+        """Bool [B]: the columns that come fresh from the member's own actors."""
+        return self.source == ONLINE
+
+    @property
+    def shape(self) -> torch.Size:
+        """(T, B)."""
+        return self.rewards.shape

@@ -1,0 +1,149 @@
+"""Frozen configs: declared ranges and the one way their mistakes are collected.
+
+A config is a frozen dataclass that lives beside the class that reads it. Ranges are declared on the field,
+so the command line can print them and one function can check them all:
+
+    learning_rate: Annotated[float, Bounds(above=0.0), "step size of the optimiser"] = 6e-4
+
+Rules that join several fields go into a method `problems()` that yields `Problem`s. Nothing raises while a config is
+built: `find_problems` collects every mistake of a whole tree of configs, so that a user sees all of them at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The range of a number: `least <= x <= most` and `above < x < below`; None leaves that side open.
+
+    Numbers must be finite unless `allow_infinite`; NaN is never allowed.
+    """
+
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+    allow_infinite: bool = False
+
+    def complaint(self, value: float) -> str | None:
+        """Return what is wrong with `value`, or None."""
+        if math.isnan(value) or (math.isinf(value) and not self.allow_infinite):
+            return f"must be a finite number, got {value}"
+        inside = (
+            (self.least is None or value >= self.least)
+            and (self.most is None or value <= self.most)
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+        )
+        return None if inside else f"must be {self}, got {value}"
+
+    def __str__(self) -> str:
+        """Say the range as a person would."""
+        if self.least is not None and self.most is not None:
+            return f"in [{self.least:g}, {self.most:g}]"
+        parts = []
+        if self.least is not None:
+            parts.append(f"at least {self.least:g}")
+        if self.above is not None:
+            parts.append(f"above {self.above:g}")
+        if self.most is not None:
+            parts.append(f"at most {self.most:g}")
+        if self.below is not None:
+            parts.append(f"below {self.below:g}")
+        return " and ".join(parts) or "any number"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake in a config: the key, what is wrong, and what to do about it."""
+
+    key: str
+    wrong: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        """Return the one line a user reads: `KEY: what is wrong; what to do`."""
+        return f"{self.key}: {self.wrong}" + (f"; {self.remedy}" if self.remedy else "")
+
+
+class ConfigError(ValueError):
+    """All mistakes of a config at once. `problems` holds them; `str()` gives one line each."""
+
+    def __init__(self, problems: list[Problem]):
+        self.problems = list(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+@dataclass(frozen=True)
+class FieldInfo:
+    """What a config says about one of its fields: plain type, range and the sentence of help."""
+
+    name: str
+    type: Any
+    bounds: Bounds | None
+    help: str
+
+
+def key_of(name: str) -> str:
+    """Return a field name the way users write it: `learning_rate` -> `learning-rate`."""
+    return name.replace("_", "-")
+
+
+def field_infos(config_type: type) -> dict[str, FieldInfo]:
+    """Return the declared type, bounds and help text of each field of a config dataclass."""
+    hints = typing.get_type_hints(config_type, include_extras=True)
+    infos = {}
+    for field in dataclasses.fields(config_type):
+        hint, bounds, text = hints[field.name], None, ""
+        if get_origin(hint) is Annotated:
+            hint, *extras = get_args(hint)
+            bounds = next((extra for extra in extras if isinstance(extra, Bounds)), None)
+            text = next((extra for extra in extras if isinstance(extra, str)), "")
+        infos[field.name] = FieldInfo(field.name, hint, bounds, text)
+    return infos
+
+
+def find_problems(config: Any, prefix: str = "") -> Iterator[Problem]:
+    """Yield every mistake in a tree of configs: ranges, literals, then each config's own `problems()`.
+
+    Keys are full paths as users write them (`algorithm.learning-rate`).
+    """
+    before = len(prefix)
+    found_here = False
+    for name, info in field_infos(type(config)).items():
+        value = getattr(config, name)
+        key = prefix + key_of(name)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            yield from find_problems(value, key + ".")
+            continue
+        for item in value if isinstance(value, tuple) else (value,):
+            wrong = _complaint(item, info)
+            if wrong:
+                found_here = True
+                yield Problem(key, wrong)
+    own_rules = getattr(config, "problems", None)
+    # Rules that join fields would only repeat or crash on a field that is already out of range.
+    if own_rules is not None and not found_here:
+        for problem in own_rules():
+            yield dataclasses.replace(problem, key=prefix[:before] + problem.key)
+
+
+def raise_problems(problems: list[Problem]) -> None:
+    """Raise `ConfigError` with all problems, if there are any."""
+    if problems:
+        raise ConfigError(problems)
+
+
+def _complaint(value: Any, info: FieldInfo) -> str | None:
+    if get_origin(info.type) is Literal and value not in get_args(info.type):
+        return f"must be one of {', '.join(map(str, get_args(info.type)))}, got {value!r}"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return (info.bounds or Bounds(allow_infinite=False)).complaint(value)

@@ -1,0 +1,1 @@
+"""Environments behind one vector interface, one file per suite."""

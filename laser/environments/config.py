@@ -1,0 +1,28 @@
+"""The config of environments: the flags of the Atari protocol, and how any environment is run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from laser.config import Bounds
+
+
+@dataclass(frozen=True)
+class EnvironmentConfig:
+    """How environments are made. Flags that a suite does not know change nothing there, and a warning says so."""
+
+    vectorization: Annotated[
+        Literal["auto", "sync", "async"],
+        "auto: the environment's own vector form, else one after the other; async: a process each",
+    ] = "auto"
+    deadline_s: Annotated[float, Bounds(above=0.0), "seconds after which one step counts as hung"] = 60.0
+    max_restarts: Annotated[int, Bounds(least=0), "rebuilds per actor before the run ends with the error"] = 3
+    sticky_actions: Annotated[float, Bounds(least=0.0, most=1.0), "Atari: probability to repeat the last action"] = 0.0
+    full_action_space: Annotated[bool, "Atari: all 18 actions instead of the game's own"] = False
+    max_noops: Annotated[int, Bounds(least=0), "Atari: most no-ops at an episode's start"] = 30
+    life_loss_ends_episode: Annotated[bool, "Atari: a lost life ends the episode (training only)"] = False
+    max_episode_frames: Annotated[int, Bounds(least=1), "Atari: emulator frames per episode (108000 = 30 min)"] = 108000
+    frame_skip: Annotated[int, Bounds(least=1), "Atari: frames per env step"] = 4
+    frame_stack: Annotated[int, Bounds(least=1, most=16), "Atari: frames per observation"] = 4
+    emulation_threads: Annotated[int, Bounds(least=0), "Atari: emulator threads per actor; 0 lets LASER choose"] = 0

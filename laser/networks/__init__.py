@@ -1,0 +1,1 @@
+"""Networks: torsos, cores and heads."""

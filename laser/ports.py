@@ -1,0 +1,225 @@
+"""The Protocols between processes, the messages they carry, and the one way to wait.
+
+Calls return `concurrent.futures.Future`s, in threads and on a cluster alike. Results are immutable and the receiver's.
+Failures arrive as `PortError`s; a caller that waits does so through `wait`, so that nothing waits for ever and every
+time-out says what was waited for.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeVar
+
+import numpy as np
+
+from laser.unroll import Unrolls
+
+T = TypeVar("T")
+
+
+class PortError(RuntimeError):
+    """The other side of a port could not do what was asked."""
+
+
+class PortTimeoutError(PortError, TimeoutError):
+    """A deadline passed; the message says what was waited for and what it was waiting on."""
+
+
+class PortClosedError(PortError):
+    """The other side is gone or shutting down."""
+
+
+def wait(future: Future[T], timeout_s: float, what: str) -> T:
+    """Return the future's result, or raise `PortTimeoutError` naming `what` after `timeout_s` seconds."""
+    try:
+        return future.result(timeout=timeout_s)
+    except FutureTimeoutError as error:
+        if future.done():  # the call itself timed out at the other side; its message is the better one
+            raise
+        future.cancel()
+        raise PortTimeoutError(f"waited {timeout_s:g} s for {what}") from error
+
+
+# A key names one row of one stored page. A write through a key whose generation has passed is dropped and counted.
+KEY_DTYPE = np.dtype([("shard", np.int32), ("page", np.int32), ("generation", np.int64), ("row", np.int32)])
+
+
+@dataclass(frozen=True)
+class ColumnSpec:
+    """A mutable number per stored step, declared by an algorithm; each member of a sweep has its own.
+
+    Args:
+        name: e.g. "priority".
+        initial: value of a row that was never written.
+    """
+
+    name: str
+    initial: float = 0.0
+
+
+@dataclass(frozen=True)
+class InsertReceipt:
+    """What became of one insert: `num_inserted + num_duplicates + sum(rejected.values())` is what was sent.
+
+    Args:
+        num_inserted: unrolls stored now.
+        num_duplicates: unrolls that had been stored by an earlier, repeated call.
+        rejected: unrolls not stored, by reason.
+    """
+
+    num_inserted: int
+    num_duplicates: int = 0
+    rejected: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SampleRequest:
+    """Ask a replay for experience.
+
+    Args:
+        member: who asks; its limiter, columns and online queue are used.
+        num_items: how many unrolls, steps or episode pieces.
+        table: "online" (each unroll once, only to its own member) or "replay".
+        view: what an item is: "unrolls" (whole stored unrolls), "steps" (n-step windows folded into T=1 unrolls).
+        num_steps: n of the n-step view.
+        discount: gamma with which the n-step view folds rewards.
+        at_most: for the online table: hand out what is there, from 1 to num_items, instead of exactly num_items.
+        timeout_s: after this the request fails with a `PortTimeoutError` that says what it lacked.
+    """
+
+    member: int
+    num_items: int
+    table: Literal["online", "replay"] = "replay"
+    view: Literal["unrolls", "steps"] = "unrolls"
+    num_steps: int = 1
+    discount: float = 1.0
+    at_most: bool = False
+    timeout_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a replay hands out: N items in one contiguous message.
+
+    Args:
+        unrolls: the items; for the "steps" view T=1, `rewards` are n-step sums and `discounts` says what remains.
+        keys: KEY_DTYPE [N], the first row of each item.
+        probabilities: float64 [N], the probability with which each item was drawn, global over shards.
+        num_stored: items the draw was made from, global over shards.
+        columns: float32 [N, T] by column name, the requesting member's.
+        discounts: float32 [N, 1] for the "steps" view (gamma^n, 0 after termination), None otherwise.
+    """
+
+    unrolls: Unrolls
+    keys: np.ndarray
+    probabilities: np.ndarray
+    num_stored: int
+    columns: dict[str, np.ndarray] = field(default_factory=dict)
+    discounts: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class ColumnWrites:
+    """New numbers for stored rows.
+
+    Args:
+        member: whose columns.
+        keys: KEY_DTYPE [N]; values start at `keys["row"]`.
+        values: float32 [N, T] or [N, 1] by column name.
+    """
+
+    member: int
+    keys: np.ndarray
+    values: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class WriteReceipt:
+    """Rows written, and rows dropped because their page had been reused (stale generation)."""
+
+    num_written: int
+    num_stale: int
+
+
+class ReplayPort(Protocol):
+    """A shard, or a client of many, as actors and learners see it. May be called from any thread."""
+
+    def insert(self, unrolls: Unrolls) -> Future[InsertReceipt]:
+        """Store unrolls; the receipt comes once the rate limiters let them in. Repeating a call changes nothing."""
+
+    def sample(self, request: SampleRequest) -> Future[Sample]:
+        """Draw items; the sample comes once there is enough and the rate limiter allows it."""
+
+    def write(self, writes: ColumnWrites) -> Future[WriteReceipt]:
+        """Write column values."""
+
+    def stats(self) -> Future[dict[str, Any]]:
+        """Return counters and sizes: the ledger, fill, limiter state (see `replay_server.shard.Shard.stats`)."""
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """One published version of the networks: every parameter and buffer, flattened, float32 and read-only.
+
+    Args:
+        version: counts publications from 0.
+        vector: float32 [num_parameters].
+    """
+
+    version: int
+    vector: np.ndarray
+
+
+class ParameterPort(Protocol):
+    """Where the learner publishes and actors look. May be called from any thread."""
+
+    def publish(self, parameters: Parameters) -> Future[None]:
+        """Make this the newest version."""
+
+    def newest(self, newer_than: int) -> Future[Parameters | None]:
+        """Return the newest version at once, or None when nothing newer than `newer_than` exists."""
+
+
+@dataclass(frozen=True)
+class EpisodeResult:
+    """One finished episode, undiscounted and unclipped.
+
+    Args:
+        episode_return: sum of the environment's own rewards.
+        length: env steps (agent decisions).
+        task: index into the environment spec's tasks.
+        member: the agent that played it.
+    """
+
+    episode_return: float
+    length: int
+    task: int = 0
+    member: int = 0
+
+
+@dataclass(frozen=True)
+class Report:
+    """A small message that may be late or lost without harm.
+
+    Args:
+        source: who, e.g. "actor/0" or "learner".
+        counters: running totals by name (they only grow), e.g. {"env_steps": 512}.
+        gauges: newest values by name.
+        episodes: episodes finished since the last report.
+        at_env_steps: the env steps this belongs to; None means "now".
+    """
+
+    source: str
+    counters: dict[str, float] = field(default_factory=dict)
+    gauges: dict[str, float] = field(default_factory=dict)
+    episodes: tuple[EpisodeResult, ...] = ()
+    at_env_steps: int | None = None
+
+
+class ReportPort(Protocol):
+    """Where everyone sends reports. Never blocks the sender."""
+
+    def report(self, report: Report) -> None:
+        """Hand over a report."""

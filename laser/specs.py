@@ -1,0 +1,197 @@
+"""Array and environment specs: shape, dtype and bounds, with validation whose errors can be read.
+
+Specs are small, immutable and picklable: they travel between processes and into checkpoints (`to_json`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """Shape and dtype of one array (without time or batch axes).
+
+    Args:
+        shape: shape of one item.
+        dtype: NumPy dtype name, e.g. "float32".
+    """
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+    @property
+    def size(self) -> int:
+        """Number of elements of one item."""
+        return math.prod(self.shape)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of one item."""
+        return self.size * np.dtype(self.dtype).itemsize
+
+    def validate(self, value: np.ndarray, name: str, num_leading: int = 0) -> None:
+        """Raise ValueError, naming `name`, unless `value` has this dtype and, after `num_leading` axes, this shape."""
+        if value.dtype != np.dtype(self.dtype):
+            raise ValueError(f"{name} must have dtype {self.dtype}, got {value.dtype}")
+        if value.shape[num_leading:] != self.shape or value.ndim != num_leading + len(self.shape):
+            raise ValueError(f"{name} must have shape {self.shape} per item, got {value.shape[num_leading:]}")
+
+
+@dataclass(frozen=True)
+class FramesSpec:
+    """An image observation: the newest `stack` frames, oldest first.
+
+    Environments hand out `[stack, *frame_shape]` uint8; unrolls keep single frames; networks see
+    `[channels, height, width]` (`channels = stack * colours`).
+
+    Args:
+        frame_shape: (height, width) for grey, (height, width, colours) for colour.
+        stack: number of frames in one observation.
+        padding: what a stack holds before the first frame of an episode: "zeros" or "repeat" (of the first frame).
+    """
+
+    frame_shape: tuple[int, ...]
+    stack: int = 1
+    padding: Literal["zeros", "repeat"] = "zeros"
+
+    @property
+    def num_frame_bytes(self) -> int:
+        """Bytes of one raw frame."""
+        return math.prod(self.frame_shape)
+
+    @property
+    def channels(self) -> int:
+        """Channels a network sees."""
+        return self.stack * (self.frame_shape[2] if len(self.frame_shape) == 3 else 1)
+
+
+@dataclass(frozen=True)
+class VectorSpec:
+    """A vector observation, kept as a float32 column.
+
+    Args:
+        shape: shape of one observation; `()` for a scalar.
+    """
+
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CategorySpec:
+    """A categorical observation in [0, num_values), kept as int32; networks see it one-hot."""
+
+    num_values: int
+
+
+ObservationSpec = FramesSpec | VectorSpec | CategorySpec
+
+
+@dataclass(frozen=True)
+class DiscreteActions:
+    """One choice among `num_actions`; actions are int64 scalars in [0, num_actions)."""
+
+    num_actions: int
+
+    @property
+    def array(self) -> ArraySpec:
+        """Spec of one action."""
+        return ArraySpec((), "int64")
+
+
+@dataclass(frozen=True)
+class MultiDiscreteActions:
+    """Several independent choices; actions are int64 `[len(num_actions)]`."""
+
+    num_actions: tuple[int, ...]
+
+    @property
+    def array(self) -> ArraySpec:
+        """Spec of one action."""
+        return ArraySpec((len(self.num_actions),), "int64")
+
+
+@dataclass(frozen=True)
+class ContinuousActions:
+    """A bounded real vector. Policies work in [-1, 1]^d *before* clipping; the environment adapter clips to [-1, 1]
+    and maps to [low, high]. What is stored is the policy's own sample.
+
+    Args:
+        low: lower bounds of the environment, one per dimension.
+        high: upper bounds.
+    """  # noqa: D205
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    @property
+    def array(self) -> ArraySpec:
+        """Spec of one action."""
+        return ArraySpec((len(self.low),), "float32")
+
+
+ActionSpec = DiscreteActions | MultiDiscreteActions | ContinuousActions
+
+
+@dataclass(frozen=True)
+class EnvironmentSpec:
+    """What an environment offers. Two environments are interchangeable iff `same_spaces` says so.
+
+    Args:
+        id: the id a user wrote, e.g. "ALE/Pong-v5".
+        observations: observation specs by name; a single unnamed observation is called "observation".
+        actions: the action spec.
+        action_repeat: frames per agent step (`frames = env steps * action_repeat`).
+        tasks: task names; an unroll's `task` indexes this.
+    """
+
+    id: str
+    observations: dict[str, ObservationSpec]
+    actions: ActionSpec
+    action_repeat: int = 1
+    tasks: tuple[str, ...] = field(default=("",))
+
+    def same_spaces(self, other: EnvironmentSpec) -> bool:
+        """Return whether experience of one can be learned from by an agent of the other."""
+        return self.observations == other.observations and self.actions == other.actions
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON value that `environment_spec_from_json` reads back."""
+        return {
+            "id": self.id,
+            "observations": {name: _tagged(spec) for name, spec in self.observations.items()},
+            "actions": _tagged(self.actions),
+            "action_repeat": self.action_repeat,
+            "tasks": list(self.tasks),
+        }
+
+
+def environment_spec_from_json(value: dict[str, Any]) -> EnvironmentSpec:
+    """Rebuild an `EnvironmentSpec` from `EnvironmentSpec.to_json`."""
+    return EnvironmentSpec(
+        id=value["id"],
+        observations={name: _untagged(item) for name, item in value["observations"].items()},
+        actions=_untagged(value["actions"]),
+        action_repeat=value["action_repeat"],
+        tasks=tuple(value["tasks"]),
+    )
+
+
+_KINDS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (FramesSpec, VectorSpec, CategorySpec, DiscreteActions, MultiDiscreteActions, ContinuousActions)
+}
+
+
+def _tagged(spec: Any) -> dict[str, Any]:
+    values = {key: list(value) if isinstance(value, tuple) else value for key, value in vars(spec).items()}
+    return {"kind": type(spec).__name__, **values}
+
+
+def _untagged(value: dict[str, Any]) -> Any:
+    arguments = {key: tuple(item) if isinstance(item, list) else item for key, item in value.items() if key != "kind"}
+    return _KINDS[value["kind"]](**arguments)

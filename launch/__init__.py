@@ -1,0 +1,1 @@
+"""Wires components together and talks to the user."""

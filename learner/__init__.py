@@ -1,0 +1,1 @@
+"""The learner: mix fresh and replayed unrolls, step, publish."""

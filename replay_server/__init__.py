@@ -1,0 +1,1 @@
+"""The replay: shards that keep unrolls and hand them out. NumPy only."""
