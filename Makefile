@@ -1,0 +1,82 @@
+# make run        train LASER on CartPole until it is solved (installs into .venv first)
+# make test       every quick check: lint, format, types, import contracts, unit tests
+# make test-slow  the tests that take longer or start Ray
+# make test-gpu   the tests that need a CUDA device
+#
+# Nothing here depends on an activated environment. PYTHON=/path/to/python3.12 chooses the interpreter of a new .venv.
+
+SHELL := /bin/bash
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# What a user's shell may carry must not decide which packages we see or where pip writes.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV
+
+PYTHON ?=
+VENV := .venv
+BIN := $(VENV)/bin
+# The checkout's path is part of the stamps' name: scripts in a moved or copied .venv point to the old place.
+PLACE := $(shell pwd | cksum | cut -d' ' -f1)
+CREATED := $(VENV)/.created-$(PLACE)
+RUN_READY := $(VENV)/.run-ready-$(PLACE)
+TEST_READY := $(VENV)/.test-ready-$(PLACE)
+
+.PHONY: help run install test lint format types imports unit test-slow test-gpu clean
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+
+run: $(RUN_READY)
+	@$(BIN)/laser train cartpole
+
+install: $(TEST_READY)
+
+test: lint format types imports unit
+	@echo "== all checks passed"
+
+lint: $(TEST_READY)
+	@echo "== lint: $$($(BIN)/python -m ruff check --show-files | wc -l) files"
+	@$(BIN)/python -m ruff check .
+
+format: $(TEST_READY)
+	@echo "== format"
+	@$(BIN)/python -m ruff format --check .
+
+types: $(TEST_READY)
+	@echo "== types"
+	@$(BIN)/python -m mypy
+
+imports: $(TEST_READY)
+	@echo "== import contracts"
+	@$(BIN)/lint-imports
+
+# pytest exits with 5 when it collects nothing, so an empty selection fails here.
+unit: $(TEST_READY)
+	@echo "== unit tests"
+	@$(BIN)/python -m pytest -q -m "not slow and not ray and not gpu"
+
+test-slow: $(TEST_READY)
+	@echo "== slow tests"
+	@$(BIN)/python -m pytest -m "(slow or ray) and not gpu"
+
+test-gpu: $(TEST_READY)
+	@echo "== GPU tests"
+	@$(BIN)/python -m pytest -m "gpu"
+
+$(RUN_READY): pyproject.toml | $(CREATED)
+	@echo "Installing LASER into $(VENV); the first time this takes a few minutes."
+	@$(BIN)/python -m pip install --disable-pip-version-check -e .
+	@touch $@
+
+$(TEST_READY): pyproject.toml | $(CREATED)
+	@echo "Installing LASER and what its checks need into $(VENV); the first time this takes a few minutes."
+	@$(BIN)/python -m pip install --disable-pip-version-check -e ".[dev]"
+	@touch $@ $(RUN_READY)
+
+$(CREATED):
+	@.ci/make-venv $(VENV) $(PYTHON)
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
