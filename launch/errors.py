@@ -1,0 +1,93 @@
+"""What ends a run with a line for the user: each error knows its exit code, and `run_reporting` prints it.
+
+Codes are those of sysexits where one fits: 2 usage or config, 66 nothing to resume from, 73 cannot create, 74 input or
+output failed, 75 run directory in use; 130 and 143 are Ctrl-C and SIGTERM.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import ClassVar, TextIO
+
+from laser.config import ConfigError, Problem
+
+USAGE, FAILED, INTERRUPTED, TERMINATED = 2, 1, 130, 143
+
+
+class LaunchError(RuntimeError):
+    """A run that cannot start or go on, for a reason outside the program. `problem` is the line a user reads."""
+
+    exit_code: ClassVar[int] = FAILED
+
+    def __init__(self, key: str, wrong: str, remedy: str = ""):
+        self.problem = Problem(key, wrong, remedy)
+        super().__init__(str(self.problem))
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
+        """Rebuild from the three parts, so that the error crosses process boundaries whole."""
+        return type(self), (self.problem.key, self.problem.wrong, self.problem.remedy)
+
+
+class NothingToResumeError(LaunchError):
+    """`--resume` found no checkpoint that verifies."""
+
+    exit_code = 66
+
+
+class CannotCreateError(LaunchError):
+    """The run directory exists already, or cannot be written."""
+
+    exit_code = 73
+
+
+class OutputError(LaunchError):
+    """Reading or writing a run's files failed, for example because the disk is full."""
+
+    exit_code = 74
+
+
+class RunInUseError(LaunchError):
+    """Another process trains in this run directory."""
+
+    exit_code = 75
+
+
+class StoppedError(LaunchError):
+    """The run was stopped by a signal, after its checkpoint. `exit_code` is 128 + the signal's number."""
+
+    def __init__(self, key: str, wrong: str, remedy: str = "", exit_code: int = INTERRUPTED):
+        super().__init__(key, wrong, remedy)
+        self.exit_code = exit_code  # type: ignore[misc]
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, str, int]]:  # type: ignore[override]
+        """Rebuild from its parts."""
+        return type(self), (self.problem.key, self.problem.wrong, self.problem.remedy, self.exit_code)
+
+
+def one_line(problem: Problem) -> str:
+    """Return `error: KEY: what is wrong; what to do` on one line, whatever the parts contain."""
+    return "error: " + " ".join(str(problem).split())
+
+
+def run_reporting(command: Callable[[], int], stderr: TextIO | None = None) -> int:
+    """Run a command; turn what a user can cause into lines on standard error, and return the exit code.
+
+    Mistakes of the program keep their traceback.
+    """
+    stream = stderr or sys.stderr
+    try:
+        return command()
+    except ConfigError as error:
+        for problem in error.problems:
+            print(one_line(problem), file=stream)
+        return USAGE
+    except StoppedError as error:
+        print(" ".join(str(error.problem).split()), file=stream)
+        return error.exit_code
+    except LaunchError as error:
+        print(one_line(error.problem), file=stream)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted", file=stream)
+        return INTERRUPTED

@@ -1,0 +1,279 @@
+"""Checkpoints that are whole or not there: written beside, flushed, hashed in a manifest, renamed into place.
+
+    checkpoints/000007-step-200000/
+        manifest.json          schema, step, score, and size and SHA-256 of every file below
+        manifest.json.sha256
+        state.json             plain values
+        networks.safetensors   one file per named group of tensors
+        arrays/0.npy           NumPy arrays; their names stand in the manifest
+
+Nothing is pickled. A checkpoint is believed only if every file has the size and hash the manifest says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+from torch import Tensor
+
+SCHEMA_VERSION = 1
+_NAME = re.compile(r"(\d{6,})-step-(\d+)")
+_UNFINISHED = ".writing-"
+
+
+class NoCheckpointError(RuntimeError):
+    """There is no checkpoint, or none that verifies; the message names each bad one and what is wrong with it."""
+
+
+class BadCheckpointError(RuntimeError):
+    """One checkpoint is incomplete, damaged or of a newer schema."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What `save_checkpoint` was given.
+
+    Args:
+        path: its directory.
+        step: env steps.
+        score: what "best" is judged by, or None.
+        tensors: on the CPU, by group and name.
+        state: plain JSON values.
+        arrays: NumPy arrays by name.
+    """
+
+    path: Path
+    step: int
+    score: float | None
+    tensors: dict[str, dict[str, Tensor]]
+    state: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+
+def save_checkpoint(
+    root: Path,
+    step: int,
+    tensors: Mapping[str, Mapping[str, Tensor]],
+    state: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray] | None = None,
+    keep_last: int = 3,
+    score: float | None = None,
+) -> Path:
+    """Write a checkpoint, then remove all but the newest `keep_last` and the best. One writer per `root` at a time.
+
+    A process that dies at any point leaves every earlier checkpoint as it was.
+
+    Args:
+        root: the directory of all checkpoints of a run.
+        step: env steps.
+        tensors: groups of tensors, from any device; they may be strided views or share memory.
+        state: JSON values.
+        arrays: NumPy arrays of any dtype but object.
+        keep_last: newest checkpoints to keep, at least 1.
+        score: higher is better; None or NaN never is the best.
+
+    Returns:
+        The checkpoint's directory.
+
+    Raises:
+        OSError: it could not be written, e.g. because the disk is full.
+        TypeError: `state` holds something JSON does not know, or an array holds objects.
+    """
+    if score is not None and math.isnan(score):
+        score = None
+    encoded_state = json.dumps(state).encode()
+    root.mkdir(parents=True, exist_ok=True)
+    for leftover in root.glob(_UNFINISHED + "*"):
+        shutil.rmtree(leftover)
+    existing = list_checkpoints(root)
+    sequence = _sequence(existing[0]) + 1 if existing else 0
+    beside, target = root / f"{_UNFINISHED}{sequence}", root / f"{sequence:06d}-step-{step}"
+
+    beside.mkdir()
+    files = {"state.json": _write(beside / "state.json", encoded_state)}
+    for group, values in tensors.items():
+        name = f"{group}.safetensors"
+        files[name] = _write(beside / name, safetensors.torch.save(_separate(values)))
+    names = list(arrays or {})
+    if names:
+        (beside / "arrays").mkdir()
+    for index, name in enumerate(names):
+        buffer = io.BytesIO()
+        array = (arrays or {})[name]
+        if array.dtype.hasobject:
+            raise TypeError(f"array {name} must not hold objects, got dtype {array.dtype}")
+        np.save(buffer, array, allow_pickle=False)
+        files[f"arrays/{index}.npy"] = _write(beside / "arrays" / f"{index}.npy", buffer.getbuffer())
+    manifest = {
+        "schema_version": SCHEMA_VERSION,
+        "step": step,
+        "score": score,
+        "groups": list(tensors),
+        "arrays": names,
+        "files": files,
+    }
+    written = _write(beside / "manifest.json", json.dumps(manifest, indent=1).encode())
+    _write(beside / "manifest.json.sha256", written["sha256"].encode())
+    if names:
+        _sync_directory(beside / "arrays")
+    _sync_directory(beside)
+    _rename(beside, target)
+    _sync_directory(root)
+    _remove_old(root, keep_last)
+    return target
+
+
+def load_newest_checkpoint(root: Path) -> tuple[Checkpoint, list[str]]:
+    """Return the newest checkpoint that verifies, and a warning for each newer one that does not.
+
+    Raises:
+        NoCheckpointError: there is none.
+    """
+    warnings: list[str] = []
+    for path in list_checkpoints(root):
+        try:
+            return load_checkpoint(path), warnings
+        except BadCheckpointError as error:
+            warnings.append(str(error))
+    if warnings:
+        raise NoCheckpointError(f"no checkpoint under {root} verifies: " + ", ".join(warnings))
+    raise NoCheckpointError(f"there is no checkpoint under {root}")
+
+
+def load_best_checkpoint(root: Path) -> tuple[Checkpoint, list[str]]:
+    """Return the checkpoint with the highest score that verifies; the newest where none has a score."""
+    warnings: list[str] = []
+    for path in sorted(list_checkpoints(root), key=_score, reverse=True):
+        try:
+            return load_checkpoint(path), warnings
+        except BadCheckpointError as error:
+            warnings.append(str(error))
+    return load_newest_checkpoint(root)
+
+
+def list_checkpoints(root: Path) -> list[Path]:
+    """Return the checkpoints under `root`, newest first; unfinished ones are not among them."""
+    paths = [path for path in root.iterdir() if _NAME.fullmatch(path.name)] if root.is_dir() else []
+    return sorted(paths, key=_sequence, reverse=True)
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Verify and read one checkpoint.
+
+    Raises:
+        BadCheckpointError: it does not verify; says why.
+    """
+    try:
+        manifest = _read_manifest(path)
+        for name, expected in manifest["files"].items():
+            file = path / name
+            size = file.stat().st_size
+            if size != expected["bytes"]:
+                raise BadCheckpointError(f"{file} has {size} bytes instead of {expected['bytes']}")
+            with file.open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            if digest != expected["sha256"]:
+                raise BadCheckpointError(f"{file} is damaged (its hash differs)")
+        return Checkpoint(
+            path=path,
+            step=manifest["step"],
+            score=manifest["score"],
+            tensors={
+                group: safetensors.torch.load((path / f"{group}.safetensors").read_bytes())
+                for group in manifest["groups"]
+            },
+            state=json.loads((path / "state.json").read_text()),
+            arrays={
+                name: np.load(path / "arrays" / f"{index}.npy", allow_pickle=False)
+                for index, name in enumerate(manifest["arrays"])
+            },
+        )
+    except OSError as error:
+        raise BadCheckpointError(
+            f"{path} is incomplete ({error.strerror}: {Path(error.filename or path).name})"
+        ) from error
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    try:
+        data = (path / "manifest.json").read_bytes()
+        if _sha256(data).encode() != (path / "manifest.json.sha256").read_bytes():
+            raise BadCheckpointError(f"{path / 'manifest.json'} is damaged (it does not match manifest.json.sha256)")
+        manifest: dict[str, Any] = json.loads(data)
+    except ValueError as error:
+        raise BadCheckpointError(f"{path / 'manifest.json'} is damaged ({error})") from error
+    if manifest["schema_version"] > SCHEMA_VERSION:
+        raise BadCheckpointError(f"{path} was written by a newer version (schema {manifest['schema_version']})")
+    return manifest
+
+
+def _remove_old(root: Path, keep_last: int) -> None:
+    paths = list_checkpoints(root)
+    scored = [path for path in paths if _score(path) > -math.inf]
+    best = max(scored, key=_score, default=None)
+    for path in paths[max(1, keep_last) :]:
+        if path != best:
+            # Renamed first, so that a process killed while removing leaves no half checkpoint under a good name.
+            doomed = root / f"{_UNFINISHED}{path.name}"
+            _rename(path, doomed)
+            shutil.rmtree(doomed)
+
+
+def _score(path: Path) -> float:
+    """Score of a checkpoint whose manifest can be read, else minus infinity."""
+    try:
+        score = _read_manifest(path)["score"]
+    except (BadCheckpointError, OSError):
+        return -math.inf
+    return -math.inf if score is None else float(score)
+
+
+def _separate(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copies that own their memory: safetensors refuses tensors that share it, and keeps only contiguous ones."""
+    return {
+        name: value.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+        for name, value in values.items()
+    }
+
+
+def _sequence(path: Path) -> int:
+    match = _NAME.fullmatch(path.name)
+    assert match is not None
+    return int(match.group(1))
+
+
+def _sha256(data: Any) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _write(path: Path, data: Any) -> dict[str, Any]:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return {"bytes": len(data), "sha256": _sha256(data)}
+
+
+def _rename(source: Path, target: Path) -> None:
+    source.rename(target)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

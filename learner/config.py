@@ -1,0 +1,33 @@
+"""The config of the learner: how it computes, how often it publishes, what it keeps ready."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from laser.config import Bounds
+
+Switch = Literal["auto", "on", "off"]
+
+
+@dataclass(frozen=True)
+class LearnerConfig:
+    """How the learner runs. `auto` chooses what is fastest where the learner is placed."""
+
+    compile: Annotated[Switch, "torch.compile the train step; auto: where it pays for its start-up time"] = "auto"
+    precision: Annotated[
+        Literal["auto", "float32", "bfloat16"],
+        "autocast of convolutions and matrix products; auto: bfloat16 for frames",
+    ] = "auto"
+    channels_last: Annotated[Switch, "memory layout of frames; auto: on for convolutional networks"] = "auto"
+    publish_interval: Annotated[int, Bounds(least=1), "learner steps between two publications of the parameters"] = 1
+    num_prefetch: Annotated[int, Bounds(least=1, most=64), "batches kept decoded ahead of the train step"] = 2
+    max_queued: Annotated[
+        float, Bounds(above=0.0), "fresh unrolls that may wait for the learner, as a multiple of its batch"
+    ] = 2.0
+    torch_threads: Annotated[int, Bounds(least=0), "threads of the train step on the CPU; 0 lets LASER choose"] = 0
+    checkpoint_interval_s: Annotated[
+        float, Bounds(above=0.0, allow_infinite=True), "seconds between checkpoints; inf: only at the end"
+    ] = 300.0
+    keep_checkpoints: Annotated[int, Bounds(least=1), "newest checkpoints kept, besides the best"] = 3
+    deadline_s: Annotated[float, Bounds(above=0.0), "seconds without any experience after which the run ends"] = 300.0
