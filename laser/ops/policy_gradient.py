@@ -1,0 +1,47 @@
+"""The terms of an actor-critic loss, as weighted sums over rows.
+
+A row's weight is 0 where it is rejected or holds no transition. Such a row may hold anything, infinities included, so
+it is left out by selection and not by multiplication.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def policy_gradient_loss(log_probs: Tensor, advantages: Tensor, weights: Tensor) -> Tensor:
+    """Return -sum w * adv * log pi(a): its gradient is the negative policy gradient. Differentiates `log_probs` only.
+
+    Args:
+        log_probs: [T, B] log pi(a|s).
+        advantages: [T, B], taken as constants.
+        weights: [T, B], at least 0.
+    """
+    factors = (weights * advantages).detach()
+    return -_selected(factors * log_probs, factors).sum()
+
+
+def value_loss(values: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
+    """Return sum w * (target - V)^2 / 2. Differentiates `values` only.
+
+    Args:
+        values: [T, B].
+        targets: [T, B], taken as constants.
+        weights: [T, B], at least 0.
+    """
+    return 0.5 * (weights * (values - targets.detach()).square()).sum()
+
+
+def weighted_sum(values: Tensor, weights: Tensor) -> Tensor:
+    """Return sum w * x over the rows whose weight is not 0.
+
+    Args:
+        values: [T, B]; anything where the weight is 0.
+        weights: [T, B].
+    """
+    return _selected(weights * values, weights).sum()
+
+
+def _selected(products: Tensor, weights: Tensor) -> Tensor:
+    return torch.where(weights != 0, products, 0.0)
