@@ -1,0 +1,162 @@
+"""The config of a whole training run, and the rules that join its parts."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from actors.config import ActorConfig
+from laser.algorithms.base import AlgorithmConfig
+from laser.config import Bounds, Problem, find_problems, raise_problems
+from laser.environments.config import EnvironmentConfig
+from laser.networks.config import NetworkConfig
+from learner.config import LearnerConfig
+from replay_server.config import ReplayConfig
+
+NOT_FLAGS = ("preset",)
+"""Keys that are recorded but are not the user's to set."""
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """When and how the newest policy plays episodes that are not trained on."""
+
+    interval: Annotated[int, Bounds(least=0), "env steps between evaluations during training; 0: none"] = 0
+    episodes: Annotated[int, Bounds(least=1), "episodes per evaluation"] = 20
+    num_envs: Annotated[int, Bounds(least=1), "environments side by side"] = 4
+    greedy: Annotated[bool, "take the most likely action instead of a sample"] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """Everything that decides a training run. Presets return one; flags and files change single values."""
+
+    preset: Annotated[str, "the preset it came from"] = ""
+    env: Annotated[str, "environment id, for example CartPole-v1, ALE/Pong-v5 or my_module:MyEnv-v0"]
+    steps: Annotated[int, Bounds(least=1), "env steps (agent decisions) to train for, over all actors"]
+    seed: Annotated[int, Bounds(least=0, most=2**31 - 1), "all randomness comes from it"] = 0
+    device: Annotated[str, "where the learner computes: auto, cpu, cuda or cuda:N"] = "auto"
+    run_dir: Annotated[Path | None, "where the run leaves its files; default: a new directory under runs/"] = None
+    runtime: Annotated[
+        Literal["local", "lockstep", "ray"],
+        "local: threads; lockstep: one thread, repeatable bit by bit; ray: processes, on one machine or many",
+    ] = "local"
+    num_actors: Annotated[int, Bounds(least=1, most=4096), "actors"] = 1
+    num_envs: Annotated[int, Bounds(least=1, most=4096), "environments per actor"] = 8
+    unroll_length: Annotated[int, Bounds(least=1, most=10_000), "T, env steps per unroll"] = 20
+    stop_at_return: Annotated[
+        float, Bounds(allow_infinite=True), "stop once the mean return of the last 20 episodes reaches this; inf: never"
+    ] = math.inf
+    quiet: Annotated[bool, "print nothing but errors"] = False
+    json: Annotated[bool, "print the result as one JSON object on the last line of standard output"] = False
+    resume: Annotated[bool, "continue the run in run-dir, or the newest one of this preset and environment"] = False
+    checkpoint_replay: Annotated[bool, "keep the replay in the checkpoints too; its size is said beforehand"] = False
+    algorithm: AlgorithmConfig
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
+    actor: ActorConfig = field(default_factory=ActorConfig)
+    actor: ActorConfig = field(default_factory=ActorConfig)
+    replay: ReplayConfig = field(default_factory=ReplayConfig)
+    learner: LearnerConfig = field(default_factory=LearnerConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield the mistakes that only show when parts are seen together."""
+        if not self.env.strip():
+            yield Problem("env", "must name an environment", "for example --env CartPole-v1")
+        yield from self._device_problems()
+        if self.run_dir is not None and leaves_directory(self.run_dir):
+            yield Problem(
+                "run-dir",
+                f"leaves the working directory, got {self.run_dir}",
+                "give a path below it or an absolute one",
+            )
+        # A part that is out of range by itself has been named already; sums with it would only mislead.
+        if not any(True for part in (self.algorithm, self.replay) for _ in find_problems(part)):
+            yield from self._replay_problems()
+
+    def check(self) -> None:
+        """Raise `ConfigError` with every mistake of the whole tree, if there are any."""
+        raise_problems(list(find_problems(self)))
+
+    def warnings(self) -> Iterator[Problem]:
+        """Yield settings that have no effect, or another than hoped for, in this combination."""
+        algorithm, replay = self.algorithm, self.replay
+        if math.isfinite(replay.samples_per_insert) and algorithm.num_online > 0:
+            yield Problem(
+                "replay.samples-per-insert",
+                "has no effect: the learner draws fresh experience, which sets its pace",
+                "algorithm.replay-fraction sets how much is replayed",
+            )
+        if algorithm.num_replayed == 0 and self.checkpoint_replay:
+            yield Problem("checkpoint-replay", "keeps a replay that is never drawn from", "leave it out")
+        if self.runtime == "lockstep" and self.learner.compile == "on":
+            yield Problem("learner.compile", "compiled steps need not repeat bit by bit", "use --learner.compile off")
+        if self.runtime == "lockstep" and self.device.startswith("cuda"):
+            yield Problem("device", "a GPU need not repeat bit by bit", "use --device cpu")
+        per_batch = max(1, algorithm.num_online) * self.unroll_length
+        if self.steps < per_batch:
+            yield Problem(
+                "steps",
+                f"{self.steps} env steps do not fill one batch of {per_batch}, so nothing is learned",
+                "raise it",
+            )
+
+    def _device_problems(self) -> Iterator[Problem]:
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
+            yield Problem("device", f"must be auto, cpu, cuda or cuda:N, got {self.device!r}")
+            return
+        if not self.device.startswith("cuda"):
+            return
+        import torch
+
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        index = int(self.device.partition(":")[2] or 0)
+        if count == 0:
+            yield Problem("device", "no CUDA device was found", "use --device cpu; laser doctor says what is missing")
+        elif index >= count:
+            yield Problem("device", f"must be below cuda:{count}, got {self.device}", f"use cuda:0 to cuda:{count - 1}")
+
+    def _replay_problems(self) -> Iterator[Problem]:
+        algorithm, replay, unroll = self.algorithm, self.replay, self.unroll_length
+        capacity, batch = replay.capacity_steps, algorithm.batch_size * unroll
+        least = max(batch, replay.num_shards * unroll)
+        if capacity // replay.num_shards < unroll:
+            yield Problem(
+                "replay.capacity-steps",
+                f"must hold an unroll of {unroll} env steps in each of {replay.num_shards} shards, got {capacity}",
+                f"use at least {least}",
+            )
+        elif capacity < batch:
+            yield Problem(
+                "replay.capacity-steps",
+                f"must hold a batch of {algorithm.batch_size} unrolls of {unroll} env steps, got {capacity}",
+                f"use at least {least}, or a smaller algorithm.batch-size",
+            )
+        if algorithm.num_replayed and replay.min_steps > capacity:
+            yield Problem(
+                "replay.min-steps",
+                f"must be at most replay.capacity-steps ({capacity}), got {replay.min_steps}: nothing is drawn",
+                f"use at most {capacity}",
+            )
+        for part, count, fraction in (
+            ("replayed", algorithm.num_replayed, algorithm.replay_fraction),
+            ("fresh", algorithm.num_online, 1.0 - algorithm.replay_fraction),
+        ):
+            if count == 0 and fraction > 0.0:
+                yield Problem(
+                    "algorithm.replay-fraction",
+                    f"{algorithm.replay_fraction:g} of a batch of {algorithm.batch_size} leaves 0 {part} unrolls",
+                    f"raise algorithm.batch-size to at least {math.ceil(0.5 / fraction) + 1}, or say "
+                    + ("0" if part == "replayed" else "1"),
+                )
+
+
+def leaves_directory(path: Path) -> bool:
+    """Return whether a relative path climbs out of the directory it is relative to."""
+    return not path.is_absolute() and os.path.normpath(path).split(os.sep)[0] == os.pardir

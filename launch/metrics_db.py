@@ -1,0 +1,172 @@
+"""`metrics.db`: the numbers of one run over time, in a SQLite file that others may read while it is written.
+
+    ticks   one row per moment: training seconds, wall clock, env steps, frames, learner steps
+    names   name <-> small integer
+    points  (name, tick) -> value; a value that did not change since the name's last point is not repeated
+    notes   (name, tick) -> text, for the few things that are words
+
+Any column of `ticks` can so be the x axis. One point takes about 20 bytes.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from launch.errors import OutputError
+
+SCHEMA_VERSION = 1
+
+_SCHEMA = f"""
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE ticks (tick INTEGER PRIMARY KEY, seconds REAL NOT NULL, wall_time REAL NOT NULL,
+                    env_steps INTEGER NOT NULL, frames INTEGER NOT NULL, learner_steps INTEGER NOT NULL);
+CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE points (id INTEGER, tick INTEGER, value REAL, PRIMARY KEY (id, tick)) WITHOUT ROWID;
+CREATE TABLE notes (id INTEGER, tick INTEGER, value TEXT, PRIMARY KEY (id, tick)) WITHOUT ROWID;
+INSERT INTO meta VALUES ('schema_version', {SCHEMA_VERSION});
+"""
+
+Axis = Literal["env_steps", "frames", "learner_steps", "seconds", "wall_time"]
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One moment of a run: training seconds, unix time, and how far it had come."""
+
+    seconds: float
+    wall_time: float
+    env_steps: int
+    frames: int
+    learner_steps: int
+
+
+class MetricsDb:
+    """The writing end. One per file; may be used from any thread.
+
+    Every method raises `OutputError` when the file cannot be written or is damaged.
+    """
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._lock = threading.Lock()
+        try:
+            self._connection = sqlite3.connect(path, check_same_thread=False, timeout=10.0)
+            try:
+                self._open()
+            except BaseException:
+                self._connection.close()
+                raise
+        except sqlite3.Error as error:
+            raise self._error(error) from error
+
+    def _open(self) -> None:
+        connection = self._connection
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name='meta'").fetchone():
+            connection.executescript(f"BEGIN;{_SCHEMA}COMMIT;")
+        (found,) = connection.execute("SELECT value FROM meta WHERE name='schema_version'").fetchone()
+        if found != SCHEMA_VERSION:
+            raise OutputError(
+                "run-dir",
+                f"{self._path} has schema {found}, this LASER writes {SCHEMA_VERSION}",
+                "use the other version",
+            )
+        self._ids: dict[str, int] = {name: key for key, name in connection.execute("SELECT id, name FROM names")}
+        self._read_position()
+
+    def _read_position(self) -> None:
+        (newest,) = self._connection.execute("SELECT max(tick) FROM ticks").fetchone()
+        self._next_tick = 0 if newest is None else newest + 1
+        self._last: dict[str, float | str] = {}
+
+    def write(self, tick: Tick, values: Mapping[str, float], notes: Mapping[str, str] | None = None) -> None:
+        """Add one moment with its values; NaN is left out."""
+        with self._lock:
+            try:
+                with self._connection:
+                    self._write(tick, values, notes or {})
+            except sqlite3.Error as error:
+                raise self._error(error) from error
+
+    def _write(self, tick: Tick, values: Mapping[str, float], notes: Mapping[str, str]) -> None:
+        number = self._next_tick
+        moment = (number, tick.seconds, tick.wall_time, tick.env_steps, tick.frames, tick.learner_steps)
+        self._connection.execute("INSERT INTO ticks VALUES (?, ?, ?, ?, ?, ?)", moment)
+        for table, items in (("points", values), ("notes", notes)):
+            new = {name: value for name, value in items.items() if value == value and self._last.get(name) != value}
+            rows = [(self._id(name), number, value) for name, value in new.items()]
+            self._connection.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", rows)
+            self._last.update(new)
+        self._next_tick += 1
+
+    def forget_after(self, env_steps: int) -> None:
+        """Remove what lies beyond `env_steps`: a resumed run goes that way again."""
+        with self._lock:
+            try:
+                with self._connection:
+                    for table in ("points", "notes"):
+                        self._connection.execute(
+                            f"DELETE FROM {table} WHERE tick IN (SELECT tick FROM ticks WHERE env_steps > ?)",
+                            (env_steps,),
+                        )
+                    self._connection.execute("DELETE FROM ticks WHERE env_steps > ?", (env_steps,))
+                self._read_position()
+            except sqlite3.Error as error:
+                raise self._error(error) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._connection.close()
+
+    def __enter__(self) -> MetricsDb:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _id(self, name: str) -> int:
+        if name not in self._ids:
+            self._ids[name] = len(self._ids)
+            self._connection.execute("INSERT INTO names VALUES (?, ?)", (self._ids[name], name))
+        return self._ids[name]
+
+    def _error(self, error: sqlite3.Error) -> OutputError:
+        remedy = "free space or move the file away, then continue with --resume"
+        return OutputError("run-dir", f"{self._path}: {error}", remedy)
+
+
+def read_series(path: Path, name: str, axis: Axis = "env_steps") -> list[tuple[float, float]]:
+    """Return one name's points as (axis, value), in the order of time.
+
+    Raises:
+        OutputError: the file is missing or damaged.
+    """
+    query = (
+        f"SELECT t.{axis}, p.value FROM points p JOIN names n USING (id) JOIN ticks t USING (tick) "
+        "WHERE n.name = ? ORDER BY t.tick"
+    )
+    return [(x, value) for x, value in _query(path, query, (name,))]
+
+
+def read_names(path: Path) -> list[str]:
+    """Return the names that a run has recorded, sorted."""
+    return [name for (name,) in _query(path, "SELECT name FROM names ORDER BY name", ())]
+
+
+def _query(path: Path, query: str, arguments: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=10.0)) as connection:
+            return connection.execute(query, arguments).fetchall()
+    except sqlite3.Error as error:
+        raise OutputError("run-dir", f"{path}: {error}", "check that it is a run's metrics.db") from error

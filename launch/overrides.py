@@ -1,0 +1,236 @@
+"""Change single values of a tree of frozen configs by their path, collecting every mistake.
+
+The command line, `--config FILE.toml` and sweep grids all come through `apply_overrides`, so that a key and a value
+mean the same in all three, and so that a user reads all mistakes at once, one line each. (A general command-line
+library would stop at its first complaint and know only the first of the three inputs.)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+from laser.config import FieldInfo, Problem, field_infos, key_of
+
+C = TypeVar("C")
+
+_TRUE = ("true", "yes", "on", "1")
+_FALSE = ("false", "no", "off", "0")
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One value of a tree of configs that a user can set.
+
+    Args:
+        key: its path as users write it, e.g. "algorithm.learning-rate".
+        info: declared type, range and help.
+        value: what it is now.
+    """
+
+    key: str
+    info: FieldInfo
+    value: Any
+
+
+def find_leaves(config: Any, prefix: str = "") -> Iterator[Leaf]:
+    """Yield every value of a tree of configs, in the order of the fields."""
+    for name, info in field_infos(type(config)).items():
+        value, key = getattr(config, name), prefix + key_of(name)
+        if dataclasses.is_dataclass(value):
+            yield from find_leaves(value, key + ".")
+        else:
+            yield Leaf(key, info, value)
+
+
+def apply_overrides(
+    config: C, values: Mapping[str, Any], fixed: tuple[str, ...] = (), where: str = ""
+) -> tuple[C, list[Problem]]:
+    """Return `config` with the right ones among `values` put in, and every mistake found on the way.
+
+    Args:
+        config: a tree of frozen dataclasses.
+        values: new values by path; hyphens and underscores are the same. Text is read by the field's type.
+        fixed: keys that are not the user's to set; they count as unknown.
+        where: said before each complaint, e.g. the file's name.
+    """
+    leaves = {leaf.key: leaf for leaf in find_leaves(config) if leaf.key not in fixed}
+    problems, changes = [], {}
+    for key, value in values.items():
+        path = key_of(key)
+        leaf = leaves.get(path)
+        if leaf is None:
+            problems.append(_unknown(path, list(leaves), where))
+            continue
+        try:
+            changes[path] = convert(value, leaf.info.type)
+        except ValueError as error:
+            problems.append(Problem(path, where + str(error), f"for example {path}={show(leaf.value)}"))
+    return _replace(config, changes, ""), problems
+
+
+def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a nested table (as from TOML or JSON) as values by dotted path."""
+    flat: dict[str, Any] = {}
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            flat.update(flatten(value, f"{prefix}{name}."))
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def convert(value: Any, hint: Any) -> Any:
+    """Return `value` (text from a command line, or a value from TOML or JSON) as the declared type.
+
+    Raises:
+        ValueError: "must be ..., got ...".
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return _literal(value, arguments)
+    if origin in (Union, types.UnionType):
+        if type(None) in arguments and (value is None or value == "none"):
+            return None
+        return convert(value, next(item for item in arguments if item is not type(None)))
+    if origin is tuple:
+        return _tuple(value, arguments[0])
+    readers = {bool: _bool, int: _int, float: _float, str: _str, Path: _path}
+    if hint not in readers:
+        raise TypeError(f"config fields may not have type {hint}")
+    return readers[hint](value)
+
+
+def show(value: Any) -> str:
+    """Return a value the way it is written on the command line."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, tuple):
+        return ",".join(show(item) for item in value)
+    return "none" if value is None else str(value)
+
+
+def nearest(word: str, words: list[str]) -> str | None:
+    """Return the word that a mistyped one was probably meant to be, or None."""
+    close = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
+    if close:
+        return close[0]
+    # A right last part under a wrong or missing section: `learning-rate` for `algorithm.learning-rate`.
+    last_parts = {item.rpartition(".")[2]: item for item in reversed(words)}
+    close = difflib.get_close_matches(word.rpartition(".")[2], list(last_parts), n=1, cutoff=0.75)
+    return last_parts[close[0]] if close else None
+
+
+def _unknown(path: str, keys: list[str], where: str) -> Problem:
+    inside = [key for key in keys if key.startswith(path + ".")]
+    if inside:
+        return Problem(path, f"{where}is a section, not a value", f"set one of its values, for example {inside[0]}")
+    owner = path
+    while "." in owner:
+        owner = owner.rpartition(".")[0]
+        if owner in keys:
+            return Problem(path, f"{where}unknown key: {owner} is a single value", f"set {owner} itself")
+    best = nearest(path, keys)
+    return Problem(path, f"{where}unknown key", f"did you mean {best}?" if best else "--help lists the keys")
+
+
+def _replace(config: C, changes: Mapping[str, Any], prefix: str) -> C:
+    new = {}
+    for field in dataclasses.fields(config):  # type: ignore[arg-type]
+        key, value = prefix + key_of(field.name), getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            new[field.name] = _replace(value, changes, key + ".")
+        elif key in changes:
+            new[field.name] = changes[key]
+    return dataclasses.replace(config, **new)  # type: ignore[type-var]
+
+
+def _literal(value: Any, allowed: tuple[Any, ...]) -> Any:
+    for item in allowed:
+        if value == item and isinstance(value, bool) == isinstance(item, bool):
+            return item
+    switches = {True: "on", False: "off"}
+    text = switches[value] if isinstance(value, bool) else str(value).strip().lower()
+    for item in allowed:
+        if text == str(item).lower():
+            return item
+    raise ValueError(f"must be one of {', '.join(map(show, allowed))}, got {_quoted(value)}")
+
+
+def _tuple(value: Any, item_hint: Any) -> tuple[Any, ...]:
+    if isinstance(value, str):
+        value = [part for part in value.strip("()[] ").split(",") if part.strip()]
+    elif isinstance(value, (int, float)):
+        value = [value]
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(f"must be values separated by commas, got {_quoted(value)}")
+    return tuple(convert(item, item_hint) for item in value)
+
+
+def _bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = value.strip().lower() if isinstance(value, str) else None
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise ValueError(f"must be true or false, got {_quoted(value)}")
+
+
+def _int(value: Any) -> int:
+    if isinstance(value, str):
+        text = value.strip()
+        try:
+            return int(text)
+        except ValueError:
+            pass
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError(f"must be a whole number, got {_quoted(text)}") from None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"must be a whole number, got {_quoted(value)}")
+    if not math.isfinite(value) or value != int(value):
+        raise ValueError(f"must be a whole number, got {value:g}")
+    return int(value)
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            raise ValueError(f"must be a number, got {_quoted(value)}") from None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"must be a number, got {_quoted(value)}")
+    return float(value)
+
+
+def _str(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"must be text, got {_quoted(value)}")
+    return value
+
+
+def _path(value: Any) -> Path:
+    if isinstance(value, Path):
+        return value
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise ValueError(f"must be a path, got {_quoted(value)}")
+    return Path(value)
+
+
+def _quoted(value: Any) -> str:
+    if isinstance(value, bool):
+        return show(value)
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,292 @@
+"""The directory a run leaves behind: made once, locked while it is trained in, found again by `--resume`."""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import json
+import os
+import platform
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import IO, Any
+
+from laser.config import ConfigError
+from launch.config import TrainConfig, leaves_directory
+from launch.config_json import config_from_json, config_to_json
+from launch.errors import CannotCreateError, NothingToResumeError, OutputError, RunInUseError
+
+SCHEMA_VERSION = 1
+RUNS_ROOT = Path("runs")
+_VERSIONED = ("laser-rl", "torch", "numpy", "gymnasium", "ale-py", "mujoco", "ray")
+
+
+class RunDirectory:
+    """One run's files. Made by `open_run`, which holds its lock; used from any thread."""
+
+    def __init__(self, path: Path, resumed: bool):
+        self.path = path
+        self.resumed = resumed
+        self.config_path = path / "config.json"
+        self.metrics_path = path / "metrics.db"
+        self.checkpoints_path = path / "checkpoints"
+        self.videos_path = path / "videos"
+        self.log_path = path / "log.txt"
+
+    def log(self, text: str) -> None:
+        """Append a line with the time to `log.txt`.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+        try:
+            with self.log_path.open("a", encoding="utf-8") as file:
+                file.write("".join(f"{stamp} {line}\n" for line in text.splitlines()))
+        except OSError as error:
+            raise output_error(self.log_path, error) from error
+
+
+@contextmanager
+def open_run(
+    config: TrainConfig, command: Sequence[str] | None = None, runs_root: Path = RUNS_ROOT
+) -> Iterator[RunDirectory]:
+    """Make the run's directory, or take the one to resume, and hold its lock until the block ends.
+
+    Args:
+        config: `run_dir` and `resume` decide which directory; a resumed run keeps environment, algorithm and network.
+        command: what the user typed, for the record; default: this process's arguments.
+        runs_root: where directories without a name of their own go.
+
+    Raises:
+        NothingToResumeError: there is no run to resume, or it is one of another environment or algorithm.
+        CannotCreateError: the directory exists or cannot be written.
+        RunInUseError: another process trains in it.
+    """
+    if config.resume:
+        path = config.run_dir or newest_run(config.preset, config.env, runs_root)
+        _check_same_run(config, path)
+    else:
+        path = _make(config, runs_root)
+    with _locked(path):
+        if not config.resume and (path / "config.json").exists():
+            raise CannotCreateError(
+                "run-dir", f"{path} holds a run already", "--resume continues it, another --run-dir starts afresh"
+            )
+        _write_record(path, config, sys.argv if command is None else command)
+        run = RunDirectory(path, config.resume)
+        run.log("resumed" if config.resume else "started")
+        yield run
+
+
+def saved_config(run_dir: Path) -> TrainConfig:
+    """Return the config that a run directory was trained with.
+
+    Raises:
+        NothingToResumeError: there is no such run, or its `config.json` cannot be read.
+    """
+    return config_from_record(read_record(run_dir), run_dir)
+
+
+def read_record(run_dir: Path) -> dict[str, Any]:
+    """Return a run's `config.json`: `config`, `versions`, `commit`, `command`, `created`, `schema_version`."""
+    path = run_dir / "config.json"
+    if not path.is_file():
+        raise NothingToResumeError("run-dir", f"{run_dir} holds no run: {path.name} is missing", "check the path")
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(record, dict) or "config" not in record:
+            raise ValueError("it is not a run's record")
+        if record.get("schema_version", 0) > SCHEMA_VERSION:
+            raise ValueError(f"it was written by a newer LASER (schema {record['schema_version']})")
+    except (OSError, ValueError) as error:
+        raise NothingToResumeError("run-dir", f"{path} cannot be read: {error}", "choose another run") from error
+    return record
+
+
+def config_from_record(record: dict[str, Any], run_dir: Path) -> TrainConfig:
+    """Return the config in a record from `read_record`, for use in `run_dir`."""
+    try:
+        config = config_from_json(record["config"])
+    except ConfigError as error:
+        first = error.problems[0]
+        raise NothingToResumeError(
+            "run-dir", f"{run_dir}/config.json: {first.key} {first.wrong}", first.remedy
+        ) from error
+    return dataclasses.replace(config, run_dir=run_dir)
+
+
+def newest_run(preset: str, env: str | None, runs_root: Path = RUNS_ROOT) -> Path:
+    """Return the run of this preset (and environment, unless None) that was begun last.
+
+    Raises:
+        NothingToResumeError: there is none.
+    """
+    found: list[tuple[str, Path]] = []
+    for path in sorted(runs_root.glob("*/config.json")):
+        try:
+            record = read_record(path.parent)
+        except NothingToResumeError:
+            continue
+        config = record["config"]
+        if isinstance(config, dict) and config.get("preset") == preset and env in (None, config.get("env")):
+            found.append((str(record.get("created", "")), path.parent))
+    if not found:
+        wanted = f"preset {preset}" + (f" on {env}" if env else "")
+        raise NothingToResumeError("resume", f"no run of {wanted} under {runs_root}", "leave out --resume to start one")
+    return max(found)[1]
+
+
+def run_name(config: TrainConfig, now: float | None = None) -> str:
+    """Return a directory name from preset, environment, seed and time; safe whatever the environment is called."""
+    parts = [config.preset, *([] if slug(config.env).startswith(config.preset or "\0") else [slug(config.env)])]
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
+    return "-".join([part for part in parts if part] + [f"seed{config.seed}", stamp])
+
+
+def slug(text: str) -> str:
+    """Return text as part of a file name: lower-case letters, digits and single hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60] or "run"
+
+
+def output_error(path: Path, error: OSError) -> OutputError:
+    """Return the error that ends a run because `path` could not be read or written."""
+    reason = error.strerror or str(error)
+    return OutputError("run-dir", f"{path}: {reason}", "free space or mend the disk, then continue with --resume")
+
+
+def _make(config: TrainConfig, runs_root: Path) -> Path:
+    if config.run_dir is not None and leaves_directory(config.run_dir):
+        raise CannotCreateError(
+            "run-dir", f"leaves the working directory, got {config.run_dir}", "use an absolute path"
+        )
+    name = run_name(config)
+    candidates = [config.run_dir] if config.run_dir else [runs_root / f"{name}{end}" for end in ("", "-2", "-3", "-4")]
+    for path in candidates:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir()
+        except FileExistsError:
+            if path is not candidates[-1]:
+                continue
+            _check_usable(path)
+        except OSError as error:
+            raise CannotCreateError("run-dir", f"{path}: {error.strerror}", "choose another --run-dir") from error
+        return path
+    raise AssertionError("unreachable")
+
+
+def _check_usable(path: Path) -> None:
+    """An empty directory may be used; so may one with a lock, where the lock decides."""
+    if not path.is_dir():
+        raise CannotCreateError("run-dir", f"{path} is not a directory", "choose another --run-dir")
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        raise CannotCreateError("run-dir", f"{path}: Permission denied", "choose another --run-dir")
+    names = {item.name for item in path.iterdir()}
+    if names and "lock" not in names:
+        held = "a run" if "config.json" in names else "other files"
+        remedy = "--resume continues it, another --run-dir starts afresh" if held == "a run" else "choose a new one"
+        raise CannotCreateError("run-dir", f"{path} exists and holds {held} already", remedy)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[IO[str]]:
+    try:
+        file = (path / "lock").open("a+", encoding="utf-8")
+    except OSError as error:
+        raise CannotCreateError("run-dir", f"{path}: {error.strerror}", "choose another --run-dir") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            owner = file.read().strip() or "unknown"
+            raise RunInUseError(
+                "run-dir", f"{path} is in use by process {owner}", "wait for it, or choose another --run-dir"
+            ) from None
+        # The kernel drops the lock with the process, so a killed run never blocks its own resumption.
+        file.seek(0)
+        file.truncate()
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield file
+
+
+def _check_same_run(config: TrainConfig, path: Path) -> None:
+    saved = saved_config(path)
+    for key, then, now in (
+        ("env", saved.env, config.env),
+        ("algorithm", saved.algorithm.name, config.algorithm.name),
+        ("network", saved.network, config.network),
+    ):
+        if then != now:
+            raise NothingToResumeError(
+                key, f"{path} was trained with {then}, not {now}", "resume with the same one, or start a new run"
+            )
+
+
+def _write_record(path: Path, config: TrainConfig, command: Sequence[str]) -> None:
+    target, line = path / "config.json", shlex.join(command)
+    now = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+    created, history = now, []
+    if target.exists():
+        before = read_record(path)
+        created, history = before.get("created", now), before.get("history", [])
+    record = {
+        "schema_version": SCHEMA_VERSION,
+        "created": created,
+        "command": line,
+        "history": [*history, {"time": now, "command": line}],
+        "versions": _versions(),
+        "commit": _commit(),
+        "config": config_to_json(config),
+    }
+    beside = path / "config.json.writing"
+    try:
+        with beside.open("w", encoding="utf-8") as file:
+            json.dump(record, file, indent=2)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.rename(target)
+    except OSError as error:
+        raise output_error(target, error) from error
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for package in _VERSIONED:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def _commit() -> str | None:
+    """Return the commit of the sources that run, with "+changes" when they differ from it; None outside a checkout."""
+    here = str(Path(__file__).resolve().parent)
+    try:
+        head = _git(here, "rev-parse", "HEAD")
+        changes = _git(here, "status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return head + ("+changes" if changes else "")
+
+
+def _git(directory: str, *arguments: str) -> str:
+    result = subprocess.run(
+        ["git", "-C", directory, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=5,
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )
+    return result.stdout.strip()

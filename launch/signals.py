@@ -1,0 +1,67 @@
+"""Ctrl-C and SIGTERM: the first asks the run to stop after a checkpoint, the second leaves at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from launch.errors import StoppedError
+
+
+class StopSignal:
+    """Whether somebody asked the run to stop. May be read from any thread.
+
+    `requested` is set by the first signal; `event` is the same as a `threading.Event` to wait on.
+    """
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+        self.number: int | None = None
+
+    @property
+    def requested(self) -> bool:
+        """Whether a signal has come."""
+        return self.event.is_set()
+
+    @property
+    def exit_code(self) -> int:
+        """130 after Ctrl-C, 143 after SIGTERM, 0 before any."""
+        return 0 if self.number is None else 128 + self.number
+
+    def error(self, saved: str) -> StoppedError:
+        """Return the error that ends a stopped run; `saved` says what was kept and how to continue."""
+        name = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}[signal.Signals(self.number or signal.SIGINT)]
+        return StoppedError("stopped", f"by {name}", saved, exit_code=self.exit_code)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.number is not None:
+            for child in multiprocessing.active_children():
+                child.kill()  # leaving without clean-up would orphan them
+            os._exit(128 + number)
+        self.number = number
+        self.event.set()
+        # A raw write: the handler may have interrupted a print, whose buffer is then locked.
+        os.write(
+            sys.__stderr__.fileno() if sys.__stderr__ else 2, b"\nstopping after a checkpoint; again to leave now\n"
+        )
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[StopSignal]:
+    """Handle SIGINT and SIGTERM inside the block; outside the main thread, where no handlers are allowed, do nothing."""
+    stop = StopSignal()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.signal(number, stop._handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
