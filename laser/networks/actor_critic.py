@@ -1,0 +1,78 @@
+"""A policy and a state value over shared or separate features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from laser.networks.config import NetworkConfig
+from laser.networks.encoder import ObservationEncoder
+from laser.networks.heads import ValueHead, make_policy_head
+from laser.ops.distributions import distribution_for
+from laser.specs import EnvironmentSpec
+
+
+@dataclass(frozen=True)
+class ActorCriticOutput:
+    """What an actor-critic network says about T rows of B environments.
+
+    Args:
+        policy: statistics of the policy by name, float32 [T, B, ...].
+        values: float32 [T, B].
+        core_state: recurrent state after the last row by name, [B, ...].
+    """
+
+    policy: dict[str, Tensor]
+    values: Tensor
+    core_state: dict[str, Tensor]
+
+
+class ActorCritic(nn.Module):
+    """One forward pass over all rows: time and batch are flattened for the torso.
+
+    A recurrent core belongs between encoder and heads: it unflattens the features to [T, B, ...], joins `last_actions`
+    and `last_rewards`, resets its state where `first`, and flattens again. A feed-forward network reads none of the
+    four and hands `core_state` back as it came.
+
+    Args:
+        environment: spaces.
+        config: torso, widths, separate critic.
+
+    Raises:
+        ValueError: the torso cannot see such observations.
+    """
+
+    def __init__(self, environment: EnvironmentSpec, config: NetworkConfig):
+        super().__init__()
+        self.encoder = ObservationEncoder(environment.observations, config)
+        self.critic_encoder = ObservationEncoder(environment.observations, config) if config.separate_critic else None
+        num_features = self.encoder.num_features
+        self.policy_head = make_policy_head(num_features, distribution_for(environment.actions), config.initial_std)
+        self.value_head = ValueHead(num_features)
+
+    def forward(
+        self,
+        observations: Mapping[str, Tensor],
+        last_actions: Tensor,
+        last_rewards: Tensor,
+        first: Tensor,
+        core_state: Mapping[str, Tensor],
+    ) -> ActorCriticOutput:
+        """Evaluate policy and value.
+
+        Args:
+            observations: by name, [T, B, ...]; frames uint8 [T, B, channels, height, width].
+            last_actions: [T, B, ...], the action before each row.
+            last_rewards: [T, B], the reward before each row.
+            first: bool [T, B]; where True the recurrent state is reset before the row is used.
+            core_state: recurrent state before row 0 by name, [B, ...].
+        """
+        rows = first.shape
+        flat = {name: value.flatten(0, 1) for name, value in observations.items()}
+        features = self.encoder(flat)
+        critic_features = features if self.critic_encoder is None else self.critic_encoder(flat)
+        policy = {name: value.unflatten(0, rows) for name, value in self.policy_head(features).items()}
+        values = self.value_head(critic_features).unflatten(0, rows)
+        return ActorCriticOutput(policy, values, dict(core_state))

@@ -1,0 +1,87 @@
+"""From named observations to one feature vector: torsos for frames, one MLP for everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from laser.networks.atari_cnn import AtariCNN
+from laser.networks.config import NetworkConfig
+from laser.networks.impala_resnet import ImpalaResNet
+from laser.networks.mlp import MLP
+from laser.specs import CategorySpec, FramesSpec, ObservationSpec, VectorSpec
+
+
+class ObservationEncoder(nn.Module):
+    """Encode observations by name.
+
+    Vectors are flattened and concatenated, categories one-hot beside them. Without frames they go through an MLP. With
+    frames, every image has a torso of its own and the vectors join its features as they are.
+
+    Args:
+        observations: specs by name; their order is the order of concatenation.
+        config: which torso.
+
+    Raises:
+        ValueError: the torso cannot see such observations.
+    """
+
+    num_features: int
+
+    def __init__(self, observations: Mapping[str, ObservationSpec], config: NetworkConfig):
+        super().__init__()
+        frames = {name: spec for name, spec in observations.items() if isinstance(spec, FramesSpec)}
+        self._categories = {
+            name: spec.num_values for name, spec in observations.items() if isinstance(spec, CategorySpec)
+        }
+        self._flat_names = [name for name in observations if name not in frames]
+        num_flat = sum(_width(observations[name]) for name in self._flat_names)
+        _check_torso(config.torso, frames)
+        # Indexed in the order of `_frame_names`: a ModuleDict would forbid names with a dot.
+        self._frame_names = list(frames)
+        torsos = [_make_torso(spec, config) for spec in frames.values()]
+        self.torsos = nn.ModuleList(torsos)
+        self.mlp = None if frames else MLP(num_flat, config.hidden_sizes, config.activation)
+        self.num_features = num_flat if self.mlp is None else self.mlp.num_features
+        self.num_features += sum(torso.num_features for torso in torsos)
+
+    def forward(self, observations: Mapping[str, Tensor]) -> Tensor:
+        """Map observations [N, ...] by name to [N, num_features]."""
+        flat = [self._flatten(name, observations[name]) for name in self._flat_names]
+        if self.mlp is not None:
+            features: Tensor = self.mlp(flat[0] if len(flat) == 1 else torch.cat(flat, -1))
+            return features
+        images = [torso(observations[name]) for name, torso in zip(self._frame_names, self.torsos, strict=True)]
+        parts = [*images, *(part.to(images[0].dtype) for part in flat)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+
+    def _flatten(self, name: str, value: Tensor) -> Tensor:
+        if name in self._categories:
+            return F.one_hot(value.long(), self._categories[name]).float()
+        return value.flatten(1) if value.ndim > 1 else value.unsqueeze(-1)
+
+
+def _width(spec: ObservationSpec) -> int:
+    if isinstance(spec, CategorySpec):
+        return spec.num_values
+    assert isinstance(spec, VectorSpec)
+    return torch.Size(spec.shape).numel()
+
+
+def _check_torso(torso: str, frames: Mapping[str, FramesSpec]) -> None:
+    if torso == "mlp" and frames:
+        raise ValueError(
+            f"network.torso: mlp cannot see frames ({', '.join(frames)}); use atari_cnn, impala_resnet or auto"
+        )
+    if torso in ("atari_cnn", "impala_resnet") and not frames:
+        raise ValueError(f"network.torso: {torso} sees frames only, and there are none; use mlp or auto")
+
+
+def _make_torso(spec: FramesSpec, config: NetworkConfig) -> AtariCNN | ImpalaResNet:
+    height, width = spec.frame_shape[:2]
+    if config.torso == "impala_resnet":
+        return ImpalaResNet(spec.channels, height, width, config.width)
+    return AtariCNN(spec.channels, height, width)

@@ -1,0 +1,95 @@
+"""Heads: features to the statistics of a policy, or to a value.
+
+Heads compute in the precision of their weights (float32) also under autocast: log ratios and values of a thousand need
+more than bfloat16's three digits.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from laser.networks.mlp import orthogonal
+from laser.ops.distributions import DiagonalGaussian, Distribution
+
+# A Gaussian policy is never narrower than this, so that densities and their ratios stay finite.
+MIN_STD = 1e-3
+
+# Of the policy's last layer. Small, so that every action starts about equally likely and the first ratios are about 1.
+POLICY_GAIN = 0.01
+
+
+class PreciseLinear(nn.Linear):
+    """A linear layer that ignores autocast."""
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Map [N, num_inputs] to [N, num_outputs] in the weight's dtype."""
+        with torch.autocast(features.device.type, enabled=False):
+            return F.linear(features.to(self.weight.dtype), self.weight, self.bias)
+
+
+class LogitsHead(nn.Module):
+    """Logits of one or several discrete choices.
+
+    Args:
+        num_features: width of the input.
+        num_logits: of all choices together.
+    """
+
+    def __init__(self, num_features: int, num_logits: int):
+        super().__init__()
+        self.linear = orthogonal(PreciseLinear(num_features, num_logits), POLICY_GAIN)
+
+    def forward(self, features: Tensor) -> dict[str, Tensor]:
+        """Map [N, num_features] to {"logits": [N, num_logits]}."""
+        return {"logits": self.linear(features)}
+
+
+class GaussianHead(nn.Module):
+    """Mean from the features; standard deviation a parameter of its own, the same in every state.
+
+    `std = MIN_STD + exp(log_std)`: bounded below without a clamp, behind which the gradient would vanish for good.
+
+    Args:
+        num_features: width of the input.
+        num_dimensions: of an action.
+        initial_std: standard deviation at the start.
+    """
+
+    def __init__(self, num_features: int, num_dimensions: int, initial_std: float):
+        super().__init__()
+        self.linear = orthogonal(PreciseLinear(num_features, num_dimensions), POLICY_GAIN)
+        initial = math.log(max(initial_std - MIN_STD, MIN_STD))
+        self.log_std = nn.Parameter(torch.full((num_dimensions,), initial))
+
+    def forward(self, features: Tensor) -> dict[str, Tensor]:
+        """Map [N, num_features] to {"mean": [N, d], "std": [N, d]}."""
+        mean = self.linear(features)
+        return {"mean": mean, "std": (MIN_STD + self.log_std.exp()).expand_as(mean)}
+
+
+class ValueHead(nn.Module):
+    """A state value.
+
+    Args:
+        num_features: width of the input.
+    """
+
+    def __init__(self, num_features: int):
+        super().__init__()
+        self.linear = orthogonal(PreciseLinear(num_features, 1), 1.0)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Map [N, num_features] to [N]."""
+        values: Tensor = self.linear(features)
+        return values.squeeze(-1)
+
+
+def make_policy_head(num_features: int, distribution: Distribution, initial_std: float) -> nn.Module:
+    """Return the head that puts out the statistics of this distribution."""
+    if isinstance(distribution, DiagonalGaussian):
+        return GaussianHead(num_features, distribution.num_dimensions, initial_std)
+    return LogitsHead(num_features, distribution.sizes["logits"])

@@ -1,0 +1,49 @@
+"""A multilayer perceptron, for vector observations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TypeVar
+
+from torch import Tensor, nn
+
+Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "softsign": nn.Softsign}
+
+
+class MLP(nn.Module):
+    """Linear layers with an activation after each.
+
+    Weights start orthogonal with gain sqrt(2) and biases at 0, so that activations and gradients keep their size
+    through the layers.
+
+    Args:
+        num_inputs: width of the input.
+        hidden_sizes: widths of the layers; the last is `num_features`. Empty passes the input through.
+        activation: a key of `ACTIVATIONS`.
+    """
+
+    def __init__(self, num_inputs: int, hidden_sizes: Sequence[int], activation: str):
+        super().__init__()
+        layers: list[nn.Module] = []
+        width = num_inputs
+        for size in hidden_sizes:
+            layers += [orthogonal(nn.Linear(width, size), math.sqrt(2.0)), ACTIVATIONS[activation]()]
+            width = size
+        self.layers = nn.Sequential(*layers)
+        self.num_features = width
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Map [N, num_inputs] to [N, num_features]."""
+        features: Tensor = self.layers(vectors)
+        return features
+
+
+def orthogonal(layer: Layer, gain: float) -> Layer:
+    """Fill a layer with an orthogonal weight times `gain` and a zero bias; return it."""
+    nn.init.orthogonal_(layer.weight, gain)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return layer

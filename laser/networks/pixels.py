@@ -1,0 +1,27 @@
+"""How raw frames enter a convolutional net."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class PixelConv2d(nn.Conv2d):
+    """The first convolution of a net: takes uint8 frames in [0, 255] and acts as if they were scaled to [0, 1].
+
+    Frames are cast and laid out channels-last in a single pass; the 1/255 multiplies the small weight instead of the
+    large input. That saves a copy of the batch, and the cast is exact also in bfloat16 (it holds all integers to 256).
+    """
+
+    def forward(self, frames: Tensor) -> Tensor:
+        """Map uint8 [N, channels, height, width] to [N, out_channels, ...]."""
+        kind = frames.device.type
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else self.weight.dtype
+        pixels = frames.to(dtype, memory_format=torch.channels_last)
+        return F.conv2d(pixels, self.weight * (1.0 / 255.0), self.bias, self.stride, self.padding)
+
+
+def flatten_pixels(features: Tensor) -> Tensor:
+    """Flatten [N, channels, height, width] to [N, size] without a copy where the memory is channels-last."""
+    return features.permute(0, 2, 3, 1).flatten(1)
