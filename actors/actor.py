@@ -1,0 +1,349 @@
+"""The actor: steps environments with the newest policy and ships unrolls to the replay."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from actors.config import ActorConfig
+from actors.policy import Policy, PolicyState
+from actors.unroll_builder import Identity, UnrollBuilder
+from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment
+from laser.ports import (
+    EpisodeResult,
+    InsertReceipt,
+    ParameterPort,
+    PortTimeoutError,
+    ReplayPort,
+    Report,
+    wait,
+)
+from laser.unroll import UnrollSpec
+
+
+class EnvironmentBudgetError(RuntimeError):
+    """An environment failed more often than its budget of rebuilds allows; carries the environment's own message."""
+
+
+@dataclass
+class Group:
+    """Environments that are stepped together, and what is known of their present."""
+
+    environment: VectorEnvironment
+    builder: UnrollBuilder
+    state: PolicyState
+    observations: dict[str, np.ndarray]
+    returns: np.ndarray
+    lengths: np.ndarray
+    actions: np.ndarray
+    mu: dict[str, np.ndarray]
+
+
+class Actor:
+    """Steps vector environments and inserts unrolls; a plain object that threads, processes or Ray may host.
+
+    One thread calls `tick` (or, in lockstep, `run_unroll` and `settle`); `heartbeat` and `waiting_for` may be read from others.
+
+    Args:
+        make_environment: (group index) -> a vector environment; called again after a failure.
+        num_groups: how many groups to make.
+        policy: acts; parameters are swapped between unrolls only.
+        spec: layout of the unrolls.
+        replay: where unrolls go.
+        parameters: where newer versions come from.
+        identity: who this is.
+        config: see `ActorConfig`.
+        seed: environments of group g are reset with `seed + g * 1000`.
+        max_restarts: rebuilds of failed environments before the actor gives up.
+        incarnation: how often this actor has been started before.
+    """
+
+    def __init__(
+        self,
+        make_environment: Callable[[int], VectorEnvironment],
+        num_groups: int,
+        policy: Policy,
+        spec: UnrollSpec,
+        replay: ReplayPort,
+        parameters: ParameterPort,
+        identity: Identity,
+        config: ActorConfig,
+        seed: int,
+        max_restarts: int = 3,
+        incarnation: int = 0,
+    ):
+        self.identity = identity
+        self.heartbeat = time.monotonic()
+        self.waiting_for = ""
+        self._make_environment = make_environment
+        self._num_groups = num_groups
+        self._policy = policy
+        self._spec = spec
+        self._replay = replay
+        self._parameters = parameters
+        self._config = config
+        self._seed = seed
+        self._restarts_left = max_restarts
+        self._incarnation = incarnation
+        self._groups: list[Group] = []
+        self._unacknowledged: deque[Future[InsertReceipt]] = deque()
+        self._counters: Counter[str] = Counter()
+        self._episodes: list[EpisodeResult] = []
+
+    def run_unroll(self) -> Report:
+        """Collect T rows from every environment, insert them, and say what happened since the last call.
+
+        Returns:
+            a report with running totals and the episodes that ended.
+
+        Raises:
+            EnvironmentBudgetError: the environment failed too often.
+            PortError: the replay is gone or did not take an insert within the deadline.
+        """
+        while True:
+            try:
+                if not self._groups:
+                    self._start_groups()
+                self._swap_parameters()
+                self._begin_unrolls()
+                self._collect()
+                break
+            except EnvironmentFailedError as failure:
+                self._rebuild(failure)
+        episodes, self._episodes = tuple(self._episodes), []
+        return Report(f"actor/{self.identity.actor}", dict(self._counters), episodes=episodes)
+
+    def tick(self) -> Report | None:
+        """Collect one unroll if the replay has taken the earlier ones; wait for it briefly otherwise.
+
+        Raises:
+            PortTimeoutError: the replay has not taken an insert for the whole deadline.
+        """
+        if not self._drain_receipts(self._config.max_unacknowledged - 1, timeout_s=0.2):
+            waited = time.monotonic() - self.heartbeat
+            if waited > self._config.insert_deadline_s:
+                raise PortTimeoutError(
+                    f"actor {self.identity.actor} waited {waited:.0f} s for the replay to accept an insert; "
+                    "the learner takes no unrolls"
+                )
+            return None
+        return self.run_unroll()
+
+    def settle(self) -> None:
+        """Wait until every insert is acknowledged, at most for the insert deadline."""
+        if not self._drain_receipts(0, self._config.insert_deadline_s):
+            raise PortTimeoutError(
+                f"actor {self.identity.actor} waited {self._config.insert_deadline_s:g} s for the replay to accept an insert"
+            )
+
+    def close(self) -> None:
+        """Close the environments."""
+        for group in self._groups:
+            group.environment.close()
+        self._groups = []
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return what continues this actor bitwise at an unroll boundary; None where the environments cannot."""
+        self.settle()
+        groups = []
+        for group in self._groups:
+            environment = group.environment.state_dict()
+            if environment is None:
+                return None
+            groups.append(
+                {
+                    "environment": environment,
+                    "builder": group.builder.state_dict(),
+                    "policy_state": group.state.state_dict(),
+                    "returns": group.returns.copy(),
+                    "lengths": group.lengths.copy(),
+                }
+            )
+        return {
+            "groups": groups,
+            "counters": dict(self._counters),
+            "incarnation": self._incarnation,
+            "generator": self._policy.generator.get_state().numpy(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from what `state_dict` gave."""
+        self._incarnation = state["incarnation"]
+        self._start_groups()
+        for group, saved in zip(self._groups, state["groups"], strict=True):
+            group.observations = group.environment.load_state_dict(saved["environment"])
+            group.builder.load_state_dict(saved["builder"])
+            group.state.load_state_dict(saved["policy_state"])
+            group.returns, group.lengths = saved["returns"].copy(), saved["lengths"].copy()
+        self._counters = Counter(state["counters"])
+        self._policy.generator.set_state(torch.from_numpy(np.array(state["generator"], np.uint8)))
+
+    def _start_groups(self) -> None:
+        first_environment = 0
+        for index in range(self._num_groups):
+            environment = self._make_environment(index)
+            num_envs = environment.num_envs
+            observations = environment.reset(self._seed + 1000 * index + 100_000 * self._incarnation)
+            action = environment.spec.actions.array
+            self._groups.append(
+                Group(
+                    environment,
+                    UnrollBuilder(self._spec, num_envs, self.identity, self._incarnation, first_environment),
+                    PolicyState(num_envs, environment.spec, self._policy.algorithm),
+                    observations,
+                    returns=np.zeros(num_envs, np.float64),
+                    lengths=np.zeros(num_envs, np.int64),
+                    actions=np.zeros((num_envs, *action.shape), action.dtype),
+                    mu={},
+                )
+            )
+            first_environment += num_envs
+
+    def _swap_parameters(self) -> None:
+        deadline = time.monotonic() + 120.0
+        while True:
+            newest = wait(self._parameters.newest(self._policy.version), 60.0, "the newest parameters")
+            if newest is not None:
+                self._policy.load(newest)
+            if self._policy.version >= 0:
+                return
+            if time.monotonic() > deadline:
+                raise PortTimeoutError(f"actor {self.identity.actor} waited 120 s for the learner's first parameters")
+            time.sleep(0.01)
+
+    def _begin_unrolls(self) -> None:
+        for group in self._groups:
+            everyone = np.arange(group.environment.num_envs)
+            if not group.builder.num_pending_rows:
+                self._begin(group, everyone)
+
+    def _begin(self, group: Group, environments: np.ndarray) -> None:
+        state = group.state
+        group.builder.begin(
+            environments,
+            {name: value[environments] for name, value in group.observations.items()},
+            state.first[environments],
+            state.last_action[environments],
+            state.last_reward[environments],
+            {name: value[environments] for name, value in state.core_state.items()},
+            self._policy.version,
+        )
+
+    def _collect(self) -> None:
+        # While the policy acts for one group, the emulators of the others are at work.
+        for row in range(self._spec.unroll_length):
+            for group in self._groups:
+                if row > 0:
+                    self._receive(group)
+                self._act(group)
+        for group in self._groups:
+            self._receive(group)
+
+    def _act(self, group: Group) -> None:
+        started = time.perf_counter()
+        group.actions, group.mu = self._policy.act(group.observations, group.state)
+        self._counters["time/inference"] += time.perf_counter() - started
+        group.environment.send(group.actions)
+
+    def _receive(self, group: Group) -> None:
+        started = time.perf_counter()
+        self.waiting_for, self.heartbeat = "environment", time.monotonic()
+        parts = group.environment.recv()
+        self.waiting_for = ""
+        self._counters["time/environment"] += time.perf_counter() - started
+        for part in parts:
+            self._record(group, part)
+
+    def _record(self, group: Group, part: Transition) -> None:
+        who, state = part.environments, group.state
+        valid = ~part.ignored
+        finished = group.builder.append(
+            who,
+            group.actions[who],
+            {name: value[who] for name, value in group.mu.items()},
+            part.rewards,
+            part.terminated,
+            valid,
+            part.observations,
+            part.ignored,
+        )
+        if len(who) == group.environment.num_envs:
+            group.observations = part.observations
+        else:
+            for name, value in part.observations.items():
+                group.observations[name][who] = value
+        # An episode begins without a past: the policy sees neither an action nor a reward from the one before.
+        keep = valid.reshape(-1, *[1] * (group.actions.ndim - 1))
+        state.last_action[who] = np.where(keep, group.actions[who], 0)
+        state.last_reward[who] = part.rewards * valid
+        state.first[who] = part.ignored
+        self._count(group, part, valid)
+        if len(finished):
+            self._insert(group, finished)
+
+    def _count(self, group: Group, part: Transition, valid: np.ndarray) -> None:
+        who = part.environments
+        num_valid = int(valid.sum())
+        self._counters["env_steps"] += num_valid
+        self._counters["frames"] += num_valid * group.environment.spec.action_repeat
+        self._counters["rows"] += len(who)
+        group.returns[who] += part.rewards * valid
+        group.lengths[who] += valid
+        ended = who[part.terminated | part.truncated]
+        for environment in ended:
+            self._episodes.append(
+                EpisodeResult(
+                    float(group.returns[environment]),
+                    int(group.lengths[environment]),
+                    self.identity.task,
+                    self.identity.member,
+                )
+            )
+        if len(ended):
+            self._counters["episodes"] += len(ended)
+            group.returns[ended] = 0.0
+            group.lengths[ended] = 0
+
+    def _insert(self, group: Group, finished: np.ndarray) -> None:
+        started = time.perf_counter()
+        self._unacknowledged.append(self._replay.insert(group.builder.take(finished)))
+        self._counters["unrolls"] += len(finished)
+        self._counters["time/insert"] += time.perf_counter() - started
+        if len(finished) < group.environment.num_envs:  # environments out of step begin their next unroll at once
+            self._begin(group, finished)
+
+    def _drain_receipts(self, num_left: int, timeout_s: float) -> bool:
+        """Take receipts until at most `num_left` unrolls per environment are unacknowledged; False if that takes too long."""
+        started = time.perf_counter()
+        num_left *= self._num_groups  # every group inserts its own unrolls
+        self.waiting_for = "replay"
+        while len(self._unacknowledged) > num_left:
+            left_s = started + timeout_s - time.perf_counter()
+            receipt = self._unacknowledged[0]
+            if wait_for([receipt], max(0.0, left_s)).not_done:
+                break
+            self._unacknowledged.popleft()
+            for reason, count in receipt.result().rejected.items():
+                self._counters[f"rejected/{reason}"] += count
+            self.heartbeat = time.monotonic()
+        self._counters["time/insert_wait"] += time.perf_counter() - started
+        return len(self._unacknowledged) <= num_left
+
+    def _rebuild(self, failure: EnvironmentFailedError) -> None:
+        self._counters[f"restarts/{failure.reason}"] += 1
+        self._counters[f"dropped_rows/{failure.reason}"] += sum(g.builder.num_pending_rows for g in self._groups)
+        if self._restarts_left <= 0:
+            raise EnvironmentBudgetError(
+                f"environment failed more often than environment.max-restarts allows; its last words: {failure}"
+            ) from failure
+        self._restarts_left -= 1
+        self.close()
+        self._incarnation += 1

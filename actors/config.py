@@ -1,0 +1,25 @@
+"""The config of actors: how they overlap emulation with inference, and how far they may run ahead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from laser.config import Bounds
+
+
+@dataclass(frozen=True)
+class ActorConfig:
+    """How an actor runs its environments."""
+
+    env_groups: Annotated[
+        int,
+        Bounds(least=0, most=16),
+        "groups of environments stepped in turn, so that one is emulated while the policy acts for another; "
+        "0: two where the environment steps in the background, else one",
+    ] = 0
+    max_unacknowledged: Annotated[int, Bounds(least=1, most=64), "inserts an actor may run ahead of the replay"] = 2
+    device: Annotated[Literal["cpu", "cuda"], "where actors run their policy"] = "cpu"
+    insert_deadline_s: Annotated[
+        float, Bounds(above=0.0), "seconds an insert may wait for the replay before the run ends with an error"
+    ] = 600.0

@@ -1,0 +1,90 @@
+"""The evaluator: plays whole episodes with given parameters, apart from the training data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from actors.policy import Policy, PolicyState
+from laser.environments.base import Transition, VectorEnvironment
+from laser.ports import EpisodeResult, Parameters
+
+
+class Evaluator:
+    """Plays episodes on environments of its own. Used from one thread.
+
+    Every environment of the vector plays the same number of episodes, so that short episodes do not crowd out long ones.
+
+    Args:
+        make_environment: called once, at the first evaluation.
+        make_policy: (greedy or sampled is the policy's own setting).
+        seed: the environments' seed; every evaluation starts from it anew, so that checkpoints meet the same episodes.
+        member: whose parameters these are.
+    """
+
+    def __init__(
+        self,
+        make_environment: Callable[[], VectorEnvironment],
+        make_policy: Callable[[], Policy],
+        seed: int,
+        member: int = 0,
+    ):
+        self._make_environment = make_environment
+        self._make_policy = make_policy
+        self._seed = seed
+        self._member = member
+        self._environment: VectorEnvironment | None = None
+        self._policy: Policy | None = None
+
+    def evaluate(
+        self,
+        parameters: Parameters,
+        num_episodes: int,
+        on_step: Callable[[VectorEnvironment, Transition], None] | None = None,
+    ) -> list[EpisodeResult]:
+        """Play at least `num_episodes` episodes (rounded up to the same number on each environment).
+
+        Args:
+            parameters: the version to play with.
+            num_episodes: how many.
+            on_step: called after every step, e.g. to record a video.
+
+        Raises:
+            EnvironmentFailedError: the environment failed.
+        """
+        environment = self._environment = self._environment or self._make_environment()
+        policy = self._policy = self._policy or self._make_policy()
+        policy.load(parameters)
+        num_envs = environment.num_envs
+        left = np.full(num_envs, -(-num_episodes // num_envs))
+        state = PolicyState(num_envs, environment.spec, policy.algorithm)
+        observations = environment.reset(self._seed)
+        returns, lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
+        results = []
+        while left.any():
+            actions, _ = policy.act(observations, state)
+            environment.send(actions)
+            for part in environment.recv():
+                if on_step is not None:
+                    on_step(environment, part)
+                who = part.environments
+                for name, value in part.observations.items():
+                    observations[name][who] = value
+                keep = (~part.ignored).reshape(-1, *[1] * (actions.ndim - 1))
+                state.last_action[who] = np.where(keep, actions[who], 0)
+                state.last_reward[who] = part.rewards * ~part.ignored
+                state.first[who] = part.ignored
+                returns[who] += part.rewards * ~part.ignored
+                lengths[who] += ~part.ignored
+                for index in who[part.terminated | part.truncated]:
+                    if left[index]:
+                        left[index] -= 1
+                        results.append(EpisodeResult(float(returns[index]), int(lengths[index]), member=self._member))
+                    returns[index], lengths[index] = 0.0, 0
+        return results
+
+    def close(self) -> None:
+        """Close the environments."""
+        if self._environment is not None:
+            self._environment.close()

@@ -1,0 +1,131 @@
+"""The thread that owns a component: it ticks the component, and serves calls between two ticks."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from laser.ports import PortClosedError, Report, ReportPort
+
+
+class Component(Protocol):
+    """What a host can own. Only `tick` is needed; `heartbeat` and `waiting_for` show a hung component."""
+
+    heartbeat: float
+    waiting_for: str
+
+    def tick(self) -> Report | None:
+        """Do a small piece of work (well under a second of waiting); return a report when there is one."""
+
+
+class Host:
+    """Runs one component in one thread. All methods may be called from any thread.
+
+    Args:
+        factory: makes the component, inside the thread.
+        reports: where its reports go.
+        name: of the thread.
+    """
+
+    def __init__(self, factory: Callable[[], Any], reports: ReportPort, name: str):
+        self._factory = factory
+        self._reports = reports
+        self._calls: queue.SimpleQueue[tuple[Future[Any], str, tuple[Any, ...]] | None] = queue.SimpleQueue()
+        self._ticking = threading.Event()
+        self._closed = threading.Event()
+        self._component: Any = None
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        """Call a method of the component between two ticks."""
+        future: Future[Any] = Future()
+        if self._closed.is_set() or not self._thread.is_alive():
+            future.set_exception(self._failure or PortClosedError(f"{self._thread.name} has ended"))
+        else:
+            self._calls.put((future, method, arguments))
+        return future
+
+    def start(self) -> None:
+        """Begin to tick."""
+        self._ticking.set()
+        self._calls.put(None)  # wakes the thread
+
+    def stop(self) -> None:
+        """Stop ticking after the current tick; calls are still served."""
+        self._ticking.clear()
+
+    def set(self, attribute: str, value: Any) -> None:
+        """Set an attribute of the component, at once, from the calling thread."""
+        if self._component is not None:
+            setattr(self._component, attribute, value)
+
+    def failure(self) -> BaseException | None:
+        """Return what ended the ticking, if something did."""
+        return self._failure
+
+    def silent_s(self, waiting_for: str) -> float:
+        """Return for how many seconds the component has been waiting for `waiting_for`; 0 if it is not."""
+        component = self._component
+        if component is None or getattr(component, "waiting_for", None) != waiting_for:
+            return 0.0
+        return time.monotonic() - component.heartbeat
+
+    def close(self, timeout_s: float = 5.0) -> bool:
+        """End the thread and close the component; return False if it is stuck (it is then left behind)."""
+        self._closed.set()
+        self._ticking.clear()
+        self._calls.put(None)
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._component = self._factory()
+            while not self._closed.is_set():
+                self._serve_calls()
+                if self._ticking.is_set() and not self._closed.is_set():
+                    report = self._component.tick()
+                    if report is not None and not self._closed.is_set():
+                        self._reports.report(report)
+        except Exception as error:  # noqa: BLE001 - kept for the supervisor, which ends the run with it
+            self._failure = error
+        finally:
+            self._closed.set()
+            self._refuse_calls()
+            close = getattr(self._component, "close", None)
+            if close is not None:
+                close()
+
+    def _serve_calls(self) -> None:
+        while not self._closed.is_set():
+            try:
+                item = self._calls.get(block=not self._ticking.is_set(), timeout=1.0)
+            except queue.Empty:
+                if self._ticking.is_set():
+                    return
+                continue
+            if item is not None:
+                _serve(self._component, *item)
+            elif self._ticking.is_set():
+                return
+
+    def _refuse_calls(self) -> None:
+        while not self._calls.empty():
+            item = self._calls.get()
+            if item is not None:
+                item[0].set_exception(self._failure or PortClosedError(f"{self._thread.name} has ended"))
+
+
+def _serve(component: Any, future: Future[Any], method: str, arguments: tuple[Any, ...]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(getattr(component, method)(*arguments))
+    except Exception as error:  # noqa: BLE001 - belongs to the caller, who gets it through the future
+        future.set_exception(error)

@@ -1,0 +1,228 @@
+"""The topology of one agent on one page: shards, parameter store, learner, actors and evaluator, and who knows whom."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from actors.actor import Actor
+from actors.evaluator import Evaluator
+from actors.policy import Policy
+from actors.unroll_builder import Identity
+from laser.algorithms.base import Algorithm
+from laser.environments import make_environment
+from laser.ports import ParameterPort, ReplayPort, ReportPort
+from laser.specs import EnvironmentSpec
+from laser.unroll import UnrollSpec
+from launch.config import TrainConfig
+from launch.runtime import Runtime, Worker
+from learner.learner import Learner
+from learner.parameter_store import ParameterStore
+from replay_server.client import ShardedReplay
+from replay_server.shard import MemberSettings, Shard
+
+MEMBER = 0  # one agent; a sweep numbers its members
+
+
+@dataclass
+class Program:
+    """Everything that runs, by role."""
+
+    config: TrainConfig
+    environment: EnvironmentSpec
+    shards: list[ReplayPort]
+    replay: ReplayPort
+    parameters: ParameterPort
+    learner: Worker
+    actors: list[Worker]
+    evaluator: Worker
+
+    @property
+    def workers(self) -> list[Worker]:
+        """All workers."""
+        return [*self.actors, self.learner, self.evaluator]
+
+
+def make_program(
+    config: TrainConfig,
+    environment: EnvironmentSpec,
+    runtime: Runtime,
+    reports: ReportPort,
+    first_incarnation: int = 0,
+) -> Program:
+    """Place every component of a run on a runtime. Nothing ticks yet; the first parameters are published.
+
+    Args:
+        config: a checked config.
+        environment: what `config.env` offers.
+        runtime: where things live.
+        reports: where reports end up.
+        first_incarnation: of the actors; grows with every resumption, so that streams never continue by mistake.
+    """
+    algorithm = config.algorithm.build(environment, config.network)
+    shards = runtime.shards(
+        [partial(make_shard, config, environment, index) for index in range(config.replay.num_shards)]
+    )
+    parameters = runtime.parameter_store(ParameterStore)
+    reports = runtime.reports(reports)
+    learner = runtime.worker("learner", partial(make_learner, config, environment, shards, parameters), reports)
+    actors = [
+        runtime.worker(
+            f"actor/{index}",
+            partial(make_actor, config, environment, shards[index % len(shards)], parameters, index, first_incarnation),
+            reports,
+        )
+        for index in range(config.num_actors)
+    ]
+    evaluator = runtime.worker("evaluator", partial(make_evaluator, config, environment), reports)
+    del algorithm  # built once here so that unsupported spaces are refused before anything starts
+    return Program(config, environment, shards, connect(shards, config), parameters, learner, actors, evaluator)
+
+
+def unroll_spec(config: TrainConfig, environment: EnvironmentSpec, algorithm: Algorithm) -> UnrollSpec:
+    """Return the layout of everything this run ships."""
+    return UnrollSpec(config.unroll_length, environment, algorithm.behaviour, dict(algorithm.core_state))
+
+
+def online_capacity(config: TrainConfig) -> int:
+    """Return how many fresh unrolls may wait for the learner, over all shards; 0 if it draws none.
+
+    Room for the unrolls that the replay needs before its first draw is included, or learner and actors would wait for
+    each other.
+    """
+    algorithm = config.algorithm
+    if algorithm.num_online == 0:
+        return 0
+    per_round = config.num_actors * config.num_envs
+    waiting = max(math.ceil(config.learner.max_queued * algorithm.num_online), algorithm.num_online, per_round)
+    warm_up = math.ceil(config.replay.min_steps / config.unroll_length) if algorithm.num_replayed else 0
+    # A stream's last row may be invalid: an unroll then holds fewer steps than rows, and warm-up needs more unrolls.
+    return waiting + 2 * warm_up
+
+
+def make_shard(config: TrainConfig, environment: EnvironmentSpec, index: int) -> Shard:
+    """Make one shard of the replay."""
+    algorithm = config.algorithm.build(environment, config.network)
+    settings = MemberSettings(
+        online_capacity=math.ceil(online_capacity(config) / config.replay.num_shards),
+        columns=algorithm.columns,
+        draws_replay=config.algorithm.num_replayed > 0,
+    )
+    return Shard(
+        unroll_spec(config, environment, algorithm),
+        config.replay,
+        {MEMBER: settings},
+        index=index,
+        seed=seed_for(config, "shard", index),
+    )
+
+
+def connect(shards: list[ReplayPort], config: TrainConfig) -> ReplayPort:
+    """Return one port to all shards."""
+    return shards[0] if len(shards) == 1 else ShardedReplay(shards, seed=seed_for(config, "client", 0))
+
+
+def make_learner(
+    config: TrainConfig,
+    environment: EnvironmentSpec,
+    shards: list[ReplayPort],
+    parameters: ParameterPort,
+    incarnation: int,
+) -> Learner:
+    """Make the learner and publish its first parameters."""
+    torch.set_num_threads(learner_threads(config))
+    algorithm = config.algorithm.build(environment, config.network)
+    learner = Learner(
+        algorithm,
+        unroll_spec(config, environment, algorithm),
+        connect(shards, config),
+        parameters,
+        config.learner,
+        resolve_device(config.device),
+        seed_for(config, "learner", incarnation),
+        member=MEMBER,
+        prefetch=config.runtime != "lockstep",
+    )
+    learner.publish()
+    return learner
+
+
+def make_actor(
+    config: TrainConfig,
+    environment: EnvironmentSpec,
+    shard: ReplayPort,
+    parameters: ParameterPort,
+    index: int,
+    first_incarnation: int,
+    incarnation: int,
+) -> Actor:
+    """Make one actor; its environments are made when it first ticks."""
+    algorithm = config.algorithm.build(environment, config.network)
+    num_groups = config.actor.env_groups or (2 if config.env.startswith("ALE/") and config.num_envs > 1 else 1)
+    sizes = [
+        config.num_envs * (group + 1) // num_groups - config.num_envs * group // num_groups
+        for group in range(num_groups)
+    ]
+    return Actor(
+        lambda group: make_environment(config.env, sizes[group], config.environment),
+        num_groups,
+        Policy(algorithm, environment, seed_for(config, "policy", index), config.actor.device),
+        unroll_spec(config, environment, algorithm),
+        shard,
+        parameters,
+        Identity(run=config.seed, actor=index, member=MEMBER),
+        config.actor,
+        seed_for(config, "environment", index),
+        config.environment.max_restarts,
+        first_incarnation + incarnation,
+    )
+
+
+def make_evaluator(config: TrainConfig, environment: EnvironmentSpec, incarnation: int) -> Evaluator:
+    """Make the evaluator; its environments are made at the first evaluation."""
+    algorithm = config.algorithm.build(environment, config.network)
+    return Evaluator(
+        lambda: make_environment(config.env, config.evaluation.num_envs, config.environment),
+        lambda: Policy(
+            algorithm, environment, seed_for(config, "evaluation policy", 0), greedy=config.evaluation.greedy
+        ),
+        seed_for(config, "evaluation", 0),
+        MEMBER,
+    )
+
+
+def resolve_device(device: str) -> str:
+    """Return the device that `auto` means here."""
+    if device != "auto":
+        return device
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def learner_threads(config: TrainConfig) -> int:
+    """Return how many threads torch uses: MLPs are too small to share out."""
+    if config.learner.torch_threads:
+        return config.learner.torch_threads
+    return 1 if config.runtime == "lockstep" else torch.get_num_threads()
+
+
+def seed_for(config: TrainConfig, role: str, index: int) -> int:
+    """Return the seed of one component: the same for the same run seed, different between components."""
+    words = [config.seed, *role.encode(), index]
+    return int(np.random.SeedSequence(words).generate_state(1)[0] >> 1)
+
+
+def describe(program: Program) -> dict[str, Any]:
+    """Return what runs, for the log."""
+    config = program.config
+    return {
+        "actors": len(program.actors),
+        "environments": config.num_actors * config.num_envs,
+        "shards": len(program.shards),
+        "fresh unrolls per batch": config.algorithm.num_online,
+        "replayed unrolls per batch": config.algorithm.num_replayed,
+    }

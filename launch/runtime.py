@@ -1,0 +1,56 @@
+"""Where components live: what `launch.program` asks of a runtime, so that one topology runs in threads and on Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from laser.ports import ParameterPort, ReplayPort, ReportPort
+
+
+class Worker(Protocol):
+    """A hosted actor, learner or evaluator (see `launch.host.Host`). May be called from any thread."""
+
+    name: str
+    incarnation: int
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        """Call a method of the hosted object between two of its ticks; the future holds its result or exception."""
+
+    def start(self) -> None:
+        """Make the object tick until `stop`."""
+
+    def stop(self) -> None:
+        """Make it pause after the current tick; returns at once."""
+
+    def set(self, attribute: str, value: Any) -> None:
+        """Set an attribute that the hosted object allows others to set; may arrive late."""
+
+    def failure(self) -> BaseException | None:
+        """Return what ended the object's ticking, if something did."""
+
+    def silent_s(self, waiting_for: str) -> float:
+        """Return for how many seconds the object has been waiting for `waiting_for`; 0 if it is not."""
+
+    def replace(self) -> None:
+        """Give up on a hung object and put a new one, with the next incarnation, in its place."""
+
+
+class Runtime(Protocol):
+    """Places components and connects them. Where it crosses processes, factories and ports are pickled."""
+
+    def shards(self, factories: list[Callable[[], Any]]) -> list[ReplayPort]:
+        """Place the shards of the replay and return a port to each."""
+
+    def parameter_store(self, factory: Callable[[], Any]) -> ParameterPort:
+        """Place the parameter store."""
+
+    def reports(self, sink: ReportPort) -> ReportPort:
+        """Return a port that carries reports from wherever workers live to `sink`."""
+
+    def worker(self, name: str, factory: Callable[[int], Any], reports: ReportPort) -> Worker:
+        """Place an actor, learner or evaluator made by `factory(incarnation)`."""
+
+    def close(self) -> None:
+        """End everything that was placed."""

@@ -1,0 +1,97 @@
+"""Samples in, one time-major batch out; frames are decoded here, off the training thread."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from laser.batch import FOREIGN_REPLAY, ONLINE, OWN_REPLAY, Batch
+from laser.frames import decompress_frames
+from laser.ports import Sample
+from laser.unroll import UnrollSpec
+from learner.mixing import Mix
+
+
+def collate(mix: Mix, spec: UnrollSpec, member: int, discount: float, newest_version: int) -> Batch:
+    """Put a mix of samples side by side as columns, fresh ones first.
+
+    Image observations stay single frames here, uint8 [B, stack - 1 + T + 1, *frame_shape]; the train step stacks them
+    on its device (`laser.ops.frame_stacks`).
+
+    Args:
+        mix: the samples.
+        spec: their layout.
+        member: whose learner this is; tells own from foreign experience.
+        discount: gamma.
+        newest_version: the learner's parameter version, for `policy_lag`.
+
+    Returns:
+        a batch on the CPU.
+    """
+    parts = mix.parts
+    headers = np.concatenate([part.unrolls.headers for part in parts])
+    own = headers["member"] == member
+    source = np.where(own, OWN_REPLAY, FOREIGN_REPLAY).astype(np.int8)
+    if mix.online is not None:
+        source[: len(mix.online.unrolls)] = ONLINE
+    fields = {name: _side_by_side(parts, name, item.rows != "once") for name, item in spec.fields.items()}
+    discounts = (1.0 - fields["terminated"].astype(np.float32)) * np.float32(discount)
+    observations = {name[13:]: value for name, value in fields.items() if name.startswith("observations/")}
+    observations.update({name: _decode(parts, spec, name) for name in spec.frames})
+    lag = np.where(own, newest_version - headers["parameter_version"], 0).astype(np.float32)
+    return Batch(
+        observations=_tensors(observations),
+        first=torch.from_numpy(fields["first"]),
+        actions=torch.from_numpy(fields["actions"]),
+        rewards=torch.from_numpy(fields["rewards"]),
+        discounts=torch.from_numpy(discounts),
+        valid=torch.from_numpy(fields["valid"]),
+        mu=_tensors({name[3:]: value for name, value in fields.items() if name.startswith("mu/")}),
+        last_action=torch.from_numpy(fields["last_action"]),
+        last_reward=torch.from_numpy(fields["last_reward"]),
+        source=torch.from_numpy(source),
+        task=torch.from_numpy(headers["task"].astype(np.int64)),
+        policy_lag=torch.from_numpy(lag),
+        importance_weights=torch.ones(len(headers)),
+        core_state=_tensors({name[11:]: value for name, value in fields.items() if name.startswith("core_state/")}),
+        columns=_columns(mix, spec.unroll_length),
+    )
+
+
+def _side_by_side(parts: list[Sample], name: str, has_time: bool) -> np.ndarray:
+    arrays = [part.unrolls.fields[name] for part in parts]
+    if not has_time:
+        return np.concatenate(arrays)
+    num_columns, num_rows = sum(map(len, arrays)), arrays[0].shape[1]
+    out = np.empty((num_rows, num_columns, *arrays[0].shape[2:]), arrays[0].dtype)
+    start = 0
+    for array in arrays:
+        out[:, start : start + len(array)] = array.swapaxes(0, 1)
+        start += len(array)
+    return out
+
+
+def _decode(parts: list[Sample], spec: UnrollSpec, name: str) -> np.ndarray:
+    num_columns = sum(len(part.unrolls) for part in parts)
+    out = np.empty((num_columns, spec.num_frames(name), *spec.frames[name].frame_shape), np.uint8)
+    start = 0
+    for part in parts:
+        decompress_frames(part.unrolls.frames[name], out[start : start + len(part.unrolls)])
+        start += len(part.unrolls)
+    return out
+
+
+def _columns(mix: Mix, num_rows: int) -> dict[str, Tensor]:
+    if mix.replayed is None:
+        return {}
+    num_online = len(mix.online.unrolls) if mix.online is not None else 0
+    columns = {}
+    for name, value in mix.replayed.columns.items():
+        fresh = np.zeros((num_rows, num_online), np.float32)
+        columns[name] = torch.from_numpy(np.concatenate([fresh, value.swapaxes(0, 1)], axis=1))
+    return columns
+
+
+def _tensors(arrays: dict[str, np.ndarray]) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(value) for name, value in arrays.items()}

@@ -1,0 +1,33 @@
+"""Where published parameters wait for whoever wants the newest."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+
+from laser.ports import Parameters
+
+
+class ParameterStore:
+    """Keeps the newest version. May be called from any thread; nothing ever waits."""
+
+    def __init__(self) -> None:
+        self._newest: Parameters | None = None
+        self._lock = threading.Lock()
+
+    def publish(self, parameters: Parameters) -> Future[None]:
+        """Make this the newest version; an older one that arrives late changes nothing."""
+        with self._lock:
+            if self._newest is None or parameters.version > self._newest.version:
+                self._newest = parameters
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+    def newest(self, newer_than: int) -> Future[Parameters | None]:
+        """Return the newest version, or None when nothing newer than `newer_than` exists."""
+        with self._lock:
+            newest = self._newest
+        done: Future[Parameters | None] = Future()
+        done.set_result(newest if newest is not None and newest.version > newer_than else None)
+        return done

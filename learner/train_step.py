@@ -1,0 +1,137 @@
+"""One update: stack frames, loss, gradient, optimiser; the part torch.compile, autocast and channels-last wrap."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import shutil
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from laser.algorithms.base import Algorithm, LossOutput
+from laser.batch import Batch
+from laser.flat_parameters import FlatParameters
+from laser.ops.frame_stacks import stack_frames
+from laser.specs import FramesSpec
+from laser.unroll import UnrollSpec
+from learner.config import LearnerConfig
+from learner.optimizer import FlatOptimizer
+
+
+class TrainStep:
+    """Updates networks from batches. Used from one thread.
+
+    Args:
+        algorithm: the loss.
+        networks: trained in place; moved to `device`.
+        spec: layout of the unrolls a batch was made of.
+        config: compile, precision, channels-last.
+        device: where to compute.
+        seed: of the loss's random numbers.
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        networks: nn.Module,
+        spec: UnrollSpec,
+        config: LearnerConfig,
+        device: torch.device,
+        seed: int,
+    ):
+        self.device = device
+        self.networks = networks.to(device).train()
+        self.parameters = FlatParameters(self.networks)
+        settings = algorithm.config
+        self.optimizer = FlatOptimizer(
+            self.parameters, settings.optimizer, settings.optimizer_epsilon, settings.max_gradient_norm
+        )
+        self.generator = torch.Generator(device=device).manual_seed(seed)
+        self._algorithm = algorithm
+        self._spec = spec
+        has_frames = bool(spec.frames)
+        self._autocast = config.precision == "bfloat16" or (config.precision == "auto" and has_frames)
+        self._compiled = config.compile == "on" or (
+            config.compile == "auto" and (has_frames or device.type == "cuda") and _can_compile(device)
+        )
+        self._loss = torch.compile(self._stacked_loss, dynamic=False) if self._compiled else self._stacked_loss
+        # Copies to the card run beside the previous step's kernels.
+        self._copy_stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+
+    @property
+    def description(self) -> str:
+        """How it computes, for the log."""
+        parts = [str(self.device), "bfloat16" if self._autocast else "float32"]
+        return ", ".join([*parts, "compiled" if self._compiled else "eager"])
+
+    def to_device(self, batch: Batch) -> Batch:
+        """Return the batch on the step's device; may be called from the prefetch thread."""
+        if self._copy_stream is None:
+            return batch
+        with torch.cuda.stream(self._copy_stream):
+            moved = _map_tensors(batch, lambda tensor: tensor.pin_memory().to(self.device, non_blocking=True))
+        self._copy_stream.synchronize()  # this thread waits, the training thread does not
+        return moved
+
+    def __call__(
+        self, batch: Batch, learning_rate: float, schedule: Mapping[str, Any]
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Apply one update.
+
+        Args:
+            batch: on this device, frames still single.
+            learning_rate: step size of this update.
+            schedule: numbers that change over training, e.g. {"progress": 0.3}.
+
+        Returns:
+            metrics (scalar tensors, on the device) and column writes by name, [T, B].
+        """
+        self.parameters.collect_gradients()
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
+            output = self._loss(batch, schedule)
+        output.loss.backward()
+        norm, applied = self.optimizer.step(output.loss.detach(), learning_rate)
+        metrics = {name: value.detach() for name, value in output.metrics.items()}
+        metrics |= {"loss": output.loss.detach(), "gradient_norm": norm, "updates_applied": applied}
+        return metrics, output.column_writes
+
+    def _stacked_loss(self, batch: Batch, schedule: Mapping[str, Any]) -> LossOutput:
+        observations = dict(batch.observations)
+        for name, item in self._spec.environment.observations.items():
+            if isinstance(item, FramesSpec):
+                observations[name] = stack_frames(observations[name], batch.first, item.stack, item.padding)
+        batch = dataclasses.replace(batch, observations=observations)
+        return self._algorithm.loss(self.networks, {}, batch, schedule, self.generator)
+
+
+def learning_rate_at(progress: float, initial: float, schedule: str) -> float:
+    """Return the step size after a fraction `progress` of training: constant, or linear to 0."""
+    return initial * max(0.0, 1.0 - progress) if schedule == "linear" else initial
+
+
+def _can_compile(device: torch.device) -> bool:
+    if device.type == "cuda" or any(shutil.which(name) for name in ("g++", "c++", "clang++")):
+        return True
+    warnings.warn(
+        "no C++ compiler found: the train step runs uncompiled, about half as fast; laser doctor says how to mend it",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+    return False
+
+
+def _map_tensors(batch: Batch, function: Any) -> Batch:
+    def apply(value: Any) -> Any:
+        return {name: function(item) for name, item in value.items()} if isinstance(value, dict) else function(value)
+
+    return Batch(**{item.name: apply(getattr(batch, item.name)) for item in dataclasses.fields(batch)})
+
+
+def mean_metrics(sums: Tensor, count: int, names: list[str]) -> dict[str, float]:
+    """Return the means of accumulated metric vectors as floats (one transfer from the device)."""
+    values = (sums / max(1, count)).tolist()
+    return {name: value for name, value in zip(names, values, strict=True) if math.isfinite(value)}

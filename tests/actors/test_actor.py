@@ -1,0 +1,213 @@
+import numpy as np
+import pytest
+from scripted import CountingAlgorithm, FakeParameters, FakeReplay, ScriptedEnvironment
+
+from actors.actor import Actor, EnvironmentBudgetError
+from actors.config import ActorConfig
+from actors.policy import Policy
+from actors.unroll_builder import Identity
+from laser.frames import decompress_frames
+from laser.ops.frame_stacks import stack_frames
+from laser.ports import PortTimeoutError
+from laser.unroll import UnrollSpec, find_defects
+
+LENGTHS = [[3, 5], [4, 1, 2], [7]]
+T = 4
+
+
+def make_actor(environments, replay, *, max_restarts=1, insert_deadline_s=5.0):
+    algorithm = CountingAlgorithm()
+    spec = UnrollSpec(T, environments[0].spec, algorithm.behaviour, algorithm.core_state)
+    policy = Policy(algorithm, environments[0].spec, seed=0)
+    made = iter(environments)
+    actor = Actor(
+        lambda group: next(made),
+        1,
+        policy,
+        spec,
+        replay,
+        FakeParameters(),
+        Identity(run=7, actor=3, member=2, task=0),
+        ActorConfig(insert_deadline_s=insert_deadline_s),
+        seed=0,
+        max_restarts=max_restarts,
+    )
+    return actor, spec
+
+
+def streams(replay):
+    """Unrolls by environment, in order of their sequence numbers."""
+    by_environment: dict[int, list] = {}
+    for unrolls in replay.inserted:
+        for index, header in enumerate(unrolls.headers):
+            by_environment.setdefault(int(header["environment"]), []).append((unrolls, index))
+    return by_environment
+
+
+@pytest.mark.parametrize("same_step", [False, True])
+def test_every_row_says_what_happened_there(same_step):
+    replay = FakeReplay()
+    actor, spec = make_actor([ScriptedEnvironment(LENGTHS, same_step=same_step)], replay)
+    for _ in range(12):
+        actor.run_unroll()
+    ends = {"terminated": 0, "truncated": 0}
+    for environment, items in streams(replay).items():
+        episode, step, rows_seen = 0, 0, 0
+        for number, (unrolls, index) in enumerate(items):
+            assert find_defects(spec, unrolls) is None
+            fields = {name: value[index] for name, value in unrolls.fields.items()}
+            header = unrolls.headers[index]
+            assert (header["sequence"], header["run"], header["actor"], header["member"]) == (number, 7, 3, 2)
+            assert (header["episode"], header["step_in_episode"]) == (episode, step)
+            for t in range(T):
+                length = LENGTHS[environment][episode % len(LENGTHS[environment])]
+                assert fields["observations/place"][t].tolist() == [environment, episode, step]
+                assert fields["first"][t] == (step == 0)
+                rows_seen += 1
+                if step == length:  # the episode's final observation: a row without a transition
+                    assert not fields["valid"][t]
+                    assert fields["rewards"][t] == 0.0
+                    assert not fields["terminated"][t]
+                    ends["truncated" if episode % 2 else "terminated"] += 1
+                    episode, step = episode + 1, 0
+                    continue
+                assert fields["valid"][t]
+                action = fields["actions"][t]
+                assert (fields["mu/logits"][t] == action).all()
+                step += 1
+                assert fields["rewards"][t] == step + 100.0 * action
+                assert fields["terminated"][t] == (step == length and episode % 2 == 0)
+            assert fields["observations/place"][T].tolist() == [environment, episode, step], "row T bootstraps"
+            assert fields["first"][T] == (step == 0)
+    assert min(ends.values()) > 3, "the data never reached an episode's end"
+
+
+def test_row_zero_carries_what_came_before():
+    replay = FakeReplay()
+    actor, _ = make_actor([ScriptedEnvironment(LENGTHS)], replay)
+    for _ in range(10):
+        actor.run_unroll()
+    crossed = 0
+    for items in streams(replay).values():
+        for (before, i), (after, j) in zip(items, items[1:], strict=False):
+            one = {name: value[i] for name, value in before.fields.items()}
+            two = {name: value[j] for name, value in after.fields.items()}
+            assert (one["observations/place"][T] == two["observations/place"][0]).all()
+            if two["first"][0]:
+                assert two["last_action"] == 0
+                assert two["last_reward"] == 0.0
+                crossed += 1
+            else:
+                assert two["last_action"] == one["actions"][T - 1]
+                assert two["last_reward"] == one["rewards"][T - 1]
+                # The recurrent state before row 0 has seen every step of the episode so far.
+                assert two["core_state/age"][0] == two["observations/place"][0][2]
+    assert crossed > 0
+
+
+def test_frames_rebuild_the_environments_own_stacks():
+    replay = FakeReplay()
+    twin = ScriptedEnvironment(LENGTHS, frames=True)
+    actor, spec = make_actor([ScriptedEnvironment(LENGTHS, frames=True)], replay)
+    import torch
+
+    actor.run_unroll()
+    stacks = [twin.reset(0)["image"]]
+    checked = 0
+    for unrolls in replay.inserted:
+        frames = np.empty((3, spec.num_frames("image"), 4, 4), np.uint8)
+        decompress_frames(unrolls.frames["image"], frames)
+        first = torch.from_numpy(unrolls.fields["first"].T.copy())
+        rebuilt = stack_frames(torch.from_numpy(frames), first, 3, "zeros").numpy()
+        for t in range(T):
+            np.testing.assert_array_equal(rebuilt[t], stacks[-1])
+            twin.send(unrolls.fields["actions"][:, t])
+            stacks.append(twin.recv()[0].observations["image"])
+            checked += 1
+        np.testing.assert_array_equal(rebuilt[T], stacks[-1])
+        actor.run_unroll() if checked < 8 * T else None
+    assert checked == 8 * T
+
+
+def test_reports_count_decisions_frames_and_episodes():
+    replay = FakeReplay()
+    actor, _ = make_actor([ScriptedEnvironment(LENGTHS)], replay)
+    episodes = []
+    for _ in range(10):
+        report = actor.run_unroll()
+        episodes += report.episodes
+    valid = sum(int(unrolls.fields["valid"].sum()) for unrolls in replay.inserted)
+    assert report.counters["env_steps"] == valid
+    assert report.counters["frames"] == 2 * valid
+    assert report.counters["episodes"] == len(episodes) > 5
+    assert {episode.length for episode in episodes} <= {1, 2, 3, 4, 5, 7}
+    assert all(episode.member == 2 for episode in episodes)
+
+
+def test_parameters_change_between_unrolls_only():
+    replay = FakeReplay()
+    actor, _ = make_actor([ScriptedEnvironment(LENGTHS)], replay)
+    for _ in range(4):
+        actor.run_unroll()
+    versions = [set(unrolls.headers["parameter_version"].tolist()) for unrolls in replay.inserted]
+    assert versions == [{0}, {1}, {2}, {3}]
+
+
+def test_runs_at_most_two_unrolls_ahead_of_the_replay():
+    replay = FakeReplay(automatic=False)
+    actor, _ = make_actor([ScriptedEnvironment(LENGTHS)], replay)
+    assert actor.tick() is not None
+    assert actor.tick() is not None
+    assert actor.tick() is None, "two inserts are unacknowledged"
+    assert len(replay.inserted) == 2
+    replay.answer()
+    assert actor.tick() is not None
+
+
+def test_a_replay_that_never_answers_ends_the_actor():
+    actor, _ = make_actor([ScriptedEnvironment(LENGTHS)], FakeReplay(automatic=False), insert_deadline_s=0.3)
+    actor.tick(), actor.tick()
+    with pytest.raises(PortTimeoutError, match="accept an insert"):
+        for _ in range(4):
+            actor.tick()
+
+
+def test_a_failed_environment_is_rebuilt_and_its_rows_are_counted():
+    replay = FakeReplay()
+    bad = ScriptedEnvironment(LENGTHS, fail_after=T + 3)  # fails after two whole rows of its second unroll
+    actor, _ = make_actor([bad, ScriptedEnvironment(LENGTHS)], replay)
+    actor.run_unroll()
+    report = actor.run_unroll()
+    assert report.counters["restarts/raised"] == 1
+    assert report.counters["dropped_rows/raised"] == 2 * len(LENGTHS)
+    assert bad.closed
+    assert [unrolls.headers["incarnation"][0] for unrolls in replay.inserted] == [0, 1]
+    assert [unrolls.headers["sequence"][0] for unrolls in replay.inserted] == [0, 0]
+    assert replay.inserted[1].fields["first"][:, 0].all()
+
+
+def test_when_the_budget_is_spent_the_environments_words_come_through():
+    environments = [ScriptedEnvironment(LENGTHS, fail_after=1) for _ in range(3)]
+    actor, _ = make_actor(environments, FakeReplay(), max_restarts=2)
+    with pytest.raises(EnvironmentBudgetError, match="the wheel came off"):
+        actor.run_unroll()
+
+
+def test_saved_and_restored_it_goes_on_as_if_nothing_had_happened():
+    one, other = FakeReplay(), FakeReplay()
+    actor, _ = make_actor([ScriptedEnvironment(LENGTHS)], one)
+    for _ in range(3):
+        actor.run_unroll()
+    state = actor.state_dict()
+    twin, _ = make_actor([ScriptedEnvironment(LENGTHS)], other)
+    twin._policy.algorithm.calls = actor._policy.algorithm.calls
+    twin._policy.version = actor._policy.version
+    twin._parameters.version = actor._parameters.version
+    twin.load_state_dict(state)
+    for _ in range(3):
+        actor.run_unroll()
+        twin.run_unroll()
+    for a, b in zip(one.inserted[3:], other.inserted, strict=True):
+        np.testing.assert_array_equal(a.headers, b.headers)
+        for name, value in a.fields.items():
+            np.testing.assert_array_equal(value, b.fields[name], err_msg=name)

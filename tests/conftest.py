@@ -1,0 +1,7 @@
+"""Makes the folders of shared test material importable by name."""
+
+import sys
+from pathlib import Path
+
+for folder in ("actors",):
+    sys.path.insert(0, str(Path(__file__).parent / folder))

@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from laser.flat_parameters import FlatParameters
+
+
+def make_module() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4 * 6 * 6, 2))
+
+
+def test_outputs_and_gradients_are_those_of_the_plain_module():
+    plain, flat = make_module(), make_module()
+    parameters = FlatParameters(flat)
+    inputs = torch.randn(5, 3, 8, 8)
+    for _ in range(2):  # the second backward pass must not add to the first
+        parameters.collect_gradients()
+        flat(inputs).square().sum().backward()
+    plain(inputs), plain.zero_grad()
+    plain(inputs).square().sum().backward()
+    for one, other in zip(plain.parameters(), flat.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad)
+    norm = torch.linalg.vector_norm(torch.cat([item.grad.flatten() for item in plain.parameters()]))
+    torch.testing.assert_close(torch.linalg.vector_norm(parameters.gradient), norm)
+
+
+def test_the_vector_is_the_module():
+    module = make_module()
+    parameters = FlatParameters(module)
+    with torch.no_grad():
+        parameters.vector.fill_(0.25)
+    assert all((item == 0.25).all() for item in module.parameters())
+    assert (module[1].running_mean == 0.25).all(), "buffers travel with the parameters"
+    assert module[0].weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_load_restores_what_to_numpy_gave():
+    one, other = make_module(), make_module()
+    with torch.no_grad():
+        for item in other.parameters():
+            item.add_(1.0)
+    vector = FlatParameters(one).to_numpy()
+    assert not vector.flags.writeable
+    FlatParameters(other).load_numpy(vector)
+    for a, b in zip(one.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)
+
+
+def test_a_vector_of_other_networks_is_refused():
+    with pytest.raises(ValueError, match="must have"):
+        FlatParameters(make_module()).load_numpy(np.zeros(3, np.float32))
+
+
+def test_only_float32_parameters():
+    with pytest.raises(ValueError, match="float32"):
+        FlatParameters(nn.Linear(2, 2).double())

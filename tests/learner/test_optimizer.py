@@ -1,0 +1,74 @@
+import pytest
+import torch
+from torch import nn
+
+from laser.flat_parameters import FlatParameters
+from learner.optimizer import FlatOptimizer
+
+
+def make_module() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2))
+
+
+def loss_of(module: nn.Module, seed: int) -> torch.Tensor:
+    inputs = torch.randn(16, 3, generator=torch.Generator().manual_seed(seed))
+    return (module(inputs) - 1.0).square().sum()
+
+
+@pytest.mark.parametrize("kind", ["rmsprop", "adam"])
+@pytest.mark.parametrize("max_norm", [1.0, float("inf")])
+def test_same_as_torchs_optimiser(kind, max_norm):
+    mine, theirs = make_module(), make_module()
+    parameters = FlatParameters(mine)
+    optimizer = FlatOptimizer(parameters, kind, epsilon=0.01, max_gradient_norm=max_norm)
+    if kind == "rmsprop":
+        reference = torch.optim.RMSprop(theirs.parameters(), lr=0.01, alpha=0.99, eps=0.01)
+    else:
+        reference = torch.optim.Adam(theirs.parameters(), lr=0.01, eps=0.01)
+    for step in range(20):
+        parameters.collect_gradients()
+        loss = loss_of(mine, step)
+        loss.backward()
+        norm, applied = optimizer.step(loss.detach(), 0.01)
+        reference.zero_grad()
+        loss_of(theirs, step).backward()
+        expected_norm = nn.utils.clip_grad_norm_(theirs.parameters(), max_norm)
+        reference.step()
+        torch.testing.assert_close(norm, expected_norm, rtol=1e-4, atol=0)
+        assert applied == 1.0
+    for one, other in zip(mine.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["rmsprop", "adam"])
+@pytest.mark.parametrize("poison", ["gradient_nan", "gradient_inf", "loss_nan"])
+def test_a_step_that_is_not_finite_changes_nothing(kind, poison):
+    module = make_module()
+    parameters = FlatParameters(module)
+    optimizer = FlatOptimizer(parameters, kind, epsilon=0.01, max_gradient_norm=1.0)
+
+    def step(poisoned: bool) -> torch.Tensor:
+        parameters.collect_gradients()
+        loss = loss_of(module, 0)
+        loss.backward()
+        if poisoned and poison.startswith("gradient"):
+            parameters.gradient[3] = float(poison.removeprefix("gradient_"))
+        value = torch.tensor(float("nan")) if poisoned and poison == "loss_nan" else loss.detach()
+        return optimizer.step(value, 0.1)[1]
+
+    assert step(False) == 1.0
+    before, moments = parameters.vector.clone(), optimizer.state_dict()
+    assert step(True) == 0.0
+    torch.testing.assert_close(parameters.vector, before, rtol=0, atol=0)
+    for name, value in optimizer.state_dict().items():
+        torch.testing.assert_close(value, moments[name], rtol=0, atol=0)
+    assert step(False) == 1.0
+    assert not torch.equal(parameters.vector, before)
+
+
+def test_state_of_another_optimiser_is_refused():
+    parameters = FlatParameters(make_module())
+    adam = FlatOptimizer(parameters, "adam", 1e-8, 1.0)
+    with pytest.raises(ValueError, match="optimiser state"):
+        FlatOptimizer(parameters, "rmsprop", 1e-8, 1.0).load_state_dict(adam.state_dict())
