@@ -1,0 +1,38 @@
+"""An environment of its own for each peer: their dependencies exclude ours (RLlib pins another Gymnasium)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+
+from measure import ROOT
+
+TORCH = "torch>=2.10,<2.14"  # the same as LASER's, so that torch itself is not what is compared
+REQUIREMENTS = {
+    "sb3": ("stable-baselines3==2.7.*", TORCH),
+    "rllib": ("ray[rllib]==2.60.*", "ale-py==0.12.*", "opencv-python-headless", TORCH),
+}
+SCRIPTS = ROOT / "benchmarks" / "peers"
+
+
+def add_option(parser: ArgumentParser) -> None:
+    """Add the flag that says where the environments are kept."""
+    parser.add_argument(
+        "--venvs", type=Path, default=ROOT / ".bench-venvs", help="where the peers' environments are made and kept"
+    )
+
+
+def peer_python(peer: str, venvs: Path) -> Path:
+    """Return the interpreter of a peer's environment; install it first if it is missing or outdated."""
+    place = venvs.resolve() / peer
+    python, stamp, wanted = place / "bin" / "python", place / ".requirements", "\n".join(REQUIREMENTS[peer])
+    if not stamp.exists() or stamp.read_text(encoding="utf-8") != wanted:
+        print(f"installing {peer} into {place}", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", place], check=True)
+        subprocess.run(
+            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *REQUIREMENTS[peer]], check=True
+        )
+        stamp.write_text(wanted, encoding="utf-8")
+    return python
