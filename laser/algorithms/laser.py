@@ -1,0 +1,70 @@
+"""LASER: IMPALA's loss on mixed fresh and replayed experience, inside a trust region."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from torch import Generator, Tensor
+
+from laser.algorithms.base import Fraction
+from laser.algorithms.impala import Impala, ImpalaConfig
+from laser.batch import Batch
+from laser.config import Bounds
+from laser.networks.config import NetworkConfig
+from laser.ops.distributions import Statistics
+from laser.specs import EnvironmentSpec
+
+
+@dataclass(frozen=True)
+class LaserConfig(ImpalaConfig):
+    """LASER's settings. The paper gives no threshold: 0.1 is a start, and a larger rho-clip wants a smaller one."""
+
+    name: ClassVar[str] = "laser"
+
+    replay_fraction: Annotated[float, Fraction, "share of each batch that is drawn from the replay"] = 0.875
+    trust_region_threshold: Annotated[
+        float,
+        Bounds(least=0.0, allow_infinite=True),
+        "steps whose KL(pi || implied policy) is not below this are rejected, in nats; inf accepts all",
+    ] = 0.1
+    entropy_on: Annotated[
+        Literal["fresh", "all"], "whose entropy is rewarded: fresh experience's, or replayed experience's as well"
+    ] = "fresh"
+    num_kl_samples: Annotated[
+        int, Bounds(least=64), "samples that estimate the KL where actions cannot be enumerated"
+    ] = 128
+
+    def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Laser:
+        """See `AlgorithmConfig.build`."""
+        return Laser(self, environment, network)
+
+
+class Laser(Impala):
+    """V-trace that learns only where the behaviour policy is close enough.
+
+    A step is accepted iff KL(pi || pi~mu) < threshold, per state and for all columns, fresh ones too (there the KL is
+    about 0). A rejected step enters neither loss and cuts the trace, exactly like a row without a transition; entropy
+    is not masked by it.
+
+    Source:
+        Schmitt et al. 2020 (LASER), sections 2 and 3.
+    """
+
+    config: LaserConfig
+
+    def _accept(
+        self, pi: Statistics, batch: Batch, generator: Generator | None
+    ) -> tuple[Tensor | None, dict[str, Tensor]]:
+        threshold = self.config.trust_region_threshold
+        if threshold == float("inf"):
+            return None, {}
+        noise = self.distribution.draw_noise(self.config.num_kl_samples, next(iter(pi.values())), generator)
+        kl = self.distribution.implied_kl(pi, batch.mu, self.config.rho_clip, noise)
+        measured = batch.valid & torch.isfinite(kl)
+        mean = torch.where(measured, kl, 0.0).sum() / measured.sum().clamp(min=1)
+        return kl < threshold, {"implied_kl": mean}
+
+    def _entropy_rows(self, batch: Batch) -> Tensor:
+        return batch.valid & batch.online if self.config.entropy_on == "fresh" else batch.valid
