@@ -47,16 +47,16 @@ class Bounds:
     def __str__(self) -> str:
         """Say the range as a person would."""
         if self.least is not None and self.most is not None:
-            return f"in [{self.least:g}, {self.most:g}]"
+            return f"in [{self.least:.10g}, {self.most:.10g}]"
         parts = []
         if self.least is not None:
-            parts.append(f"at least {self.least:g}")
+            parts.append(f"at least {self.least:.10g}")
         if self.above is not None:
-            parts.append(f"above {self.above:g}")
+            parts.append(f"above {self.above:.10g}")
         if self.most is not None:
-            parts.append(f"at most {self.most:g}")
+            parts.append(f"at most {self.most:.10g}")
         if self.below is not None:
-            parts.append(f"below {self.below:g}")
+            parts.append(f"below {self.below:.10g}")
         return " and ".join(parts) or "any number"
 
 

@@ -60,7 +60,6 @@ class TrainConfig:
     network: NetworkConfig = field(default_factory=NetworkConfig)
     environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
     actor: ActorConfig = field(default_factory=ActorConfig)
-    actor: ActorConfig = field(default_factory=ActorConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
@@ -76,8 +75,9 @@ class TrainConfig:
                 f"leaves the working directory, got {self.run_dir}",
                 "give a path below it or an absolute one",
             )
-        # A part that is out of range by itself has been named already; sums with it would only mislead.
-        if not any(True for part in (self.algorithm, self.replay) for _ in find_problems(part)):
+        # What is out of range by itself is named already; sums with it would only mislead.
+        wrong = {problem.key for part in (self.algorithm, self.replay) for problem in find_problems(part)}
+        if not wrong & {"batch-size", "replay-fraction", "capacity-steps", "num-shards", "min-steps"}:
             yield from self._replay_problems()
 
     def check(self) -> None:

@@ -112,7 +112,7 @@ def show(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        return f"{value:g}"
+        return f"{value:.10g}"
     if isinstance(value, tuple):
         return ",".join(show(item) for item in value)
     return "none" if value is None else str(value)

@@ -54,7 +54,7 @@ class StopSignal:
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopSignal]:
-    """Handle SIGINT and SIGTERM inside the block; outside the main thread, where no handlers are allowed, do nothing."""
+    """Handle SIGINT and SIGTERM inside the block; outside the main thread, where none are allowed, do nothing."""
     stop = StopSignal()
     if threading.current_thread() is not threading.main_thread():
         yield stop

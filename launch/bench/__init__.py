@@ -1,0 +1,49 @@
+"""Benches: one file each, with `Options` (a frozen config) and `run(options)`, which returns numbers by name and unit.
+
+A file put into this folder is a bench; nothing else has to know. Options hold at least `json: bool`.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from pathlib import Path
+from typing import Any, Protocol
+
+from laser.config import ConfigError, Problem
+from launch.overrides import nearest
+
+
+class Bench(Protocol):
+    """What a bench's module offers."""
+
+    Options: type[Any]
+
+    def run(self, options: Any) -> dict[str, Any]:
+        """Measure, and return numbers by name; "bottleneck" says in words what limits."""
+
+
+def find_benches() -> dict[str, str]:
+    """Return the benches' names with one line on each, without importing them."""
+    benches = {}
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        if not path.stem.startswith("_"):
+            text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            benches[path.stem] = text.partition("\n")[0]
+    return benches
+
+
+def load_bench(name: str) -> Bench:
+    """Return a bench's module.
+
+    Raises:
+        ConfigError: there is no such bench; names the nearest.
+    """
+    benches = find_benches()
+    known = name.replace("-", "_")
+    if known not in benches:
+        best = nearest(known, list(benches))
+        remedy = f"did you mean {best}?" if best else f"benches are {', '.join(benches)}"
+        raise ConfigError([Problem("bench", f"there is no bench {name!r}", remedy)])
+    module: Bench = importlib.import_module(f"{__name__}.{known}")
+    return module

@@ -1,0 +1,192 @@
+"""`laser doctor`: what is installed, what is missing, and the command that mends it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Literal, TextIO
+
+from launch.shadowing import find_shadowed
+
+_GB = 2**30
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report.
+
+    Args:
+        state: "ok"; "note" for what is optional or slow; "missing" for what LASER cannot run without.
+        subject: what was looked at.
+        text: what was found.
+        remedy: the command, or the step, that mends it.
+    """
+
+    state: Literal["ok", "note", "missing"]
+    subject: str
+    text: str
+    remedy: str = ""
+
+
+def examine(stream: TextIO) -> bool:
+    """Print every finding as it is made, and return whether LASER is usable here."""
+    usable = True
+    for check in CHECKS:
+        for finding in check():
+            usable &= finding.state != "missing"
+            remedy = f"\n         -> {finding.remedy}" if finding.remedy else ""
+            print(f"{finding.state:<8} {finding.subject}: {finding.text}{remedy}", file=stream, flush=True)
+    print("\nLASER can run here." if usable else "\nLASER cannot run here; see what is missing above.", file=stream)
+    return usable
+
+
+def check_python() -> Iterator[Finding]:
+    """Python's own version."""
+    yield Finding("ok", "python", f"{platform.python_version()} at {sys.executable}")
+
+
+def check_own_packages() -> Iterator[Finding]:
+    """Whether LASER's packages are the ones that Python would import."""
+    shadowed = list(find_shadowed())
+    for name, place in shadowed:
+        yield Finding(
+            "missing", name, f"Python finds {place or 'nothing'} in its place", "rename it, or reinstall LASER"
+        )
+    if not shadowed:
+        yield Finding("ok", "packages", "laser, actors, learner, replay_server and launch lie together")
+
+
+def check_requirements() -> Iterator[Finding]:
+    """Installed versions against the bounds in LASER's own metadata; extras only where they are missing."""
+    from packaging.requirements import Requirement
+
+    try:
+        lines = requires("laser-rl") or []
+    except PackageNotFoundError:
+        yield Finding("missing", "laser-rl", "is not installed", "pip install -e .")
+        return
+    for requirement in map(Requirement, lines):
+        extra = next((name for name in ("dm-control", "box2d", "dev") if f'"{name}"' in str(requirement.marker)), None)
+        bounds = str(requirement.specifier)
+        parts = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+        remedy = f"pip install '{f'laser-rl[{extra}]' if extra else requirement.name + parts + bounds}'"
+        try:
+            found = version(requirement.name)
+        except PackageNotFoundError:
+            if extra is None:
+                yield Finding("missing", requirement.name, f"is not installed, {bounds} is needed", remedy)
+            elif extra != "dev":
+                yield Finding("note", requirement.name, "is not installed (optional)", remedy)
+            continue
+        if not requirement.specifier.contains(found, prereleases=True):
+            state: Literal["note", "missing"] = "note" if extra else "missing"
+            yield Finding(state, requirement.name, f"{found} is installed, {bounds} is known to work", remedy)
+        elif extra is None:
+            yield Finding("ok", requirement.name, found)
+
+
+def check_compiler() -> Iterator[Finding]:
+    """The C++ compiler that torch.compile needs on the CPU."""
+    compiler = os.environ.get("CXX") or next(filter(None, map(shutil.which, ("g++", "clang++", "c++"))), None)
+    if compiler:
+        yield Finding("ok", "C++ compiler", f"{compiler} (torch.compile can be used)")
+    else:
+        remedy = "apt install g++, or train with --learner.compile off"
+        yield Finding("note", "C++ compiler", "none, so torch.compile cannot be used and learning is slower", remedy)
+
+
+def check_atari() -> Iterator[Finding]:
+    """Whether ale-py brought its ROMs."""
+    spec = importlib.util.find_spec("ale_py")
+    if spec is None or not spec.submodule_search_locations:
+        return  # the requirements said so already
+    roms = list((Path(spec.submodule_search_locations[0]) / "roms").glob("*.bin"))
+    if roms:
+        yield Finding("ok", "Atari ROMs", f"{len(roms)} games")
+    else:
+        yield Finding("note", "Atari ROMs", "none were found", "pip install --force-reinstall 'ale-py==0.12.*'")
+
+
+def check_rendering() -> Iterator[Finding]:
+    """How MuJoCo would draw."""
+    choice = os.environ.get("MUJOCO_GL")
+    if choice:
+        yield Finding("ok", "MuJoCo rendering", f"MUJOCO_GL={choice}")
+    elif sys.platform == "linux" and not os.environ.get("DISPLAY"):
+        text = "no display; training does not need one, videos of MuJoCo do"
+        yield Finding("note", "MuJoCo rendering", text, "export MUJOCO_GL=egl (or osmesa)")
+    else:
+        yield Finding("ok", "MuJoCo rendering", "on the display")
+
+
+def check_machine() -> Iterator[Finding]:
+    """Cores, memory, disk, and the shared memory that Ray uses."""
+    from launch.memory import available_memory, size
+
+    yield Finding(
+        "ok", "cores", str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+    )
+    memory = available_memory()
+    yield Finding(
+        "ok" if memory > _GB else "note",
+        "memory",
+        f"{size(memory)} free",
+        "" if memory > _GB else "lower --replay.capacity-steps and --num-actors",
+    )
+    disk = shutil.disk_usage(".").free
+    enough = disk > _GB
+    yield Finding("ok" if enough else "note", "disk", f"{size(disk)} free here", "" if enough else "free some space")
+    if os.path.isdir("/dev/shm"):
+        shared = shutil.disk_usage("/dev/shm").free
+        text = f"{size(shared)} free"
+        if shared > _GB:
+            yield Finding("ok", "/dev/shm", text)
+        else:
+            yield Finding("note", "/dev/shm", f"{text}, little for Ray", "in a container: docker run --shm-size=2g")
+    yield _writable(Path("runs"))
+
+
+def check_torch() -> Iterator[Finding]:
+    """Where the learner would compute. Last, because torch takes seconds to import."""
+    try:
+        import torch
+    except ImportError as error:
+        yield Finding("missing", "device", f"torch cannot be imported: {error}", "pip install 'torch>=2.10,<2.14'")
+        return
+    if not torch.cuda.is_available():
+        built = torch.version.cuda
+        text = (
+            "cpu (this torch has no CUDA)"
+            if built is None
+            else f"cpu (no CUDA device found; torch is for CUDA {built})"
+        )
+        yield Finding("ok", "device", text)
+        return
+    for index in range(torch.cuda.device_count()):
+        yield Finding("ok", "device", f"cuda:{index}, {torch.cuda.get_device_name(index)}")
+
+
+CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
+    check_python,
+    check_own_packages,
+    check_requirements,
+    check_compiler,
+    check_atari,
+    check_rendering,
+    check_machine,
+    check_torch,
+)
+
+
+def _writable(runs: Path) -> Finding:
+    place = runs if runs.exists() else Path(".")
+    if os.access(place, os.W_OK):
+        return Finding("ok", "run directory", f"{runs.resolve()} can be written")
+    return Finding("note", "run directory", f"{place.resolve()} cannot be written", "give --run-dir another place")

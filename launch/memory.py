@@ -1,0 +1,114 @@
+"""What memory a run will need, said before it starts, and refused where it cannot fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from laser.config import Problem
+from laser.unroll import UnrollSpec
+from launch.config import TrainConfig
+
+MB = 2**20
+
+# Resident sizes measured on Linux with torch on the CPU: one process with torch imported, and a gymnasium or Atari
+# environment inside it. A process of the Ray runtime brings torch along again.
+_PROCESS_BYTES = 350 * MB
+_ENVIRONMENT_BYTES = 10 * MB
+_HEADROOM = 0.9
+"""Share of the free memory that a run may plan for; estimates are rough and other programs live too."""
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """Bytes a run will need at most, by part."""
+
+    replay: int
+    actors: int
+    learner: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.replay + self.actors + self.learner
+
+    def __str__(self) -> str:
+        """Say it as a person would."""
+        parts = f"replay {size(self.replay)}, actors {size(self.actors)}, learner {size(self.learner)}"
+        return f"{size(self.total)} ({parts})"
+
+
+def estimate_memory(config: TrainConfig, spec: UnrollSpec, num_parameters: int, replay_bytes: int) -> MemoryEstimate:
+    """Return what a run will need.
+
+    Args:
+        config: a checked config.
+        spec: layout of its unrolls.
+        num_parameters: of the networks.
+        replay_bytes: what the replay says it needs at most.
+    """
+    stacked = sum(item.num_frame_bytes * item.stack for item in spec.frames.values())
+    raw_unroll = spec.num_fixed_bytes + (spec.unroll_length + 1) * stacked
+    # Parameters, gradients, two moments, published copies; activations take about ten times the input in float32.
+    networks = 4 * num_parameters
+    batch = config.algorithm.batch_size * raw_unroll
+    activations = 10 * 4 * config.algorithm.batch_size * (spec.unroll_length + 1) * _largest_input(spec)
+    learner = _PROCESS_BYTES + 6 * networks + (config.learner.num_prefetch + 2) * batch + activations
+    per_actor = networks + config.num_envs * (_ENVIRONMENT_BYTES + (config.actor.max_unacknowledged + 1) * raw_unroll)
+    processes = config.num_actors if config.runtime == "ray" else 0
+    actors = config.num_actors * per_actor + processes * _PROCESS_BYTES
+    return MemoryEstimate(replay=replay_bytes, actors=actors, learner=learner)
+
+
+def find_memory_problems(estimate: MemoryEstimate, available: int) -> Iterator[Problem]:
+    """Yield why a run does not fit into `available` bytes, and what to make smaller."""
+    room = int(_HEADROOM * available)
+    if estimate.total <= room:
+        return
+    largest = max(("replay", "actors", "learner"), key=lambda part: int(getattr(estimate, part)))
+    key, remedy = {
+        "replay": ("replay.capacity-steps", "lower it, or replay.capacity-bytes"),
+        "actors": ("num-actors", "lower it, or num-envs"),
+        "learner": ("algorithm.batch-size", "lower it, or unroll-length"),
+    }[largest]
+    yield Problem(key, f"the run needs {estimate}, but only {size(room)} can be used here", remedy)
+
+
+def available_memory() -> int:
+    """Return the bytes this process may still take: free memory, within its container's limit."""
+    available = int(psutil.virtual_memory().available)
+    limit, used = _control_group()
+    return available if limit is None else max(0, min(available, limit - used))
+
+
+def size(num_bytes: int) -> str:
+    """Return bytes as a person says them: 850 MB, 1.2 GB."""
+    if num_bytes < 1000 * MB:
+        return f"{num_bytes / MB:.0f} MB"
+    return f"{num_bytes / (1024 * MB):.1f} GB"
+
+
+def _largest_input(spec: UnrollSpec) -> int:
+    pixels = [item.num_frame_bytes * item.stack for item in spec.frames.values()]
+    vectors = sum(field.array.size for name, field in spec.fields.items() if name.startswith("observations/"))
+    return max([*pixels, vectors, 64])
+
+
+def _control_group(root: Path = Path("/sys/fs/cgroup")) -> tuple[int | None, int]:
+    """Memory limit and use of this process's control group (version 2, then 1); (None, 0) without a limit."""
+    for limit_name, used_name in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        try:
+            limit, used = (root / limit_name).read_text().strip(), (root / used_name).read_text().strip()
+        except OSError:
+            continue
+        # Version 1 writes a number near 2^63 for "no limit".
+        if limit.isdigit() and int(limit) < 2**60:
+            return int(limit), int(used)
+        return None, 0
+    return None, 0

@@ -1,0 +1,142 @@
+"""What a user sees while a run trains: a live line on a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.text import Text
+
+from launch.recorder import Snapshot
+
+_ACCEPTANCE = "acceptance/"
+
+
+class Progress:
+    """Shows how far a run is, from a thread of its own: a slow or stopped terminal holds up nothing but this display.
+
+    Args:
+        snapshot: returns how far the run is; called from the display's thread.
+        num_steps: env steps the run is to take.
+        title: what is being trained.
+        quiet: show nothing.
+        stream: default: standard error, so that standard output stays the result's.
+        interval_s: seconds between two plain lines; a terminal is refreshed twice a second.
+    """
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        num_steps: int,
+        title: str = "",
+        quiet: bool = False,
+        stream: TextIO | None = None,
+        interval_s: float = 5.0,
+    ):
+        self._snapshot, self._num_steps, self._title = snapshot, num_steps, title
+        self._quiet = quiet
+        self._stream = stream or sys.stderr
+        self._is_terminal = self._stream.isatty()
+        self._interval_s = 0.5 if self._is_terminal else interval_s
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._show_until_closed, name="progress", daemon=True)
+
+    def __enter__(self) -> Progress:
+        if not self._quiet:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=2.0)  # a terminal that hangs does not keep the run from ending
+
+    def _show_until_closed(self) -> None:
+        try:
+            if self._is_terminal:
+                self._show_live()
+            else:
+                self._show_lines()
+        except (OSError, ValueError):
+            return  # the terminal is gone or closed; training goes on
+
+    def _show_live(self) -> None:
+        console = Console(file=self._stream)
+        with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
+            while True:
+                closing = self._closing.wait(self._interval_s)
+                live.update(self._render(), refresh=True)
+                if closing:
+                    return
+
+    def _render(self) -> Text:
+        snapshot = self._snapshot()
+        done = min(1.0, snapshot.env_steps / max(1, self._num_steps))
+        filled = round(24 * done)
+        bar = f"[green]{'━' * filled}[/green][dim]{'━' * (24 - filled)}[/dim]"
+        return Text.from_markup(f"{bar} {escape(describe(snapshot, self._num_steps, self._title))}")
+
+    def _show_lines(self) -> None:
+        while not self._closing.wait(self._interval_s):
+            print(describe(self._snapshot(), self._num_steps, self._title), file=self._stream, flush=True)
+
+
+def describe(snapshot: Snapshot, num_steps: int, title: str = "") -> str:
+    """Return one line: how far, how fast, time left, return, acceptance and bottleneck; only what is known."""
+    rate = snapshot.env_steps_per_second
+    parts = [title] if title else []
+    parts.append(f"{snapshot.env_steps:,} of {num_steps:,} env steps ({100 * snapshot.env_steps / num_steps:.0f}%)")
+    parts.append(f"{rate:,.0f} env steps/s")
+    if rate > 0.0 and snapshot.env_steps < num_steps:
+        parts.append(f"{duration((num_steps - snapshot.env_steps) / rate)} left")
+    if math.isfinite(snapshot.mean_return):
+        parts.append(f"return {snapshot.mean_return:,.1f}")
+    else:
+        parts.append("no episode has finished yet")
+    accepted = {
+        name.removeprefix(_ACCEPTANCE): x for name, x in snapshot.gauges.items() if name.startswith(_ACCEPTANCE)
+    }
+    known = {name: value for name, value in accepted.items() if math.isfinite(value)}
+    if known:
+        parts.append("accepted " + ", ".join(f"{100 * value:.0f}% of {name}" for name, value in sorted(known.items())))
+    if snapshot.bottleneck:
+        parts.append(f"limited by {snapshot.bottleneck}")
+    return " · ".join(parts)
+
+
+def closing_message(snapshot: Snapshot, run_dir: Path, preset: str, num_steps: int, unfinished: bool = False) -> str:
+    """Return what to say when a run has ended: what was reached, and what to try next."""
+    reached = f"mean return {snapshot.mean_return:,.1f}" if math.isfinite(snapshot.mean_return) else "no whole episode"
+    seconds = duration(snapshot.seconds)
+    lines = [
+        f"{'stopped' if unfinished else 'done'}: {snapshot.env_steps:,} env steps in {seconds}, {reached} "
+        f"over the last {min(20, snapshot.episodes)} episodes",
+        f"the run is in {run_dir}; what to try next:",
+        f"  laser eval {run_dir} --episodes 20",
+    ]
+    if preset:
+        more = "" if unfinished else f" --steps {2 * num_steps}"
+        lines.append(f"  laser train {preset} --resume --run-dir {run_dir}{more}")
+    lines.append(f"  tensorboard --logdir {run_dir}")
+    return "\n".join(lines)
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as a person says them: 45s, 3m20s, 2h05m, 1d04h."""
+    if seconds < 60:
+        return f"{seconds:.0f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m{rest:02d}s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m" if hours < 24 else f"{hours // 24}d{hours % 24:02d}h"
