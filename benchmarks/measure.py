@@ -63,7 +63,7 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def run_json(command: Sequence[str | Path], timeout_s: float, variables: Mapping[str, str] | None = None) -> dict:
+def run_json(command: Sequence[str | Path | float], timeout_s: float) -> dict:
     """Run a command and return the JSON object on the last line of its standard output.
 
     `load_before` and `wall_s` (with imports and everything) are added to it.
@@ -72,7 +72,7 @@ def run_json(command: Sequence[str | Path], timeout_s: float, variables: Mapping
         BenchmarkError: it failed, took longer than `timeout_s`, or its last line is not a JSON object.
     """
     words = [str(word) for word in command]
-    environment = {**os.environ, "PYTHONPATH": "", **(variables or {})}
+    environment = {**os.environ, "PYTHONPATH": ""}
     load, begun = os.getloadavg()[0], time.perf_counter()
     try:
         done = subprocess.run(
@@ -84,8 +84,7 @@ def run_json(command: Sequence[str | Path], timeout_s: float, variables: Mapping
     try:
         if done.returncode != 0:
             raise ValueError(f"exit code {done.returncode}")
-        result = json.loads(lines[-1])
-        result["env_steps"]
+        result = dict(json.loads(lines[-1]))
     except (ValueError, IndexError, KeyError, TypeError) as error:
         last_words = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
         raise BenchmarkError(f"{' '.join(words)}: {error!r}\n{last_words}") from error

@@ -1,0 +1,79 @@
+"""Learning curves: train a preset with several seeds, evaluate each, and draw all returns into one picture."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import measure
+
+from launch.metrics_db import Axis, read_series
+
+AXES: tuple[Axis, ...] = ("env_steps", "seconds")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One run to make: a label for the legend, its directory, and the words after `laser train`."""
+
+    label: str
+    run_dir: Path
+    words: str
+
+
+def train_and_evaluate(curve: Curve, episodes: int, timeout_s: float, *, redraw: bool) -> dict:
+    """Train, then play evaluation episodes with sampled actions; return both results in one.
+
+    With `redraw` an existing run is evaluated again and not trained. `evaluation_mean_return` is the mean over the
+    evaluation episodes, `minutes` the training time.
+    """
+    if not redraw:
+        shutil.rmtree(curve.run_dir, ignore_errors=True)
+        command = [*measure.LASER, "train", *curve.words.split(), "--run-dir", curve.run_dir, "--quiet", "--json"]
+        trained = measure.run_json(command, timeout_s)
+    else:
+        # A rate has changed at every moment, so its last point is the run's end.
+        database = curve.run_dir / "metrics.db"
+        trained = {axis: read_series(database, "charts/SPS", axis)[-1][0] for axis in AXES}
+    command = [*measure.LASER, "eval", curve.run_dir, "--episodes", episodes, "--seed", 1_000, "--json"]
+    evaluated = measure.run_json(command, timeout_s=3600.0)
+    return {
+        **trained,
+        "label": curve.label,
+        "minutes": trained["seconds"] / 60.0,
+        "evaluation_mean_return": evaluated["mean_return"],
+        "evaluation": evaluated,
+    }
+
+
+def draw(path: Path, title: str, curves: Sequence[Curve], goal: float | None = None) -> Path:
+    """Draw the mean return of the last 20 training episodes over env steps and over minutes; one colour per label."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    labels = list(dict.fromkeys(curve.label for curve in curves))
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
+    for panel, axis, unit, words in zip(
+        axes, AXES, (1e6, 60.0), ("million env steps", "minutes of training"), strict=True
+    ):
+        for curve in curves:
+            points = read_series(curve.run_dir / "metrics.db", "charts/mean_return", axis)
+            colour = f"C{labels.index(curve.label)}"
+            label = curve.label if curve is next(c for c in curves if c.label == curve.label) else None
+            panel.plot([x / unit for x, _ in points], [y for _, y in points], color=colour, label=label, linewidth=1.2)
+        if goal is not None:
+            panel.axhline(goal, color="grey", linestyle=":", linewidth=1)
+        panel.set_xlabel(words)
+        panel.grid(alpha=0.3)
+    axes[0].set_ylabel("mean return of the last 20 episodes")
+    axes[0].legend()
+    figure.suptitle(title)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+    print(f"drawn: {path}")
+    return path

@@ -1,0 +1,117 @@
+"""Memory of a replay that holds a million env steps of Pong and of Breakout, really filled by playing the games.
+
+Reports what the shard says it holds, how far the process grew while it was made and filled, and the bytes the
+compressed frames take. To reach: at most 0.8 GB per game (28 GB stacked raw, 7 GB as single raw frames).
+
+A trained agent's screens are busier and its episodes longer: give `--run GAME=RUN_DIR` to play with its newest policy;
+without, an untrained one plays.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import measure
+import psutil
+
+from laser.environments import describe_environment
+from laser.ports import Parameters, wait
+from launch.presets import load_preset
+from launch.program import make_actor, make_shard
+from learner.checkpoint import load_newest_checkpoint
+from learner.parameter_store import ParameterStore
+
+GAMES = {"pong": "ALE/Pong-v5", "breakout": "ALE/Breakout-v5"}
+TO_REACH_GB = 0.8
+
+
+def main() -> None:
+    parser = measure.parser(__doc__)
+    parser.add_argument("--steps", type=int, default=1_000_000, help="env steps the replay holds")
+    parser.add_argument("--run", action="append", default=[], metavar="GAME=RUN_DIR", help="whose policy plays a game")
+    parser.add_argument("--game", choices=GAMES, action="append", help="default: both")
+    parser.add_argument("--alone", action="store_true", help="fill in this process and print JSON (used by the script)")
+    options = parser.parse_args()
+    if options.quick:
+        options.steps = 20_000
+    runs = dict(words.split("=", 1) for words in options.run)
+    if options.alone:
+        (game,) = options.game
+        print(json.dumps(fill(game, options.steps, Path(runs[game]) if game in runs else None)))
+        return
+
+    results, conclusions = {}, []
+    for game in options.game or GAMES:
+        command = [sys.executable, __file__, "--alone", "--game", game, "--steps", str(options.steps)]
+        for words in options.run:
+            command += ["--run", words]
+        # A process per game: what one left in the allocator must not be counted as the other's.
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=measure.ROOT)
+        if done.returncode:
+            raise measure.BenchmarkError(done.stderr)
+        results[game] = row = json.loads(done.stdout.splitlines()[-1])
+        conclusions.append(
+            f"{game} ({row['policy']}): {row['memory_bytes'] / 1e9:.3f} GB held for {row['num_steps']:,} env steps, "
+            f"of it {row['frame_bytes'] / 1e9:.3f} GB compressed frames; the process grew by "
+            f"{row['grown_bytes'] / 1e9:.3f} GB; to reach {TO_REACH_GB} GB per million"
+        )
+        print(conclusions[-1], flush=True)
+    measure.save("memory", vars(options), results, conclusions)
+
+
+def fill(game: str, num_steps: int, run_dir: Path | None) -> dict:
+    """Fill one shard by playing until it has forgotten its first episodes; return its sizes."""
+    preset = load_preset("pong")
+    config = dataclasses.replace(
+        preset,
+        env=GAMES[game],
+        # Without fresh draws there is no online queue, so inserts wait for nobody.
+        algorithm=dataclasses.replace(preset.algorithm, replay_fraction=1.0),
+        replay=dataclasses.replace(preset.replay, capacity_steps=num_steps),
+    )
+    environment = describe_environment(config.env, config.environment)
+    process = psutil.Process()
+    before = process.memory_info().rss
+    shard = make_shard(config, environment, 0)
+    empty = process.memory_info().rss - before
+    store = ParameterStore()
+    store.publish(Parameters(0, parameters_of(config, environment, run_dir)))
+    actor = make_actor(config, environment, shard, store, index=0, first_incarnation=0, incarnation=0)
+    begun, forgotten = time.monotonic(), False
+    while not forgotten:
+        actor.run_unroll()
+        actor.settle()
+        stats = wait(shard.stats(), 60.0, "the shard's numbers")
+        forgotten = stats["ledger"]["removed"] > 0
+    actor.close()
+    stats = wait(shard.stats(), 60.0, "the shard's numbers")
+    return {
+        "policy": f"policy of {run_dir}" if run_dir else "untrained policy",
+        "num_steps": stats["num_steps"],
+        "memory_bytes": stats["memory_bytes"],
+        "frame_bytes": stats["frame_bytes"],
+        "frame_capacity_bytes": stats["frame_capacity_bytes"],
+        "grown_empty_bytes": empty,
+        "grown_bytes": process.memory_info().rss - before,
+        "seconds": time.monotonic() - begun,
+    }
+
+
+def parameters_of(config: object, environment: object, run_dir: Path | None) -> object:
+    """Return the flat parameters of a run's newest checkpoint, or of fresh networks."""
+    from actors.policy import Policy
+
+    policy = Policy(config.algorithm.build(environment, config.network), environment, seed=1)
+    if run_dir is not None:
+        checkpoint, _ = load_newest_checkpoint(run_dir / "checkpoints")
+        policy.networks.load_state_dict(checkpoint.tensors["networks"])
+    return policy.parameters.to_numpy()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Pong from pixels: LASER with several seeds, sticky actions off and on, to docs/pictures/pong.png.
+
+Each run stops at a mean training return of 18 or at its env steps, and is then evaluated over 20 episodes. To reach:
+an evaluation of 15 or more within 2.5 million env steps and 40 minutes; the aim is 1.5 million and 25 minutes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import curves
+import measure
+
+STICKY = {"off": 0.0, "on": 0.25}
+
+
+def main() -> None:
+    parser = measure.parser(__doc__)
+    parser.add_argument("--seeds", type=int, default=3, help="runs per setting")
+    parser.add_argument("--sticky-actions", choices=("off", "on", "both"), default="both")
+    parser.add_argument("--steps", type=int, default=2_500_000, help="env steps (agent decisions) per run")
+    parser.add_argument("--stop-at-return", type=float, default=18.0)
+    parser.add_argument("--episodes", type=int, default=20, help="of evaluation, per run")
+    parser.add_argument("--runs", type=Path, default=measure.ROOT / "runs" / "benchmarks" / "pong")
+    parser.add_argument("--picture", type=Path, default=measure.ROOT / "docs" / "pictures" / "pong.png")
+    parser.add_argument("--redraw", action="store_true", help="evaluate and draw existing runs; train nothing")
+    options = parser.parse_args()
+    if options.quick:
+        options.seeds, options.steps, options.episodes, options.sticky_actions = 1, 20_000, 2, "off"
+        options.picture = options.runs / "quick.png"
+
+    wanted = tuple(STICKY) if options.sticky_actions == "both" else (options.sticky_actions,)
+    runs = [
+        curves.Curve(
+            f"sticky actions {sticky}",
+            options.runs / f"sticky-{sticky}-seed-{seed}",
+            f"pong --seed {seed} --steps {options.steps} --stop-at-return {options.stop_at_return} "
+            f"--environment.sticky-actions {STICKY[sticky]}",
+        )
+        for seed in range(1, options.seeds + 1)
+        for sticky in wanted
+    ]
+    results = []
+    for run in runs:
+        result = curves.train_and_evaluate(run, options.episodes, timeout_s=3 * 3600.0, redraw=options.redraw)
+        results.append(result)
+        print(
+            f"{run.run_dir.name}: {result['evaluation_mean_return']:.1f} over {options.episodes} episodes after "
+            f"{result['env_steps'] / 1e6:.2f}M env steps, {result['minutes']:.1f} minutes",
+            flush=True,
+        )
+    conclusions = []
+    for label in dict.fromkeys(run.label for run in runs):
+        rows = [result for result in results if result["label"] == label]
+        for key, unit in (("evaluation_mean_return", "return"), ("env_steps", "env steps"), ("minutes", "minutes")):
+            conclusions.append(f"{label}, {key}: {measure.summarise(rows, key, unit)}")
+        reached = sum(row["evaluation_mean_return"] >= 15.0 and row["minutes"] <= 40.0 for row in rows)
+        conclusions.append(f"{label}: {reached} of {len(rows)} reached 15 within 40 minutes")
+    curves.draw(options.picture, "LASER on ALE/Pong-v5 from pixels", runs, goal=18.0)
+    measure.save("pong_learning", vars(options), results, conclusions)
+
+
+if __name__ == "__main__":
+    main()
