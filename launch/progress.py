@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
-from launch.recorder import Snapshot
+from launch.recorder import NUM_RETURNS, Snapshot
 
 _ACCEPTANCE = "acceptance/"
 
@@ -114,19 +114,21 @@ def describe(snapshot: Snapshot, num_steps: int, title: str = "") -> str:
     return " · ".join(parts)
 
 
-def closing_message(snapshot: Snapshot, run_dir: Path, preset: str, num_steps: int, unfinished: bool = False) -> str:
+def closing_message(snapshot: Snapshot, run_dir: Path, preset: str, num_steps: int) -> str:
     """Return what to say when a run has ended: what was reached, and what to try next."""
-    reached = f"mean return {snapshot.mean_return:,.1f}" if math.isfinite(snapshot.mean_return) else "no whole episode"
-    seconds = duration(snapshot.seconds)
+    if math.isfinite(snapshot.mean_return):
+        reached = (
+            f"mean return {snapshot.mean_return:,.1f} over the last {min(NUM_RETURNS, snapshot.episodes)} episodes"
+        )
+    else:
+        reached = "no episode finished"
     lines = [
-        f"{'stopped' if unfinished else 'done'}: {snapshot.env_steps:,} env steps in {seconds}, {reached} "
-        f"over the last {min(20, snapshot.episodes)} episodes",
-        f"the run is in {run_dir}; what to try next:",
+        f"done: {snapshot.env_steps:,} env steps in {duration(snapshot.seconds)}, {reached}",
+        f"everything is in {run_dir}; what to try next:",
         f"  laser eval {run_dir} --episodes 20",
     ]
     if preset:
-        more = "" if unfinished else f" --steps {2 * num_steps}"
-        lines.append(f"  laser train {preset} --resume --run-dir {run_dir}{more}")
+        lines.append(f"  laser train {preset} --resume --run-dir {run_dir} --steps {2 * num_steps}")
     lines.append(f"  tensorboard --logdir {run_dir}")
     return "\n".join(lines)
 

@@ -90,12 +90,20 @@ class Recorder:
         self._new_episodes: list[EpisodeResult] = []
         self._evaluations: list[tuple[int, dict[str, float]]] = []
         self._begin = self._written = clock()
+        self._seconds_before = 0.0
         self._window: deque[tuple[float, dict[str, float]]] = deque([(self._begin, {})], maxlen=_WINDOW_TICKS)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._write_until_closed, name="recorder", daemon=True)
         self._background = background
         if background:
             self._thread.start()
+
+    def begin(self) -> None:
+        """Let training time begin now: what was constructed and imported until here does not count."""
+        with self._lock:
+            now = self._clock()
+            self._begin = now - self._seconds_before
+            self._window = deque([(now, dict(self._totals))], maxlen=_WINDOW_TICKS)
 
     def report(self, report: Report) -> None:
         """Take in a report.
@@ -183,7 +191,8 @@ class Recorder:
         """
         with self._lock:
             now = self._clock()
-            self._begin, self._written = now - state["seconds"], now
+            self._seconds_before = state["seconds"]
+            self._begin, self._written = now - self._seconds_before, now
             self._totals = defaultdict(float, state["totals"])
             self._last = {} if sources_start_over else {source: dict(last) for source, last in state["last"].items()}
             self._returns = deque(state["returns"], maxlen=NUM_RETURNS)

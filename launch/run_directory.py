@@ -36,6 +36,7 @@ class RunDirectory:
         self.resumed = resumed
         self.config_path = path / "config.json"
         self.metrics_path = path / "metrics.db"
+        self.events_path = path  # TensorBoard shows the directory's name
         self.checkpoints_path = path / "checkpoints"
         self.videos_path = path / "videos"
         self.log_path = path / "log.txt"
