@@ -27,6 +27,10 @@ class EnvironmentFailedError(RuntimeError):
         self.reason = reason
         super().__init__(message)
 
+    def __reduce__(self) -> tuple[type[EnvironmentFailedError], tuple[str, str]]:
+        """Pickle both arguments; an exception's default forgets the first."""
+        return type(self), (self.reason, str(self))
+
 
 @dataclass(frozen=True)
 class Transition:

@@ -1,0 +1,182 @@
+"""Atari games through ale-py's native vector environment, with every flag of the protocol explicit."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment
+from laser.environments.config import EnvironmentConfig
+from laser.environments.suite import Suite, env_error, split_seed, unknown_id
+from laser.environments.sync import words_of
+from laser.specs import DiscreteActions, EnvironmentSpec, FramesSpec
+
+_SCREEN = (84, 84)
+
+
+class AtariSuite(Suite):
+    """Ids of the form `ALE/Pong-v5`."""
+
+    name = "Atari"
+    flags = frozenset(
+        {
+            "sticky_actions",
+            "full_action_space",
+            "max_noops",
+            "life_loss_ends_episode",
+            "max_episode_frames",
+            "frame_skip",
+            "frame_stack",
+            "emulation_threads",
+        }
+    )
+
+    def claims(self, id: str) -> bool:
+        """Return whether the id begins with `ALE/`."""
+        return id.startswith("ALE/")
+
+    def ids(self) -> list[str]:
+        """Return the ids of all games."""
+        if importlib.util.find_spec("ale_py") is None:
+            return []
+        _register()
+        return [name for name in gymnasium.registry if self.claims(name)]
+
+    def make(self, id: str, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
+        """Return a vector of one game."""
+        if importlib.util.find_spec("ale_py") is None:
+            raise env_error(f"{id} needs ale-py, which is not installed", "pip install 'ale-py==0.12.*'")
+        _register()
+        if id not in gymnasium.registry:
+            raise unknown_id(id)
+        return AtariEnvironments(id, gymnasium.registry[id].kwargs["game"], num_envs, config)
+
+
+def _register() -> None:
+    import ale_py
+
+    gymnasium.register_envs(ale_py)
+
+
+def default_emulation_threads(num_envs: int) -> int:
+    """Return half of the cores this process may use: the other half infers and learns meanwhile."""
+    num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(num_envs, num_cores // 2))
+
+
+class AtariEnvironments:
+    """`VectorEnvironment` over ale-py: emulation runs in its own threads between `send` and `recv`.
+
+    Rewards are the game's own: clipping is the algorithm's. A stack holds zeros before an episode's first frame.
+
+    Used from one thread. ale-py offers no way to save an emulator, so `state_dict` gives None.
+
+    Args:
+        id: the id a user wrote.
+        game: ROM name.
+        num_envs: environments in the vector.
+        config: the protocol.
+    """
+
+    def __init__(self, id: str, game: str, num_envs: int, config: EnvironmentConfig):
+        from ale_py.vector_env import AtariVectorEnv
+
+        self.num_envs = num_envs
+        self._environments = AtariVectorEnv(
+            game,
+            num_envs,
+            batch_size=0,
+            num_threads=config.emulation_threads or default_emulation_threads(num_envs),
+            max_num_frames_per_episode=config.max_episode_frames,
+            repeat_action_probability=config.sticky_actions,
+            full_action_space=config.full_action_space,
+            autoreset_mode=gymnasium.vector.AutoresetMode.NEXT_STEP,
+            img_height=_SCREEN[0],
+            img_width=_SCREEN[1],
+            grayscale=True,
+            stack_num=config.frame_stack,
+            frameskip=config.frame_skip,
+            maxpool=True,
+            noop_max=config.max_noops,
+            episodic_life=config.life_loss_ends_episode,
+            life_loss_info=False,
+            reward_clipping=False,
+            use_fire_reset=True,
+        )
+        self.spec = EnvironmentSpec(
+            id,
+            {"observation": FramesSpec(_SCREEN, config.frame_stack, "zeros")},
+            DiscreteActions(len(self._environments.ale.get_action_set())),
+            action_repeat=config.frame_skip,
+        )
+        self._indices = np.arange(num_envs)
+        self._over = np.zeros(num_envs, bool)
+        self._in_flight = False
+        self._screen: np.ndarray | None = None
+
+    def reset(self, seed: int | None) -> dict[str, np.ndarray]:
+        """Begin an episode everywhere. A seeded reset takes about 90 ms per environment, an unseeded one 5 ms."""
+        self._drain()
+        seeds = None if seed is None else np.array(split_seed(seed, self.num_envs))
+        try:
+            observations, _ = self._environments.reset(seed=seeds)
+        except Exception as error:
+            raise EnvironmentFailedError("raised", words_of(error)) from error
+        self._over = np.zeros(self.num_envs, bool)
+        self._screen = observations[0, -1]
+        return {"observation": observations}
+
+    def send(self, actions: np.ndarray) -> None:
+        """Start the emulation of one step."""
+        self._environments.send(np.asarray(actions, np.int64))
+        self._in_flight = True
+
+    def recv(self) -> list[Transition]:
+        """Wait for the emulation; other threads run meanwhile."""
+        assert self._in_flight, "recv without send"
+        self._in_flight = False
+        try:
+            observations, rewards, terminated, truncated, _ = self._environments.recv()
+        except Exception as error:
+            raise EnvironmentFailedError("raised", words_of(error)) from error
+        ignored, self._over = self._over, terminated | truncated
+        self._screen = observations[0, -1]
+        # ale-py allocates every observation anew, so it is the receiver's without a copy.
+        return [
+            Transition(
+                self._indices.copy(),
+                {"observation": observations},
+                rewards.astype(np.float32),
+                terminated,
+                truncated,
+                ignored,
+            )
+        ]
+
+    def render(self) -> np.ndarray | None:
+        """Return the newest frame of environment 0, the grey 84x84 picture the agent sees."""
+        if self._screen is None:
+            return None
+        return np.repeat(self._screen[:, :, None], 3, axis=2)
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return None: the emulators cannot be saved."""
+        return None
+
+    def load_state_dict(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Refuse: there is no state to restore."""
+        raise NotImplementedError(f"{self.spec.id} cannot be restored; begin new episodes with reset")
+
+    def close(self) -> None:
+        """Wait for a step in flight and end the emulation threads."""
+        self._drain()
+        self._environments.close()
+
+    def _drain(self) -> None:
+        if self._in_flight:
+            self._environments.recv()
+            self._in_flight = False

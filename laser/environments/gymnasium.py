@@ -1,0 +1,197 @@
+"""Any environment that Gymnasium can make, including those that a module of the user's registers."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec, load_env_creator
+from gymnasium.vector import VectorEnv
+from gymnasium.wrappers import FrameStackObservation
+
+from laser.environments.base import VectorEnvironment
+from laser.environments.config import EnvironmentConfig
+from laser.environments.processes import ProcessEnvironments
+from laser.environments.spaces import (
+    ActionWriter,
+    FrameStack,
+    ObservationReader,
+    UnsupportedSpaceError,
+    action_writer,
+    observation_reader,
+)
+from laser.environments.suite import Suite, env_error, unknown_id
+from laser.environments.sync import SyncEnvironments, words_of
+from laser.environments.vector import GymnasiumVector
+from laser.specs import EnvironmentSpec
+
+# How to install what Gymnasium's own environments need, by the module that is missing.
+_INSTALL = {
+    "Box2D": "pip install 'gymnasium[box2d]==1.4.*'",
+    "jax": "pip install 'gymnasium[jax]==1.4.*'",
+    "jaxlib": "pip install 'gymnasium[jax]==1.4.*'",
+    "mujoco": "pip install 'gymnasium[mujoco]==1.4.*' 'mujoco>=3.17,<4'",
+    "imageio": "pip install 'gymnasium[mujoco]==1.4.*'",
+    "pygame": "pip install 'gymnasium[classic-control]==1.4.*'",
+}
+
+
+class GymnasiumSuite(Suite):
+    """Takes every id that no other suite takes."""
+
+    name = "Gymnasium"
+    flags = frozenset({"vectorization"})
+    rank = 100
+
+    def claims(self, id: str) -> bool:
+        """Return True: this suite is asked last and knows best why an id is wrong."""
+        return True
+
+    def ids(self) -> list[str]:
+        """Return the registered ids that do not belong to a suite of their own."""
+        return [name for name, spec in gymnasium.registry.items() if spec.entry_point != "ale_py.env:AtariEnv"]
+
+    def make(self, id: str, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
+        """Return environments in the environment's own vector form, one after the other, or in processes."""
+        registered = _find(id)
+        has_own_vector = registered.vector_entry_point is not None and not registered.additional_wrappers
+        if (config.vectorization == "auto" and has_own_vector) or registered.entry_point is None:
+            return _make_own_vector(id, registered, num_envs)
+        first = _build(id, registered, _render_mode(registered.entry_point))
+        spec, reader, writer = _describe(id, first, first.observation_space, first.action_space)
+        if config.vectorization == "async":
+            first.close()
+            makers = _makers(id, registered, num_envs)
+            return ProcessEnvironments(spec, makers, reader, writer, config.deadline_s)
+        makers = [lambda: first, *_makers(id, registered, num_envs)[1:]]
+        return SyncEnvironments(spec, makers, reader, writer)
+
+
+def _makers(id: str, registered: EnvSpec, num_envs: int) -> list[Callable[[], gymnasium.Env]]:
+    # Only the first is ever drawn; the others need not be able to.
+    modes = [_render_mode(registered.entry_point)] + [None] * (num_envs - 1)
+    return [functools.partial(_build, id, registered, mode) for mode in modes]
+
+
+def _find(id: str) -> EnvSpec:
+    """Return the registered spec of an id, importing its module if it names one."""
+    module, _, name = id.rpartition(":")
+    if module:
+        _import(module)
+    registered = gymnasium.registry.get(name)
+    if registered is not None:
+        return registered
+    if module:
+        own = [other for other, spec in gymnasium.registry.items() if str(spec.entry_point).startswith(module)]
+        remedy = f"it registers {', '.join(own)}" if own else "call gymnasium.register(id=...) when it is imported"
+        raise env_error(f"module {module!r} registers no environment {name!r}", remedy)
+    raise unknown_id(id)
+
+
+def _import(module: str) -> None:
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        # A console script does not look in the current folder, where a user's own file lies.
+        sys.path.append(os.getcwd())
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module == error.name or module.startswith(error.name + ".")):
+            remedy = f"run from the folder that holds {module.split('.')[0]}.py, or install the package"
+        else:
+            remedy = f"pip install {error.name}"
+        raise env_error(f"module {module!r} cannot be imported: {words_of(error)}", remedy) from error
+    except Exception as error:
+        raise env_error(f"module {module!r} cannot be imported: {words_of(error)}", f"mend {module}") from error
+
+
+def _build(id: str, registered: EnvSpec, render_mode: str | None) -> gymnasium.Env:
+    """Build one environment; its constructor's mistakes become a ConfigError in its own words."""
+    arguments: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
+    if sys.platform == "linux" and not os.environ.get("DISPLAY"):
+        # MuJoCo reads this once, when it is imported; its default cannot draw without a display.
+        os.environ.setdefault("MUJOCO_GL", "egl")
+    # Our own checks are stricter than the passive checker's warnings, and cheaper.
+    environment: gymnasium.Env = _explained(
+        id, functools.partial(gymnasium.make, registered, disable_env_checker=True, **arguments)
+    )
+    return environment
+
+
+def _explained(id: str, build: Callable[[], Any]) -> Any:
+    try:
+        return build()
+    except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
+        raise env_error(f"{id} needs a package that is not installed: {error}", _install_command(error)) from error
+    except Exception as error:
+        raise env_error(f"{id} cannot be built: {words_of(error)}", "mend its constructor or its arguments") from error
+
+
+def _install_command(error: BaseException) -> str:
+    cause: BaseException | None = error
+    while cause is not None:
+        missing = getattr(cause, "name", None)
+        if isinstance(missing, str):
+            return _INSTALL.get(missing.split(".")[0], f"pip install {missing}")
+        cause = cause.__cause__ or cause.__context__
+    named = re.search(r"pip install [^`]+", str(error))
+    return named.group(0) if named else "install the package that it names"
+
+
+def _render_mode(entry_point: Any) -> str | None:
+    """Return "rgb_array" if the environment's class says that it can draw into an array."""
+    try:
+        creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+    except Exception:  # noqa: BLE001 - building the environment meets the same error and explains it
+        return None
+    modes = getattr(creator, "metadata", {}).get("render_modes", ())
+    return "rgb_array" if "rgb_array" in modes else None
+
+
+def _make_own_vector(id: str, registered: EnvSpec, num_envs: int) -> VectorEnvironment:
+    mode = _render_mode(registered.vector_entry_point)
+    arguments: dict[str, Any] = {} if mode is None else {"render_mode": mode}
+    build = functools.partial(
+        gymnasium.make_vec, registered, num_envs=num_envs, vectorization_mode="vector_entry_point", **arguments
+    )
+    environments: VectorEnv = _explained(id, build)
+    if "autoreset_mode" not in environments.metadata:
+        environments.close()
+        raise env_error(
+            f"the vector form of {id} does not say how it resets",
+            'put "autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP into its metadata',
+        )
+    described = _describe(id, environments, environments.single_observation_space, environments.single_action_space)
+    spec, reader, writer = described
+    return GymnasiumVector(spec, environments, reader, writer)
+
+
+def _describe(
+    id: str, environment: gymnasium.Env | VectorEnv, observations: gymnasium.Space[Any], actions: gymnasium.Space[Any]
+) -> tuple[EnvironmentSpec, ObservationReader, ActionWriter]:
+    try:
+        reader = observation_reader(observations, _frame_stack(environment))
+        writer = action_writer(actions)
+    except UnsupportedSpaceError as error:
+        environment.close()
+        wrong, _, remedy = str(error).partition("; ")
+        raise env_error(f"{id}: {wrong}", remedy) from error
+    return EnvironmentSpec(id, reader.specs, writer.spec), reader, writer
+
+
+def _frame_stack(environment: Any) -> FrameStack | None:
+    """Return the stack that a wrapper makes, if nothing outside it changes observations again."""
+    while isinstance(environment, gymnasium.Wrapper):
+        if isinstance(environment, FrameStackObservation):
+            padding = {"reset": "repeat", "zero": "zeros"}.get(environment.padding_type)
+            # A stack that starts from a picture of the user's own is kept whole, as channels.
+            return FrameStack(environment.stack_size, padding) if padding else None  # type: ignore[arg-type]
+        if isinstance(environment, gymnasium.ObservationWrapper):
+            return None
+        environment = environment.env
+    return None

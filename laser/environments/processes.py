@@ -1,0 +1,183 @@
+"""A process for each environment, with a deadline on every step."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AsyncVectorEnv
+from gymnasium.wrappers.utils import create_zero_array
+
+from laser.environments.base import EnvironmentFailedError, Transition
+from laser.environments.spaces import ActionWriter, ObservationReader
+from laser.environments.suite import split_seed
+from laser.environments.sync import draw, read_reward, words_of
+from laser.environments.vector import GymnasiumVector
+from laser.specs import EnvironmentSpec
+
+# Not "fork": a child of a process with running threads (torch, Ray) may inherit a lock that nobody will release.
+_START_METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+_FAILURE = "laser_failure"
+
+
+class ProcessEnvironments(GymnasiumVector):
+    """`VectorEnvironment` over one process per environment; `send` starts the step, `recv` waits at most `deadline_s`.
+
+    Used from one thread. After an `EnvironmentFailedError` only `close` may be called; it ends hung processes too.
+    The program that uses it must guard its main module with `if __name__ == "__main__":`.
+
+    Args:
+        spec: what they offer.
+        makers: build one environment each; called in the new process, and the first one here too.
+        reader: of their observations.
+        writer: of their actions.
+        deadline_s: seconds after which a reset or a step counts as hung.
+    """
+
+    def __init__(
+        self,
+        spec: EnvironmentSpec,
+        makers: list[Callable[[], gymnasium.Env]],
+        reader: ObservationReader,
+        writer: ActionWriter,
+        deadline_s: float,
+    ):
+        if _START_METHOD == "forkserver":
+            multiprocessing.set_forkserver_preload(["laser.environments.processes"])
+        guarded = [_GuardedMaker(make, reader, os.getpid()) for make in makers]
+        try:
+            self._processes = AsyncVectorEnv(guarded, context=_START_METHOD)
+        except (EOFError, ConnectionError) as error:
+            raise EnvironmentFailedError("raised", "an environment's process ended while it was being built") from error
+        super().__init__(spec, self._processes, reader, writer)
+        self._deadline_s = deadline_s
+        self._failed = False
+
+    def reset(self, seed: int | None) -> dict[str, np.ndarray]:
+        """Begin an episode everywhere."""
+
+        def reset() -> tuple[Any, dict[str, Any]]:
+            self._processes.reset_async(seed=split_seed(seed, self.num_envs))
+            return self._processes.reset_wait(timeout=self._deadline_s)
+
+        observations, info = self._watched(reset, "a reset")
+        self._raise_failure(info)
+        self._over = np.zeros(self.num_envs, bool)
+        self._actions = None
+        return self._reader.read_batch(observations, self.num_envs)
+
+    def send(self, actions: np.ndarray) -> None:
+        """Start the step in every process."""
+        super().send(actions)
+        self._watched(lambda: self._processes.step_async(self._actions), "a step")
+
+    def recv(self) -> list[Transition]:
+        """Wait for the step."""
+        assert self._actions is not None, "recv without send"
+        step = self._watched(lambda: self._processes.step_wait(timeout=self._deadline_s), "a step")
+        self._actions = None
+        self._raise_failure(step[-1])
+        return self._transitions(*step)
+
+    def render(self) -> np.ndarray | None:
+        """Return a picture of environment 0 if it was made with `render_mode="rgb_array"`."""
+        if self._processes.render_mode != "rgb_array":
+            return None
+        return draw(self.spec.id, self._draw)
+
+    def state_dict(self) -> None:
+        """Return None: the state lives in other processes."""
+
+    def close(self) -> None:
+        """Close every environment in its process; end the processes of a vector that failed."""
+        if not self._failed and self._actions is not None:
+            with suppress(EnvironmentFailedError):
+                self.recv()
+        self._processes.close(terminate=self._failed)
+
+    def _draw(self) -> Any:
+        def render() -> tuple[Any, ...]:
+            self._processes.call_async("render")
+            return self._processes.call_wait(timeout=self._deadline_s)
+
+        return self._watched(render, "a picture")[0]
+
+    def _watched(self, call: Callable[[], Any], what: str) -> Any:
+        try:
+            return call()
+        except multiprocessing.TimeoutError as error:
+            hung = [index for index, pipe in enumerate(self._processes.parent_pipes) if not pipe.poll(0)]
+            self._failed = True
+            raise EnvironmentFailedError(
+                "hung", f"environment {', '.join(map(str, hung))} did not finish {what} within {self._deadline_s:g} s"
+            ) from error
+        except (EOFError, ConnectionError) as error:
+            self._failed = True
+            dead = {index: process.exitcode for index, process in enumerate(self._processes.processes)}
+            codes = ", ".join(f"environment {index} with exit code {code}" for index, code in dead.items() if code)
+            raise EnvironmentFailedError("raised", f"a process ended: {codes or 'no exit code yet'}") from error
+
+    def _raise_failure(self, info: dict[str, Any]) -> None:
+        if _FAILURE not in info:
+            return
+        self._failed = True
+        reason, message, trace = next(failure for failure in info[_FAILURE] if failure is not None)
+        error = EnvironmentFailedError(reason, message)
+        error.add_note(trace)
+        raise error
+
+
+class _GuardedMaker:
+    """Builds one guarded environment; picklable as far as the maker it holds is."""
+
+    def __init__(self, make: Callable[[], gymnasium.Env], reader: ObservationReader, creator: int):
+        self._make = make
+        self._reader = reader
+        self._creator = creator
+
+    def __call__(self) -> gymnasium.Env:
+        if os.getpid() != self._creator:
+            # Ctrl-C reaches the whole process group; only the actor decides what it means.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        return _Guarded(self._make(), self._reader)
+
+
+class _Guarded(gymnasium.Wrapper):
+    """Checks what an environment returns and carries its failures in `info`, in words that cross process borders."""
+
+    def __init__(self, environment: gymnasium.Env, reader: ObservationReader):
+        super().__init__(environment)
+        self._reader = reader
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        try:
+            observation, _ = self.env.reset(seed=seed, options=options)
+            self._reader.check(observation)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the environment's and goes to the actor
+            return create_zero_array(self.observation_space), {_FAILURE: _failure(error)}
+        return observation, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        try:
+            observation, reward, terminated, truncated, _ = self.env.step(action)
+            self._reader.check(observation)
+            return observation, read_reward(reward), bool(terminated), bool(truncated), {}
+        except Exception as error:  # noqa: BLE001 - as above
+            return create_zero_array(self.observation_space), 0.0, False, False, {_FAILURE: _failure(error)}
+
+    def render(self) -> Any:
+        return self.env.render() if self.env.render_mode == "rgb_array" else None
+
+
+def _failure(error: Exception) -> tuple[str, str, str]:
+    trace = "".join(traceback.format_exception(error))
+    if isinstance(error, EnvironmentFailedError):
+        return error.reason, str(error), trace
+    return "raised", words_of(error), trace

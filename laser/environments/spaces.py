@@ -1,0 +1,265 @@
+"""Gymnasium spaces and our specs: what each becomes, and the conversions an adapter does at every step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from gymnasium import spaces
+
+from laser.environments.base import EnvironmentFailedError
+from laser.specs import (
+    ActionSpec,
+    CategorySpec,
+    ContinuousActions,
+    DiscreteActions,
+    FramesSpec,
+    MultiDiscreteActions,
+    ObservationSpec,
+    VectorSpec,
+)
+
+# Below this many pixels the smallest convolutional torso has nothing left to look at: such arrays are vectors.
+LEAST_FRAME_SIZE = 20
+_SUPPORTED_OBSERVATIONS = "Box, Discrete, or a Dict of those"
+_SUPPORTED_ACTIONS = "Discrete, MultiDiscrete, and Box with finite bounds"
+
+
+class UnsupportedSpaceError(ValueError):
+    """A space that LASER cannot learn in; the message names it and says what is supported."""
+
+
+@dataclass(frozen=True)
+class FrameStack:
+    """How the environment stacks its image observations: the depth of the stack, and what it holds at first."""
+
+    depth: int
+    padding: Literal["zeros", "repeat"]
+
+
+@dataclass(frozen=True)
+class ArrayReader:
+    """Reads one array of an observation.
+
+    Args:
+        spec: what it becomes.
+        shape: shape of one item as the environment gives it.
+        dtype: dtype in which items are collected before they are converted.
+        start: lowest value of a category.
+        channels_first: the environment puts colours before height and width.
+    """
+
+    spec: ObservationSpec
+    shape: tuple[int, ...]
+    dtype: str
+    start: int = 0
+    channels_first: bool = False
+
+    def check(self, name: str, value: np.ndarray, num_leading: int) -> None:
+        """Raise EnvironmentFailedError unless the array has the shape and a dtype that its space promised."""
+        if value.shape[num_leading:] != self.shape:
+            raise EnvironmentFailedError(
+                "wrong_shape", f"{name} must have shape {self.shape}, got {value.shape[num_leading:]}"
+            )
+        kind = value.dtype.kind
+        if isinstance(self.spec, FramesSpec):
+            fits, wanted = value.dtype == np.uint8, "uint8"
+        elif isinstance(self.spec, CategorySpec):
+            fits, wanted = kind in "iu", "an integer dtype"
+        else:
+            fits, wanted = kind in "fiub", "a real dtype"
+        if not fits:
+            raise EnvironmentFailedError("wrong_shape", f"{name} must have {wanted}, got {value.dtype}")
+
+    def convert(self, name: str, batch: np.ndarray) -> np.ndarray:
+        """Return checked items [M, *shape] as the spec says, in memory of their own; checks the values."""
+        if isinstance(self.spec, FramesSpec):
+            if self.channels_first:
+                batch = np.moveaxis(batch, 1, -1)
+            frames: np.ndarray = np.array(batch, order="C")
+            return frames.reshape(len(batch), self.spec.stack, *self.spec.frame_shape)
+        if isinstance(self.spec, CategorySpec):
+            categories = np.subtract(batch, self.start, dtype=np.int64, casting="unsafe").astype(np.int32)
+            if ((categories < 0) | (categories >= self.spec.num_values)).any():
+                last = self.start + self.spec.num_values - 1
+                raise EnvironmentFailedError("wrong_shape", f"{name} must be in [{self.start}, {last}], got {batch}")
+            return categories
+        if not np.isfinite(batch).all():
+            raise EnvironmentFailedError("not_finite", f"{name} is not finite: {_first_bad(batch)}")
+        if batch.dtype == np.float64:
+            with np.errstate(over="ignore"):
+                values = np.array(batch, np.float32, order="C")
+            if not np.isfinite(values).all():
+                raise EnvironmentFailedError("not_finite", f"{name} does not fit float32: {_first_bad(values, batch)}")
+            return values
+        return np.array(batch, np.float32, order="C")
+
+
+@dataclass(frozen=True)
+class ObservationReader:
+    """Reads whole observations; `is_dict` says whether the environment names them itself."""
+
+    arrays: dict[str, ArrayReader]
+    is_dict: bool
+
+    @property
+    def specs(self) -> dict[str, ObservationSpec]:
+        """Observation specs by name."""
+        return {name: reader.spec for name, reader in self.arrays.items()}
+
+    def allocate(self, num: int) -> dict[str, np.ndarray]:
+        """Return room for `num` items as the environment gives them."""
+        return {name: np.empty((num, *reader.shape), reader.dtype) for name, reader in self.arrays.items()}
+
+    def put(self, room: dict[str, np.ndarray], index: int, observation: Any) -> None:
+        """Check the observation of one environment and write it into `room`."""
+        named = self._named(observation)
+        for name, reader in self.arrays.items():
+            value = np.asarray(named[name])
+            reader.check(name, value, 0)
+            room[name][index] = value
+
+    def check(self, observation: Any) -> None:
+        """Raise EnvironmentFailedError unless one environment's observation has the promised shapes and dtypes."""
+        named = self._named(observation)
+        for name, reader in self.arrays.items():
+            reader.check(name, np.asarray(named[name]), 0)
+
+    def convert(self, room: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return collected items as the specs say, in memory of their own."""
+        return {name: reader.convert(name, room[name]) for name, reader in self.arrays.items()}
+
+    def read_batch(self, observations: Any, num: int) -> dict[str, np.ndarray]:
+        """Check and convert the observations of a vector environment, [num, ...] per array."""
+        named = self._named(observations)
+        converted = {}
+        for name, reader in self.arrays.items():
+            value = np.asarray(named[name])
+            if value.shape[:1] != (num,):
+                raise EnvironmentFailedError("wrong_shape", f"{name} must have {num} rows, got shape {value.shape}")
+            reader.check(name, value, 1)
+            converted[name] = reader.convert(name, value)
+        return converted
+
+    def read_items(self, observations: list[Any]) -> dict[str, np.ndarray]:
+        """Check and convert observations given one by one."""
+        room = self.allocate(len(observations))
+        for index, observation in enumerate(observations):
+            self.put(room, index, observation)
+        return self.convert(room)
+
+    def _named(self, observation: Any) -> Mapping[str, Any]:
+        if not self.is_dict:
+            return {"observation": observation}
+        if not isinstance(observation, Mapping) or observation.keys() < self.arrays.keys():
+            got = sorted(observation) if isinstance(observation, Mapping) else type(observation).__name__
+            raise EnvironmentFailedError("wrong_shape", f"observation must have keys {sorted(self.arrays)}, got {got}")
+        return observation
+
+
+def observation_reader(space: spaces.Space[Any], stack: FrameStack | None = None) -> ObservationReader:
+    """Return the reader for an observation space.
+
+    Args:
+        space: of one environment.
+        stack: set where a wrapper stacks frames; image arrays then have the stack as their first axis.
+
+    Raises:
+        UnsupportedSpaceError: names the part that is not supported.
+    """
+    if isinstance(space, spaces.Dict):
+        if not space.spaces:
+            raise UnsupportedSpaceError("observation space Dict() is empty; it must hold at least one Box or Discrete")
+        arrays = {str(name): _array_reader(str(name), part, stack) for name, part in space.spaces.items()}
+        return ObservationReader(arrays, is_dict=True)
+    return ObservationReader({"observation": _array_reader("observation", space, stack)}, is_dict=False)
+
+
+def _array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None) -> ArrayReader:
+    if isinstance(space, spaces.Discrete):
+        return ArrayReader(CategorySpec(int(space.n)), (), "int64", start=int(space.start))
+    if not isinstance(space, spaces.Box) or space.dtype.kind not in "fiub":
+        raise UnsupportedSpaceError(f"{name} has the space {space}; supported are {_SUPPORTED_OBSERVATIONS}")
+    shape, dtype = space.shape, str(space.dtype)
+    if dtype == "uint8":
+        if stack is not None and _is_image(shape[1:]):
+            return ArrayReader(FramesSpec(shape[1:], stack.depth, stack.padding), shape, dtype)
+        if _is_image(shape):
+            return ArrayReader(FramesSpec(shape), shape, dtype)
+        # Without a wrapper that says so, nothing proves that these channels are a rolling stack: keep them all.
+        if len(shape) == 3 and _is_image((*shape[1:], shape[0])):
+            return ArrayReader(FramesSpec((*shape[1:], shape[0])), shape, dtype, channels_first=True)
+    # Narrow floats are widened as they are collected; float64 is cast once, when the batch is converted.
+    return ArrayReader(VectorSpec(shape), shape, "float64" if dtype not in ("float32", "float16") else "float32")
+
+
+def _is_image(shape: tuple[int, ...]) -> bool:
+    """Return whether a uint8 shape is (height, width) or (height, width, few colours) of a useful size."""
+    if len(shape) not in (2, 3) or min(shape[:2]) < LEAST_FRAME_SIZE:
+        return False
+    return len(shape) == 2 or shape[2] <= 16
+
+
+def _first_bad(values: np.ndarray, original: np.ndarray | None = None) -> str:
+    index = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
+    value = (values if original is None else original)[index]
+    return f"{value} at index {list(index[1:])} of environment {index[0]}"
+
+
+@dataclass(frozen=True)
+class ActionWriter:
+    """Turns a policy's own actions into those of the environment.
+
+    Args:
+        spec: what the policy sees.
+        shape: shape of one action for the environment.
+        dtype: its dtype.
+        start: lowest value of each choice.
+    """
+
+    spec: ActionSpec
+    shape: tuple[int, ...]
+    dtype: str
+    start: int | tuple[int, ...] = 0
+
+    def write(self, actions: np.ndarray) -> np.ndarray:
+        """Return actions [N, ...] for the environments: choices shifted, reals clipped to [-1, 1] and mapped."""
+        if not isinstance(self.spec, ContinuousActions):
+            shifted: np.ndarray = np.add(actions, self.start, dtype=np.dtype(self.dtype), casting="unsafe")
+            return shifted
+        low, high = np.asarray(self.spec.low), np.asarray(self.spec.high)
+        mapped: np.ndarray = low + (high - low) * 0.5 * (np.clip(actions, -1.0, 1.0) + 1.0)
+        # The bounds are met exactly whatever the rounding.
+        mapped = np.clip(mapped, low, high).astype(self.dtype)
+        return mapped.reshape(len(actions), *self.shape)
+
+
+def action_writer(space: spaces.Space[Any]) -> ActionWriter:
+    """Return the writer for an action space.
+
+    Raises:
+        UnsupportedSpaceError: names the space, or the dimensions that have no bounds.
+    """
+    if isinstance(space, spaces.Discrete):
+        return ActionWriter(DiscreteActions(int(space.n)), (), str(space.dtype), int(space.start))
+    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
+        start = tuple(int(value) for value in space.start)
+        nvec = tuple(int(value) for value in space.nvec)
+        return ActionWriter(MultiDiscreteActions(nvec), space.shape, str(space.dtype), start)
+    if isinstance(space, spaces.Box) and space.dtype.kind == "f":
+        low, high = space.low.astype(np.float64).ravel(), space.high.astype(np.float64).ravel()
+        # Bounds such as the largest float32 mean "none" as well.
+        unbounded = np.flatnonzero(~((low > -1e18) & (high < 1e18)))
+        if unbounded.size:
+            index = int(unbounded[0])
+            raise UnsupportedSpaceError(
+                f"the action Box must have finite bounds, got [{low[index]:g}, {high[index]:g}] in dimension {index}; "
+                "wrap the environment in gymnasium.wrappers.RescaleAction or declare the bounds it really has"
+            )
+        spec = ContinuousActions(tuple(low.tolist()), tuple(high.tolist()))
+        assert math.prod(space.shape) == len(low)
+        return ActionWriter(spec, space.shape, str(space.dtype))
+    raise UnsupportedSpaceError(f"the action space is {space}; supported are {_SUPPORTED_ACTIONS}")

@@ -1,0 +1,88 @@
+"""What a suite of environments is, and how suites are found: one file in this folder holds one `Suite`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from laser.config import ConfigError, Problem
+from laser.environments.base import VectorEnvironment
+from laser.environments.config import EnvironmentConfig
+
+
+class Suite(ABC):
+    """Environments that are made in one way. Modules of this package are searched for subclasses.
+
+    A module must import without the packages its suite needs; they are imported when an environment is made.
+    """
+
+    name: ClassVar[str]
+    # Fields of EnvironmentConfig that change something here, beside how failures are handled.
+    flags: ClassVar[frozenset[str]]
+    # Suites are asked in this order; the one that takes any id comes last.
+    rank: ClassVar[int] = 0
+
+    @abstractmethod
+    def claims(self, id: str) -> bool:
+        """Return whether ids of this form belong to the suite, known or not."""
+
+    @abstractmethod
+    def ids(self) -> list[str]:
+        """Return the ids that can be named, for suggestions; empty where the suite is not installed."""
+
+    @abstractmethod
+    def make(self, id: str, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
+        """Return a vector of environments.
+
+        Raises:
+            ConfigError: the id is unknown, or something that a user can mend keeps it from being built.
+        """
+
+
+def find_suites() -> list[Suite]:
+    """Return one of every suite in this package, in the order in which they are asked."""
+    package = importlib.import_module("laser.environments")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"laser.environments.{module.name}")
+    return sorted((suite() for suite in Suite.__subclasses__()), key=lambda suite: (suite.rank, suite.name))
+
+
+def find_suite(id: str) -> Suite:
+    """Return the suite that an id belongs to."""
+    return next(suite for suite in find_suites() if suite.claims(id))
+
+
+def env_error(wrong: str, remedy: str) -> ConfigError:
+    """Return the error for a mistake in `--env`."""
+    return ConfigError([Problem("env", wrong, remedy)])
+
+
+def unknown_id(id: str) -> ConfigError:
+    """Return the error for an id that no suite knows, naming the nearest ones that exist."""
+    known = [name for suite in find_suites() for name in suite.ids()]
+    stem = id.rsplit("-v", 1)[0].lower()
+    same_name = [name for name in known if name.rsplit("-v", 1)[0].lower() == stem]
+    same_name.sort(key=lambda name: [int(part) if part.isdigit() else 0 for part in name.rsplit("-v", 1)[1:]])
+    lower = {name.lower(): name for name in known}
+    near = [lower[name] for name in difflib.get_close_matches(id.lower(), lower, n=3, cutoff=0.6)]
+    # "ALE/Pong-v5" is meant by "Pong-v5", which is too short to look alike.
+    near += [name for name in known if name.lower().endswith("/" + id.lower())]
+    suggestions = list(dict.fromkeys([*same_name[::-1], *near]))[:3]
+    if suggestions:
+        return env_error(f"unknown environment {id!r}", f"did you mean {' or '.join(suggestions)}?")
+    return env_error(
+        f"unknown environment {id!r}",
+        "use a Gymnasium id such as CartPole-v1 or ALE/Pong-v5, or module:Name-v0 for one that a module registers",
+    )
+
+
+def split_seed(seed: int | None, num_envs: int) -> list[int | None]:
+    """Return a seed in [0, 2^31) for each environment; vectors of neighbouring seeds share none of them."""
+    if seed is None:
+        return [None] * num_envs
+    return [int(word >> 1) for word in np.random.SeedSequence(seed).generate_state(num_envs)]

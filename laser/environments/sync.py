@@ -1,0 +1,168 @@
+"""Single Gymnasium environments stepped one after the other."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from laser.environments import restoring
+from laser.environments.base import EnvironmentFailedError, Transition
+from laser.environments.spaces import ActionWriter, ObservationReader
+from laser.environments.suite import split_seed
+from laser.specs import DiscreteActions, EnvironmentSpec
+
+
+def read_reward(reward: Any) -> float:
+    """Return one environment's reward, or raise EnvironmentFailedError when it is not a number."""
+    if isinstance(reward, (float, int, np.number, np.bool_)) or (isinstance(reward, np.ndarray) and reward.ndim == 0):
+        return float(reward)
+    got = f"an array of shape {reward.shape}" if isinstance(reward, np.ndarray) else repr(reward)
+    raise EnvironmentFailedError("wrong_shape", f"reward must be a number, got {got}")
+
+
+def read_rewards(rewards: Any, num_envs: int) -> np.ndarray:
+    """Return a vector's rewards as float32 [num_envs] in memory of their own, checked to be finite."""
+    checked = np.array(rewards, np.float32)
+    if checked.shape != (num_envs,):
+        raise EnvironmentFailedError("wrong_shape", f"rewards must have shape ({num_envs},), got {checked.shape}")
+    if not np.isfinite(checked).all():
+        bad = int(np.flatnonzero(~np.isfinite(checked))[0])
+        raise EnvironmentFailedError("not_finite", f"reward is not finite: {checked[bad]} of environment {bad}")
+    return checked
+
+
+def words_of(error: BaseException) -> str:
+    """Return an exception as the environment put it."""
+    return f"{type(error).__name__}: {error}"
+
+
+def draw(id: str, render: Callable[[], Any]) -> np.ndarray | None:
+    """Return the picture that `render` gives, or None with a warning where drawing fails: no run ends over it."""
+    try:
+        return np.asarray(render(), np.uint8)
+    except Exception as error:  # noqa: BLE001 - drivers and displays fail in many ways
+        warnings.warn(f"{id} cannot be drawn here: {words_of(error)}", RuntimeWarning, stacklevel=3)
+        return None
+
+
+class SyncEnvironments:
+    """`VectorEnvironment` over single environments, stepped within `recv`.
+
+    Used from one thread. A step that hangs cannot be interrupted here; `async` vectorization can.
+
+    Args:
+        spec: what they offer.
+        makers: build one environment each.
+        reader: of their observations.
+        writer: of their actions.
+    """
+
+    def __init__(
+        self,
+        spec: EnvironmentSpec,
+        makers: list[Callable[[], gymnasium.Env]],
+        reader: ObservationReader,
+        writer: ActionWriter,
+    ):
+        self.spec = spec
+        self.num_envs = len(makers)
+        self._environments = [make() for make in makers]
+        self._reader = reader
+        self._writer = writer
+        self._indices = np.arange(self.num_envs)
+        self._over = np.ones(self.num_envs, bool)
+        self._actions: np.ndarray | None = None
+        self._restorable = all(map(restoring.is_restorable, self._environments))
+        self._latest: dict[str, np.ndarray] = {}
+
+    def reset(self, seed: int | None) -> dict[str, np.ndarray]:
+        """Begin an episode everywhere."""
+        seeds = split_seed(seed, self.num_envs)
+        room = self._reader.allocate(self.num_envs)
+        try:
+            for index, environment in enumerate(self._environments):
+                observation, _ = environment.reset(seed=seeds[index])
+                self._reader.put(room, index, observation)
+        except EnvironmentFailedError:
+            raise
+        except Exception as error:
+            raise EnvironmentFailedError("raised", words_of(error)) from error
+        self._over = np.zeros(self.num_envs, bool)
+        self._actions = None
+        return self._remembered(self._reader.convert(room))
+
+    def send(self, actions: np.ndarray) -> None:
+        """Keep the actions for `recv`."""
+        self._actions = self._writer.write(actions)
+
+    def recv(self) -> list[Transition]:
+        """Step every environment, or reset it where its episode is over."""
+        assert self._actions is not None, "recv without send"
+        # Plain integers: faster than NumPy's, and every environment takes them.
+        actions: Any = self._actions.tolist() if isinstance(self.spec.actions, DiscreteActions) else self._actions
+        self._actions = None
+        num_envs, ignored = self.num_envs, self._over
+        room = self._reader.allocate(num_envs)
+        rewards = np.zeros(num_envs)
+        terminated, truncated = np.zeros(num_envs, bool), np.zeros(num_envs, bool)
+        begins = ignored.tolist()
+        try:
+            for index, environment in enumerate(self._environments):
+                if begins[index]:
+                    observation, _ = environment.reset()
+                else:
+                    observation, reward, terminal, timed_out, _ = environment.step(actions[index])
+                    rewards[index] = read_reward(reward)
+                    terminated[index], truncated[index] = terminal, timed_out
+                self._reader.put(room, index, observation)
+        except EnvironmentFailedError:
+            raise
+        except Exception as error:
+            raise EnvironmentFailedError("raised", words_of(error)) from error
+        self._over = terminated | truncated
+        observations = self._remembered(self._reader.convert(room))
+        rewards = read_rewards(rewards, num_envs)
+        return [Transition(self._indices.copy(), observations, rewards, terminated, truncated, ignored)]
+
+    def render(self) -> np.ndarray | None:
+        """Return a picture of environment 0 if it was made with `render_mode="rgb_array"`."""
+        if self._environments[0].render_mode != "rgb_array":
+            return None
+        return draw(self.spec.id, self._environments[0].render)
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the state of all environments, if each can be restored."""
+        if not self._restorable:
+            return None
+        assert self._actions is None, "state_dict between send and recv"
+        return {
+            "environments": [restoring.save(environment) for environment in self._environments],
+            "over": self._over.copy(),
+            "observations": {name: value.copy() for name, value in self._latest.items()},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Restore what `state_dict` gave."""
+        assert self._restorable, f"{self.spec.id} cannot be restored"
+        for environment, own in zip(self._environments, state["environments"], strict=True):
+            restoring.load(environment, own)
+        self._over = state["over"].copy()
+        self._actions = None
+        return self._remembered({name: value.copy() for name, value in state["observations"].items()})
+
+    def close(self) -> None:
+        """Close every environment, even if one fails to."""
+        with ExitStack() as stack:
+            for environment in self._environments:
+                stack.callback(environment.close)
+
+    def _remembered(self, observations: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        # A copy: what was handed out is the receiver's to change.
+        if self._restorable:
+            self._latest = {name: value.copy() for name, value in observations.items()}
+        return observations

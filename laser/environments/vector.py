@@ -1,0 +1,159 @@
+"""Gymnasium vector environments, native or of processes, with every autoreset mode brought to next-step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from laser.environments import restoring
+from laser.environments.base import EnvironmentFailedError, Transition
+from laser.environments.spaces import ActionWriter, ObservationReader
+from laser.environments.sync import draw, read_rewards, words_of
+from laser.specs import EnvironmentSpec
+
+
+class GymnasiumVector:
+    """`VectorEnvironment` over a `gymnasium.vector.VectorEnv`.
+
+    Next-step autoreset is passed on. Under same-step autoreset the final observation comes from `info["final_obs"]`
+    and the reset is a second part; with autoreset disabled the second part is a reset that we ask for.
+
+    Used from one thread. The step happens within `recv`.
+
+    Args:
+        spec: what one environment offers.
+        environments: the vector; its metadata says its autoreset mode.
+        reader: of single observations.
+        writer: of actions.
+    """
+
+    def __init__(
+        self,
+        spec: EnvironmentSpec,
+        environments: gymnasium.vector.VectorEnv,
+        reader: ObservationReader,
+        writer: ActionWriter,
+    ):
+        self.spec = spec
+        self.num_envs = environments.num_envs
+        self._environments = environments
+        self._autoreset = AutoresetMode(environments.metadata["autoreset_mode"])
+        self._reader = reader
+        self._writer = writer
+        self._indices = np.arange(self.num_envs)
+        self._over = np.zeros(self.num_envs, bool)
+        self._actions: np.ndarray | None = None
+
+    def reset(self, seed: int | None) -> dict[str, np.ndarray]:
+        """Begin an episode everywhere."""
+        try:
+            observations, _ = self._environments.reset(seed=seed)
+        except Exception as error:
+            raise EnvironmentFailedError("raised", words_of(error)) from error
+        self._over = np.zeros(self.num_envs, bool)
+        self._actions = None
+        return self._reader.read_batch(observations, self.num_envs)
+
+    def send(self, actions: np.ndarray) -> None:
+        """Keep the actions for `recv`."""
+        self._actions = self._writer.write(actions)
+
+    def recv(self) -> list[Transition]:
+        """Step the vector; the second part, if any, holds the environments reset within the same step."""
+        assert self._actions is not None, "recv without send"
+        try:
+            observations, rewards, terminated, truncated, info = self._environments.step(self._actions)
+        except Exception as error:
+            raise EnvironmentFailedError("raised", words_of(error)) from error
+        self._actions = None
+        return self._transitions(observations, rewards, terminated, truncated, info)
+
+    def render(self) -> np.ndarray | None:
+        """Return a picture of environment 0 if the vector was made with `render_mode="rgb_array"`."""
+        if self._environments.render_mode != "rgb_array":
+            return None
+        return draw(self.spec.id, self._draw)
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the vector's state where it is known: Gymnasium's own CartPole."""
+        assert self._actions is None, "state_dict between send and recv"
+        state = restoring.save_vector(self._environments)
+        if state is None:
+            return None
+        return {"environments": state, "over": self._over.copy()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Restore what `state_dict` gave."""
+        restoring.load_vector(self._environments, state["environments"])
+        self._over = state["over"].copy()
+        self._actions = None
+        return self._reader.read_batch(state["environments"]["state"].T, self.num_envs)
+
+    def close(self) -> None:
+        """Close the vector."""
+        self._environments.close()
+
+    def _draw(self) -> Any:
+        pictures: Any = self._environments.render()
+        return pictures[0]
+
+    def _transitions(
+        self, observations: Any, rewards: Any, terminated: Any, truncated: Any, info: dict[str, Any]
+    ) -> list[Transition]:
+        num_envs = self.num_envs
+        read = self._reader.read_batch(observations, num_envs)
+        rewards = read_rewards(rewards, num_envs)
+        terminated, truncated = self._flags("terminated", terminated), self._flags("truncated", truncated)
+        over = terminated | truncated
+        if self._autoreset is AutoresetMode.NEXT_STEP:
+            ignored, self._over = self._over, over
+            if ignored.any():
+                rewards[ignored] = 0.0
+            return [Transition(self._indices.copy(), read, rewards, terminated, truncated, ignored)]
+        nobody = np.zeros(num_envs, bool)
+        step = Transition(self._indices.copy(), read, rewards, terminated, truncated, nobody)
+        if not over.any():
+            return [step]
+        ended = np.flatnonzero(over)
+        if self._autoreset is AutoresetMode.SAME_STEP:
+            begun = {name: value[ended] for name, value in read.items()}
+            final = self._reader.read_items(self._final_observations(info, ended))
+            for name, value in final.items():
+                read[name][ended] = value
+        else:
+            begun = self._reset_ended(over, ended)
+        zeros = np.zeros(len(ended), bool)
+        reset = Transition(
+            ended, begun, np.zeros(len(ended), np.float32), zeros, zeros.copy(), np.ones(len(ended), bool)
+        )
+        return [step, reset]
+
+    def _final_observations(self, info: dict[str, Any], ended: np.ndarray) -> list[Any]:
+        # One object per environment (Gymnasium's vectors), one dense array (ALE), or a dict of such arrays.
+        final = info.get("final_obs")
+        if final is None:
+            raise EnvironmentFailedError(
+                "wrong_shape", "info of a same-step autoreset must hold 'final_obs', got none at an episode's end"
+            )
+        if isinstance(final, dict):
+            return [{name: final[name][index] for name in self._reader.arrays} for index in ended]
+        return [final[index] for index in ended]
+
+    def _reset_ended(self, over: np.ndarray, ended: np.ndarray) -> dict[str, np.ndarray]:
+        try:
+            observations, _ = self._environments.reset(options={"reset_mask": over.copy()})
+        except Exception as error:
+            raise EnvironmentFailedError("raised", words_of(error)) from error
+        read = self._reader.read_batch(observations, self.num_envs)
+        return {name: value[ended] for name, value in read.items()}
+
+    def _flags(self, name: str, flags: Any) -> np.ndarray:
+        checked = np.array(flags, bool)
+        if checked.shape != (self.num_envs,):
+            raise EnvironmentFailedError(
+                "wrong_shape", f"{name} must have shape ({self.num_envs},), got {checked.shape}"
+            )
+        return checked
