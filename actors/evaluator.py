@@ -8,7 +8,7 @@ import numpy as np
 
 from actors.policy import Policy, PolicyState
 from laser.environments.base import Transition, VectorEnvironment
-from laser.ports import EpisodeResult, Parameters
+from laser.ports import EpisodeResult, Parameters, Report
 
 
 class Evaluator:
@@ -83,6 +83,10 @@ class Evaluator:
                         results.append(EpisodeResult(float(returns[index]), int(lengths[index]), member=self._member))
                     returns[index], lengths[index] = 0.0, 0
         return results
+
+    def evaluate_report(self, parameters: Parameters, num_episodes: int, at_env_steps: int) -> Report:
+        """Evaluate, and return the result as a report about the moment `at_env_steps`."""
+        return Report("evaluator", episodes=tuple(self.evaluate(parameters, num_episodes)), at_env_steps=at_env_steps)
 
     def close(self) -> None:
         """Close the environments."""

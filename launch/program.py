@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from replay_server.client import ShardedReplay
 
 from actors.actor import Actor
 from actors.evaluator import Evaluator
@@ -23,8 +24,9 @@ from launch.config import TrainConfig
 from launch.runtime import Runtime, Worker
 from learner.learner import Learner
 from learner.parameter_store import ParameterStore
-from replay_server.client import ShardedReplay
-from replay_server.shard import MemberSettings, Shard
+from replay_server.members import MemberSettings
+from replay_server.rate_limiter import RateLimit
+from replay_server.shard import Shard
 
 MEMBER = 0  # one agent; a sweep numbers its members
 
@@ -41,6 +43,7 @@ class Program:
     learner: Worker
     actors: list[Worker]
     evaluator: Worker
+    first_incarnation: int
 
     @property
     def workers(self) -> list[Worker]:
@@ -64,7 +67,7 @@ def make_program(
         reports: where reports end up.
         first_incarnation: of the actors; grows with every resumption, so that streams never continue by mistake.
     """
-    algorithm = config.algorithm.build(environment, config.network)
+    config.algorithm.build(environment, config.network)  # refuses unsupported spaces before anything starts
     shards = runtime.shards(
         [partial(make_shard, config, environment, index) for index in range(config.replay.num_shards)]
     )
@@ -80,8 +83,8 @@ def make_program(
         for index in range(config.num_actors)
     ]
     evaluator = runtime.worker("evaluator", partial(make_evaluator, config, environment), reports)
-    del algorithm  # built once here so that unsupported spaces are refused before anything starts
-    return Program(config, environment, shards, connect(shards, config), parameters, learner, actors, evaluator)
+    replay = connect(shards, config)
+    return Program(config, environment, shards, replay, parameters, learner, actors, evaluator, first_incarnation)
 
 
 def unroll_spec(config: TrainConfig, environment: EnvironmentSpec, algorithm: Algorithm) -> UnrollSpec:
@@ -105,20 +108,29 @@ def online_capacity(config: TrainConfig) -> int:
     return waiting + 2 * warm_up
 
 
+def member_settings(config: TrainConfig, algorithm: Algorithm) -> list[MemberSettings]:
+    """Return what this run's one member asks of the replay, over all shards."""
+    settings = config.algorithm
+    # Where fresh experience is taken, the online queue sets the pace; elsewhere the limiter does.
+    rate = RateLimit(
+        samples_per_insert=math.inf if settings.num_online else config.replay.samples_per_insert,
+        min_steps=config.replay.min_steps if settings.num_replayed else 0,
+        max_insert_steps=config.num_envs * config.unroll_length,
+        max_sample_steps=max(1, settings.num_replayed) * config.unroll_length,
+    )
+    return [MemberSettings(MEMBER, online_capacity(config), rate, algorithm.columns)]
+
+
 def make_shard(config: TrainConfig, environment: EnvironmentSpec, index: int) -> Shard:
     """Make one shard of the replay."""
     algorithm = config.algorithm.build(environment, config.network)
-    settings = MemberSettings(
-        online_capacity=math.ceil(online_capacity(config) / config.replay.num_shards),
-        columns=algorithm.columns,
-        draws_replay=config.algorithm.num_replayed > 0,
-    )
     return Shard(
         unroll_spec(config, environment, algorithm),
         config.replay,
-        {MEMBER: settings},
-        index=index,
+        member_settings(config, algorithm),
+        shard=index,
         seed=seed_for(config, "shard", index),
+        insert_timeout_s=config.actor.insert_deadline_s,
     )
 
 

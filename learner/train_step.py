@@ -96,7 +96,7 @@ class TrainStep:
         output.loss.backward()
         norm, applied = self.optimizer.step(output.loss.detach(), learning_rate)
         metrics = {name: value.detach() for name, value in output.metrics.items()}
-        metrics |= {"loss": output.loss.detach(), "gradient_norm": norm, "updates_applied": applied}
+        metrics |= {"gradient_norm": norm, "updates_applied": applied}
         return metrics, output.column_writes
 
     def _stacked_loss(self, batch: Batch, schedule: Mapping[str, Any]) -> LossOutput:
@@ -105,7 +105,9 @@ class TrainStep:
             if isinstance(item, FramesSpec):
                 observations[name] = stack_frames(observations[name], batch.first, item.stack, item.padding)
         batch = dataclasses.replace(batch, observations=observations)
-        return self._algorithm.loss(self.networks, {}, batch, schedule, self.generator)
+        # torch.compile cannot trace a generator; compiled losses draw from torch's global one.
+        generator = None if self._compiled else self.generator
+        return self._algorithm.loss(self.networks, {}, batch, schedule, generator)
 
 
 def learning_rate_at(progress: float, initial: float, schedule: str) -> float:

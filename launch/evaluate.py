@@ -1,0 +1,235 @@
+"""Playing with a trained agent: `laser eval`, and the policy object people put into their own programs."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from actors.evaluator import Evaluator
+from actors.policy import Policy, PolicyState
+from laser.environments import make_environment
+from laser.ports import EpisodeResult, Parameters
+from laser.specs import CategorySpec, ContinuousActions, EnvironmentSpec, FramesSpec, environment_spec_from_json
+from launch.config import TrainConfig
+from launch.errors import NothingToResumeError
+from launch.run_directory import RunDirectory, saved_config
+from learner.checkpoint import Checkpoint, NoCheckpointError, load_best_checkpoint, load_newest_checkpoint
+
+Which = Literal["newest", "best"]
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """What an agent reached, over `episodes` whole episodes of undiscounted, unclipped return."""
+
+    run_dir: Path
+    env: str
+    env_steps: int
+    returns: list[float]
+    lengths: list[int]
+    greedy: bool
+    seed: int
+
+    @property
+    def mean_return(self) -> float:
+        """Mean return."""
+        return statistics.fmean(self.returns)
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the mean return."""
+        if len(self.returns) < 2:
+            return math.nan
+        return statistics.stdev(self.returns) / math.sqrt(len(self.returns))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that `--json` prints."""
+        return {
+            "run_dir": str(self.run_dir),
+            "env": self.env,
+            "env_steps": self.env_steps,
+            "episodes": len(self.returns),
+            "mean_return": self.mean_return,
+            "standard_error": self.standard_error,
+            "median_return": statistics.median(self.returns),
+            "min_return": min(self.returns),
+            "max_return": max(self.returns),
+            "mean_length": statistics.fmean(self.lengths),
+            "greedy": self.greedy,
+            "seed": self.seed,
+            "returns": self.returns,
+        }
+
+
+def evaluate(
+    run_dir: Path,
+    episodes: int,
+    *,
+    checkpoint: Which = "newest",
+    greedy: bool = False,
+    num_envs: int = 4,
+    seed: int = 0,
+    device: str = "cpu",
+    quiet: bool = False,
+) -> EvaluationResult:
+    """Play episodes with a run's agent and say how it did.
+
+    Args:
+        run_dir: a directory that `laser train` left.
+        episodes: how many; rounded up to the same number on each environment.
+        checkpoint: the newest, or the one with the best score.
+        greedy: the most likely action instead of a sample.
+        num_envs: environments side by side.
+        seed: of environments and policy.
+        device: where the policy computes.
+        quiet: print nothing.
+
+    Raises:
+        NothingToResumeError: there is no run or no checkpoint that verifies.
+    """
+    agent = _read_agent(run_dir, checkpoint)
+    evaluator = Evaluator(
+        lambda: make_environment(agent.config.env, min(num_envs, episodes), agent.config.environment),
+        lambda: agent.make_policy(seed, device, greedy),
+        seed,
+    )
+    try:
+        results: list[EpisodeResult] = evaluator.evaluate(agent.parameters(), episodes)
+    finally:
+        evaluator.close()
+    result = EvaluationResult(
+        run_dir,
+        agent.config.env,
+        agent.checkpoint.step,
+        [item.episode_return for item in results],
+        [item.length for item in results],
+        greedy,
+        seed,
+    )
+    if not quiet:
+        kind = "greedy" if greedy else "sampled"
+        print(
+            f"{result.env} after {result.env_steps:,} env steps: mean return {result.mean_return:,.2f} "
+            f"± {result.standard_error:.2f} (standard error) over {len(result.returns)} {kind} episodes, "
+            f"from {min(result.returns):,.1f} to {max(result.returns):,.1f}"
+        )
+    return result
+
+
+class LoadedPolicy:
+    """A trained agent for one environment at a time: `action = policy.act(observation)`.
+
+    It remembers what recurrent agents need between steps; call `reset()` when an episode begins. Not thread-safe.
+    """
+
+    def __init__(self, policy: Policy, environment: EnvironmentSpec):
+        self.environment = environment
+        self._policy = policy
+        self._state = PolicyState(1, environment, policy.algorithm)
+
+    def reset(self) -> None:
+        """Begin an episode."""
+        self._state = PolicyState(1, self.environment, self._policy.algorithm)
+
+    def act(self, observation: Any, reward: float = 0.0) -> Any:
+        """Choose an action, as the environment takes it.
+
+        Args:
+            observation: what the Gymnasium environment returned: an array, a number, or a dict of these. Frames are
+                `[stack, height, width]` or `[height, width, colours]`.
+            reward: what the last action earned (only agents that look at it need this).
+
+        Returns:
+            an int, an int array, or a float array within the environment's bounds.
+
+        Raises:
+            ValueError: the observation does not fit the environment the agent was trained on.
+        """
+        self._state.last_reward[:] = reward
+        actions, _ = self._policy.act(self._batch_of_one(observation), self._state)
+        self._state.first[:] = False
+        self._state.last_action[:] = actions
+        spec = self.environment.actions
+        if isinstance(spec, ContinuousActions):
+            low, high = np.asarray(spec.low, np.float32), np.asarray(spec.high, np.float32)
+            return low + (np.clip(actions[0], -1.0, 1.0) + 1.0) * 0.5 * (high - low)
+        return actions[0].item() if actions[0].ndim == 0 else actions[0]
+
+    def _batch_of_one(self, observation: Any) -> dict[str, np.ndarray]:
+        named = observation if isinstance(observation, dict) else {"observation": observation}
+        if set(named) != set(self.environment.observations):
+            raise ValueError(f"observation must have {sorted(self.environment.observations)}, got {sorted(named)}")
+        batch = {}
+        for name, spec in self.environment.observations.items():
+            if isinstance(spec, FramesSpec):
+                value, shape = np.array(named[name], np.uint8), (spec.stack, *spec.frame_shape)
+                value = value[None] if value.ndim == len(spec.frame_shape) else value
+            elif isinstance(spec, CategorySpec):
+                value, shape = np.array(named[name], np.int32), ()
+            else:
+                value, shape = np.array(named[name], np.float32), spec.shape
+            if value.shape != shape:
+                raise ValueError(f"observation {name} must have shape {shape}, got {value.shape}")
+            batch[name] = value[None]
+        return batch
+
+
+def load_policy(
+    run_dir: str | Path, *, checkpoint: Which = "newest", greedy: bool = False, seed: int = 0, device: str = "cpu"
+) -> LoadedPolicy:
+    """Return a run's agent as an object with `act(observation)`.
+
+    Args:
+        run_dir: a directory that `laser train` left.
+        checkpoint: the newest, or the one with the best score.
+        greedy: the most likely action instead of a sample.
+        seed: of sampled actions.
+        device: where it computes.
+
+    Raises:
+        NothingToResumeError: there is no run or no checkpoint that verifies.
+    """
+    agent = _read_agent(Path(run_dir), checkpoint)
+    return LoadedPolicy(agent.make_policy(seed, device, greedy, loaded=True), agent.environment)
+
+
+@dataclass(frozen=True)
+class _Agent:
+    config: TrainConfig
+    environment: EnvironmentSpec
+    checkpoint: Checkpoint
+
+    def make_policy(self, seed: int, device: str, greedy: bool, loaded: bool = False) -> Policy:
+        algorithm = self.config.algorithm.build(self.environment, self.config.network)
+        policy = Policy(algorithm, self.environment, seed, device, greedy=greedy)
+        if loaded:
+            self._load(policy)
+        return policy
+
+    def parameters(self) -> Parameters:
+        """The checkpoint's networks as a published version."""
+        policy = self.make_policy(0, "cpu", greedy=False, loaded=True)
+        return Parameters(0, policy.parameters.to_numpy())
+
+    def _load(self, policy: Policy) -> None:
+        own = policy.networks.state_dict()
+        saved = self.checkpoint.tensors["networks"]
+        if set(own) != set(saved):
+            raise NothingToResumeError("run-dir", f"{self.checkpoint.path} belongs to other networks")
+        for name, value in saved.items():
+            own[name].copy_(value)
+
+
+def _read_agent(run_dir: Path, which: Which) -> _Agent:
+    config = saved_config(run_dir)
+    root = RunDirectory(run_dir, resumed=True).checkpoints_path
+    try:
+        checkpoint, _ = load_newest_checkpoint(root) if which == "newest" else load_best_checkpoint(root)
+    except NoCheckpointError as error:
+        raise NothingToResumeError("run-dir", str(error), "train it first") from error
+    return _Agent(config, environment_spec_from_json(checkpoint.state["environment"]), checkpoint)

@@ -1,0 +1,186 @@
+"""The two ways a program runs: freely, everybody at its own pace, or in lockstep, repeatable bit by bit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from laser.ports import Parameters, Report, wait
+from launch.errors import LaunchError
+from launch.program import MEMBER, Program
+from launch.recorder import Recorder, Snapshot
+
+# Between two looks at a freely running program.
+_LOOK_INTERVAL_S = 0.1
+# A lockstep call contains whole unrolls or updates, the first of them with compilation.
+_CALL_DEADLINE_S = 900.0
+_REPORT_EVERY_STEPS = 50
+
+
+class HungEnvironmentError(LaunchError):
+    """An environment did not return from a step, more often than its budget allows."""
+
+
+class Schedule:
+    """What both schedules share: when to evaluate, when to save, when to stop.
+
+    Args:
+        program: what runs.
+        recorder: knows how far it is.
+        should_stop: asked between steps, e.g. for signals.
+        save: called with the snapshot when a checkpoint is due.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        recorder: Recorder,
+        should_stop: Callable[[], bool],
+        save: Callable[[Snapshot], None],
+    ):
+        self.program = program
+        self.recorder = recorder
+        self.should_stop = should_stop
+        self.save = save
+        self._saved_at = time.monotonic()
+        self._evaluated_at = recorder.snapshot().env_steps
+        self._evaluation: Future[Any] | None = None
+
+    def finished(self, snapshot: Snapshot) -> str:
+        """Return why the run is over ("steps", "solved", "stopped"), or "" if it is not."""
+        config = self.program.config
+        if self.should_stop():
+            return "stopped"
+        if snapshot.episodes >= 20 and snapshot.mean_return >= config.stop_at_return:
+            return "solved"
+        return "steps" if snapshot.env_steps >= config.steps else ""
+
+    def save_if_due(self, snapshot: Snapshot) -> None:
+        """Write a checkpoint when its interval has passed."""
+        if time.monotonic() - self._saved_at >= self.program.config.learner.checkpoint_interval_s:
+            self.save(snapshot)
+            self._saved_at = time.monotonic()
+
+    def start_evaluation_if_due(self, snapshot: Snapshot) -> Future[Any] | None:
+        """Begin an evaluation of the newest published parameters when its interval has passed."""
+        interval = self.program.config.evaluation.interval
+        busy = self._evaluation is not None and not self._evaluation.done()
+        if not interval or busy or snapshot.env_steps - self._evaluated_at < interval:
+            return None
+        self._evaluated_at += (snapshot.env_steps - self._evaluated_at) // interval * interval
+        parameters = wait(self.program.parameters.newest(-1), 60.0, "the newest parameters")
+        assert isinstance(parameters, Parameters)
+        at = snapshot.env_steps
+        self._evaluation = self.program.evaluator.call(
+            "evaluate_report", parameters, self.program.config.evaluation.episodes, at
+        )
+        return self._evaluation
+
+
+class FreeSchedule(Schedule):
+    """Everybody ticks at its own pace; this only looks on."""
+
+    def run(self) -> str:
+        """Run until finished; return why.
+
+        Raises:
+            the error of the first worker that failed.
+        """
+        program = self.program
+        program.learner.start()
+        for actor in program.actors:
+            actor.start()
+        while True:
+            time.sleep(_LOOK_INTERVAL_S)
+            snapshot = self.recorder.snapshot()
+            self.recorder.check()
+            self._check_workers()
+            program.learner.set("progress", min(1.0, snapshot.env_steps / program.config.steps))
+            why = self.finished(snapshot)
+            if why:
+                break
+            self._collect_evaluation()
+            self.start_evaluation_if_due(snapshot)
+            self.save_if_due(snapshot)
+        for worker in program.workers:
+            worker.stop()
+        if self._evaluation is not None:
+            wait(self._evaluation, _CALL_DEADLINE_S, "the last evaluation")
+            self._collect_evaluation()
+        self.recorder.report(wait(program.learner.call("report"), _CALL_DEADLINE_S, "the learner's last report"))
+        return why
+
+    def _collect_evaluation(self) -> None:
+        if self._evaluation is not None and self._evaluation.done():
+            self.recorder.report(self._evaluation.result())
+            self._evaluation = None
+
+    def _check_workers(self) -> None:
+        config = self.program.config.environment
+        for worker in self.program.workers:
+            failure = worker.failure()
+            if failure is not None:
+                raise failure
+        for actor in self.program.actors:
+            if actor.silent_s("environment") <= config.deadline_s:
+                continue
+            if actor.incarnation >= config.max_restarts:
+                raise HungEnvironmentError(
+                    "env",
+                    f"{self.program.config.env} did not return from a step for {config.deadline_s:g} s, "
+                    f"{actor.incarnation + 1} times",
+                    "mend the environment, or raise environment.deadline-s",
+                )
+            actor.replace()
+            self.recorder.report(Report("supervisor", {"restarts/hung": float(actor.incarnation)}))
+
+
+class LockstepSchedule(Schedule):
+    """Collect in order, acknowledge, learn, publish; then again. The same calls in the same order every time."""
+
+    def run(self) -> str:
+        """Run until finished; return why."""
+        program, algorithm = self.program, self.program.config.algorithm
+        reported = 0
+        queued = self._num_queued()
+        while True:
+            for actor in program.actors:
+                before = self.recorder.snapshot().counters
+                self.recorder.report(self._call(actor, "run_unroll"))
+                self._call(actor, "settle")
+                after = self.recorder.snapshot().counters
+                queued += round(_stored(after) - _stored(before))
+            steps = self.recorder.snapshot().env_steps
+            if algorithm.num_replayed == 0 or steps >= program.config.replay.min_steps:
+                program.learner.set("progress", min(1.0, steps / program.config.steps))
+                while queued >= algorithm.num_online:
+                    self._call(program.learner, "step")
+                    queued -= algorithm.num_online
+                    reported += 1
+            self._call(program.learner, "settle")
+            if reported >= _REPORT_EVERY_STEPS:
+                self.recorder.report(self._call(program.learner, "report"))
+                reported = 0
+            snapshot = self.recorder.snapshot()
+            why = self.finished(snapshot)
+            if why:
+                self.recorder.report(self._call(program.learner, "report"))
+                return why
+            evaluation = self.start_evaluation_if_due(snapshot)
+            if evaluation is not None:
+                self.recorder.report(wait(evaluation, _CALL_DEADLINE_S, "an evaluation"))
+            self.save_if_due(snapshot)
+
+    def _num_queued(self) -> int:
+        stats = wait(self.program.replay.stats(), 60.0, "the replay's statistics")
+        return int(stats["members"][MEMBER]["online_queued"])
+
+    def _call(self, worker: Any, method: str) -> Any:
+        return wait(worker.call(method), _CALL_DEADLINE_S, f"{worker.name} to finish {method}")
+
+
+def _stored(counters: dict[str, float]) -> float:
+    rejected = sum(value for name, value in counters.items() if name.startswith("rejected/"))
+    return counters.get("unrolls", 0.0) - rejected
