@@ -49,7 +49,7 @@ types: $(TEST_READY)
 
 imports: $(TEST_READY)
 	@echo "== import contracts"
-	@$(BIN)/lint-imports
+	@$(BIN)/python -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 # pytest exits with 5 when it collects nothing, so an empty selection fails here.
 unit: $(TEST_READY)
