@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from laser.algorithms.base import ActOutput, Algorithm, AlgorithmConfig, Fraction, LossOutput, NotNegative
-from laser.algorithms.metrics import means_by_source
+from laser.algorithms.metrics import explained_variance, means, means_by_source
 from laser.batch import Batch
 from laser.config import Bounds, Problem
 from laser.networks.actor_critic import ActorCritic
@@ -164,18 +164,16 @@ class Impala(Algorithm):
         entropy_term = weighted_sum(entropies, self._entropy_rows(batch) * column_weights)
         loss = pg_term + config.baseline_cost * value_term - config.entropy_cost * entropy_term
 
-        with torch.no_grad():
-            metrics = {
-                "loss": loss,
-                "pg_loss": pg_term,
-                "value_loss": value_term,
-                "entropy": _mean(entropies, batch.valid),
-                "value_mean": _mean(values, batch.valid),
-                "explained_variance": _explained_variance(values, vs, used),
-                **accept_metrics,
-                **means_by_source(batch.source, batch.valid, accept_fraction=used.float(), abs_log_rho=log_rhos.abs()),
-            }
-        return LossOutput(loss, {name: value.detach() for name, value in metrics.items()})
+        metrics = {
+            "loss": loss.detach(),
+            "pg_loss": pg_term.detach(),
+            "value_loss": value_term.detach(),
+            **means(batch.valid, entropy=entropies, value_mean=values),
+            "explained_variance": explained_variance(values, vs, used),
+            **accept_metrics,
+            **means_by_source(batch.source, batch.valid, accept_fraction=used.float(), abs_log_rho=log_rhos.abs()),
+        }
+        return LossOutput(loss, metrics)
 
     def _accept(
         self, pi: Statistics, batch: Batch, generator: Generator | None
@@ -192,15 +190,3 @@ def _over_root_mean_square(advantages: Tensor, used: Tensor) -> Tensor:
     # Not centred: the sign of an advantage is the direction of its step. Unused rows are 0 in the sum.
     mean_square = advantages.square().sum() / used.sum().clamp(min=1)
     return advantages / (mean_square.sqrt() + 1e-8)
-
-
-def _mean(values: Tensor, rows: Tensor) -> Tensor:
-    return torch.where(rows, values, 0.0).sum() / rows.sum().clamp(min=1)
-
-
-def _explained_variance(values: Tensor, vs: Tensor, rows: Tensor) -> Tensor:
-    """1 - Var(vs - V) / Var(vs) over `rows`; 0 where the targets do not vary."""
-    errors = vs - values
-    error_variance = _mean((errors - _mean(errors, rows)).square(), rows)
-    target_variance = _mean((vs - _mean(vs, rows)).square(), rows)
-    return torch.where(target_variance > 0, 1.0 - error_variance / target_variance, 0.0)

@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 
 from laser.algorithms.base import Fraction
 from laser.algorithms.impala import Impala, ImpalaConfig
+from laser.algorithms.metrics import means
 from laser.batch import Batch
 from laser.config import Bounds
 from laser.networks.config import NetworkConfig
@@ -62,9 +63,7 @@ class Laser(Impala):
             return None, {}
         noise = self.distribution.draw_noise(self.config.num_kl_samples, next(iter(pi.values())), generator)
         kl = self.distribution.implied_kl(pi, batch.mu, self.config.rho_clip, noise)
-        measured = batch.valid & torch.isfinite(kl)
-        mean = torch.where(measured, kl, 0.0).sum() / measured.sum().clamp(min=1)
-        return kl < threshold, {"implied_kl": mean}
+        return kl < threshold, means(batch.valid & torch.isfinite(kl), implied_kl=kl)
 
     def _entropy_rows(self, batch: Batch) -> Tensor:
         return batch.valid & batch.online if self.config.entropy_on == "fresh" else batch.valid

@@ -1,4 +1,4 @@
-"""Metrics that are kept apart by where the experience came from.
+"""Metrics of a loss: masked means, also kept apart by where the experience came from.
 
 A per-source metric is called `<name>_<source>` and is a mean over the valid rows of that source; `num_steps_<source>`
 says how many those were. Where it is 0 the mean is 0 too and means nothing: `drop_absent_sources` takes it out.
@@ -17,6 +17,35 @@ SOURCES = {ONLINE: "online", OWN_REPLAY: "own_replay", FOREIGN_REPLAY: "foreign_
 
 
 @torch.no_grad()
+def means(rows: Tensor, **values: Tensor) -> dict[str, Tensor]:
+    """Return the mean of each value over the chosen rows; 0 where there are none.
+
+    Args:
+        rows: bool [T, B].
+        **values: [T, B] by name.
+    """
+    selected = torch.where(rows, torch.stack(list(values.values())), 0.0)
+    averages = selected.sum((1, 2)) / rows.sum().clamp(min=1)
+    return dict(zip(values, averages.unbind(), strict=True))
+
+
+@torch.no_grad()
+def explained_variance(values: Tensor, targets: Tensor, rows: Tensor) -> Tensor:
+    """Return 1 - Var(targets - values) / Var(targets) over the chosen rows; 0 where the targets do not vary.
+
+    Args:
+        values: [T, B].
+        targets: [T, B].
+        rows: bool [T, B].
+    """
+    both = torch.stack([targets - values, targets])
+    count = rows.sum().clamp(min=1)
+    centred = both - (torch.where(rows, both, 0.0).sum((1, 2), keepdim=True) / count)
+    error_variance, target_variance = (torch.where(rows, centred, 0.0).square().sum((1, 2)) / count).unbind()
+    return torch.where(target_variance > 0, 1.0 - error_variance / target_variance, 0.0)
+
+
+@torch.no_grad()
 def means_by_source(source: Tensor, valid: Tensor, **values: Tensor) -> dict[str, Tensor]:
     """Return the mean of each value over the valid rows of each source, and how many rows there were.
 
@@ -26,7 +55,7 @@ def means_by_source(source: Tensor, valid: Tensor, **values: Tensor) -> dict[str
         **values: [T, B] by name; finite on valid rows.
     """
     columns = [valid.float().sum(0), *(torch.where(valid, value, 0.0).sum(0) for value in values.values())]
-    wanted = torch.tensor(list(SOURCES), dtype=source.dtype, device=source.device)
+    wanted = torch.arange(len(SOURCES), dtype=source.dtype, device=source.device)  # the keys of SOURCES
     # [sources, 1, B] * [values, B] -> [sources, values]; not a matrix product, which autocast would round.
     sums = ((source == wanted.unsqueeze(-1)).unsqueeze(1) * torch.stack(columns)).sum(-1)
     means = sums / sums[:, :1].clamp(min=1.0)

@@ -1,0 +1,52 @@
+import dataclasses
+from typing import ClassVar
+
+import pytest
+
+from laser.algorithms import find_algorithms
+from laser.algorithms.impala import ImpalaConfig
+from laser.algorithms.laser import LaserConfig
+from laser.config import field_infos, find_problems
+
+
+def test_algorithms_are_found_by_name():
+    found = find_algorithms()
+    assert found["impala"] is ImpalaConfig
+    assert found["laser"] is LaserConfig
+    assert list(found) == sorted(found)
+
+
+@pytest.mark.parametrize("name", find_algorithms())
+def test_defaults_are_without_problems_and_every_field_has_help(name):
+    config = find_algorithms()[name]
+    assert not list(find_problems(config()))
+    assert all(info.help for info in field_infos(config).values())
+
+
+def test_a_second_class_with_the_same_name_is_refused(monkeypatch):
+    @dataclasses.dataclass(frozen=True)
+    class Imitation(ImpalaConfig):
+        name: ClassVar[str] = "laser"
+
+    assert find_algorithms()["laser"] is LaserConfig  # outside the package it does not count
+    monkeypatch.setattr(Imitation, "__module__", "laser.algorithms.imitation")
+    with pytest.raises(ValueError, match="algorithm names must be unique"):
+        find_algorithms()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"c_clip": 2.0}, "c-clip: must be at most rho-clip (1), got 2; lower it"),
+        ({"entropy_cost": -0.1}, "entropy-cost: must be at least 0, got -0.1"),
+        ({"trust_region_threshold": float("nan")}, "trust-region-threshold: must be a finite number, got nan"),
+        ({"num_kl_samples": 8}, "num-kl-samples: must be at least 64, got 8"),
+        ({"reduction": "mean"}, "reduction: must be one of sum, mean_per_column, got 'mean'"),
+    ],
+)
+def test_mistakes_are_one_line_each(changes, message):
+    assert [str(problem) for problem in find_problems(LaserConfig(**changes))] == [message]
+
+
+def test_an_infinite_threshold_is_allowed():
+    assert not list(find_problems(LaserConfig(trust_region_threshold=float("inf"))))

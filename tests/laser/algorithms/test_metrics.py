@@ -1,0 +1,38 @@
+import pytest
+import torch
+
+from laser.algorithms.metrics import drop_absent_sources, explained_variance, means, means_by_source
+from laser.batch import FOREIGN_REPLAY, ONLINE
+
+VALUES = torch.tensor([[1.0, 2.0, 3.0], [5.0, float("nan"), 7.0]])
+VALID = torch.tensor([[True, True, True], [True, False, True]])
+
+
+def test_means_by_source_leave_out_invalid_rows():
+    source = torch.tensor([ONLINE, ONLINE, FOREIGN_REPLAY], dtype=torch.int8)
+    metrics = {name: value.item() for name, value in means_by_source(source, VALID, x=VALUES).items()}
+    assert metrics == pytest.approx(
+        {
+            "num_steps_online": 3.0,
+            "x_online": (1 + 2 + 5) / 3,
+            "num_steps_own_replay": 0.0,
+            "x_own_replay": 0.0,
+            "num_steps_foreign_replay": 2.0,
+            "x_foreign_replay": 5.0,
+        }
+    )
+    assert set(metrics) - set(drop_absent_sources({**metrics, "loss": 1.0})) == {"x_own_replay"}
+
+
+def test_means_and_explained_variance():
+    assert means(VALID, x=VALUES)["x"].item() == pytest.approx((1 + 2 + 3 + 5 + 7) / 5)
+    assert means(torch.zeros_like(VALID), x=VALUES)["x"].item() == 0.0
+    targets = torch.randn(2, 3)
+    rows = torch.ones_like(VALID)
+    assert explained_variance(targets, targets, rows).item() == 1.0
+    assert explained_variance(targets - 3.0, targets, rows).item() > 0.999, "a constant error leaves the variance"
+    assert abs(explained_variance(torch.zeros(2, 3), targets, rows).item()) < 1e-6
+    assert explained_variance(targets, torch.ones(2, 3), rows).item() == 0.0
+    half = torch.tensor([[True, True, False], [True, False, True]])
+    expected = 1 - (targets - 2 * targets)[half].var() / targets[half].var()
+    torch.testing.assert_close(explained_variance(2 * targets, targets, half), expected)

@@ -1,0 +1,79 @@
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from laser.networks.atari_cnn import AtariCNN
+from laser.networks.impala_resnet import ImpalaResNet
+from laser.networks.mlp import MLP
+from laser.networks.pixels import PixelConv2d, flatten_pixels
+
+
+def frames(*shape):
+    return torch.randint(0, 256, shape, dtype=torch.uint8)
+
+
+def num_parameters(module):
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def test_the_atari_net_has_the_papers_size():
+    net = AtariCNN(4, 84, 84)
+    convolutions = (16 * 4 * 8 * 8 + 16) + (32 * 16 * 4 * 4 + 32)
+    assert num_parameters(net) == convolutions + 32 * 9 * 9 * 256 + 256
+    assert net(frames(2, 4, 84, 84)).shape == (2, 256)
+
+
+@pytest.mark.parametrize("factor", [1, 2])
+def test_the_residual_net_has_the_papers_size(factor):
+    net = ImpalaResNet(4, 84, 84, factor)
+    assert len([module for module in net.modules() if isinstance(module, torch.nn.Conv2d)]) == 15
+    channels = [4, 16 * factor, 32 * factor, 32 * factor]
+    convolutions = sum(
+        9 * channels[i] * channels[i + 1] + channels[i + 1] + 4 * (9 * channels[i + 1] ** 2 + channels[i + 1])
+        for i in range(3)
+    )
+    assert num_parameters(net) == convolutions + 32 * factor * 11 * 11 * 256 + 256
+    assert net(frames(1, 4, 84, 84)).shape == (1, 256)
+
+
+def test_the_residual_net_takes_small_frames_and_the_atari_net_says_it_does_not():
+    assert ImpalaResNet(3, 10, 10)(frames(2, 3, 10, 10)).shape == (2, 256)
+    with pytest.raises(ValueError, match=r"at least 20x20 pixels, got 19x84; use impala_resnet"):
+        AtariCNN(4, 19, 84)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_pixels_count_as_if_scaled_to_one(dtype):
+    layer, pixels = PixelConv2d(4, 8, 8, stride=4), frames(3, 4, 36, 36)
+    expected = F.conv2d(pixels.double() / 255, layer.weight.double(), layer.bias.double(), stride=4)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
+        got = layer(pixels)
+    assert got.dtype == dtype
+    torch.testing.assert_close(got.double(), expected, rtol=0, atol=1e-5 if dtype == torch.float32 else 2e-2)
+
+
+def test_frames_are_laid_out_channels_last_once(monkeypatch):
+    seen = []
+    convolve = F.conv2d
+    monkeypatch.setattr(F, "conv2d", lambda pixels, *rest: seen.append(pixels) or convolve(pixels, *rest))
+    features = PixelConv2d(4, 8, 8, stride=4)(frames(3, 4, 36, 36))
+    assert seen[0].is_contiguous(memory_format=torch.channels_last)
+    assert flatten_pixels(features).data_ptr() == features.data_ptr()  # a view
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu", "softsign"])
+def test_the_mlp_starts_orthogonal(activation):
+    net = MLP(4, (8, 16), activation)
+    weight = net.layers[2].weight
+    torch.testing.assert_close(weight.T @ weight, 2.0 * torch.eye(8))
+    assert not net.layers[2].bias.any()
+    assert net(torch.randn(5, 4)).shape == (5, net.num_features) == (5, 16)
+    assert math.isclose(net.layers[0].weight.detach().norm().item() ** 2, 2.0 * 4, rel_tol=1e-5)
+
+
+def test_an_mlp_without_layers_passes_its_input():
+    net, vectors = MLP(4, (), "relu"), torch.randn(5, 4)
+    assert torch.equal(net(vectors), vectors)
+    assert net.num_features == 4

@@ -1,0 +1,32 @@
+import math
+
+import torch
+
+from laser.ops.policy_gradient import policy_gradient_loss, value_loss, weighted_sum
+
+
+def test_numbers_and_gradients():
+    log_probs = torch.tensor([[-1.0, -2.0]], requires_grad=True)
+    advantages, weights = torch.tensor([[3.0, -4.0]], requires_grad=True), torch.tensor([[1.0, 0.5]])
+    loss = policy_gradient_loss(log_probs, advantages, weights)
+    loss.backward()
+    assert loss.item() == -(3.0 * -1.0 + 0.5 * -4.0 * -2.0)
+    assert log_probs.grad.tolist() == [[-3.0, 2.0]]
+    assert advantages.grad is None
+
+    values, targets = torch.tensor([[1.0, 2.0]], requires_grad=True), torch.tensor([[3.0, -1.0]], requires_grad=True)
+    loss = value_loss(values, targets, weights)
+    loss.backward()
+    assert loss.item() == 0.5 * (4.0 + 0.5 * 9.0)
+    assert values.grad.tolist() == [[-2.0, 1.5]]
+    assert targets.grad is None
+
+
+def test_rows_of_weight_zero_may_be_infinite():
+    log_probs = torch.tensor([[-math.inf, -1.0]], requires_grad=True)
+    weights = torch.tensor([[0.0, 2.0]])
+    for loss in (policy_gradient_loss(log_probs, torch.ones(1, 2), weights), weighted_sum(log_probs, weights)):
+        (gradient,) = torch.autograd.grad(loss, log_probs, retain_graph=True)
+        assert abs(loss.item()) == 2.0
+        assert gradient.isfinite().all()
+        assert gradient[0, 0] == 0
