@@ -1,0 +1,254 @@
+"""One replay out of many shards: routing, splitting, and probabilities that are global."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from laser.ports import (
+    ColumnWrites,
+    InsertReceipt,
+    PortClosedError,
+    PortError,
+    PortTimeoutError,
+    ReplayPort,
+    Sample,
+    SampleRequest,
+    WriteReceipt,
+)
+from laser.unroll import Unrolls
+from replay_server.futures import combine, failed
+from replay_server.messages import concatenate_samples, take_unrolls
+from replay_server.online_pool import OnlinePool
+
+T = TypeVar("T")
+
+# Draws between two looks at the sizes of all shards. Each sample tells the sizes of the shards it came from, so this
+# only finds shards that were empty or unreachable. A count and not a time, so that the same calls give the same
+# draws.
+_DRAWS_PER_LOOK = 256
+# While no shard has anything yet, the sizes are asked for again after this long.
+_LOOK_AGAIN_S = 0.02
+
+
+class ShardedReplay:
+    """K shards as one `laser.ports.ReplayPort`. Any thread may call any method; nothing blocks.
+
+    An actor's unrolls all go to shard `actor % K`, so a stream never crosses shards. A replay sample is split over
+    the shards multinomially by their sizes as last heard; an item's probability is P(shard) as used for the split
+    times its probability in the shard, so it is exact even when the sizes are a little old. A shard that fails is
+    left out of later samples until it is seen alive again. With one shard calls go straight through.
+
+    Args:
+        shards: their ports; `shards[k]` writes k into keys.
+        seed: of the generator that splits samples.
+    """
+
+    def __init__(self, shards: Sequence[ReplayPort], *, seed: int = 0):
+        self._shards = list(shards)
+        self._rng = np.random.Generator(np.random.PCG64(seed))
+        self._lock = threading.Lock()
+        self._sizes = {view: np.zeros(len(shards), np.int64) for view in ("unrolls", "steps")}
+        self._num_draws = 0
+        self._pools: dict[int, OnlinePool] = {}
+        self._closed = False
+
+    # -- the port ------------------------------------------------------------------------------------------------------
+
+    def insert(self, unrolls: Unrolls) -> Future[InsertReceipt]:
+        """Store unrolls; see `ReplayPort.insert`. A message of several actors is split, and may be stored in part."""
+        targets = unrolls.headers["actor"] % len(self._shards)
+        used = np.unique(targets).tolist()
+        if len(used) == 1:
+            shard: ReplayPort = self._shards[used[0]]
+            return shard.insert(unrolls)
+        parts = [self._shards[k].insert(take_unrolls(unrolls, np.flatnonzero(targets == k))) for k in used]
+        return combine(parts, _merge_receipts)
+
+    def sample(self, request: SampleRequest) -> Future[Sample]:
+        """Draw items; see `ReplayPort.sample`."""
+        if len(self._shards) == 1:
+            return self._shards[0].sample(request)
+        with self._lock:
+            if self._closed:
+                return failed(PortClosedError("the replay client is closed"))
+            if request.table == "online":
+                if request.member not in self._pools:
+                    self._pools[request.member] = OnlinePool(self._shards, request.member)
+                pool = self._pools[request.member]
+            else:
+                look = self._num_draws % _DRAWS_PER_LOOK == 0
+                self._num_draws += 1
+        if request.table == "online":
+            return pool.sample(request)
+        whole: Future[Sample] = Future()
+        self._start_draw(whole, request, time.monotonic() + request.timeout_s, look)
+        return whole
+
+    def write(self, writes: ColumnWrites) -> Future[WriteReceipt]:
+        """Write column values, each at the shard its key names."""
+        owners = writes.keys["shard"]
+        if len(owners) and (owners.min() < 0 or owners.max() >= len(self._shards)):
+            return failed(PortError(f"keys name shards outside [0, {len(self._shards)})"))
+        if len(self._shards) == 1:
+            return self._shards[0].write(writes)
+        parts = []
+        for k in np.unique(owners).tolist():
+            chosen = np.flatnonzero(owners == k)
+            values = {name: array[chosen] for name, array in writes.values.items()}
+            parts.append(self._shards[k].write(ColumnWrites(writes.member, writes.keys[chosen], values)))
+        return combine(parts, _merge_writes)
+
+    def stats(self) -> Future[dict[str, Any]]:
+        """Return the sum of all shards' counters and sizes; `shards` lists each one's own (see `Shard.stats`).
+
+        `online_pooled` counts unrolls that shards handed out and that wait here for a whole batch.
+        """
+
+        def merge(parts: list[dict[str, Any]]) -> dict[str, Any]:
+            with self._lock:
+                pooled = sum(pool.num_pooled for pool in self._pools.values())
+            return {**_add(parts), "shards": parts, "online_pooled": pooled}
+
+        return combine([shard.stats() for shard in self._shards], merge)
+
+    def close(self) -> None:
+        """Fail samples that wait for fresh unrolls, drop pooled ones; the shards are closed by whoever made them."""
+        with self._lock:
+            self._closed = True
+            pools = list(self._pools.values())
+        for pool in pools:
+            pool.close()
+
+    # -- drawing from the replay ---------------------------------------------------------------------------------------
+
+    def _start_draw(self, whole: Future[Sample], request: SampleRequest, deadline: float, look: bool) -> None:
+        with self._lock:
+            sizes = self._sizes[request.view].copy()
+        if sizes.any() and not look:
+            self._split(whole, request, deadline, sizes)
+            return
+        # Shards that cannot be reached count as empty.
+        asked = [_or_none(shard.stats()) for shard in self._shards]
+        looked = combine(asked, self._learn_sizes)
+        looked.add_done_callback(lambda _: self._looked(whole, request, deadline))
+
+    def _learn_sizes(self, stats: list[dict[str, Any] | None]) -> None:
+        with self._lock:
+            for view, sizes in self._sizes.items():
+                sizes[:] = [0 if item is None else item["num_stored"][view] for item in stats]
+
+    def _looked(self, whole: Future[Sample], request: SampleRequest, deadline: float) -> None:
+        with self._lock:
+            sizes, closed = self._sizes[request.view].copy(), self._closed
+        if whole.cancelled():
+            return
+        if sizes.any():
+            self._split(whole, request, deadline, sizes)
+        elif closed or time.monotonic() >= deadline:
+            if whole.set_running_or_notify_cancel():
+                what = f"sample of {request.num_items} {request.view}: no shard has anything stored"
+                message = f"waited {request.timeout_s:g} s for {what}"
+                whole.set_exception(PortClosedError(what) if closed else PortTimeoutError(message))
+        else:
+            timer = threading.Timer(_LOOK_AGAIN_S, self._start_draw, (whole, request, deadline, True))
+            timer.daemon = True
+            timer.start()
+
+    def _split(self, whole: Future[Sample], request: SampleRequest, deadline: float, sizes: np.ndarray) -> None:
+        shares = sizes / sizes.sum()
+        with self._lock:
+            counts = self._rng.multinomial(request.num_items, shares)
+        used = np.flatnonzero(counts).tolist()
+        left_s = max(deadline - time.monotonic(), 0.0)
+        asked = []
+        for k in used:
+            part = self._shards[k].sample(replace(request, num_items=int(counts[k]), timeout_s=left_s))
+            part.add_done_callback(partial(self._heard, k, request.view))
+            asked.append(part)
+
+        def merge(parts: list[Sample]) -> Sample:
+            probabilities = np.concatenate(
+                [part.probabilities * shares[k] for k, part in zip(used, parts, strict=True)]
+            )
+            # The shards that were asked told their sizes with the sample; the others as last heard.
+            num_stored = int(sizes.sum()) + sum(
+                part.num_stored - int(sizes[k]) for k, part in zip(used, parts, strict=True)
+            )
+            return concatenate_samples(parts, probabilities, num_stored)
+
+        combine(asked, merge).add_done_callback(partial(_forward, whole))
+
+    def _heard(self, shard: int, view: str, part: Future[Sample]) -> None:
+        with self._lock:
+            if part.cancelled() or part.exception() is not None:
+                self._sizes[view][shard] = 0
+            else:
+                self._sizes[view][shard] = part.result().num_stored
+
+    # -- saving --------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the generator and the sizes as last heard: what the next split depends on."""
+        with self._lock:
+            sizes = {view: array.tolist() for view, array in self._sizes.items()}
+            return {"rng": self._rng.bit_generator.state, "sizes": sizes, "num_draws": self._num_draws}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` gave."""
+        with self._lock:
+            self._rng.bit_generator.state = state["rng"]
+            for view, sizes in self._sizes.items():
+                sizes[:] = state["sizes"][view]
+            self._num_draws = state["num_draws"]
+
+
+def _merge_receipts(parts: list[InsertReceipt]) -> InsertReceipt:
+    rejected: Counter[str] = Counter()
+    for part in parts:
+        rejected.update(part.rejected)
+    return InsertReceipt(
+        sum(part.num_inserted for part in parts), sum(part.num_duplicates for part in parts), dict(rejected)
+    )
+
+
+def _merge_writes(parts: list[WriteReceipt]) -> WriteReceipt:
+    return WriteReceipt(sum(part.num_written for part in parts), sum(part.num_stale for part in parts))
+
+
+def _add(parts: list[Any]) -> Any:
+    """Add numbers, and dicts key by key."""
+    if isinstance(parts[0], dict):
+        keys = {key: None for part in parts for key in part}
+        return {key: _add([part[key] for part in parts if key in part]) for key in keys}
+    return sum(parts)
+
+
+def _or_none(future: Future[T]) -> Future[T | None]:
+    """Return a future of the result, or of None where it failed."""
+    answer: Future[T | None] = Future()
+
+    def arrived(done: Future[T]) -> None:
+        answer.set_result(None if done.exception() is not None else done.result())
+
+    future.add_done_callback(arrived)
+    return answer
+
+
+def _forward(whole: Future[T], done: Future[T]) -> None:
+    """Give `whole` what became of `done`."""
+    if not whole.set_running_or_notify_cancel():
+        return
+    error = done.exception()
+    if error is None:
+        whole.set_result(done.result())
+    else:
+        whole.set_exception(error)

@@ -1,0 +1,132 @@
+"""Members: what each agent that uses a replay has there for itself."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from laser.ports import ColumnSpec
+from replay_server.columns import Columns
+from replay_server.pages import Pages
+from replay_server.rate_limiter import RateLimit, RateLimiter
+
+
+@dataclass(frozen=True)
+class MemberSettings:
+    """What one member asks of a shard.
+
+    Args:
+        member: its number, as in the headers of its unrolls.
+        online_capacity: unrolls that may wait in its online queue, over all shards; 0: it learns from the replay only.
+        rate: its rate limiter; `min_steps` counts over all shards.
+        columns: its mutable columns.
+    """
+
+    member: int
+    online_capacity: int = 0
+    rate: RateLimit = field(default_factory=RateLimit)
+    columns: tuple[ColumnSpec, ...] = ()
+
+    def share(self, num_shards: int) -> MemberSettings:
+        """Return what one of `num_shards` shards keeps of it; columns and steps per call are the same everywhere."""
+        return replace(
+            self,
+            online_capacity=-(-self.online_capacity // num_shards),
+            rate=replace(self.rate, min_steps=-(-self.rate.min_steps // num_shards)),
+        )
+
+
+class Member:
+    """The state of one member in a shard: online queue, rate limiter, columns, and the online ledger. Not thread-safe.
+
+    The queue hands out each unroll once, first in, first out. Its entries hold a reference to their page, so that an
+    unroll still queued survives the removal of its episode.
+    """
+
+    def __init__(self, settings: MemberSettings, pages: Pages, unroll_length: int):
+        self.settings = settings
+        self.limiter = RateLimiter(settings.rate)
+        self.columns = Columns(pages, unroll_length, settings.columns)
+        self.queue: deque[int] = deque()
+        self.num_queued_ever = 0
+        self.num_handed_out = 0
+        self.dropped: dict[str, int] = {}
+
+    def queue_lacks(self, num_unrolls: int) -> str | None:
+        """Return why `num_unrolls` may not be queued now, or None."""
+        capacity = self.settings.online_capacity
+        if not capacity or len(self.queue) + num_unrolls <= capacity:
+            return None
+        return (
+            f"online queue of member {self.settings.member} is full ({len(self.queue)} of {capacity} unrolls): "
+            "the learner does not take unrolls"
+        )
+
+    def never_takes(self, num_unrolls: int, num_steps: int) -> str | None:
+        """Return why one message with so much of this member can never be taken, or None."""
+        capacity, limit = self.settings.online_capacity, self.settings.rate
+        if capacity and num_unrolls > capacity:
+            return f"{num_unrolls} unrolls in one message exceed the online queue's capacity of {capacity}"
+        if limit.limits and num_steps > limit.max_insert_steps:
+            return (
+                f"{num_steps} steps in one message exceed the rate limiter's max_insert_steps {limit.max_insert_steps}"
+            )
+        return None
+
+    def enqueue(self, pages: np.ndarray) -> None:
+        """Queue freshly inserted pages; the caller has added their references."""
+        self.queue.extend(pages.tolist())
+        self.num_queued_ever += len(pages)
+
+    def dequeue(self, num_unrolls: int) -> np.ndarray:
+        """Take the oldest entries; the caller drops their references once they are read."""
+        self.num_handed_out += num_unrolls
+        return np.array([self.queue.popleft() for _ in range(num_unrolls)], np.int32)
+
+    def drop_queue(self, reason: str) -> np.ndarray:
+        """Empty the queue, counting its entries under `reason`; return their pages."""
+        pages = np.array(self.queue, np.int32)
+        self.queue.clear()
+        if len(pages):
+            self.dropped[reason] = self.dropped.get(reason, 0) + len(pages)
+        return pages
+
+    @property
+    def imbalance(self) -> int:
+        """Queued ever - handed out - queued - dropped: 0."""
+        return self.num_queued_ever - self.num_handed_out - len(self.queue) - sum(self.dropped.values())
+
+    def stats(self) -> dict[str, Any]:
+        """Return counters and sizes."""
+        return {
+            "online_inserted": self.num_queued_ever,
+            "online_handed_out": self.num_handed_out,
+            "online_queued": len(self.queue),
+            "online_dropped": dict(self.dropped),
+            "inserted_steps": self.limiter.inserted_steps,
+            "sampled_steps": self.limiter.sampled_steps,
+            "limiter_difference": self.limiter.difference,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what `load_state_dict` needs."""
+        return {
+            "queue": list(self.queue),
+            "num_queued_ever": self.num_queued_ever,
+            "num_handed_out": self.num_handed_out,
+            "dropped": dict(self.dropped),
+            "limiter": self.limiter.state_dict(),
+            "columns": self.columns.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` gave."""
+        self.queue = deque(state["queue"])
+        self.num_queued_ever = state["num_queued_ever"]
+        self.num_handed_out = state["num_handed_out"]
+        self.dropped = dict(state["dropped"])
+        self.limiter.load_state_dict(state["limiter"])
+        self.columns.load_state_dict(state["columns"])

@@ -1,0 +1,81 @@
+"""Messages: cutting unrolls and samples apart, and putting them together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from laser.ports import FrameWindows, Sample
+from laser.unroll import PackedFrames, Unrolls
+
+# A slice keeps views and costs nothing; an index array copies.
+Selection = slice | np.ndarray
+
+
+def take_unrolls(unrolls: Unrolls, chosen: Selection) -> Unrolls:
+    """Return the chosen unrolls; compressed frames stay where they are, in a shared payload."""
+    return Unrolls(
+        unrolls.headers[chosen],
+        {name: array[chosen] for name, array in unrolls.fields.items()},
+        {
+            name: PackedFrames(packed.payload, packed.starts[chosen], packed.lengths[chosen])
+            for name, packed in unrolls.frames.items()
+        },
+    )
+
+
+def take_sample(sample: Sample, chosen: slice) -> Sample:
+    """Return the chosen items of a sample of unrolls."""
+    return Sample(
+        take_unrolls(sample.unrolls, chosen),
+        sample.keys[chosen],
+        sample.probabilities[chosen],
+        sample.num_stored,
+        {name: array[chosen] for name, array in sample.columns.items()},
+    )
+
+
+def concatenate_unrolls(parts: Sequence[Unrolls]) -> Unrolls:
+    """Return all unrolls of the parts, in order."""
+    if len(parts) == 1:
+        return parts[0]
+    return Unrolls(
+        np.concatenate([part.headers for part in parts]),
+        {name: np.concatenate([part.fields[name] for part in parts]) for name in parts[0].fields},
+        {name: _concatenate_frames([part.frames[name] for part in parts]) for name in parts[0].frames},
+    )
+
+
+def concatenate_samples(parts: Sequence[Sample], probabilities: np.ndarray, num_stored: int) -> Sample:
+    """Return all items of the parts, in order, with the given global probabilities and count."""
+    windows = [part.frame_windows for part in parts if part.frame_windows is not None]
+    discounts = [part.discounts for part in parts if part.discounts is not None]
+    return Sample(
+        concatenate_unrolls([part.unrolls for part in parts]),
+        np.concatenate([part.keys for part in parts]),
+        probabilities,
+        num_stored,
+        {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns},
+        np.concatenate(discounts) if discounts else None,
+        _concatenate_windows(windows) if windows else None,
+    )
+
+
+def _concatenate_frames(parts: Sequence[PackedFrames]) -> PackedFrames:
+    sizes = np.cumsum([0, *(part.payload.size for part in parts)])
+    return PackedFrames(
+        np.concatenate([part.payload for part in parts]),
+        np.concatenate([part.starts + size for part, size in zip(parts, sizes, strict=False)]),
+        np.concatenate([part.lengths for part in parts]),
+    )
+
+
+def _concatenate_windows(parts: Sequence[FrameWindows]) -> FrameWindows:
+    counts = np.cumsum([0, *(len(part.first) for part in parts)])
+    return FrameWindows(
+        {name: _concatenate_frames([part.frames[name] for part in parts]) for name in parts[0].frames},
+        np.concatenate([part.first for part in parts]),
+        np.concatenate([part.unrolls + count for part, count in zip(parts, counts, strict=False)]),
+        np.concatenate([part.rows for part in parts]),
+    )

@@ -1,0 +1,87 @@
+"""Uniform episodes: an episode is drawn first, then a step of it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from replay_server.episodes import NO_EPISODE, EpisodeIndex
+from replay_server.samplers.base import Draw, Sampler, View
+from replay_server.samplers.uniform_steps import draw_steps
+
+
+class EpisodeSampler(Sampler):
+    """Draws an episode by some weight, then one of its steps uniformly; an unroll is the page of that step.
+
+    P(step) = P(episode) / its steps, and P(unroll) is the sum over the unroll's steps.
+    """
+
+    views: ClassVar[frozenset[View]] = frozenset({"steps", "unrolls"})
+
+    @abstractmethod
+    def draw_episodes(self, index: EpisodeIndex, num_items: int, rng: np.random.Generator) -> np.ndarray:
+        """Return slots of episodes, int32 [N], drawn with replacement from those that have a step."""
+
+    @abstractmethod
+    def step_probabilities(self, index: EpisodeIndex, slots: np.ndarray) -> np.ndarray:
+        """Return float64 like `slots`: the probability of one step of each of these episodes."""
+
+    def draw(self, index: EpisodeIndex, view: View, num_items: int, rng: np.random.Generator) -> Draw:
+        """See `Sampler.draw`."""
+        slots = self.draw_episodes(index, num_items, rng)
+        pages, rows = _draw_steps_of(index, slots, rng)
+        if view == "steps":
+            return Draw(pages, rows, self.step_probabilities(index, slots), index.num_steps)
+        owners = index.episode_of_row[pages]
+        per_row = np.where(owners == NO_EPISODE, 0.0, self.step_probabilities(index, np.maximum(owners, 0)))
+        return Draw(pages, np.zeros(num_items, np.int64), per_row.sum(axis=1), len(index.live_pages))
+
+
+class UniformEpisodes(EpisodeSampler):
+    """Every episode that has a step is equally likely, however long. O(N)."""
+
+    name: ClassVar[str] = "episodes"
+
+    def draw_episodes(self, index: EpisodeIndex, num_items: int, rng: np.random.Generator) -> np.ndarray:
+        """See `EpisodeSampler.draw_episodes`."""
+        return index.live_episodes.draw(num_items, rng)
+
+    def step_probabilities(self, index: EpisodeIndex, slots: np.ndarray) -> np.ndarray:
+        """See `EpisodeSampler.step_probabilities`."""
+        # A slot without an episode has 0 steps; callers mask it, this only keeps the division quiet.
+        probabilities: np.ndarray = 1.0 / (len(index.live_episodes) * np.maximum(index.steps_of_episode[slots], 1))
+        return probabilities
+
+
+class EpisodesByLength(EpisodeSampler):
+    """An episode's probability is its share of the stored steps, so that every step is equally likely. O(N)."""
+
+    name: ClassVar[str] = "episodes_by_length"
+
+    def draw_episodes(self, index: EpisodeIndex, num_items: int, rng: np.random.Generator) -> np.ndarray:
+        """See `EpisodeSampler.draw_episodes`."""
+        pages, rows = draw_steps(index, num_items, rng)
+        slots: np.ndarray = index.episode_of_row[pages, rows]
+        return slots
+
+    def step_probabilities(self, index: EpisodeIndex, slots: np.ndarray) -> np.ndarray:
+        """See `EpisodeSampler.step_probabilities`."""
+        return np.full(slots.shape, 1.0 / index.num_steps)
+
+
+def _draw_steps_of(index: EpisodeIndex, slots: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    episodes = [index.episodes[slot] for slot in slots.tolist()]
+    unroll_length = index.unroll_length
+    starts = np.array([episode.start_row for episode in episodes])
+    num_rows = np.array([(len(e.pages) - 1) * unroll_length + e.stop_row - e.start_row for e in episodes])
+    pages, rows = np.zeros(len(slots), np.int32), np.zeros(len(slots), np.int64)
+    missing = np.arange(len(slots))
+    while len(missing):
+        # The rows of an episode are consecutive; nearly all hold a step, the others are drawn again.
+        place, row = np.divmod(starts[missing] + rng.integers(num_rows[missing]), unroll_length)
+        page = np.array([episodes[i].pages[k] for i, k in zip(missing.tolist(), place.tolist(), strict=True)], np.int32)
+        pages[missing], rows[missing] = page, row
+        missing = missing[index.episode_of_row[page, row] != slots[missing]]
+    return pages, rows

@@ -1,0 +1,405 @@
+"""A shard of the replay: a store behind the port, with calls that wait until they can be served."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import CancelledError, Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from laser.ports import (
+    ColumnWrites,
+    InsertReceipt,
+    PortClosedError,
+    PortError,
+    PortTimeoutError,
+    Sample,
+    SampleRequest,
+    WriteReceipt,
+)
+from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
+from replay_server.assemble import assemble_steps, assemble_unrolls
+from replay_server.checks import find_bad_request, find_bad_unrolls
+from replay_server.config import ReplayConfig
+from replay_server.futures import Settlement, done, failed, settle
+from replay_server.ledger import Ledger
+from replay_server.members import Member, MemberSettings
+from replay_server.samplers import Draw, make_samplers
+from replay_server.snapshot import load_state, save_state, state_bytes
+from replay_server.store import Store
+from replay_server.streams import DUPLICATE, FRESH, OLD_INCARNATION, Streams
+from replay_server.waiting import WaitingCall, WaitingInsert, WaitingSample
+
+T = TypeVar("T")
+C = TypeVar("C", bound=WaitingCall)
+
+
+class Shard:
+    """One shard; implements `laser.ports.ReplayPort`.
+
+    Any thread may call any method. One lock guards everything; no call blocks: what cannot be served now waits in a
+    list and is looked at again whenever something changes. Inserts of one member are served in order, and so are
+    samples of one member and table. A daemon thread, started with the first call that waits, fails calls whose
+    deadline has passed even when nobody calls; `close` ends it.
+
+    Draws come from one generator: the same calls in the same order give the same samples. `state_dict` includes it,
+    but not calls that wait; whoever saves a shard lets it come to rest first.
+
+    Args:
+        spec: the layout of one unroll.
+        config: the whole replay; the shard takes its share of capacities and of `min_steps`.
+        members: who uses it; unrolls of others are rejected.
+        shard: its number in keys.
+        seed: of its generator.
+        insert_timeout_s: seconds an insert may wait.
+
+    Raises:
+        ValueError: an unknown sampler or remover, or a member's `min_steps` beyond the capacity.
+    """
+
+    def __init__(
+        self,
+        spec: UnrollSpec,
+        config: ReplayConfig,
+        members: Sequence[MemberSettings],
+        *,
+        shard: int = 0,
+        seed: int = 0,
+        insert_timeout_s: float = 60.0,
+    ):
+        self.spec = spec
+        self.shard = shard
+        for settings in members:
+            if settings.rate.min_steps > config.capacity_steps:
+                raise ValueError(
+                    f"min_steps must be at most capacity_steps ({config.capacity_steps}) or nothing is ever drawn, got "
+                    f"{settings.rate.min_steps}; raise capacity_steps or lower min_steps"
+                )
+        self._samplers = make_samplers(config.sampler)
+        self._store = Store(spec, config, members)
+        self._members = self._store.members
+        self._streams = Streams()
+        self._ledger = Ledger()
+        self._rng = np.random.Generator(np.random.PCG64([seed, shard]))
+        self._insert_timeout_s = insert_timeout_s
+        self._inserts: list[WaitingInsert] = []
+        self._samples: list[WaitingSample] = []
+        self._changed = threading.Condition()
+        self._watcher: threading.Thread | None = None
+        self._closed = False
+
+    # -- the port ------------------------------------------------------------------------------------------------------
+
+    def insert(self, unrolls: Unrolls) -> Future[InsertReceipt]:
+        """Store unrolls; see `ReplayPort.insert`.
+
+        An unroll with bad contents is rejected under a counted reason and the good ones of its message are stored.
+        One that arrives after a later one of its stream counts as a duplicate (`streams.Streams`).
+        """
+        if unrolls.headers.dtype != HEADER_DTYPE:
+            # Without headers there is no id to account for: a mistake in the program, not in its data.
+            return failed(PortError(f"headers must have dtype HEADER_DTYPE, got {unrolls.headers.dtype}"))
+        bad = find_bad_unrolls(self.spec, unrolls, self._members)
+        call = WaitingInsert(unrolls, bad, self._insert_timeout_s)
+        settled: list[Settlement] = []
+        with self._changed:
+            if self._closed:
+                return failed(PortClosedError(f"shard {self.shard} is closed"))
+            self._ledger.received += len(unrolls)
+            self._inserts.append(call)
+            self._pump(settled)
+        settle(settled)
+        return call.future
+
+    def sample(self, request: SampleRequest) -> Future[Sample]:
+        """Draw items; see `ReplayPort.sample`."""
+        wrong = find_bad_request(self.spec, request, self._members, self._samplers)
+        if wrong:
+            return failed(PortError(wrong))
+        call = WaitingSample(request)
+        settled: list[Settlement] = []
+        with self._changed:
+            if self._closed:
+                return failed(PortClosedError(f"shard {self.shard} is closed"))
+            self._samples.append(call)
+            self._pump(settled)
+        settle(settled)
+        return call.future
+
+    def write(self, writes: ColumnWrites) -> Future[WriteReceipt]:
+        """Write column values; rows of reused pages are dropped and counted."""
+        try:
+            with self._changed:
+                if self._closed:
+                    raise PortClosedError(f"shard {self.shard} is closed")
+                if writes.member not in self._members:
+                    raise PortError(f"member must be one of {sorted(self._members)}, got {writes.member}")
+                receipt = self._members[writes.member].columns.write(writes)
+                self._ledger.stale_rows += receipt.num_stale
+        except PortError as error:
+            return failed(error)
+        return done(receipt)
+
+    def stats(self) -> Future[dict[str, Any]]:
+        """Return counters and sizes.
+
+        `ledger` (see `Ledger`), `imbalances` (0 each), `num_unrolls`, `num_steps`, `num_episodes`, `capacity_steps`,
+        `frame_bytes` and `frame_capacity_bytes`, `memory_bytes`, `waiting` by kind, `num_stored` by view, and
+        `members` by number (online ledger, limiter).
+        """
+        with self._changed:
+            if self._closed:
+                return failed(PortClosedError(f"shard {self.shard} is closed"))
+            return done(self._stats())
+
+    def close(self) -> None:
+        """Fail what waits with `PortClosedError`, drop what is queued, end the thread. May be called twice."""
+        with self._changed:
+            calls: list[WaitingCall] = [*self._inserts, *self._samples]
+            self._ledger.failed += sum(len(call.unrolls) for call in self._inserts)
+            self._inserts, self._samples = [], []
+            for member in self._members.values():
+                self._store.release(member.drop_queue("closed"))
+            self._closed = True
+            self._changed.notify_all()
+            watcher = self._watcher
+        settle(
+            [
+                (call.future, None, PortClosedError(f"shard {self.shard} closed during {call.what}"))
+                for call in calls
+                if call.claim()
+            ]
+        )
+        if watcher is not None and watcher is not threading.current_thread():
+            watcher.join()
+
+    # -- serving -------------------------------------------------------------------------------------------------------
+
+    def _pump(self, settled: list[Settlement]) -> None:
+        # An insert can let a sample go and the reverse; each round answers at least one call, so this ends.
+        num_waiting = -1
+        while num_waiting != len(self._inserts) + len(self._samples):
+            num_waiting = len(self._inserts) + len(self._samples)
+            self._inserts = self._serve(self._inserts, self._try_insert, settled)
+            self._samples = self._serve(self._samples, self._try_sample, settled)
+        if num_waiting:
+            self._watch()
+
+    def _serve(
+        self, calls: list[C], attempt: Callable[[C], InsertReceipt | Sample | None], settled: list[Settlement]
+    ) -> list[C]:
+        still: list[C] = []
+        blocked: set[Hashable] = set()
+        for call in calls:
+            if call.lanes & blocked and not call.future.cancelled():
+                still.append(call)
+                continue
+            try:
+                result = attempt(call)
+            except CancelledError:
+                self._count_failed(call)
+            except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, not the thread that pumped
+                self._count_failed(call)
+                if call.claim():
+                    settled.append((call.future, None, error))
+            else:
+                if result is None:
+                    still.append(call)
+                    blocked |= call.lanes
+                else:
+                    settled.append((call.future, result, None))
+        return still
+
+    def _count_failed(self, call: WaitingCall) -> None:
+        if isinstance(call, WaitingInsert):
+            self._ledger.failed += len(call.unrolls)
+
+    def _try_insert(self, call: WaitingInsert) -> InsertReceipt | None:
+        unrolls, store = call.unrolls, self._store
+        plan = self._streams.plan(unrolls.headers)
+        fresh = plan.verdicts == FRESH
+        keep = np.flatnonzero(fresh & call.good)
+        steps_of: dict[int, int] = {}
+        if len(keep):
+            of_member, steps = unrolls.headers["member"][keep], unrolls.fields["valid"][keep].sum(axis=1)
+            num_blocks = store.blocks_needed(unrolls, keep)
+            wrong = store.never_fits(len(keep), num_blocks)
+            lacks = None
+            for number in np.unique(of_member).tolist() if len(call.lanes) > 1 else [int(of_member[0])]:
+                mine, member = of_member == number, self._members[number]
+                steps_of[number] = int(steps[mine].sum())
+                wrong = wrong or member.never_takes(int(mine.sum()), steps_of[number])
+                lacks = lacks or member.queue_lacks(int(mine.sum())) or member.limiter.insert_lacks(steps_of[number])
+            if wrong:
+                raise PortError(wrong)
+            if not lacks and not store.make_room(len(keep), num_blocks):
+                lacks = "no room: all that is stored waits in online queues or is pinned"
+            if lacks:
+                call.lacks = lacks
+                if not call.future.cancelled():
+                    return None
+        if not call.claim():
+            raise CancelledError
+        ended = self._streams.commit(plan)
+        if len(keep):
+            kept = keep.tolist()
+            store.insert(unrolls, keep, [plan.keys[i] for i in kept], [plan.sequences[i] for i in kept])
+        for key in ended:
+            store.index.close_stream(key)
+        for number, num_steps in steps_of.items():
+            self._members[number].limiter.inserted_steps += num_steps
+        rejected = {reason: int((mask & fresh).sum()) for reason, mask in call.bad.items()}
+        rejected["old_incarnation"] = int((plan.verdicts == OLD_INCARNATION).sum())
+        rejected = {reason: num for reason, num in rejected.items() if num}
+        receipt = InsertReceipt(len(keep), int((plan.verdicts == DUPLICATE).sum()), rejected)
+        self._ledger.inserted += receipt.num_inserted
+        self._ledger.duplicates += receipt.num_duplicates
+        self._ledger.rejected.update(rejected)
+        self._ledger.lost += plan.num_lost
+        return receipt
+
+    def _try_sample(self, call: WaitingSample) -> Sample | None:
+        request, store = call.request, self._store
+        member = self._members[request.member]
+        lacks: str | None
+        if request.table == "online":
+            num_queued = len(member.queue)
+            lacks = None if num_queued >= (1 if request.at_most else request.num_items) else f"{num_queued} queued"
+        else:
+            per_item = 1 if request.view == "steps" else self.spec.unroll_length
+            stored_ever = sum(other.limiter.inserted_steps for other in self._members.values())
+            lacks = member.limiter.sample_lacks(request.num_items * per_item, stored_ever)
+            lacks = lacks or (None if store.index.num_steps else "nothing is stored")
+        if lacks:
+            call.lacks = lacks
+            if not call.future.cancelled():
+                return None
+        if not call.claim():
+            raise CancelledError
+        if request.table == "online":
+            return self._take_online(member, min(request.num_items, len(member.queue)))
+        draw = self._samplers[request.view].draw(store.index, request.view, request.num_items, self._rng)
+        self._ledger.sampled += request.num_items
+        if request.view == "steps":
+            member.limiter.sampled_steps += request.num_items
+            return assemble_steps(store, member, draw, self.shard, request.num_steps, request.discount)
+        sample = assemble_unrolls(store, member, draw, self.shard)
+        member.limiter.sampled_steps += int(sample.unrolls.fields["valid"].sum())
+        return sample
+
+    def _take_online(self, member: Member, num_items: int) -> Sample:
+        num_queued = len(member.queue)
+        pages = member.dequeue(num_items)
+        draw = Draw(pages, np.zeros(num_items, np.int64), np.ones(num_items), num_queued)
+        sample = assemble_unrolls(self._store, member, draw, self.shard)
+        self._store.release(pages)
+        return sample
+
+    # -- deadlines -----------------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        if self._watcher is None and not self._closed:
+            self._watcher = threading.Thread(target=self._watch_deadlines, name=f"shard-{self.shard}", daemon=True)
+            self._watcher.start()
+        self._changed.notify_all()
+
+    def _watch_deadlines(self) -> None:
+        while True:
+            settled: list[Settlement] = []
+            with self._changed:
+                if self._closed:
+                    return
+                now = time.monotonic()
+                calls: list[WaitingCall] = [*self._inserts, *self._samples]
+                late = [call for call in calls if call.deadline <= now]
+                if not late:
+                    nearest = min((call.deadline for call in calls), default=None)
+                    self._changed.wait(None if nearest is None else nearest - now)
+                    continue
+                self._inserts = [call for call in self._inserts if call.deadline > now]
+                self._samples = [call for call in self._samples if call.deadline > now]
+                for call in late:
+                    self._count_failed(call)
+                    if call.claim():
+                        message = f"waited {call.timeout_s:g} s for {call.what}: {call.lacks}"
+                        settled.append((call.future, None, PortTimeoutError(message)))
+                self._pump(settled)  # calls behind those that expired may go now
+            settle(settled)
+
+    # -- looking and saving --------------------------------------------------------------------------------------------
+
+    def _stats(self) -> dict[str, Any]:
+        store, index = self._store, self._store.index
+        self._ledger.removed = store.num_removed
+        waiting = sum(len(call.unrolls) for call in self._inserts)
+        imbalances = self._ledger.imbalances(waiting, store.pages.num_used)
+        imbalances["online"] = sum(member.imbalance for member in self._members.values())
+        return {
+            "ledger": self._ledger.state_dict(),
+            "imbalances": imbalances,
+            "num_unrolls": store.pages.num_used,
+            "num_steps": index.num_steps,
+            "num_episodes": len(index.episodes),
+            "num_stored": {"unrolls": len(index.live_pages) if index.num_steps else 0, "steps": index.num_steps},
+            "capacity_steps": store.sizes.capacity_pages * self.spec.unroll_length,
+            "frame_bytes": store.arena.num_used_bytes if store.arena else 0,
+            "frame_capacity_bytes": store.sizes.arena_bytes,
+            "memory_bytes": store.num_bytes,
+            "waiting": {"inserts": len(self._inserts), "samples": len(self._samples)},
+            "members": {number: member.stats() for number, member in self._members.items()},
+        }
+
+    def check_valid(self) -> None:
+        """Assert every invariant and both ledgers by recounting, O(everything); for tests."""
+        with self._changed:
+            self._store.check_valid()
+            assert not any(self._stats()["imbalances"].values())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that is kept, as nested dicts of arrays and JSON values."""
+        with self._changed:
+            self._ledger.removed = self._store.num_removed
+            return {
+                "made_for": self._store.fingerprint(),
+                "store": self._store.state_dict(),
+                "streams": self._streams.state_dict(),
+                "ledger": self._ledger.state_dict(),
+                "rng": self._rng.bit_generator.state,
+            }
+
+    def save(self, directory: str | Path) -> int:
+        """Write everything into a new directory (plain .npy and JSON); return the bytes written."""
+        return save_state(self.state_dict(), Path(directory))
+
+    def restore(self, directory: str | Path) -> None:
+        """Read what `save` wrote; see `load_state_dict`."""
+        self.load_state_dict(load_state(Path(directory)))
+
+    def snapshot_bytes(self) -> int:
+        """Return about how many bytes `save` would write now."""
+        return state_bytes(self.state_dict())
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` gave, into a shard built with the same arguments.
+
+        Raises:
+            ValueError: it was built for other unrolls, members or capacities; nothing is changed.
+        """
+        ours = self._store.fingerprint()
+        differing = [name for name, value in ours.items() if state["made_for"].get(name) != value]
+        if differing:
+            name = differing[0]
+            raise ValueError(
+                f"the replay snapshot was made for {name} {state['made_for'].get(name)}, this shard has {ours[name]}; "
+                "resume with the same replay settings, or without the snapshot"
+            )
+        with self._changed:
+            self._store.load_state_dict(state["store"])
+            self._streams.load_state_dict(state["streams"])
+            self._ledger.load_state_dict(state["ledger"])
+            self._store.num_removed = self._ledger.removed
+            self._rng.bit_generator.state = state["rng"]

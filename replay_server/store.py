@@ -1,0 +1,166 @@
+"""The store: one shard's memory, and what is inserted into, forgotten and read from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from laser.unroll import PackedFrames, Unrolls, UnrollSpec
+from replay_server.arena import Arena
+from replay_server.config import ReplayConfig
+from replay_server.episodes import EpisodeIndex, StreamKey
+from replay_server.members import Member, MemberSettings
+from replay_server.memory import shard_sizes
+from replay_server.pages import Pages
+from replay_server.removers import make_remover
+
+
+class Store:
+    """Pages, arena, episode index, and the members' queues and columns over them. Not thread-safe.
+
+    Args:
+        spec: the layout of one unroll.
+        config: capacities over all shards; the store takes its share.
+        members: who uses it, with numbers over all shards.
+    """
+
+    def __init__(self, spec: UnrollSpec, config: ReplayConfig, members: Sequence[MemberSettings]):
+        self.spec = spec
+        self.sizes = shard_sizes(spec, config, members)
+        num_pages = self.sizes.num_pages
+        self.pages = Pages(spec, num_pages)
+        self.index = EpisodeIndex(self.pages, spec.unroll_length)
+        self.images = list(spec.frames)
+        self.arena = Arena(self.sizes.arena_bytes, num_pages * len(self.images)) if self.images else None
+        self.members = {
+            settings.member: Member(settings.share(config.num_shards), self.pages, spec.unroll_length)
+            for settings in members
+        }
+        self._remover = make_remover(config.remover)
+        self.num_removed = 0  # unrolls forgotten
+
+    def blocks_needed(self, unrolls: Unrolls, keep: np.ndarray) -> int:
+        """Return the blocks that the images of unrolls `keep` will take."""
+        if self.arena is None:
+            return 0
+        return sum(int(self.arena.blocks_for(packed.lengths[keep]).sum()) for packed in unrolls.frames.values())
+
+    def never_fits(self, num_unrolls: int, num_blocks: int) -> str | None:
+        """Return why a message of this size can never be stored, or None."""
+        if num_unrolls > self.sizes.capacity_pages:
+            return f"{num_unrolls} unrolls in one message exceed a shard's capacity of {self.sizes.capacity_pages}"
+        if self.arena is not None and num_blocks > self.arena.num_blocks:
+            num_bytes = num_blocks * self.arena.block_bytes
+            return f"{num_bytes} bytes of frames in one message exceed a shard's {self.sizes.arena_bytes}"
+        return None
+
+    def make_room(self, num_unrolls: int, num_blocks: int) -> bool:
+        """Forget episodes until there is room; return False if what is left is pinned or queued."""
+        while not self._has_room(num_unrolls, num_blocks):
+            episode = self._remover.choose(self.index)
+            if episode is None:
+                return False
+            self._freed(self.index.forget(episode))
+        return True
+
+    def _has_room(self, num_unrolls: int, num_blocks: int) -> bool:
+        return (
+            len(self.index.live_pages) + num_unrolls <= self.sizes.capacity_pages
+            and len(self.pages.free) >= num_unrolls
+            and (self.arena is None or len(self.arena.free) >= num_blocks)
+        )
+
+    def insert(self, unrolls: Unrolls, keep: np.ndarray, keys: Sequence[StreamKey], sequences: Sequence[int]) -> None:
+        """Store unrolls `keep`, and queue those of members with an online queue; room has been made.
+
+        Args:
+            unrolls: a checked message.
+            keep: int64 [N], which of its unrolls.
+            keys: stream of each kept unroll.
+            sequences: sequence number of each kept unroll.
+        """
+        pages = self.pages.insert(unrolls, keep)
+        if self.arena is not None:
+            for image, name in enumerate(self.images):
+                self.arena.insert(pages * len(self.images) + image, unrolls.frames[name], keep)
+        self.index.append(pages, keys, sequences)
+        of_member = unrolls.headers["member"][keep]
+        for number, member in self.members.items():
+            member.columns.reset(pages)
+            mine = pages[of_member == number]
+            if member.settings.online_capacity and len(mine):
+                self.pages.retain(mine)
+                member.enqueue(mine)
+
+    def release(self, pages: np.ndarray) -> None:
+        """Drop the references of queue entries."""
+        self._freed(self.index.release(pages))
+
+    def _freed(self, pages: np.ndarray) -> None:
+        self.num_removed += len(pages)
+        if self.arena is not None:
+            for image in range(len(self.images)):
+                self.arena.remove(pages * len(self.images) + image)
+
+    def frames(self, pages: np.ndarray) -> dict[str, PackedFrames]:
+        """Return the compressed frames of pages by image name."""
+        if self.arena is None:
+            return {}
+        return {name: self.arena.gather(pages * len(self.images) + image) for image, name in enumerate(self.images)}
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes held in arrays: fixed from construction on."""
+        arena = self.arena.num_bytes if self.arena is not None else 0
+        columns = sum(member.columns.num_bytes for member in self.members.values())
+        return self.pages.num_bytes + self.index.num_bytes + arena + columns
+
+    def check_valid(self) -> None:
+        """Assert every invariant by recounting; for tests."""
+        self.index.check_valid()
+        queued = np.zeros(self.pages.num_pages, np.int64)
+        for member in self.members.values():
+            assert member.imbalance == 0
+            assert len(member.queue) <= member.settings.online_capacity
+            np.add.at(queued, list(member.queue), 1)
+        assert (self.pages.references == self.index.num_segments + queued).all()
+        assert len(self.index.live_pages) <= self.sizes.capacity_pages
+        if self.arena is not None:
+            lengths = self.arena._lengths.reshape(self.pages.num_pages, -1)
+            free = self.pages.free.is_free()
+            assert (lengths[free] == 0).all()
+            assert (lengths[~free] > 0).all()
+            num_blocks = int(self.arena.blocks_for(lengths).sum())
+            assert num_blocks + len(self.arena.free) == self.arena.num_blocks
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what must be the same for a state to fit, as JSON values by name."""
+        fields = {name: [list(self.spec.shape(name)), item.array.dtype] for name, item in self.spec.fields.items()}
+        return {
+            "fields": fields,
+            "images": {name: [list(image.frame_shape), image.stack] for name, image in self.spec.frames.items()},
+            "pages": [self.sizes.capacity_pages, self.sizes.num_pages],
+            "frame bytes": self.sizes.arena_bytes,
+            "columns by member": {
+                str(number): sorted(member.columns.arrays) for number, member in self.members.items()
+            },
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what `load_state_dict` needs."""
+        state: dict[str, Any] = {"pages": self.pages.state_dict(), "index": self.index.state_dict()}
+        if self.arena is not None:
+            state["arena"] = self.arena.state_dict()
+        state["members"] = {str(number): member.state_dict() for number, member in self.members.items()}
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` gave, into a store of the same spec, config and members."""
+        self.pages.load_state_dict(state["pages"])
+        self.index.load_state_dict(state["index"])
+        if self.arena is not None:
+            self.arena.load_state_dict(state["arena"])
+        for number, member in self.members.items():
+            member.load_state_dict(state["members"][str(number)])
