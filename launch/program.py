@@ -58,7 +58,7 @@ def make_program(
     reports: ReportPort,
     first_incarnation: int = 0,
 ) -> Program:
-    """Place every component of a run on a runtime. Nothing ticks yet; the first parameters are published.
+    """Place every component of a run on a runtime. Nothing ticks yet.
 
     Args:
         config: a checked config.
@@ -146,10 +146,10 @@ def make_learner(
     parameters: ParameterPort,
     incarnation: int,
 ) -> Learner:
-    """Make the learner and publish its first parameters."""
+    """Make the learner."""
     torch.set_num_threads(learner_threads(config))
     algorithm = config.algorithm.build(environment, config.network)
-    learner = Learner(
+    return Learner(
         algorithm,
         unroll_spec(config, environment, algorithm),
         connect(shards, config),
@@ -160,8 +160,6 @@ def make_learner(
         member=MEMBER,
         prefetch=config.runtime != "lockstep",
     )
-    learner.publish()
-    return learner
 
 
 def make_actor(

@@ -97,10 +97,10 @@ def train(config: TrainConfig, command: Sequence[str] | None = None) -> TrainRes
         runtime = make_runtime(config)
         stack.callback(runtime.close)
         program = make_program(config, environment, runtime, recorder, saved.next_incarnation if saved else 0)
-        wait(program.learner.call("settle"), 300.0, "the learner to start")
+        how = wait(program.learner.call("warm_up"), 600.0, "the learner to start")
         if saved is not None:
             saved.load_into(program, recorder)
-        run.log(f"running: {describe(program)}")
+        run.log(f"running: {describe(program)}; learner: {how}")
         schedule_type = LockstepSchedule if config.runtime == "lockstep" else FreeSchedule
         schedule = schedule_type(
             program,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -56,6 +58,37 @@ def collate(mix: Mix, spec: UnrollSpec, member: int, discount: float, newest_ver
         importance_weights=torch.ones(len(headers)),
         core_state=_tensors({name[11:]: value for name, value in fields.items() if name.startswith("core_state/")}),
         columns=_columns(mix, spec.unroll_length),
+    )
+
+
+def example_batch(spec: UnrollSpec, batch_size: int, columns: Sequence[str]) -> Batch:
+    """Return a batch of the right shapes and harmless numbers, to compile and warm up with."""
+    num_rows, shape = spec.unroll_length, (spec.unroll_length, batch_size)
+
+    def zeros(name: str) -> Tensor:
+        item = spec.fields[name]
+        rows = {"steps": (num_rows,), "boundaries": (num_rows + 1,), "once": ()}[item.rows]
+        return torch.from_numpy(np.zeros((*rows, batch_size, *item.array.shape), item.array.dtype))
+
+    observations = {name[13:]: zeros(name) for name in spec.fields if name.startswith("observations/")}
+    for name, item in spec.frames.items():
+        observations[name] = torch.zeros(batch_size, spec.num_frames(name), *item.frame_shape, dtype=torch.uint8)
+    return Batch(
+        observations=observations,
+        first=zeros("first"),
+        actions=zeros("actions"),
+        rewards=zeros("rewards"),
+        discounts=torch.ones(shape),
+        valid=torch.ones(shape, dtype=torch.bool),
+        mu={name[3:]: zeros(name) + (name == "mu/std") for name in spec.fields if name.startswith("mu/")},
+        last_action=zeros("last_action"),
+        last_reward=zeros("last_reward"),
+        source=torch.zeros(batch_size, dtype=torch.int8),
+        task=torch.zeros(batch_size, dtype=torch.int64),
+        policy_lag=torch.zeros(batch_size),
+        importance_weights=torch.ones(batch_size),
+        core_state={name[11:]: zeros(name) for name in spec.fields if name.startswith("core_state/")},
+        columns={name: torch.zeros(shape) for name in columns},
     )
 
 

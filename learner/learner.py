@@ -26,7 +26,7 @@ from laser.ports import (
     wait,
 )
 from laser.unroll import UnrollSpec
-from learner.collate import collate
+from learner.collate import collate, example_batch
 from learner.config import LearnerConfig
 from learner.mixing import Mix, Mixer
 from learner.train_step import TrainStep, learning_rate_at
@@ -103,6 +103,15 @@ class Learner:
         self._writes: list[Future[Any]] = []
         self._publication: Future[None] | None = None
         self._reported = 0.0
+
+    def warm_up(self) -> str:
+        """Compile, publish the first parameters, and return how the train step computes."""
+        columns = [column.name for column in self._algorithm.columns]
+        self.train_step.warm_up(example_batch(self._spec, self._algorithm.config.batch_size, columns))
+        if self.version < 0:
+            self.publish()
+        self.settle()
+        return self.train_step.description
 
     def tick(self) -> Report | None:
         """Apply one update if a batch is ready within a moment; report about twice a second.

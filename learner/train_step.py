@@ -77,6 +77,20 @@ class TrainStep:
         self._copy_stream.synchronize()  # this thread waits, the training thread does not
         return moved
 
+    def warm_up(self, batch: Batch) -> None:
+        """Compile forward and backward for batches of this shape; changes nothing that is trained.
+
+        Must be through before other threads of the process run networks: tracing patches `nn.Module` globally.
+        """
+        if not self._compiled:
+            return
+        state = torch.get_rng_state()
+        self.parameters.collect_gradients()
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
+            output = self._loss(self.to_device(batch), {})
+        output.loss.backward()
+        torch.set_rng_state(state)
+
     def __call__(
         self, batch: Batch, learning_rate: float, schedule: Mapping[str, Any]
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
