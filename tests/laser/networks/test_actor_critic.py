@@ -120,6 +120,7 @@ def test_autocast_leaves_the_heads_in_float32(observations):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # torch's own, while compiling
 @pytest.mark.parametrize("observations", [VECTORS, FRAMES, MIXED], ids=["vectors", "frames", "mixed"])
 def test_it_compiles_whole_under_autocast(observations):
     network, values = make(observations), sample(observations)
