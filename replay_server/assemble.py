@@ -35,7 +35,7 @@ def assemble_steps(store: Store, member: Member, draw: Draw, shard: int, num_ste
     pages = draw.pages.astype(np.int64)
     steps = pages * unroll_length + draw.rows
     boundaries = np.stack(
-        [pages * (unroll_length + 1) + draw.rows, windows.pages * np.int64(unroll_length + 1) + windows.boundaries], 1
+        [pages * (unroll_length + 1) + draw.rows, windows.pages * (unroll_length + 1) + windows.boundaries], 1
     )
     fields = {}
     for name, field in store.spec.fields.items():
@@ -45,11 +45,11 @@ def assemble_steps(store: Store, member: Member, draw: Draw, shard: int, num_ste
             fields[name] = store.pages.rows[name].take(boundaries, axis=0)
     fields["rewards"] = windows.rewards[:, None]
     fields["terminated"] = windows.terminated[:, None]
-    first = fields["first"][:, 0]
+    at_start = np.flatnonzero(draw.rows == 0)
+    first = np.flatnonzero(fields["first"][:, 0])
     for last, now in (("last_action", "actions"), ("last_reward", "rewards")):
         values = store.pages.rows[now].take(steps - 1, axis=0, mode="clip")
-        at_start = draw.rows == 0
-        values[at_start] = store.pages.fields[last][pages[at_start]]
+        values[at_start] = store.pages.fields[last].take(pages[at_start], axis=0)
         values[first] = 0
         fields[last] = values
     return Sample(
@@ -73,15 +73,18 @@ def _keys(store: Store, draw: Draw, shard: int) -> np.ndarray:
 
 
 def _headers_of_rows(store: Store, draw: Draw) -> np.ndarray:
-    headers: np.ndarray = store.pages.headers[draw.pages]
-    unroll_length = store.spec.unroll_length
-    # Episodes that begin between row 0 (which the header describes) and the drawn row.
-    begins = store.pages.fields["first"][draw.pages, 1:unroll_length]
-    begins &= np.arange(1, unroll_length) <= draw.rows[:, None]
-    num_begun = begins.sum(axis=1)
-    headers["episode"] += num_begun
-    since_begin = draw.rows - (unroll_length - 1 - begins[:, ::-1].argmax(axis=1)) if unroll_length > 1 else draw.rows
-    headers["step_in_episode"] = np.where(num_begun, since_begin, headers["step_in_episode"] + draw.rows)
+    headers = store.pages.gather_headers(draw.pages)
+    headers["step_in_episode"] += draw.rows
+    split = np.flatnonzero(store.index.begins_inside[draw.pages])
+    if len(split):
+        # Episodes that begin between row 0, which the header describes, and the drawn row.
+        rows = draw.rows[split]
+        begins = store.pages.fields["first"][draw.pages[split], 1 : store.spec.unroll_length]
+        begins &= np.arange(1, store.spec.unroll_length) <= rows[:, None]
+        num_begun = begins.sum(axis=1)
+        headers["episode"][split] += num_begun
+        since_begin = rows - (store.spec.unroll_length - 1 - begins[:, ::-1].argmax(axis=1))
+        headers["step_in_episode"][split] = np.where(num_begun, since_begin, headers["step_in_episode"][split])
     return headers
 
 

@@ -85,6 +85,8 @@ class EpisodeIndex:
         self.previous_page = np.full(num_pages, NO_PAGE, np.int32)
         self.num_segments = np.full(num_pages, 0, np.int32)
         self.order = np.full(num_pages, 0, np.int64)
+        # An episode begins after row 0 and before row T; few pages have that, and the others are read faster.
+        self.begins_inside = np.full(num_pages, False)
         self.live_pages = DenseSet(num_pages)
         self.live_episodes = DenseSet(num_rows)  # those with at least one valid step
         self._unused_slots: list[int] = []
@@ -113,6 +115,8 @@ class EpisodeIndex:
         cuts: dict[int, list[int]] = {}
         for unroll, row in zip(*(part.tolist() for part in np.nonzero(first[:, 1:unroll_length])), strict=True):
             cuts.setdefault(unroll, []).append(row + 1)
+        self.begins_inside[pages] = False
+        self.begins_inside[pages[list(cuts)]] = True
         generations = self.pages.generation[pages].tolist()
         orders = range(self._num_appended, self._num_appended + len(pages))
         self.order[pages] = orders
@@ -251,7 +255,7 @@ class EpisodeIndex:
     def num_bytes(self) -> int:
         """Bytes of the preallocated arrays; the Python records of episodes come on top."""
         arrays = (self.episode_of_row, self.steps_of_episode, self.next_page, self.previous_page)
-        counts = self.num_segments.nbytes + self.order.nbytes
+        counts = self.num_segments.nbytes + self.order.nbytes + self.begins_inside.nbytes
         return sum(array.nbytes for array in arrays) + counts + self.live_pages.num_bytes + self.live_episodes.num_bytes
 
     def check_valid(self) -> None:
@@ -309,6 +313,7 @@ class EpisodeIndex:
             "previous_page": self.previous_page.copy(),
             "num_segments": self.num_segments.copy(),
             "order": self.order.copy(),
+            "begins_inside": self.begins_inside.copy(),
             "live_pages": self.live_pages.state_dict(),
             "live_episodes": self.live_episodes.state_dict(),
         }
@@ -324,7 +329,7 @@ class EpisodeIndex:
         self._num_slots = state["num_slots"]
         self._num_appended = state["num_appended"]
         self.num_steps = state["num_steps"]
-        for name in ("episode_of_row", "next_page", "previous_page", "num_segments", "order"):
+        for name in ("episode_of_row", "next_page", "previous_page", "num_segments", "order", "begins_inside"):
             getattr(self, name)[...] = state[name]
         for slot, episode in self.episodes.items():
             self.steps_of_episode[slot] = episode.num_steps

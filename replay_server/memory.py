@@ -52,7 +52,7 @@ def shard_sizes(spec: UnrollSpec, config: ReplayConfig, members: Sequence[Member
     num_columns = sum(len(settings.columns) for settings in members)
     rows = num_pages * unroll_length
     pages_bytes = num_pages * (spec.num_fixed_bytes + 8 + 4 + 4)
-    index_bytes = rows * (4 + 4 + 8) + num_pages * (4 + 4 + 4 + 8 + 8)
+    index_bytes = rows * (4 + 4 + 8) + num_pages * (4 + 4 + 4 + 8 + 1 + 8)
     column_bytes = rows * 4 * num_columns
     raw_bytes = sum(spec.num_frames(name) * frames.num_frame_bytes for name, frames in spec.frames.items())
     if not raw_bytes:

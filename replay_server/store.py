@@ -138,14 +138,13 @@ class Store:
     def fingerprint(self) -> dict[str, Any]:
         """Return what must be the same for a state to fit, as JSON values by name."""
         fields = {name: [list(self.spec.shape(name)), item.array.dtype] for name, item in self.spec.fields.items()}
+        columns = {str(number): sorted(member.columns.arrays) for number, member in self.members.items()}
         return {
             "fields": fields,
             "images": {name: [list(image.frame_shape), image.stack] for name, image in self.spec.frames.items()},
             "pages": [self.sizes.capacity_pages, self.sizes.num_pages],
             "frame bytes": self.sizes.arena_bytes,
-            "columns by member": {
-                str(number): sorted(member.columns.arrays) for number, member in self.members.items()
-            },
+            "columns by member": columns,
         }
 
     def state_dict(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ class Windows:
         rewards: float32 [N], sum of gamma^k r_(t+k) over the window.
         discounts: float32 [N], what multiplies the value of the bootstrap observation: gamma^n, or 0 after termination.
         terminated: bool [N], the window ends with a termination.
-        pages: int32 [N], page of the bootstrap observation.
+        pages: int [N], page of the bootstrap observation.
         boundaries: int64 [N], its boundary row in 0..T of that page.
     """
 
@@ -35,30 +35,34 @@ def fold(index: EpisodeIndex, pages: np.ndarray, rows: np.ndarray, num_steps: in
     observation bootstraps), and where the stored stream ends (the last stored observation bootstraps). O(N *
     num_steps).
     """
-    rewards_of, terminated_of, valid_of = (index.pages.rows[name] for name in ("rewards", "terminated", "valid"))
     unroll_length = index.unroll_length
-    at = pages.astype(np.int64) * unroll_length + rows
-    rewards = rewards_of[at].astype(np.float64)
-    terminated = terminated_of[at]
-    remaining = np.where(terminated, 0.0, discount)
-    end_pages, boundaries = pages, rows + 1
-    going = ~terminated
-    for _ in range(num_steps - 1):
-        # A window that stands at boundary T goes on at row 0 of the page after it, if that is stored.
-        at_end = boundaries == unroll_length
-        next_pages = np.where(at_end, index.next_page[end_pages], end_pages)
-        next_rows = np.where(at_end, 0, boundaries)
-        going = going & (next_pages != NO_PAGE)
-        at = next_pages.astype(np.int64) * unroll_length + next_rows
-        going &= valid_of.take(at, mode="clip")
-        if not going.any():
-            break
-        at = np.where(going, at, 0)
-        rewards += np.where(going, remaining * rewards_of[at], 0.0)
-        ends = going & terminated_of[at]
-        remaining = np.where(going, np.where(ends, 0.0, remaining * discount), remaining)
-        terminated = terminated | ends
-        end_pages = np.where(going, next_pages, end_pages)
-        boundaries = np.where(going, next_rows + 1, boundaries)
-        going &= ~ends
-    return Windows(rewards.astype(np.float32), remaining.astype(np.float32), terminated, end_pages, boundaries)
+    rewards_of, terminated_of, valid_of = (index.pages.rows[name] for name in ("rewards", "terminated", "valid"))
+    if num_steps == 1:  # the most common and three times faster; never leaves its page
+        at = pages.astype(np.int64) * unroll_length + rows
+        ends = terminated_of.take(at)
+        return Windows(rewards_of[at], np.where(ends, 0.0, discount).astype(np.float32), ends, pages, rows + 1)
+    offsets = rows[:, None] + np.arange(num_steps)
+    at = pages.astype(np.int64)[:, None] * unroll_length + offsets
+    stored: np.ndarray | bool = True
+    last_offset = int(offsets.max(initial=0))
+    if last_offset >= unroll_length:
+        # Columns of `chain`: the page itself, the one after it, and so on; -1 where the stored stream ends.
+        chain = [pages]
+        for _ in range(last_offset // unroll_length):
+            chain.append(np.where(chain[-1] == NO_PAGE, NO_PAGE, index.next_page[chain[-1]]))
+        hops, in_page = np.divmod(offsets, unroll_length)
+        page_at = np.take_along_axis(np.stack(chain, axis=1), hops, axis=1).astype(np.int64)
+        stored = page_at != NO_PAGE
+        at = np.where(stored, page_at * unroll_length + in_page, 0)
+    terminated = terminated_of.take(at)
+    going = valid_of.take(at) & stored
+    going[:, 1:] &= ~terminated[:, :-1]
+    np.logical_and.accumulate(going, axis=1, out=going)
+    powers = float(discount) ** np.arange(num_steps + 1)
+    rewards = np.where(going, rewards_of.take(at), 0.0) @ powers[:-1]
+    num_going = going.sum(axis=1)
+    ends = (terminated & going).any(axis=1)
+    remaining = np.where(ends, 0.0, powers[num_going])
+    last_at = at[np.arange(len(at)), num_going - 1]
+    end_pages, last_rows = np.divmod(last_at, unroll_length)
+    return Windows(rewards.astype(np.float32), remaining.astype(np.float32), ends, end_pages, last_rows + 1)
