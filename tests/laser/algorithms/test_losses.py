@@ -259,3 +259,16 @@ def test_it_compiles_whole(actions, config):
         torch.testing.assert_close(got.loss, expected.loss, rtol=1e-4, atol=1e-3)
     got.loss.backward()
     assert all(parameter.grad.isfinite().all() for parameter in networks.parameters())
+
+
+@pytest.mark.parametrize("actions", ACTIONS.values(), ids=ACTIONS)
+def test_autocast_reaches_torsos_only(actions):
+    """With heads alone there is nothing to round: ratios, KLs and sums must not change at all."""
+    batch = make_batch(actions)
+    algorithm = LaserConfig().build(make_environment(actions), NetworkConfig(hidden_sizes=()))
+    networks = algorithm.make_networks()
+    plain = algorithm.loss(networks, {}, batch, {}, torch.Generator().manual_seed(0))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        mixed = algorithm.loss(networks, {}, batch, {}, torch.Generator().manual_seed(0))
+    assert torch.equal(plain.loss, mixed.loss)
+    assert all(torch.equal(value, mixed.metrics[name]) for name, value in plain.metrics.items())
