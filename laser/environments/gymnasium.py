@@ -7,6 +7,7 @@ import importlib
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -159,7 +160,10 @@ def _make_own_vector(id: str, registered: EnvSpec, num_envs: int) -> VectorEnvir
     build = functools.partial(
         gymnasium.make_vec, registered, num_envs=num_envs, vectorization_mode="vector_entry_point", **arguments
     )
-    environments: VectorEnv = _explained(id, build)
+    with warnings.catch_warnings():
+        # Refused below, in words that say what to do.
+        warnings.filterwarnings("ignore", message=".*missing AutoresetMode metadata")
+        environments: VectorEnv = _explained(id, build)
     if "autoreset_mode" not in environments.metadata:
         environments.close()
         raise env_error(

@@ -13,6 +13,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv
+from gymnasium.vector.async_vector_env import AsyncState
 from gymnasium.wrappers.utils import create_zero_array
 
 from laser.environments.base import EnvironmentFailedError, Transition
@@ -100,6 +101,10 @@ class ProcessEnvironments(GymnasiumVector):
         if not self._failed and self._actions is not None:
             with suppress(EnvironmentFailedError):
                 self.recv()
+        if self._failed:
+            for process in self._processes.processes:
+                process.kill()  # a hung environment may not heed a request
+            self._processes._state = AsyncState.DEFAULT  # nothing is pending any more
         self._processes.close(terminate=self._failed)
 
     def _draw(self) -> Any:

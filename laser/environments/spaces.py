@@ -82,7 +82,7 @@ class ArrayReader:
             frames: np.ndarray = np.array(batch, order="C")
             return frames.reshape(len(batch), self.spec.stack, *self.spec.frame_shape)
         if isinstance(self.spec, CategorySpec):
-            categories = np.subtract(batch, self.start, dtype=np.int64, casting="unsafe").astype(np.int32)
+            categories: np.ndarray = np.subtract(batch, self.start, dtype=np.int64, casting="unsafe").astype(np.int32)
             if ((categories < 0) | (categories >= self.spec.num_values)).any():
                 last = self.start + self.spec.num_values - 1
                 raise EnvironmentFailedError("wrong_shape", f"{name} must be in [{self.start}, {last}], got {batch}")

@@ -1,0 +1,95 @@
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from laser.environments import EnvironmentConfig, describe_environment, make_environment
+from laser.environments.atari import default_emulation_threads
+from laser.specs import FramesSpec
+
+
+def play(num_steps, num_envs=2, seed=1, **config):
+    """Return frames, rewards and ends of a game of Breakout with fixed actions."""
+    environment = make_environment("ALE/Breakout-v5", num_envs, EnvironmentConfig(**config))
+    frames = [environment.reset(seed)["observation"]]
+    rewards, ends = [], []
+    for step in range(num_steps):
+        environment.send(np.full(num_envs, (1, 2, 3, 0)[step // 3 % 4]))
+        (part,) = environment.recv()
+        frames.append(part.observations["observation"])
+        rewards.append(part.rewards)
+        ends.append((part.terminated, part.truncated))
+    environment.close()
+    return np.stack(frames), np.stack(rewards), np.array(ends)
+
+
+def test_the_spec_follows_the_flags():
+    spec = describe_environment("ALE/Pong-v5", EnvironmentConfig(frame_stack=2, frame_skip=3))
+    assert spec.observations == {"observation": FramesSpec((84, 84), 2, "zeros")}
+    assert spec.action_repeat == 3
+    assert spec.actions.num_actions == 6
+    assert describe_environment("ALE/Pong-v5", EnvironmentConfig(full_action_space=True)).actions.num_actions == 18
+
+
+def test_every_flag_of_the_protocol_reaches_the_emulator():
+    frames, _, ends = play(60)
+    assert not ends[:, 1].any()
+    for changed in ({"sticky_actions": 0.5}, {"max_noops": 0}, {"frame_skip": 2}):
+        assert not np.array_equal(play(60, **changed)[0], frames), changed
+    assert play(60, max_episode_frames=100)[2][:, 1].any()
+    ends_with_lives = play(60, life_loss_ends_episode=True)[2]
+    assert ends_with_lives[:, 0].sum() > ends[:, 0].sum()
+
+
+def test_the_number_of_threads_changes_nothing():
+    np.testing.assert_array_equal(play(20, emulation_threads=1)[0], play(20, emulation_threads=2)[0])
+
+
+def test_rewards_are_not_clipped():
+    environment = make_environment("ALE/SpaceInvaders-v5", 2, EnvironmentConfig())
+    environment.reset(0)
+    largest = 0.0
+    for _ in range(150):
+        environment.send(np.array([1, 1]))
+        largest = max(largest, environment.recv()[0].rewards.max())
+    environment.close()
+    assert largest >= 5
+
+
+def test_emulation_runs_while_python_does_something_else():
+    environment = make_environment("ALE/Pong-v5", 4, EnvironmentConfig(emulation_threads=1))
+    environment.reset(None)
+    environment.send(np.zeros(4, np.int64))
+    time.sleep(0.2)  # far longer than the step takes
+    begun = time.perf_counter()
+    environment.recv()
+    waited = time.perf_counter() - begun
+    environment.send(np.zeros(4, np.int64))
+    running = threading.Event()
+    threading.Thread(target=running.set).start()
+    environment.recv()
+    assert running.wait(5)
+    environment.close()
+    assert waited < 0.1
+
+
+def test_the_picture_is_what_the_agent_sees():
+    environment = make_environment("ALE/Pong-v5", 1, EnvironmentConfig())
+    assert environment.render() is None
+    observations = environment.reset(0)
+    np.testing.assert_array_equal(environment.render()[..., 1], observations["observation"][0, -1])
+    environment.close()
+
+
+def test_an_emulator_cannot_be_restored():
+    environment = make_environment("ALE/Pong-v5", 1, EnvironmentConfig())
+    assert environment.state_dict() is None
+    with pytest.raises(NotImplementedError, match="begin new episodes"):
+        environment.load_state_dict({})
+    environment.close()
+
+
+@pytest.mark.parametrize("num_envs", [1, 2, 64])
+def test_emulation_leaves_cores_for_the_rest(num_envs):
+    assert 1 <= default_emulation_threads(num_envs) <= num_envs

@@ -1,0 +1,92 @@
+import pickle
+import time
+
+import numpy as np
+import pytest
+
+from laser.config import ConfigError
+from laser.environments import EnvironmentConfig, EnvironmentFailedError, make_environment
+
+DEEDS = {
+    "raise": ("raised", "KeyError: 'the door is locked'"),
+    "nan": ("not_finite", "observation is not finite: nan at index [1] of environment 0"),
+    "nan-reward": ("not_finite", "reward is not finite: nan of environment 0"),
+    "shape": ("wrong_shape", "observation must have shape (3,), got (4,)"),
+    "broadcastable-shape": ("wrong_shape", "observation must have shape (3,), got (1,)"),
+    "dtype": ("wrong_shape", "observation must have a real dtype, got <U1"),
+    "reward-shape": ("wrong_shape", "reward must be a number, got an array of shape (2,)"),
+    "none-reward": ("wrong_shape", "reward must be a number, got None"),
+}
+
+
+def play(name, num_steps, **config):
+    environment = make_environment(f"custom_environments:Bad-{name}-v0", 2, EnvironmentConfig(**config))
+    try:
+        environment.reset(0)
+        for _ in range(num_steps):
+            environment.send(np.zeros(2, np.int64))
+            environment.recv()
+    finally:
+        environment.close()
+
+
+def test_the_environment_is_fine_until_it_misbehaves():
+    play("nothing", 5)
+    play("raise", 2)
+
+
+@pytest.mark.parametrize(("deed", "expected"), DEEDS.items())
+def test_what_an_environment_does_wrong_is_named(deed, expected):
+    with pytest.raises(EnvironmentFailedError) as caught:
+        play(deed, 3)
+    assert (caught.value.reason, str(caught.value)) == expected
+
+
+@pytest.mark.parametrize(("deed", "expected"), [(deed, DEEDS[deed]) for deed in ("raise", "nan", "shape")])
+def test_a_reset_is_checked_too(deed, expected):
+    with pytest.raises(EnvironmentFailedError) as caught:
+        play(f"{deed}-at-reset", 0)
+    assert (caught.value.reason, str(caught.value)) == expected
+
+
+@pytest.mark.parametrize(
+    ("deed", "expected"), [(deed, DEEDS[deed]) for deed in ("raise", "nan", "broadcastable-shape")]
+)
+def test_failures_cross_process_borders(deed, expected):
+    with pytest.raises(EnvironmentFailedError) as caught:
+        play(deed, 3, vectorization="async")
+    assert (caught.value.reason, str(caught.value)) == expected
+
+
+def test_the_environments_own_traceback_comes_along():
+    with pytest.raises(EnvironmentFailedError) as caught:
+        play("raise", 3, vectorization="async")
+    assert "custom_environments.py" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("name", ["hang", "hang-at-reset"])
+def test_a_hung_process_is_named_and_ended(name):
+    begun = time.monotonic()
+    with pytest.raises(
+        EnvironmentFailedError, match=r"environment 0, 1 did not finish a (step|reset) within 2 s"
+    ) as caught:
+        play(name, 3, vectorization="async", deadline_s=2.0)
+    assert caught.value.reason == "hung"
+    assert time.monotonic() - begun < 20
+
+
+def test_a_process_that_ends_is_noticed():
+    with pytest.raises(EnvironmentFailedError, match="a process ended") as caught:
+        play("die", 3, vectorization="async")
+    assert caught.value.reason == "raised"
+
+
+@pytest.mark.parametrize("vectorization", ["sync", "async"])
+def test_a_constructor_that_raises_is_the_users_mistake(vectorization):
+    with pytest.raises(ConfigError, match=r"env: .* cannot be built: RuntimeError: no licence for the simulator"):
+        play("construct", 0, vectorization=vectorization)
+
+
+def test_the_error_keeps_its_reason_between_processes():
+    error = pickle.loads(pickle.dumps(EnvironmentFailedError("hung", "too slow")))
+    assert (error.reason, str(error)) == ("hung", "too slow")

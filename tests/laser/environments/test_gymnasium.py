@@ -1,0 +1,145 @@
+import sys
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+
+from laser.config import ConfigError
+from laser.environments import EnvironmentConfig, describe_environment, make_environment
+from laser.environments.processes import ProcessEnvironments
+from laser.environments.suite import Suite, find_suite, find_suites, split_seed
+from laser.environments.sync import SyncEnvironments
+from laser.environments.vector import GymnasiumVector
+from laser.specs import FramesSpec
+
+CONFIG = EnvironmentConfig()
+
+
+@pytest.mark.parametrize(
+    ("id", "words"),
+    [
+        ("CartPole", "unknown environment 'CartPole'; did you mean CartPole-v1"),
+        ("CartPole-v7", "did you mean CartPole-v1"),
+        ("cartpole-v1", "did you mean CartPole-v1"),
+        ("Hoper-v5", "did you mean Hopper-v5"),
+        ("Pong-v5", "did you mean ALE/Pong-v5"),
+        ("ALE/Pog-v5", "did you mean ALE/Pong-v5"),
+        ("", "use a Gymnasium id such as CartPole-v1"),
+        ("no_such_module:Env-v0", "module 'no_such_module' cannot be imported.*run from the folder that holds"),
+        ("custom_environments:Wlk-v0", "registers no environment 'Wlk-v0'; it registers .*Walk-v0"),
+        ("custom_environments:Needs-v0", "needs a package .*; pip install a_package_that_is_not_there"),
+        ("custom_environments:Silent-v0", "does not say how it resets"),
+        ("Blackjack-v1", "Blackjack-v1: observation has the space Tuple.*; supported are|supported are Box"),
+    ],
+)
+def test_mistakes_name_the_remedy(id, words):
+    with pytest.raises(ConfigError, match=f"^env: .*{words}"):
+        describe_environment(id, CONFIG)
+
+
+def test_a_module_that_breaks_is_quoted(tmp_path, monkeypatch):
+    (tmp_path / "broken_module.py").write_text("raise ValueError('half written')")
+    (tmp_path / "needy_module.py").write_text("import a_package_that_is_not_there")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match="'broken_module' cannot be imported: ValueError: half written"):
+        describe_environment("broken_module:Env-v0", CONFIG)
+    with pytest.raises(ConfigError, match="pip install a_package_that_is_not_there"):
+        describe_environment("needy_module:Env-v0", CONFIG)
+
+
+def test_a_module_in_the_current_folder_is_found(tmp_path, monkeypatch):
+    (tmp_path / "module_in_folder.py").write_text(
+        "import gymnasium\ngymnasium.register('InFolder-v0', 'gymnasium.envs.classic_control.cartpole:CartPoleEnv')"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    assert describe_environment("module_in_folder:InFolder-v0", CONFIG).id == "module_in_folder:InFolder-v0"
+
+
+def test_an_extra_that_is_not_installed_comes_with_its_command(monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] == "Box2D" or "envs.box2d" in name]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "Box2D", None)
+    with pytest.raises(ConfigError, match=r"LunarLander-v3 needs a package.*; pip install 'gymnasium\[box2d\]"):
+        describe_environment("LunarLander-v3", CONFIG)
+
+
+def test_spaces_that_are_not_supported_are_the_users_to_change(monkeypatch):
+    class Unbounded(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+        action_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,))
+
+    monkeypatch.setitem(
+        gymnasium.registry, "Unbounded-v0", gymnasium.envs.registration.EnvSpec("Unbounded-v0", Unbounded)
+    )
+    with pytest.raises(ConfigError, match=r"env: Unbounded-v0: the action Box must have finite bounds.*; wrap the"):
+        describe_environment("Unbounded-v0", CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("id", "vectorization", "kind"),
+    [
+        ("CartPole-v1", "auto", GymnasiumVector),
+        ("CartPole-v1", "sync", SyncEnvironments),
+        ("Pendulum-v1", "auto", SyncEnvironments),
+        ("Pendulum-v1", "async", ProcessEnvironments),
+    ],
+)
+def test_vectorization_decides_what_steps_them(id, vectorization, kind):
+    environment = make_environment(id, 2, EnvironmentConfig(vectorization=vectorization))
+    assert type(environment) is kind
+    assert environment.num_envs == 2
+    environment.close()
+
+
+@pytest.mark.parametrize("vectorization", ["sync", "async"])
+def test_environment_zero_can_be_drawn(vectorization):
+    environment = make_environment("custom_environments:Walk-v0", 2, EnvironmentConfig(vectorization=vectorization))
+    observations = environment.reset(0)
+    picture = environment.render()
+    environment.close()
+    np.testing.assert_array_equal(picture, observations["picture"][0, 0])
+
+
+def test_what_cannot_be_drawn_is_none():
+    environment = make_environment("custom_environments:Bad-nothing-v0", 2, CONFIG)
+    environment.reset(0)
+    assert environment.render() is None
+    environment.close()
+
+
+def test_a_failing_renderer_warns_and_ends_nothing():
+    environment = make_environment("custom_environments:Walk-v0", 2, EnvironmentConfig(vectorization="sync"))
+    with pytest.warns(RuntimeWarning, match="cannot be drawn here"):
+        assert environment.render() is None  # never reset
+    environment.close()
+
+
+def test_a_stack_made_by_a_wrapper_is_kept_as_single_frames():
+    spec = describe_environment("custom_environments:Stacked-v0", CONFIG)
+    assert spec.observations == {"observation": FramesSpec((24, 20, 3), 4, "repeat")}
+
+
+def test_flags_without_effect_are_named_once():
+    config = EnvironmentConfig(sticky_actions=0.25, frame_skip=2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        describe_environment("CartPole-v1", config)
+    (warning,) = caught
+    assert "--environment.sticky-actions, --environment.frame-skip: no effect on Gymnasium" in str(warning.message)
+    with pytest.warns(UserWarning, match="--environment.vectorization: no effect on Atari"):
+        make_environment("ALE/Pong-v5", 1, EnvironmentConfig(vectorization="async")).close()
+
+
+def test_suites_are_found_by_their_files():
+    assert {"Gymnasium", "Atari"} <= {suite.name for suite in find_suites()}
+    assert find_suite("ALE/Pong-v5").name == "Atari"
+    assert find_suite("anything").name == "Gymnasium"
+    assert all(isinstance(suite, Suite) for suite in find_suites())
+
+
+def test_neighbouring_seeds_share_no_environment():
+    assert not set(split_seed(0, 64)) & set(split_seed(1, 64))
+    assert split_seed(0, 64)[:8] == split_seed(0, 8)
+    assert split_seed(None, 2) == [None, None]
