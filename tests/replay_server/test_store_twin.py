@@ -1,0 +1,188 @@
+"""A shard against a naive twin that keeps lists of rows, under random operations."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from replay_helpers import Stream, join, make_spec
+
+from laser.ports import ColumnSpec, SampleRequest, wait
+from replay_server.config import ReplayConfig
+from replay_server.members import MemberSettings
+from replay_server.shard import Shard
+
+LENGTH = 4
+
+
+@dataclass
+class NaiveEpisode:
+    """Rows as (stream, row number); unrolls in order of arrival as (order, stream, sequence)."""
+
+    rows: list = field(default_factory=list)
+    unrolls: list = field(default_factory=list)
+    finished: bool = False
+
+
+@dataclass
+class NaiveReplay:
+    """What FIFO by episodes over unrolls means, written slowly from the stream's own log."""
+
+    capacity_unrolls: int
+    open: dict = field(default_factory=dict)
+    episodes: list = field(default_factory=list)
+    finished: list = field(default_factory=list)
+    expected: dict = field(default_factory=dict)
+    order: int = 0
+
+    def live_unrolls(self):
+        return {unroll[1:] for episode in self.episodes for unroll in episode.unrolls}
+
+    def make_room(self, num):
+        while len(self.live_unrolls()) + num > self.capacity_unrolls:
+            still_open = [episode for episode in self.episodes if not episode.finished]
+            oldest = min(still_open, key=lambda episode: episode.unrolls[0], default=None)
+            victim = self.finished[0] if self.finished else None
+            if victim is None or (oldest is not None and oldest.unrolls[0] < victim.unrolls[0]):
+                _, stream, sequence = oldest.unrolls.pop(0)
+                oldest.rows = [row for row in oldest.rows if not (row[0] == stream and row[1] // LENGTH == sequence)]
+                if not oldest.unrolls:
+                    self.episodes.remove(oldest)
+                    del self.open[stream]
+            else:
+                self.finished.pop(0)
+                self.episodes.remove(victim)
+
+    def insert(self, stream, name, sequence):
+        follows = self.expected.get(name, 0) == sequence
+        self.expected[name] = sequence + 1
+        self.order += 1
+        for row in range(sequence * LENGTH, (sequence + 1) * LENGTH):
+            _, step, valid, _ = stream.log[row]
+            begins = step == 0 or (not follows and row == sequence * LENGTH)
+            if begins and name in self.open:
+                self.finish(name)
+            if name not in self.open:
+                self.open[name] = NaiveEpisode()
+                self.episodes.append(self.open[name])
+            episode = self.open[name]
+            if not episode.unrolls or episode.unrolls[-1] != (self.order, name, sequence):
+                episode.unrolls.append((self.order, name, sequence))
+            if valid:
+                episode.rows.append((name, row))
+            if stream.log[row + 1][1] == 0:
+                self.finish(name)
+
+    def finish(self, name):
+        episode = self.open.pop(name)
+        episode.finished = True
+        self.finished.append(episode)
+
+
+def stored_rows(shard):
+    """Return the live steps of a shard by what their observation says."""
+    index = shard._store.index
+    live = index.episode_of_row >= 0
+    return sorted(index.pages.fields["observations/observation"][:, :LENGTH, 0][live].tolist())
+
+
+@pytest.mark.parametrize("frames", [False, True])
+@pytest.mark.parametrize("mean_length", [2, 6, 40, None])
+def test_the_shard_keeps_what_the_naive_twin_keeps(mean_length, frames):
+    rng = np.random.default_rng(mean_length or 0)
+    spec = make_spec(LENGTH, frames=frames)
+    columns = (ColumnSpec("priority", 1.0),)
+    shard = Shard(spec, ReplayConfig(capacity_steps=15 * LENGTH), [MemberSettings(0, 5, columns=columns)])
+    streams = [Stream(spec, rng, environment=e, mean_length=mean_length) for e in range(3)]
+    twin = NaiveReplay(15)
+    handed_out, queued, trimmed = [], [], False
+    for _ in range(150):
+        chosen = [stream for stream in streams if rng.random() < 0.6]
+        if rng.random() < 0.1 and chosen:
+            chosen[0].sequence += int(rng.integers(1, 3))  # unrolls get lost
+        if chosen and len(queued) + len(chosen) <= 5:
+            sequences = [stream.sequence for stream in chosen]
+            message = join([stream.next_unroll() for stream in chosen])
+            twin.make_room(len(chosen))
+            for stream, sequence in zip(chosen, sequences, strict=True):
+                twin.insert(stream, stream.environment, sequence)
+            receipt = wait(shard.insert(message), 5, "insert")
+            assert receipt.num_inserted == len(chosen)
+            queued += [(s.environment, q) for s, q in zip(chosen, sequences, strict=True)]
+            if rng.random() < 0.3:  # the receipt was lost and the call repeated
+                again = wait(shard.insert(message), 5, "insert")
+                assert (again.num_inserted, again.num_duplicates) == (0, len(chosen))
+        if queued and rng.random() < 0.6:
+            sample = wait(shard.sample(SampleRequest(0, 3, table="online", at_most=True)), 5, "online")
+            headers = sample.unrolls.headers
+            handed_out += list(zip(headers["environment"].tolist(), headers["sequence"].tolist(), strict=True))
+            expected, queued = queued[: len(headers)], queued[len(headers) :]
+            assert handed_out[-len(headers) :] == expected
+            for i, (environment, sequence) in enumerate(expected):
+                truth = streams[environment].unroll(sequence)
+                for name, array in truth.fields.items():
+                    np.testing.assert_array_equal(sample.unrolls.fields[name][i], array[0])
+                if frames:
+                    np.testing.assert_array_equal(sample.unrolls.frames["image"][i], truth.frames["image"][0])
+        shard.check_valid()
+        rows = sorted(streams[name].base + row for episode in twin.episodes for name, row in episode.rows)
+        assert stored_rows(shard) == rows
+        assert {e.num_steps for e in shard._store.index.episodes.values()} == {len(e.rows) for e in twin.episodes}
+        trimmed |= any(not episode.complete for episode in shard._store.index.open.values())
+    stats = shard.stats().result()
+    assert stats["ledger"]["removed"] > 50
+    assert stats["ledger"]["lost"] > 0
+    assert stats["num_steps"] == len(rows)
+    assert trimmed or mean_length is not None, "no open episode lost its oldest pages"
+    assert stats["memory_bytes"] == shard._store.sizes.num_bytes
+    assert len(handed_out) == len(set(handed_out))
+    shard.close()
+    assert shard._stats()["imbalances"] == {"received": 0, "inserted": 0, "online": 0}
+    shard._store.check_valid()
+
+
+def test_the_byte_capacity_forgets_episodes_too():
+    rng = np.random.default_rng(0)
+    spec = make_spec(LENGTH, frames=True)
+    shard = Shard(spec, ReplayConfig(capacity_steps=10_000, capacity_bytes=20_000), [MemberSettings(0)])
+    stream = Stream(spec, rng)
+    for _ in range(200):
+        assert wait(shard.insert(stream.next_unroll()), 5, "insert").num_inserted == 1
+        shard.check_valid()
+    stats = shard.stats().result()
+    assert 0 < stats["num_unrolls"] < 40
+    assert 15_000 < stats["frame_bytes"] <= 20_000
+    assert stats["memory_bytes"] == shard._store.sizes.num_bytes
+    shard.close()
+
+
+def test_a_pinned_episode_stays():
+    rng = np.random.default_rng(0)
+    spec = make_spec(LENGTH)
+    shard = Shard(spec, ReplayConfig(capacity_steps=15 * LENGTH), [MemberSettings(0)])
+    stream = Stream(spec, rng)
+    for _ in range(8):
+        wait(shard.insert(stream.next_unroll()), 5, "insert")
+    index = shard._store.index
+    pinned = next(iter(index.finished.values()))
+    rows = index.episode_of_row == pinned.slot
+    index.pin(pinned)
+    for _ in range(40):
+        wait(shard.insert(stream.next_unroll()), 5, "insert")
+        shard.check_valid()
+        assert (index.episode_of_row[rows] == pinned.slot).all()
+    index.unpin(pinned)
+    for _ in range(20):
+        wait(shard.insert(stream.next_unroll()), 5, "insert")
+    assert index.episodes.get(pinned.slot) is not pinned
+    shard.close()
+
+
+def test_a_page_reference_too_few_is_noticed():
+    spec = make_spec(LENGTH)
+    shard = Shard(spec, ReplayConfig(capacity_steps=40), [MemberSettings(0)])
+    wait(shard.insert(Stream(spec, np.random.default_rng(0)).next_unroll()), 5, "insert")
+    shard.check_valid()
+    shard._store.pages.references[0] += 1
+    with pytest.raises(AssertionError):
+        shard.check_valid()
+    shard.close()
