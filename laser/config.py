@@ -5,8 +5,9 @@ so the command line can print them and one function can check them all:
 
     learning_rate: Annotated[float, Bounds(above=0.0), "step size of the optimiser"] = 6e-4
 
-Rules that join several fields go into a method `problems()` that yields `Problem`s. Nothing raises while a config is
-built: `find_problems` collects every mistake of a whole tree of configs, so that a user sees all of them at once.
+Rules that join several fields go into a method `problems()` that yields `Problem`s, and what a range cannot say about
+one field into `single_problems()`. Nothing raises while a config is built: `find_problems` collects every mistake of a
+whole tree of configs, so that a user sees all of them at once.
 """
 
 from __future__ import annotations
@@ -129,6 +130,10 @@ def find_problems(config: Any, prefix: str = "") -> Iterator[Problem]:
                 found_here = True
                 yield Problem(key, wrong)
     own_rules = getattr(config, "problems", None)
+    single_rules = getattr(config, "single_problems", None)
+    if single_rules is not None:
+        for problem in single_rules():
+            yield dataclasses.replace(problem, key=prefix[:before] + problem.key)
     # Rules that join fields would only repeat or crash on a field that is already out of range.
     if own_rules is not None and not found_here:
         for problem in own_rules():

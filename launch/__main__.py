@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from launch.shadowing import shadowing_error
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code (see `launch.errors`).
@@ -12,16 +14,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: without the program's name; default: the process's own.
     """
+    complaint = shadowing_error()
+    if complaint is not None:
+        print(complaint, file=sys.stderr)
+        return 1
+    from launch.cli import run
     from launch.errors import run_reporting
-    from launch.shadowing import check_packages
 
-    def command() -> int:
-        check_packages()
-        from launch.cli import run
-
-        return run(sys.argv[1:] if arguments is None else list(arguments))
-
-    return run_reporting(command)
+    return run_reporting(lambda: run(sys.argv[1:] if arguments is None else list(arguments)))
 
 
 if __name__ == "__main__":

@@ -86,7 +86,8 @@ def parse_train(arguments: Sequence[str]) -> TrainConfig:
 
     # The preset decides the keys, and with them which words are values, so its name is looked for first.
     names = split_arguments(arguments, _switches(TrainConfig)).positionals
-    names = [name for name in names if name in find_presets()] or names
+    known = [name for words in (names, arguments) for name in words if name in find_presets()]
+    names = known or names
     if not names:
         raise ConfigError([Problem("preset", "is missing", f"presets are {', '.join(find_presets())}")])
     preset = load_preset(names[0])

@@ -64,8 +64,8 @@ class TrainConfig:
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
-    def problems(self) -> Iterator[Problem]:
-        """Yield the mistakes that only show when parts are seen together."""
+    def single_problems(self) -> Iterator[Problem]:
+        """Yield the mistakes of single fields that a range cannot express."""
         if not self.env.strip():
             yield Problem("env", "must name an environment", "for example --env CartPole-v1")
         yield from self._device_problems()
@@ -75,6 +75,9 @@ class TrainConfig:
                 f"leaves the working directory, got {self.run_dir}",
                 "give a path below it or an absolute one",
             )
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield the mistakes that only show when parts are seen together."""
         # What is out of range by itself is named already; sums with it would only mislead.
         wrong = {problem.key for part in (self.algorithm, self.replay) for problem in find_problems(part)}
         if not wrong & {"batch-size", "replay-fraction", "capacity-steps", "num-shards", "min-steps"}:
@@ -138,7 +141,7 @@ class TrainConfig:
                 f"must hold a batch of {algorithm.batch_size} unrolls of {unroll} env steps, got {capacity}",
                 f"use at least {least}, or a smaller algorithm.batch-size",
             )
-        if algorithm.num_replayed and replay.min_steps > capacity:
+        elif algorithm.num_replayed and replay.min_steps > capacity:
             yield Problem(
                 "replay.min-steps",
                 f"must be at most replay.capacity-steps ({capacity}), got {replay.min_steps}: nothing is drawn",

@@ -18,6 +18,8 @@ from rich.text import Text
 from launch.recorder import NUM_RETURNS, Snapshot
 
 _ACCEPTANCE = "acceptance/"
+_PATIENCE_S = 2.0
+"""How long the end of a run waits for its display."""
 
 
 class Progress:
@@ -59,7 +61,7 @@ class Progress:
     ) -> None:
         self._closing.set()
         if self._thread.is_alive():
-            self._thread.join(timeout=2.0)  # a terminal that hangs does not keep the run from ending
+            self._thread.join(timeout=_PATIENCE_S)  # a terminal that hangs does not keep the run from ending
 
     def _show_until_closed(self) -> None:
         try:

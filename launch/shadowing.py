@@ -6,23 +6,18 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
-from launch.errors import LaunchError
-
+# Nothing of LASER's is imported here, since that may be the wrong one.
 PACKAGES = ("laser", "actors", "learner", "replay_server")
 
 
-class ShadowedPackageError(LaunchError):
-    """Python would import somebody else's package in place of one of LASER's."""
-
-
-def check_packages() -> None:
-    """Raise `ShadowedPackageError` if a package of ours is missing or would be imported from elsewhere."""
-    for name, found in find_shadowed():
-        raise ShadowedPackageError(
-            name,
-            f"Python finds {found} instead of LASER's package {name}" if found else f"the package {name} is missing",
-            "rename or move it, or start from another directory" if found else "reinstall LASER",
-        )
+def shadowing_error() -> str | None:
+    """Return the line a user reads if a package of ours is missing or would be imported from elsewhere, else None."""
+    for name, place in find_shadowed():
+        if place:
+            wrong = f"Python finds {place} instead of LASER's package {name}"
+            return f"error: {name}: {wrong}; rename or move it, or start from another directory"
+        return f"error: {name}: the package {name} is missing; reinstall LASER"
+    return None
 
 
 def find_shadowed() -> Iterator[tuple[str, str]]:

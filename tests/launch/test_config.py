@@ -1,0 +1,113 @@
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+
+from laser.algorithms.laser import LaserConfig
+from laser.config import ConfigError, find_problems
+from launch.config import EvaluationConfig, TrainConfig, leaves_directory
+from learner.config import LearnerConfig
+from replay_server.config import ReplayConfig
+
+
+def make(**changes):
+    values = {"env": "CartPole-v1", "steps": 1000, "algorithm": LaserConfig(batch_size=8, replay_fraction=0.5)}
+    return TrainConfig(**values | changes)
+
+
+def problems(config):
+    return {problem.key: str(problem) for problem in find_problems(config)}
+
+
+def test_the_default_config_is_right():
+    assert problems(make()) == {}
+    assert list(make().warnings()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "says"),
+    [
+        ({"steps": 0}, "steps", "at least 1"),
+        ({"seed": -1}, "seed", "in [0, 2147483647], got -1"),
+        ({"runtime": "threads"}, "runtime", "must be one of local, lockstep, ray"),
+        ({"env": "  "}, "env", "--env CartPole-v1"),
+        ({"device": "gpu"}, "device", "must be auto, cpu, cuda or cuda:N"),
+        ({"device": "cuda:x"}, "device", "must be auto"),
+        ({"run_dir": Path("../elsewhere")}, "run-dir", "leaves the working directory"),
+        ({"run_dir": Path("runs/../../x")}, "run-dir", "leaves the working directory"),
+        ({"algorithm": LaserConfig(learning_rate=float("nan"))}, "algorithm.learning-rate", "finite"),
+        ({"algorithm": LaserConfig(discount=1.5)}, "algorithm.discount", "in [0, 1], got 1.5"),
+        ({"replay": ReplayConfig(capacity_steps=10)}, "replay.capacity-steps", "hold an unroll of 20"),
+        ({"replay": ReplayConfig(capacity_steps=40, num_shards=3)}, "replay.capacity-steps", "each of 3 shards"),
+        ({"replay": ReplayConfig(capacity_steps=159, min_steps=0)}, "replay.capacity-steps", "a batch of 8 unrolls"),
+        ({"replay": ReplayConfig(capacity_steps=500, min_steps=501)}, "replay.min-steps", "nothing is drawn"),
+        ({"algorithm": LaserConfig(batch_size=8, replay_fraction=0.05)}, "algorithm.replay-fraction", "0 replayed"),
+        ({"algorithm": LaserConfig(batch_size=8, replay_fraction=0.95)}, "algorithm.replay-fraction", "0 fresh"),
+        ({"learner": LearnerConfig(publish_interval=0)}, "learner.publish-interval", "at least 1"),
+        ({"evaluation": EvaluationConfig(episodes=0)}, "evaluation.episodes", "at least 1"),
+    ],
+)
+def test_each_mistake_is_named(changes, key, says):
+    found = problems(make(**changes))
+    assert list(found) == [key]
+    assert says in found[key]
+    with pytest.raises(ConfigError):
+        make(**changes).check()
+
+
+def test_remedies_work():
+    small = make(replay=ReplayConfig(capacity_steps=159, min_steps=0))
+    assert "use at least 160" in problems(small)["replay.capacity-steps"]
+    assert problems(dataclasses.replace(small, replay=ReplayConfig(capacity_steps=160, min_steps=0))) == {}
+    fraction = make(algorithm=LaserConfig(batch_size=8, replay_fraction=0.05))
+    assert "at least 11" in problems(fraction)["algorithm.replay-fraction"]
+    assert problems(make(algorithm=LaserConfig(batch_size=11, replay_fraction=0.05))) == {}
+
+
+def test_all_mistakes_come_at_once():
+    wrong = make(
+        steps=0,
+        device="gpu",
+        algorithm=LaserConfig(discount=2.0, learning_rate=-1.0),
+        replay=ReplayConfig(capacity_steps=10),
+    )
+    # `steps` is wrong by itself, so rules that join fields wait.
+    assert set(problems(wrong)) == {"steps", "device", "algorithm.discount", "algorithm.learning-rate"}
+    assert set(problems(dataclasses.replace(wrong, steps=1))) == {
+        "device",
+        "algorithm.discount",
+        "algorithm.learning-rate",
+        "replay.capacity-steps",
+    }
+
+
+def test_cuda_devices_that_are_not_there(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert "no CUDA device was found" in problems(make(device="cuda"))["device"]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert problems(make(device="cuda:1")) == {}
+    assert "must be below cuda:2" in problems(make(device="cuda:2"))["device"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"replay": ReplayConfig(samples_per_insert=4.0)}, "replay.samples-per-insert"),
+        ({"checkpoint_replay": True, "algorithm": LaserConfig(replay_fraction=0.0)}, "checkpoint-replay"),
+        ({"runtime": "lockstep", "learner": LearnerConfig(compile="on")}, "learner.compile"),
+        ({"runtime": "lockstep", "device": "cuda"}, "device"),
+        ({"steps": 10}, "steps"),
+    ],
+)
+def test_settings_without_effect_warn(changes, key):
+    assert [warning.key for warning in make(**changes).warnings()] == [key]
+
+
+def test_leaving_the_directory():
+    assert leaves_directory(Path(".."))
+    assert leaves_directory(Path("a/../../b"))
+    assert not leaves_directory(Path("a/../b"))
+    assert not leaves_directory(Path("..a/b"))
+    assert not leaves_directory(Path("/tmp/x"))

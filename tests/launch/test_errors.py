@@ -1,0 +1,46 @@
+import io
+import pickle
+
+import pytest
+
+from laser.config import ConfigError, Problem
+from launch.errors import (
+    CannotCreateError,
+    LaunchError,
+    NothingToResumeError,
+    OutputError,
+    RunInUseError,
+    StoppedError,
+    run_reporting,
+)
+
+
+def report(error):
+    def command():
+        raise error
+
+    stream = io.StringIO()
+    return run_reporting(command, stream), stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [(LaunchError, 1), (NothingToResumeError, 66), (CannotCreateError, 73), (OutputError, 74), (RunInUseError, 75)],
+)
+def test_each_error_has_its_code_and_one_line(kind, code):
+    assert report(kind("key", "is\nwrong", "do  this")) == (code, "error: key: is wrong; do this\n")
+
+
+def test_config_errors_are_all_printed():
+    found = report(ConfigError([Problem("a", "x", "y"), Problem("b.c", "z")]))
+    assert found == (2, "error: a: x; y\nerror: b.c: z\n")
+
+
+def test_stopping_is_no_error():
+    assert report(StoppedError("stopped", "by Ctrl-C", "saved", exit_code=130)) == (130, "stopped: by Ctrl-C; saved\n")
+
+
+@pytest.mark.parametrize("error", [OutputError("a", "b", "c"), StoppedError("a", "b", "c", exit_code=143)])
+def test_errors_cross_process_boundaries(error):
+    back = pickle.loads(pickle.dumps(error))
+    assert (type(back), back.problem, back.exit_code) == (type(error), error.problem, error.exit_code)
