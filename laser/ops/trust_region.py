@@ -48,10 +48,10 @@ def implied_policy_kl(pi_logits: Tensor, mu_logits: Tensor, rho_clip: float) -> 
     # By how much the clip lowers log pi(a). An action that pi excludes costs nothing, whatever mu does with it.
     excess = torch.where(log_pi == -math.inf, 0.0, (log_pi - log_mu - log_clip).clamp(min=0.0))
     log_normalizer = torch.logsumexp(log_pi - excess, -1)
+    cost = (log_pi.exp() * excess).sum(-1)
     # Where mu excludes an action the answer is infinite even if pi(a) underflows to 0 (0 * inf) or Z is 0 (inf - inf).
-    excluded = excess == math.inf
-    cost = (log_pi.exp() * torch.where(excluded, 0.0, excess)).sum(-1)
-    kl = torch.where(excluded.any(-1), math.inf, cost + log_normalizer)
+    excluded = (excess == math.inf).any(-1)
+    kl = torch.where(excluded, math.inf, cost + log_normalizer)
     return kl.clamp(min=0.0)  # rounding gives -4e-7 on-policy
 
 
