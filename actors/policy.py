@@ -72,7 +72,7 @@ class Policy:
         self.environment = environment
         self.device = torch.device(device)
         self.greedy = greedy
-        self.networks = algorithm.make_networks().to(self.device).eval()
+        self.networks = algorithm.seeded_networks(seed).to(self.device).eval()
         self.parameters = FlatParameters(self.networks)
         self.version = -1
         self.generator = torch.Generator(device=self.device).manual_seed(seed)

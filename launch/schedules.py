@@ -144,7 +144,8 @@ class LockstepSchedule(Schedule):
         """Run until finished; return why."""
         program, algorithm = self.program, self.program.config.algorithm
         reported = 0
-        queued = self._num_queued()
+        queued, inserted = self._held_by_replay()
+        begun_at = self.recorder.snapshot().env_steps
         while True:
             for actor in program.actors:
                 before = self.recorder.snapshot().counters
@@ -153,7 +154,7 @@ class LockstepSchedule(Schedule):
                 after = self.recorder.snapshot().counters
                 queued += round(_stored(after) - _stored(before))
             steps = self.recorder.snapshot().env_steps
-            if algorithm.num_replayed == 0 or steps >= program.config.replay.min_steps:
+            if algorithm.num_replayed == 0 or inserted + steps - begun_at >= program.config.replay.min_steps:
                 program.learner.set("progress", min(1.0, steps / program.config.steps))
                 while queued >= algorithm.num_online:
                     self._call(program.learner, "step")
@@ -173,9 +174,11 @@ class LockstepSchedule(Schedule):
                 self.recorder.report(wait(evaluation, _CALL_DEADLINE_S, "an evaluation"))
             self.save_if_due(snapshot)
 
-    def _num_queued(self) -> int:
+    def _held_by_replay(self) -> tuple[int, int]:
+        """Return the fresh unrolls that wait and the steps ever inserted: not 0 where a saved replay was restored."""
         stats = wait(self.program.replay.stats(), 60.0, "the replay's statistics")
-        return int(stats["members"][MEMBER]["online_queued"])
+        member = stats["members"][MEMBER]
+        return int(member["online_queued"]), int(member["inserted_steps"])
 
     def _call(self, worker: Any, method: str) -> Any:
         return wait(worker.call(method), _CALL_DEADLINE_S, f"{worker.name} to finish {method}")

@@ -84,8 +84,7 @@ class Learner:
         self._parameters = parameters
         self._config = config
         self._member = member
-        torch.manual_seed(seed)
-        self.train_step = TrainStep(algorithm, algorithm.make_networks(), spec, config, torch.device(device), seed + 1)
+        self.train_step = TrainStep(algorithm, algorithm.seeded_networks(seed), spec, config, torch.device(device), seed + 1)
         settings = algorithm.config
         self._mixer = Mixer(
             replay,

@@ -5,11 +5,13 @@ One learning rule per file in this folder; `laser.algorithms.find_algorithms()` 
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
+import torch
 from torch import Generator, Tensor, nn
 
 from laser.batch import Batch
@@ -17,6 +19,9 @@ from laser.config import Bounds
 from laser.networks.config import NetworkConfig
 from laser.ports import ColumnSpec
 from laser.specs import ArraySpec, EnvironmentSpec
+
+# Initialisation draws from torch's one global generator, and components of one process are built side by side.
+_INITIALISATION = threading.Lock()
 
 Positive = Bounds(above=0.0)
 NotNegative = Bounds(least=0.0)
@@ -107,7 +112,13 @@ class Algorithm(ABC):
 
     @abstractmethod
     def make_networks(self) -> nn.Module:
-        """Return freshly initialised networks (torch's global generator decides the weights)."""
+        """Return freshly initialised networks (torch's global generator decides the weights; see `seeded_networks`)."""
+
+    def seeded_networks(self, seed: int) -> nn.Module:
+        """Return networks whose weights come from `seed`, whatever other threads of the process draw meanwhile."""
+        with _INITIALISATION, torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return self.make_networks()
 
     @abstractmethod
     def act(

@@ -1,0 +1,180 @@
+"""Whole runs, small: repeatable in lockstep, equal after resumption, balanced ledgers, and clean ends."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from launch.config import EvaluationConfig, TrainConfig
+from launch.errors import LaunchError, NothingToResumeError
+from launch.evaluate import evaluate, load_policy
+from launch.metrics_db import read_names
+from launch.presets import load_preset
+from launch.train import train
+from learner.checkpoint import list_checkpoints, load_newest_checkpoint
+
+
+def small(path: Path, **changes: object) -> TrainConfig:
+    config = load_preset("cartpole")
+    values = {"steps": 1024, "quiet": True, "run_dir": path, "runtime": "lockstep", "num_envs": 4, **changes}
+    replay = dataclasses.replace(config.replay, capacity_steps=2000, min_steps=128)
+    return dataclasses.replace(config, replay=replay, **values)
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    checkpoint, warnings = load_newest_checkpoint(path / "checkpoints")
+    assert not warnings
+    return checkpoint.tensors["networks"] | {f"o/{k}": v for k, v in checkpoint.tensors["optimizer"].items()}
+
+
+def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert set(one) == set(other)
+    for name, value in one.items():
+        torch.testing.assert_close(value, other[name], rtol=0, atol=0, msg=name)
+
+
+def test_lockstep_repeats_bit_by_bit(tmp_path):
+    first = train(small(tmp_path / "a"))
+    second = train(small(tmp_path / "b"))
+    assert_same(weights(tmp_path / "a"), weights(tmp_path / "b"))
+    assert first.learner_steps == second.learner_steps > 5
+    assert first.mean_return == second.mean_return
+
+
+def test_another_seed_gives_another_run(tmp_path):
+    train(small(tmp_path / "a"))
+    train(small(tmp_path / "b", seed=1))
+    with pytest.raises(AssertionError):
+        assert_same(weights(tmp_path / "a"), weights(tmp_path / "b"))
+
+
+def test_resumed_lockstep_equals_one_that_was_never_interrupted(tmp_path):
+    train(small(tmp_path / "whole", steps=2048, checkpoint_replay=True))
+    train(small(tmp_path / "parts", steps=1024, checkpoint_replay=True))
+    result = train(small(tmp_path / "parts", steps=2048, checkpoint_replay=True, resume=True))
+    assert_same(weights(tmp_path / "whole"), weights(tmp_path / "parts"))
+    assert result.env_steps >= 2048
+
+
+def test_without_the_replay_a_resumed_run_goes_on_with_its_weights(tmp_path):
+    train(small(tmp_path / "run"))
+    before = weights(tmp_path / "run")
+    result = train(small(tmp_path / "run", steps=1536, resume=True))
+    assert result.env_steps >= 1536
+    with pytest.raises(AssertionError):
+        assert_same(before, weights(tmp_path / "run"))
+
+
+def test_threads_make_their_steps_and_leave_everything_behind(tmp_path):
+    config = small(tmp_path / "run", runtime="local", num_actors=2, steps=4096)
+    config = dataclasses.replace(
+        config,
+        replay=dataclasses.replace(config.replay, num_shards=2),
+        evaluation=EvaluationConfig(interval=1500, episodes=2, num_envs=2),
+    )
+    result = train(config)
+    assert result.finished == "steps"
+    assert result.env_steps >= 4096
+    # Every learner step takes eight fresh unrolls of 16 rows; a few may still wait when the run ends.
+    assert 4096 / 16 / 8 * 0.7 <= result.learner_steps <= 4096 / 16 / 8 * 1.5
+    run = tmp_path / "run"
+    names = {item.name.partition(".tfevents")[0] for item in run.iterdir()}
+    assert names >= {"config.json", "metrics.db", "events.out", "checkpoints", "log.txt"}
+    record = json.loads((run / "config.json").read_text())
+    assert record["config"]["algorithm"]["batch_size"] == 32
+    names = set(read_names(run / "metrics.db"))
+    assert {"pg_loss", "accept_fraction_online", "charts/mean_return", "evaluation/mean_return"} <= names
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith(("actor", "learner"))]
+
+
+def test_eval_and_a_loaded_policy_play(tmp_path):
+    train(small(tmp_path / "run"))
+    result = evaluate(tmp_path / "run", 4, num_envs=2, quiet=True)
+    assert len(result.returns) == 4
+    assert result.mean_return == pytest.approx(sum(result.returns) / 4)
+    import gymnasium
+
+    policy = load_policy(tmp_path / "run", greedy=True)
+    environment = gymnasium.make("CartPole-v1")
+    observation, _ = environment.reset(seed=0)
+    for _ in range(5):
+        action = policy.act(observation)
+        assert environment.action_space.contains(action)
+        observation, *_ = environment.step(action)
+    with pytest.raises(ValueError, match="shape"):
+        policy.act(observation[:2])
+
+
+def test_solved_runs_stop_early(tmp_path):
+    result = train(small(tmp_path / "run", steps=50_000, stop_at_return=5.0))
+    assert result.finished == "solved"
+    assert result.env_steps < 10_000
+
+
+def test_resume_refuses_another_environment_and_nothing(tmp_path):
+    train(small(tmp_path / "run", steps=256))
+    with pytest.raises(NothingToResumeError, match="env"):
+        train(small(tmp_path / "run", resume=True, env="Acrobot-v1"))
+    with pytest.raises(NothingToResumeError):
+        train(small(tmp_path / "nowhere", resume=True))
+
+
+def test_a_damaged_checkpoint_is_passed_over(tmp_path):
+    config = small(tmp_path / "run", steps=512)
+    config = dataclasses.replace(config, learner=dataclasses.replace(config.learner, checkpoint_interval_s=1e-3))
+    train(config)
+    newest = list_checkpoints(tmp_path / "run" / "checkpoints")[0]
+    victim = newest / "networks.safetensors"
+    data = bytearray(victim.read_bytes())
+    data[-5] ^= 1
+    victim.write_bytes(data)
+    train(dataclasses.replace(config, resume=True, steps=700))
+    assert newest.name in (tmp_path / "run" / "log.txt").read_text()
+
+
+def test_a_failing_environment_ends_the_run_with_its_own_words(tmp_path):
+    (tmp_path / "bad_environment.py").write_text(
+        "import gymnasium\n"
+        "from gymnasium.envs.classic_control import CartPoleEnv\n"
+        "class Bad(CartPoleEnv):\n"
+        "    def step(self, action):\n"
+        "        raise RuntimeError('the pole is missing')\n"
+        "gymnasium.register('Bad-v0', Bad)\n"
+    )
+    sys.path.insert(0, str(tmp_path))
+    try:
+        with pytest.raises(LaunchError, match="the pole is missing"):
+            train(small(tmp_path / "run", env="bad_environment:Bad-v0", runtime="local"))
+    finally:
+        sys.path.remove(str(tmp_path))
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_and_ends_with_its_code(tmp_path, number, code):
+    run = tmp_path / "run"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "launch", "train", "cartpole", "--steps", "10_000_000", "--run-dir", str(run)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    deadline = time.monotonic() + 60
+    while "running" not in (run / "log.txt").read_text() if (run / "log.txt").exists() else True:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    time.sleep(1.0)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == code, errors
+    assert "Traceback" not in errors
+    assert list_checkpoints(run / "checkpoints")
