@@ -34,9 +34,7 @@ def train_and_evaluate(curve: Curve, episodes: int, timeout_s: float, *, redraw:
         command = [*measure.LASER, "train", *curve.words.split(), "--run-dir", curve.run_dir, "--quiet", "--json"]
         trained = measure.run_json(command, timeout_s)
     else:
-        # A rate has changed at every moment, so its last point is the run's end.
-        database = curve.run_dir / "metrics.db"
-        trained = {axis: read_series(database, "charts/SPS", axis)[-1][0] for axis in AXES}
+        trained = {axis: end_of(curve.run_dir, axis) for axis in AXES}
     command = [*measure.LASER, "eval", curve.run_dir, "--episodes", episodes, "--seed", 1_000, "--json"]
     evaluated = measure.run_json(command, timeout_s=3600.0)
     return {
@@ -46,6 +44,11 @@ def train_and_evaluate(curve: Curve, episodes: int, timeout_s: float, *, redraw:
         "evaluation_mean_return": evaluated["mean_return"],
         "evaluation": evaluated,
     }
+
+
+def end_of(run_dir: Path, axis: Axis) -> float:
+    """Return how far a run went: a rate has changed at every moment, so its last point is the run's end."""
+    return read_series(run_dir / "metrics.db", "charts/SPS", axis)[-1][0]
 
 
 def draw(path: Path, title: str, curves: Sequence[Curve], goal: float | None = None) -> Path:
@@ -62,6 +65,8 @@ def draw(path: Path, title: str, curves: Sequence[Curve], goal: float | None = N
     ):
         for curve in curves:
             points = read_series(curve.run_dir / "metrics.db", "charts/mean_return", axis)
+            # A value that did not change is not recorded again, so the last one holds until the end.
+            points += [(end_of(curve.run_dir, axis), y) for _, y in points[-1:]]
             colour = f"C{labels.index(curve.label)}"
             label = curve.label if curve is next(c for c in curves if c.label == curve.label) else None
             panel.plot([x / unit for x, _ in points], [y for _, y in points], color=colour, label=label, linewidth=1.2)

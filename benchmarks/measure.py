@@ -130,9 +130,13 @@ def steady_rate(ticks: Sequence[tuple[float, int]], warm_up_s: float) -> float:
 
 
 def save(name: str, settings: Mapping[str, Any], results: Any, conclusions: Sequence[str]) -> Path:
-    """Print the conclusions and write everything to `benchmarks/results/NAME.json`; return the path."""
+    """Print the conclusions and write everything to `benchmarks/results/NAME.json`; return the path.
+
+    With `settings["quick"]` the file is `NAME-quick.json`.
+    """
     machine = describe_machine()
-    path = RESULTS / f"{name}.json"
+    # A quick check must not replace a measurement.
+    path = RESULTS / (f"{name}-quick.json" if settings.get("quick") else f"{name}.json")
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {
         "machine": machine,
