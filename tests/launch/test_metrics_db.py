@@ -53,6 +53,15 @@ def test_a_resumed_run_forgets_what_lies_beyond_its_checkpoint(tmp_path):
     assert read_series(path, "new") == [(25, 1.0)]
 
 
+def test_what_was_forgotten_is_written_again(tmp_path):
+    path = tmp_path / "metrics.db"
+    with MetricsDb(path) as metrics:
+        metrics.write(tick(10), {"constant": 1.0})
+        metrics.forget_after(5)
+        metrics.write(tick(8), {"constant": 1.0})
+    assert read_series(path, "constant") == [(8, 1.0)]
+
+
 @pytest.mark.parametrize("content", [b"this is not a database" * 100, b"\0" * 5000])
 def test_a_damaged_file_is_an_error(tmp_path, content):
     path = tmp_path / "metrics.db"
