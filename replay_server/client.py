@@ -108,17 +108,21 @@ class ShardedReplay:
         return combine(parts, _merge_writes)
 
     def stats(self) -> Future[dict[str, Any]]:
-        """Return the sum of all shards' counters and sizes; `shards` lists each one's own (see `Shard.stats`).
+        """Return the sum of all living shards' counters and sizes; `shards` lists each one's own (see `Shard.stats`).
 
-        `online_pooled` counts unrolls that shards handed out and that wait here for a whole batch.
+        A shard that cannot answer is None in that list. `online_pooled` counts unrolls that shards handed out and
+        that wait here for a whole batch.
         """
 
-        def merge(parts: list[dict[str, Any]]) -> dict[str, Any]:
+        def merge(parts: list[dict[str, Any] | None]) -> dict[str, Any]:
+            living = [part for part in parts if part is not None]
+            if not living:
+                raise PortClosedError("no shard of the replay answers")
             with self._lock:
                 pooled = sum(pool.num_pooled for pool in self._pools.values())
-            return {**_add(parts), "shards": parts, "online_pooled": pooled}
+            return {**_add(living), "shards": parts, "online_pooled": pooled}
 
-        return combine([shard.stats() for shard in self._shards], merge)
+        return combine([_or_none(shard.stats()) for shard in self._shards], merge)
 
     def close(self) -> None:
         """Fail samples that wait for fresh unrolls, drop pooled ones; the shards are closed by whoever made them."""

@@ -1,0 +1,239 @@
+"""Several shards as one replay: routing, global probabilities, pooled fresh unrolls, shards that fail."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from replay_helpers import Stream, join, make_spec
+
+from laser.ports import ColumnSpec, ColumnWrites, PortClosedError, PortError, PortTimeoutError, SampleRequest, wait
+from replay_server.client import ShardedReplay
+from replay_server.config import ReplayConfig
+from replay_server.members import MemberSettings
+from replay_server.rate_limiter import RateLimit
+from replay_server.shard import Shard
+
+SPEC = make_spec(frames=True)
+
+
+@pytest.fixture
+def make_replay():
+    made = []
+
+    def make(num_shards, *members, capacity_steps=3000, seed=3):
+        config = ReplayConfig(capacity_steps=capacity_steps, capacity_bytes=10**6, num_shards=num_shards)
+        members = members or (MemberSettings(0, columns=(ColumnSpec("priority"),)),)
+        shards = [Shard(SPEC, config, members, shard=k, seed=seed) for k in range(num_shards)]
+        client = ShardedReplay(shards, seed=seed)
+        made.append((client, shards))
+        return client, shards
+
+    yield make
+    for client, shards in made:
+        client.close()
+        for shard in shards:
+            shard.close()
+
+
+def fill(client, unrolls_of_actor):
+    streams = {}
+    for actor, num in unrolls_of_actor.items():
+        streams[actor] = Stream(SPEC, np.random.default_rng(actor), actor=actor)
+        for _ in range(num):
+            wait(client.insert(streams[actor].next_unroll()), 5, "insert")
+    return streams
+
+
+def test_a_stream_stays_on_one_shard_and_mixed_messages_are_split(make_replay):
+    client, shards = make_replay(3)
+    streams = [Stream(SPEC, np.random.default_rng(a), actor=a) for a in range(5)]
+    for _ in range(4):
+        message = join([stream.next_unroll() for stream in streams])
+        assert wait(client.insert(message), 5, "insert").num_inserted == 5
+        assert wait(client.insert(message), 5, "insert").num_duplicates == 5
+    for k, shard in enumerate(shards):
+        used = ~shard._store.pages.free.is_free()
+        assert set(shard._store.pages.headers["actor"][used].tolist()) == {a for a in range(5) if a % 3 == k}
+        shard.check_valid()
+    stats = wait(client.stats(), 5, "stats")
+    assert stats["ledger"]["inserted"] == stats["num_unrolls"] == 20
+    assert [part["num_unrolls"] for part in stats["shards"]] == [8, 8, 4]
+
+
+@pytest.mark.parametrize("view", ["unrolls", "steps"])
+def test_probabilities_are_global_and_draws_follow_them(make_replay, view):
+    client, shards = make_replay(3)
+    fill(client, {0: 30, 1: 10, 2: 3})
+    counts, stated = Counter(), {}
+    for _ in range(60):
+        sample = wait(client.sample(SampleRequest(0, 200, view=view)), 5, "sample")
+        items = [tuple(key) for key in sample.keys.tolist()]
+        counts.update(items)
+        stated.update(zip(items, sample.probabilities.tolist(), strict=True))
+        assert len(sample.unrolls) == 200
+    num_items = sum(shard.stats().result()["num_stored"][view] for shard in shards)
+    assert sample.num_stored == num_items == len(stated)
+    np.testing.assert_allclose(list(stated.values()), 1 / num_items)
+    expected = 60 * 200 / num_items
+    statistic = sum((count - expected) ** 2 / expected for count in counts.values())
+    assert statistic < num_items + 3.1 * np.sqrt(2 * num_items) + 8  # alpha = 0.001, seed fixed
+    # Without weighting the shards by size the same test fails.
+    assert max(Counter(key[0] for key in counts.elements()).values()) > 1.5 * 60 * 200 / 3
+
+
+def test_items_of_all_shards_carry_their_own_frames(make_replay):
+    client, _ = make_replay(2)
+    streams = fill(client, {0: 12, 1: 12})
+    sample = wait(client.sample(SampleRequest(0, 40)), 5, "sample")
+    for i, header in enumerate(sample.unrolls.headers):
+        truth = streams[int(header["actor"])].unroll(int(header["sequence"]))
+        np.testing.assert_array_equal(sample.unrolls.frames["image"][i], truth.frames["image"][0])
+        np.testing.assert_array_equal(sample.unrolls.fields["rewards"][i], truth.fields["rewards"][0])
+    steps = wait(client.sample(SampleRequest(0, 40, view="steps", num_steps=2)), 5, "sample")
+    windows = steps.frame_windows
+    for i, header in enumerate(steps.unrolls.headers):
+        truth = streams[int(header["actor"])].unroll(int(header["sequence"]))
+        np.testing.assert_array_equal(windows.frames["image"][windows.unrolls[i, 0]], truth.frames["image"][0])
+    assert steps.discounts.shape == (40, 1)
+
+
+def test_a_split_with_old_sizes_states_the_probabilities_it_used(make_replay):
+    client, _ = make_replay(2)
+    fill(client, {0: 10, 1: 10})
+    wait(client.sample(SampleRequest(0, 10)), 5, "sample")  # learns the sizes 10 and 10
+    grown = Stream(SPEC, np.random.default_rng(9), actor=2)
+    for _ in range(30):
+        wait(client.insert(grown.next_unroll()), 5, "insert")
+    sample = wait(client.sample(SampleRequest(0, 50)), 5, "sample")
+    np.testing.assert_allclose(sample.probabilities, np.where(sample.keys["shard"] == 0, 0.5 / 40, 0.5 / 10))
+    assert sample.num_stored == 50
+    sample = wait(client.sample(SampleRequest(0, 50)), 5, "sample")
+    np.testing.assert_allclose(sample.probabilities, 1 / 50)
+
+
+def test_writes_go_to_the_shard_of_their_key(make_replay):
+    client, _ = make_replay(3)
+    fill(client, {0: 8, 1: 8, 2: 8})
+    keys = wait(client.sample(SampleRequest(0, 60)), 5, "sample").keys
+    _, unique = np.unique(keys, return_index=True)
+    keys = keys[unique]
+    values = np.arange(len(keys), dtype=np.float32)[:, None] + np.zeros((1, 4), np.float32)
+    assert wait(client.write(ColumnWrites(0, keys, {"priority": values})), 5, "write").num_written == 4 * len(keys)
+    sample = wait(client.sample(SampleRequest(0, 60)), 5, "sample")
+    written = {tuple(key): value for key, value in zip(keys.tolist(), values[:, 0].tolist(), strict=True)}
+    expected = [written.get(tuple(key), 0.0) for key in sample.keys.tolist()]
+    np.testing.assert_array_equal(sample.columns["priority"][:, 0], expected)
+    keys["shard"] = 7
+    with pytest.raises(PortError, match="outside"):
+        wait(client.write(ColumnWrites(0, keys, {"priority": values})), 5, "write")
+
+
+@pytest.mark.parametrize("at_most", [False, True])
+def test_fresh_unrolls_of_all_shards_come_once_and_in_order(make_replay, at_most):
+    client, shards = make_replay(3, MemberSettings(0, online_capacity=30))
+    streams = [Stream(SPEC, np.random.default_rng(a), actor=a) for a in range(4)]
+    taken = []
+    future = client.sample(SampleRequest(0, 5, table="online", at_most=at_most))
+    for _ in range(10):
+        for stream in streams:
+            inserted = client.insert(stream.next_unroll())
+            while future.done():
+                headers = future.result().unrolls.headers
+                assert 1 <= len(headers) <= 5
+                assert at_most or len(headers) == 5
+                taken += list(zip(headers["actor"].tolist(), headers["sequence"].tolist(), strict=True))
+                future = client.sample(SampleRequest(0, 5, table="online", at_most=at_most))
+            wait(inserted, 5, "insert")
+    assert sorted(taken) == [(actor, sequence) for actor in range(4) for sequence in range(10)]
+    for actor in range(4):
+        assert [sequence for a, sequence in taken if a == actor] == list(range(10))
+    stats = wait(client.stats(), 5, "stats")["members"][0]
+    assert stats["online_handed_out"] == 40
+    assert future.cancel()
+    for shard in shards:
+        shard.check_valid()
+
+
+def test_left_over_fresh_unrolls_are_kept_for_the_next_batch(make_replay):
+    client, _ = make_replay(2, MemberSettings(0, online_capacity=20))
+    fill(client, {0: 5, 1: 5})
+    sample = wait(client.sample(SampleRequest(0, 7, table="online")), 5, "sample")
+    assert len(sample.unrolls) == 7
+    assert wait(client.stats(), 5, "stats")["online_pooled"] == 3
+    rest = wait(client.sample(SampleRequest(0, 3, table="online")), 5, "sample")
+    ids = [(h["actor"], h["sequence"]) for part in (sample, rest) for h in part.unrolls.headers]
+    assert len(set(ids)) == 10
+
+
+def test_deadlines_say_what_was_lacking(make_replay):
+    client, _ = make_replay(2, MemberSettings(0, online_capacity=20))
+    with pytest.raises(PortTimeoutError, match="no shard has anything stored"):
+        client.sample(SampleRequest(0, 4, timeout_s=0.1)).result(timeout=5)
+    fill(client, {0: 2})
+    with pytest.raises(PortTimeoutError, match="6 fresh unrolls of member 0: 2 came from 2 shards"):
+        client.sample(SampleRequest(0, 6, table="online", timeout_s=0.1)).result(timeout=5)
+
+
+def test_a_sample_waits_until_some_shard_has_something(make_replay):
+    client, _ = make_replay(2, MemberSettings(0, rate=RateLimit(min_steps=8)))
+    future = client.sample(SampleRequest(0, 4))
+    fill(client, {1: 4})
+    assert set(wait(future, 5, "sample").keys["shard"].tolist()) == {1}
+
+
+def test_it_goes_on_without_a_shard_that_fails(make_replay):
+    client, shards = make_replay(3, MemberSettings(0, online_capacity=50))
+    fill(client, {0: 10, 1: 10, 2: 10})
+    wait(client.sample(SampleRequest(0, 30)), 5, "sample")
+    shards[1].close()
+    with pytest.raises(PortClosedError):
+        wait(client.sample(SampleRequest(0, 30)), 5, "sample")
+    sample = wait(client.sample(SampleRequest(0, 30)), 5, "sample")
+    assert set(sample.keys["shard"].tolist()) == {0, 2}
+    np.testing.assert_allclose(sample.probabilities, 1 / 20)
+    assert len(wait(client.sample(SampleRequest(0, 20, table="online")), 5, "online").unrolls) == 20
+    stats = wait(client.stats(), 5, "stats")
+    assert (stats["num_unrolls"], stats["shards"][1]) == (20, None)
+    for k in (0, 2):
+        shards[k].close()
+    with pytest.raises(PortClosedError, match="no shard"):
+        wait(client.stats(), 5, "stats")
+    with pytest.raises(PortClosedError):
+        wait(client.sample(SampleRequest(0, 1, table="online")), 5, "online")
+
+
+def test_closing_fails_what_waits(make_replay):
+    client, _ = make_replay(2, MemberSettings(0, online_capacity=5))
+    waiting = [client.sample(SampleRequest(0, 2, table="online")), client.sample(SampleRequest(0, 2))]
+    client.close()
+    for future in waiting:
+        with pytest.raises(PortClosedError):
+            future.result(timeout=5)
+    with pytest.raises(PortClosedError):
+        client.sample(SampleRequest(0, 2)).result(timeout=5)
+
+
+def test_the_same_calls_give_the_same_draws_after_a_restore(make_replay):
+    drawn = []
+    for restore in (False, True):
+        client, _ = make_replay(2)
+        fill(client, {0: 20, 1: 20})
+        state = None
+        for i in range(6):
+            if i == 3:
+                state = client.state_dict()
+                if restore:
+                    client = ShardedReplay(client._shards, seed=99)
+                    client.load_state_dict(state)
+            drawn.append(wait(client.sample(SampleRequest(0, 8)), 5, "sample").keys.tolist())
+    assert drawn[:6] == drawn[6:]
+
+
+def test_one_shard_is_asked_directly(make_replay):
+    client, shards = make_replay(1)
+    fill(client, {0: 5, 1: 5})
+    keys = wait(client.sample(SampleRequest(0, 8)), 5, "sample").keys
+    twin, _ = make_replay(1)
+    fill(twin, {0: 5, 1: 5})
+    assert keys.tolist() == wait(twin._shards[0].sample(SampleRequest(0, 8)), 5, "sample").keys.tolist()
+    assert shards[0].stats().result()["ledger"]["sampled"] == 8
