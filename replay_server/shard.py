@@ -231,9 +231,10 @@ class Shard:
             lacks = None
             for number in np.unique(of_member).tolist() if len(call.lanes) > 1 else [int(of_member[0])]:
                 mine, member = of_member == number, self._members[number]
-                steps_of[number] = int(steps[mine].sum())
-                wrong = wrong or member.never_takes(int(mine.sum()), steps_of[number])
-                lacks = lacks or member.queue_lacks(int(mine.sum())) or member.limiter.insert_lacks(steps_of[number])
+                num_unrolls, steps_of[number] = int(mine.sum()), int(steps[mine].sum())
+                wrong = wrong or member.never_takes(num_unrolls, steps_of[number])
+                lacks = lacks or member.queue_lacks(num_unrolls, self._num_wanted(number))
+                lacks = lacks or member.limiter.insert_lacks(steps_of[number])
             if wrong:
                 raise PortError(wrong)
             if not lacks and not store.make_room(len(keep), num_blocks):
@@ -261,6 +262,11 @@ class Shard:
         self._ledger.rejected.update(rejected)
         self._ledger.lost += plan.num_lost
         return receipt
+
+    def _num_wanted(self, member: int) -> int:
+        requests = [call.request for call in self._samples if not call.future.cancelled()]
+        waiting = [each.num_items for each in requests if each.table == "online" and each.member == member]
+        return max(waiting, default=0)
 
     def _try_sample(self, call: WaitingSample) -> Sample | None:
         request, store = call.request, self._store

@@ -123,7 +123,6 @@ class Store:
         queued = np.zeros(self.pages.num_pages, np.int64)
         for member in self.members.values():
             assert member.imbalance == 0
-            assert len(member.queue) <= member.settings.online_capacity
             np.add.at(queued, list(member.queue), 1)
         assert (self.pages.references == self.index.num_segments + queued).all()
         assert len(self.index.live_pages) <= self.sizes.capacity_pages

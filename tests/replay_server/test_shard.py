@@ -60,6 +60,18 @@ def test_an_insert_waits_while_the_online_queue_is_full(make_shard):
     assert wait(rest, 5, "sample").unrolls.headers["sequence"].tolist() == [4]
 
 
+def test_a_batch_and_a_message_do_not_wait_for_each_other(make_shard):
+    shard = make_shard(MemberSettings(0, online_capacity=5))
+    sources = [stream(environment=e) for e in range(3)]
+    inserts = [shard.insert(join([source.next_unroll() for source in sources])) for _ in range(3)]
+    assert [future.done() for future in inserts] == [True, False, False]
+    sample = wait(shard.sample(SampleRequest(0, 5, table="online")), 5, "sample")
+    assert len(sample.unrolls) == 5
+    # The queue took no more than it had to: one message beyond its room.
+    assert shard.stats().result()["members"][0]["online_queued"] in (1, 4)
+    shard.check_valid()
+
+
 def test_one_member_that_stands_still_does_not_hold_up_another(make_shard):
     shard = make_shard(MemberSettings(0, online_capacity=1), MemberSettings(1, online_capacity=1))
     idle, busy = stream(actor=0, member=0), stream(actor=1, member=1)

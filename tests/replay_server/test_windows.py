@@ -86,6 +86,21 @@ def test_a_window_ends_where_a_lost_unroll_was():
     shard.close()
 
 
+def test_nothing_after_a_termination_is_summed_even_where_the_rows_go_on():
+    """A lost life may end an episode for the learner while the environment goes on."""
+    spec = make_spec()
+    shard = Shard(spec, ReplayConfig(capacity_steps=100), [MemberSettings(0)])
+    unroll = Stream(spec, np.random.default_rng(0), mean_length=None).next_unroll()
+    unroll.fields["terminated"][0, 1] = True
+    wait(shard.insert(unroll), 5, "insert")
+    sample = wait(shard.sample(SampleRequest(0, 100, view="steps", num_steps=4)), 5, "sample")
+    rows, rewards = sample.keys["row"], sample.unrolls.fields["rewards"][:, 0]
+    assert (sample.discounts[rows <= 1] == 0).all()
+    assert rewards[rows == 0].tolist() == [1.0] * (rows == 0).sum()  # rewards 0 and 1
+    assert rewards[rows == 2].tolist() == [5.0] * (rows == 2).sum()  # rewards 2 and 3
+    shard.close()
+
+
 def test_single_steps_carry_their_own_headers_and_last_actions():
     shard, stream = stored_shard(30)
     sample = wait(shard.sample(SampleRequest(0, 400, view="steps")), 5, "sample")
