@@ -148,6 +148,19 @@ def walks_in_mode(mode):
     return make
 
 
+class RewardedResets(SyncVectorEnv):
+    """Next-step autoreset that gives a reward for the ignored action too."""
+
+    def __init__(self, num_envs, **arguments):
+        super().__init__([Walk] * num_envs, autoreset_mode=AutoresetMode.NEXT_STEP)
+
+    def step(self, actions):
+        begins = self._autoreset_envs.copy()
+        observations, rewards, *rest = super().step(actions)
+        rewards[begins] = 5.0
+        return observations, rewards, *rest
+
+
 class DenseFinals(SyncVectorEnv):
     """Same-step autoreset that reports final observations as dense arrays, as ale-py does."""
 
@@ -188,7 +201,7 @@ register("Walk-v0", f"{HERE}:Walk")
 register("Levers-v0", f"{HERE}:Levers")
 register("SameStep-v0", f"{HERE}:Walk", vector_entry_point=walks_in_mode(AutoresetMode.SAME_STEP))
 register("Disabled-v0", f"{HERE}:Walk", vector_entry_point=walks_in_mode(AutoresetMode.DISABLED))
-register("NextStep-v0", f"{HERE}:Walk", vector_entry_point=walks_in_mode(AutoresetMode.NEXT_STEP))
+register("NextStep-v0", f"{HERE}:Walk", vector_entry_point=f"{HERE}:RewardedResets")
 register("DenseFinals-v0", f"{HERE}:Walk", vector_entry_point=f"{HERE}:DenseFinals")
 register("Silent-v0", f"{HERE}:Walk", vector_entry_point=f"{HERE}:SilentVector")
 register("Stacked-v0", lambda **arguments: FrameStackObservation(Stacked(**arguments), 4))

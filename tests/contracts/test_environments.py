@@ -284,15 +284,23 @@ def test_closing_with_a_step_in_flight_is_quiet(case):
     environment.close()
 
 
+@pytest.mark.parametrize("at_an_end", [False, True], ids=["within an episode", "at an end"])
 @every_environment
-def test_a_restored_environment_continues_bitwise_or_says_it_cannot(case):
+def test_a_restored_environment_continues_bitwise_or_says_it_cannot(case, at_an_end):
     environment, twin = case.make(), case.make()
     generator = np.random.default_rng(1)
     try:
         environment.reset(5)
-        for _ in range(20):
+        num_steps, over = 0, False
+        while num_steps < 5 or over != at_an_end:
             environment.send(random_actions(environment.spec, generator, NUM_ENVS))
             newest = environment.recv()[-1]
+            num_steps, over = num_steps + 1, (newest.terminated | newest.truncated).any()
+            if environment.state_dict() is None:
+                break
+        observations = copy.deepcopy(newest.observations)
+        for value in newest.observations.values():
+            scribble(value)  # a state never shares memory with what was handed out
         state = environment.state_dict()
         restorable = "CartPole" in case.id or case.id in ("Acrobot-v1", "Pendulum-v1")
         assert (state is not None) == restorable
@@ -300,9 +308,9 @@ def test_a_restored_environment_continues_bitwise_or_says_it_cannot(case):
             return
         assert_json_and_arrays(state)
         state = copy.deepcopy(state)
-        observations = twin.load_state_dict(state)
-        for name, value in newest.observations.items():
-            np.testing.assert_array_equal(observations[name], value)
+        restored = twin.load_state_dict(state)
+        for name, value in observations.items():
+            np.testing.assert_array_equal(restored[name], value)
         num_ends = 0
         for _ in range(case.num_steps):
             actions = random_actions(environment.spec, generator, NUM_ENVS)
