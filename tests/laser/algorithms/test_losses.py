@@ -272,3 +272,17 @@ def test_autocast_reaches_torsos_only(actions):
         mixed = algorithm.loss(networks, {}, batch, {}, torch.Generator().manual_seed(0))
     assert torch.equal(plain.loss, mixed.loss)
     assert all(torch.equal(value, mixed.metrics[name]) for name, value in plain.metrics.items())
+
+
+def test_a_behaviour_that_excludes_actions_is_rejected_and_counted():
+    batch = double_batch()
+    # Column 0 could not have taken one of the actions it did not take: KL(pi || pi~) is infinite there.
+    untaken = torch.nn.functional.one_hot((batch.actions + 1) % 3, 3).bool()
+    untaken[:, 1:] = False
+    batch = dataclasses.replace(batch, mu={"logits": batch.mu["logits"].masked_fill(untaken, -torch.inf)})
+    output, gradient = evaluate(LaserConfig(trust_region_threshold=1e6), batch)
+    assert gradient.isfinite().all()
+    assert all(value.isfinite() for value in output.metrics.values())
+    online = batch.valid & batch.online
+    expected = online[:, 1:].sum() / online.sum()
+    torch.testing.assert_close(output.metrics["accept_fraction_online"].float(), expected)
