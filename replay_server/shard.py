@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
@@ -90,6 +91,7 @@ class Shard:
         self._samples: list[WaitingSample] = []
         self._changed = threading.Condition()
         self._watcher: threading.Thread | None = None
+        self._next_look = math.inf  # when the watcher wakes by itself
         self._closed = False
 
     # -- the port ------------------------------------------------------------------------------------------------------
@@ -311,7 +313,9 @@ class Shard:
         if self._watcher is None and not self._closed:
             self._watcher = threading.Thread(target=self._watch_deadlines, name=f"shard-{self.shard}", daemon=True)
             self._watcher.start()
-        self._changed.notify_all()
+        # Calls come and go far more often than deadlines pass: the thread is woken only for an earlier one.
+        if min(call.deadline for call in [*self._inserts, *self._samples]) < self._next_look:
+            self._changed.notify_all()
 
     def _watch_deadlines(self) -> None:
         while True:
@@ -323,8 +327,8 @@ class Shard:
                 calls: list[WaitingCall] = [*self._inserts, *self._samples]
                 late = [call for call in calls if call.deadline <= now]
                 if not late:
-                    nearest = min((call.deadline for call in calls), default=None)
-                    self._changed.wait(None if nearest is None else nearest - now)
+                    self._next_look = min((call.deadline for call in calls), default=math.inf)
+                    self._changed.wait(None if math.isinf(self._next_look) else self._next_look - now)
                     continue
                 self._inserts = [call for call in self._inserts if call.deadline > now]
                 self._samples = [call for call in self._samples if call.deadline > now]

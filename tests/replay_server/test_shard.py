@@ -123,6 +123,17 @@ def test_deadlines_pass_when_nobody_calls_and_say_what_was_lacking(make_shard, p
     shard.check_valid()
 
 
+def test_a_later_call_with_an_earlier_deadline_fails_first(make_shard):
+    shard = make_shard(MemberSettings(0))
+    patient, hasty = (shard.sample(SampleRequest(0, 1, timeout_s=s)) for s in (60, 0.05))
+    time.sleep(0.02)  # the thread sleeps until the first deadline
+    hastier = shard.sample(SampleRequest(0, 1, view="steps", timeout_s=0.01))
+    for future in (hasty, hastier):
+        with pytest.raises(PortTimeoutError):
+            future.result(timeout=5)
+    assert not patient.done()
+
+
 def unrolls_of(source, num):
     return [source.next_unroll() for _ in range(num)]
 
