@@ -192,8 +192,14 @@ def _bench(arguments: list[str]) -> int:
         print(json.dumps(finite(result)))
     else:
         for key, value in result.items():
-            print(f"{key.replace('_', ' ')}: {value:,.1f}" if isinstance(value, float) else f"{key}: {value}")
+            print(f"{key.replace('_', ' ')}: {_readable(value)}")
     return 0
+
+
+def _readable(value: Any) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _doctor(arguments: list[str]) -> int:

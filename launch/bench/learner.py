@@ -1,0 +1,113 @@
+"""The train step alone: frames per second, and the share of the card's peak on a GPU whose peak is known."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from laser.batch import Batch
+from laser.config import Bounds, raise_problems
+from laser.environments import describe_environment
+from launch.presets import load_preset
+from launch.program import resolve_device, unroll_spec
+from learner.collate import example_batch
+from learner.train_step import TrainStep
+
+# Dense bfloat16 operations per second, from the makers' data sheets; the first name found in the card's name counts.
+_PEAK_FLOPS = {
+    "H200": 989e12,
+    "H100 PCIe": 756e12,
+    "H100": 989e12,
+    "A100": 312e12,
+    "L40S": 362e12,
+    "L4": 121e12,
+    "A10": 125e12,
+    "RTX 4090": 165e12,
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to measure."""
+
+    preset: Annotated[str, "whose networks, algorithm and batch"] = "pong"
+    device: Annotated[str, "auto, cpu, cuda or cuda:N"] = "auto"
+    batch_size: Annotated[int, Bounds(least=0), "unrolls per batch; 0: the preset's"] = 0
+    seconds: Annotated[float, Bounds(above=0.0), "of measuring"] = 5.0
+    json: Annotated[bool, "print one JSON object"] = False
+
+
+def run(options: Options) -> dict[str, Any]:
+    """Measure the train step on batches that lie ready, and what it costs to bring one to the device."""
+    config = dataclasses.replace(load_preset(options.preset), device=options.device)
+    raise_problems(list(config.single_problems()))
+    settings = config.algorithm
+    if options.batch_size:
+        settings = dataclasses.replace(settings, batch_size=options.batch_size)
+    spec_of_environment = describe_environment(config.env, config.environment)
+    algorithm = settings.build(spec_of_environment, config.network)
+    spec = unroll_spec(config, spec_of_environment, algorithm)
+    device = torch.device(resolve_device(config.device))
+    batch = example_batch(spec, settings.batch_size, [column.name for column in algorithm.columns])
+
+    def make(compiled: bool) -> TrainStep:
+        learner = config.learner if compiled else dataclasses.replace(config.learner, compile="off")
+        return TrainStep(algorithm, algorithm.make_networks(), spec, learner, device, seed=0)
+
+    flops = _count_flops(make(compiled=False), batch)
+    step = make(compiled=True)
+    step.warm_up(batch)
+    moved = step.to_device(batch)
+    step_s = _median_s(lambda: step(moved, 1e-6, {}), device, options.seconds)
+    transfer_s = (
+        _median_s(lambda: step.to_device(batch), device, 0.1 * options.seconds) if device.type == "cuda" else 0.0
+    )
+    num_rows = settings.batch_size * spec.unroll_length
+    result = {
+        "preset": config.preset,
+        "computes": step.description,
+        "batch_rows": num_rows,
+        "frames_per_second": num_rows / step_s,
+        "updates_per_second": 1.0 / step_s,
+        "step_ms": 1e3 * step_s,
+        "transfer_ms": 1e3 * transfer_s,
+        "tflops_per_second": flops / step_s / 1e12,
+    }
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+        result["card"] = name
+        peak = next((value for key, value in _PEAK_FLOPS.items() if key in name), None)
+        if peak is not None:
+            result["share_of_peak"] = flops / step_s / peak
+    result["bottleneck"] = "transfer" if transfer_s > step_s else "learner"
+    return result
+
+
+def _count_flops(step: TrainStep, batch: Batch) -> int:
+    """Floating-point operations of one update; element-wise ones, which are few, are not counted."""
+    with FlopCounterMode(display=False) as counter:
+        step(step.to_device(batch), 1e-6, {})
+    return int(counter.get_total_flops())
+
+
+def _median_s(work: Callable[[], Any], device: torch.device, seconds: float) -> float:
+    def once() -> float:
+        start = time.perf_counter()
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return time.perf_counter() - start
+
+    for _ in range(3):
+        once()
+    end, times = time.perf_counter() + seconds, [once()]
+    while time.perf_counter() < end:
+        times.append(once())
+    return statistics.median(times)

@@ -1,0 +1,62 @@
+import json
+import math
+
+import pytest
+
+from laser.config import ConfigError
+from launch.__main__ import main
+from launch.bench import find_benches, load_bench
+
+
+def test_the_benches_are_found_with_a_line_of_help():
+    assert {"actor", "learner"} <= set(find_benches())
+    assert all(len(text) > 20 for text in find_benches().values())
+
+
+@pytest.mark.parametrize("name", find_benches())
+def test_every_bench_measures_and_names_its_bottleneck(name, capsys):
+    options = ["--preset", "cartpole", "--seconds", "0.05", "--json"]
+    assert main(["bench", name, *options]) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert result["preset"] == "cartpole"
+    assert result["bottleneck"].split()[0] in ("environment", "inference", "replay", "transfer", "learner")
+    rates = [value for key, value in result.items() if key.endswith("_per_second")]
+    assert rates
+    assert all(math.isfinite(rate) and rate > 0 for rate in rates)
+
+
+def test_results_are_printed_with_their_units(capsys):
+    assert main(["bench", "actor", "--preset", "cartpole", "--seconds", "0.01", "--num-envs", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "num envs: 2\n" in out
+    assert "inference env steps per second: " in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ([], "error: bench: a name is missing; benches are "),
+        (["learnr"], "error: bench: there is no bench 'learnr'; did you mean learner?"),
+        (["learner", "--second", "1"], "error: second: unknown key; did you mean seconds?"),
+        (["learner", "--seconds", "0"], "error: seconds: must be above 0, got 0.0"),
+        (["learner", "--preset", "pongg"], "error: preset: there is no preset 'pongg'; did you mean pong?"),
+        (["learner", "--device", "tpu"], "error: device: must be auto, cpu, cuda or cuda:N"),
+    ],
+)
+def test_mistakes_are_one_line(capsys, arguments, line):
+    assert main(["bench", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(line)
+    assert len(err.splitlines()) == 1
+
+
+def test_help(capsys):
+    assert main(["bench", "--help"]) == 0
+    assert "  learner  " in capsys.readouterr().out
+    assert main(["bench", "learner", "--help"]) == 0
+    assert "--batch-size N" in capsys.readouterr().out
+
+
+def test_what_is_no_bench_is_not_imported():
+    with pytest.raises(ConfigError, match="there is no bench"):
+        load_bench("../cli")
