@@ -37,14 +37,18 @@ def assemble_steps(store: Store, member: Member, draw: Draw, shard: int, num_ste
     boundaries = np.stack(
         [pages * (unroll_length + 1) + draw.rows, windows.pages * (unroll_length + 1) + windows.boundaries], 1
     )
-    fields = {}
+    fields = {
+        "rewards": windows.rewards[:, None],
+        "terminated": windows.terminated[:, None],
+        "valid": np.ones((len(pages), 1), bool),  # samplers draw valid steps only
+    }
     for name, field in store.spec.fields.items():
+        if name in fields:
+            continue
         if field.rows == "steps":
             fields[name] = store.pages.rows[name].take(steps, axis=0)[:, None]
         elif field.rows == "boundaries":
             fields[name] = store.pages.rows[name].take(boundaries, axis=0)
-    fields["rewards"] = windows.rewards[:, None]
-    fields["terminated"] = windows.terminated[:, None]
     at_start = np.flatnonzero(draw.rows == 0)
     first = np.flatnonzero(fields["first"][:, 0])
     for last, now in (("last_action", "actions"), ("last_reward", "rewards")):

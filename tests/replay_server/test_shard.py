@@ -150,6 +150,22 @@ def test_an_insert_that_timed_out_can_be_repeated(make_shard):
     assert shard.stats().result()["ledger"]["failed"] == 1
 
 
+def test_calls_of_one_member_and_table_are_served_in_order(make_shard):
+    shard = make_shard(MemberSettings(0, online_capacity=8), MemberSettings(1, online_capacity=8))
+    large, small = (shard.sample(SampleRequest(0, num, table="online")) for num in (3, 1))
+    other = shard.sample(SampleRequest(1, 1, table="online"))
+    source, foreign = stream(), stream(actor=1, member=1)
+    for _ in range(2):
+        wait(shard.insert(source.next_unroll()), 5, "insert")
+        wait(shard.insert(foreign.next_unroll()), 5, "insert")
+    assert other.done()
+    assert not small.done(), "a small batch overtook a large one, which might then never be served"
+    for _ in range(2):
+        wait(shard.insert(source.next_unroll()), 5, "insert")
+    assert wait(large, 5, "sample").unrolls.headers["sequence"].tolist() == [0, 1, 2]
+    assert wait(small, 5, "sample").unrolls.headers["sequence"].tolist() == [3]
+
+
 def test_a_cancelled_call_takes_nothing(make_shard):
     shard = make_shard(MemberSettings(0, online_capacity=2))
     future = shard.sample(SampleRequest(0, 1, table="online"))
