@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import TextIO
@@ -17,7 +17,7 @@ from rich.text import Text
 
 from launch.recorder import NUM_RETURNS, Snapshot
 
-_ACCEPTANCE = "acceptance/"
+_ACCEPTANCE, _NUM_STEPS = "accept_fraction_", "num_steps_"
 _PATIENCE_S = 2.0
 """How long the end of a run waits for its display."""
 
@@ -86,7 +86,7 @@ class Progress:
         done = min(1.0, snapshot.env_steps / max(1, self._num_steps))
         filled = round(24 * done)
         bar = f"[green]{'━' * filled}[/green][dim]{'━' * (24 - filled)}[/dim]"
-        return Text.from_markup(f"{bar} {escape(describe(snapshot, self._num_steps, self._title))}")
+        return Text.from_markup(f"{bar}\n{escape(describe(snapshot, self._num_steps, self._title))}")
 
     def _show_lines(self) -> None:
         while not self._closing.wait(self._interval_s):
@@ -105,15 +105,20 @@ def describe(snapshot: Snapshot, num_steps: int, title: str = "") -> str:
         parts.append(f"return {snapshot.mean_return:,.1f}")
     else:
         parts.append("no episode has finished yet")
-    accepted = {
-        name.removeprefix(_ACCEPTANCE): x for name, x in snapshot.gauges.items() if name.startswith(_ACCEPTANCE)
-    }
-    known = {name: value for name, value in accepted.items() if math.isfinite(value)}
-    if known:
-        parts.append("accepted " + ", ".join(f"{100 * value:.0f}% of {name}" for name, value in sorted(known.items())))
+    accepted = list(_acceptance(snapshot))
+    if accepted:
+        parts.append("accepted " + ", ".join(accepted))
     if snapshot.bottleneck:
         parts.append(f"limited by {snapshot.bottleneck}")
     return " · ".join(parts)
+
+
+def _acceptance(snapshot: Snapshot) -> Iterator[str]:
+    """Yield the share of steps that the trust region accepts, for each source that has any."""
+    for name, share in sorted(snapshot.gauges.items()):
+        source = name.removeprefix(_ACCEPTANCE)
+        if source != name and math.isfinite(share) and snapshot.gauges.get(_NUM_STEPS + source, 1.0) > 0.0:
+            yield f"{100 * share:.0f}% of {source.replace('_', ' ')}"
 
 
 def closing_message(snapshot: Snapshot, run_dir: Path, preset: str, num_steps: int) -> str:

@@ -61,6 +61,9 @@ class Recorder:
     `report` and `snapshot` may be called from any thread; they take microseconds and never touch a file, since writing
     has a thread of its own. With `background=False` the caller of `report` writes when it is time, for lockstep runs.
 
+    Recorded are gauges under their own names, `charts/...` for what is derived here and `totals/...` for counters.
+    TensorBoard gets the names that CleanRL's users know: `charts/episodic_return`, `charts/SPS`, `losses/...`.
+
     Reports with `at_env_steps` set are evaluations: their episodes do not enter the training statistics.
 
     Args:
@@ -271,7 +274,9 @@ class Recorder:
         if self._events:
             for step, gauges in evaluations:
                 self._events.write(step, _finite(gauges))
-            self._events.write(snapshot.env_steps, _finite(now | totals))
+            self._events.write(
+                snapshot.env_steps, _finite({_tag(name): value for name, value in (now | totals).items()})
+            )
 
     def _write_until_closed(self) -> None:
         while not self._closing.wait(self._interval_s):
@@ -280,6 +285,11 @@ class Recorder:
             except OutputError as error:
                 self._failure = error
                 return
+
+
+def _tag(name: str) -> str:
+    """Return the name in TensorBoard, where a metric of the loss is looked for under `losses/`."""
+    return name if "/" in name else f"losses/{name}"
 
 
 def _mean(values: list[float] | list[int]) -> float:

@@ -25,16 +25,26 @@ def snapshot(**changes):
     return Snapshot(**values | changes)
 
 
+_ACCEPTED = {
+    "accept_fraction_online": 0.995,
+    "accept_fraction_own_replay": 0.5,
+    "num_steps_own_replay": 7.0,
+    "accept_fraction_foreign_replay": 0.0,
+    "num_steps_foreign_replay": 0.0,
+    "entropy": 1.0,
+}
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True
 
 
 def test_the_line_says_what_is_known():
-    line = describe(snapshot(gauges={"acceptance/fresh": 0.995, "acceptance/replayed": 0.5}), 100_000, "CartPole-v1")
+    line = describe(snapshot(gauges=_ACCEPTED), 100_000, "CartPole-v1")
     assert line == (
         "CartPole-v1 · 25,000 of 100,000 env steps (25%) · 1,000 env steps/s · 1m15s left · return 12.3 · "
-        "accepted 100% of fresh, 50% of replayed · limited by environment (71% of the actors' time)"
+        "accepted 100% of online, 50% of own replay · limited by environment (71% of the actors' time)"
     )
 
 

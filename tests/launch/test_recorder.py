@@ -4,6 +4,7 @@ import threading
 import time
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from laser.ports import EpisodeResult, Report
 from launch.errors import OutputError
@@ -104,13 +105,18 @@ def test_what_is_written(tmp_path, clock):
     with MetricsDb(tmp_path / "metrics.db") as metrics, EventFile(tmp_path) as events:
         recorder = Recorder(metrics, events, background=False, clock=clock, interval_s=1.0)
         clock.now += 2
-        gauges = {"losses/pg_loss": -1.0}
+        gauges = {"pg_loss": -1.0, "queue/length": 3.0}
         recorder.report(Report("actor", {"env_steps": 64, "frames": 256, "episodes": 2}, gauges, episodes(1.0, 3.0)))
         recorder.report(Report("evaluator", gauges={"evaluation/x": 9.0}, at_env_steps=32))
-        assert read_series(tmp_path / "metrics.db", "losses/pg_loss") == [(64, -1.0)]  # written by itself after 1 s
+        assert read_series(tmp_path / "metrics.db", "pg_loss") == [(64, -1.0)]  # written by itself after 1 s
         recorder.close()
     path = tmp_path / "metrics.db"
     assert read_series(path, "charts/episodic_return") == [(64, 2.0)]
+    accumulator = EventAccumulator(str(tmp_path))
+    accumulator.Reload()
+    tags = {"charts/episodic_return", "charts/SPS", "losses/pg_loss", "queue/length", "evaluation/x"}
+    assert tags <= set(accumulator.Tags()["scalars"])
+    assert [event.step for event in accumulator.Scalars("losses/pg_loss")] == [64, 64]
     assert read_series(path, "charts/episodic_length") == [(64, 10.0)]
     assert read_series(path, "charts/mean_return", "frames") == [(256, 2.0)]
     assert read_series(path, "charts/SPS")[0] == (64, 32.0)
