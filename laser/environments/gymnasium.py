@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes.util
 import functools
 import importlib
 import os
@@ -114,14 +115,21 @@ def _import(module: str) -> None:
 def _build(id: str, registered: EnvSpec, render_mode: str | None) -> gymnasium.Env:
     """Build one environment; its constructor's mistakes become a ConfigError in its own words."""
     arguments: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
-    if sys.platform == "linux" and not os.environ.get("DISPLAY"):
-        # MuJoCo reads this once, when it is imported; its default cannot draw without a display.
-        os.environ.setdefault("MUJOCO_GL", "egl")
+    if "mujoco" in str(registered.entry_point):
+        _let_mujoco_draw_without_a_display()
     # Our own checks are stricter than the passive checker's warnings, and cheaper.
     environment: gymnasium.Env = _explained(
         id, functools.partial(gymnasium.make, registered, disable_env_checker=True, **arguments)
     )
     return environment
+
+
+@functools.cache
+def _let_mujoco_draw_without_a_display() -> None:
+    # MuJoCo reads MUJOCO_GL when it is imported, and cannot be imported if the library it names is missing.
+    headless = sys.platform == "linux" and not os.environ.get("DISPLAY")
+    if headless and "MUJOCO_GL" not in os.environ and ctypes.util.find_library("EGL"):
+        os.environ["MUJOCO_GL"] = "egl"
 
 
 def _explained(id: str, build: Callable[[], Any]) -> Any:

@@ -228,6 +228,8 @@ class ActionWriter:
     def write(self, actions: np.ndarray) -> np.ndarray:
         """Return actions [N, ...] for the environments: choices shifted, reals clipped to [-1, 1] and mapped."""
         if not isinstance(self.spec, ContinuousActions):
+            if self.start == 0:
+                return np.array(actions, self.dtype)
             shifted: np.ndarray = np.add(actions, self.start, dtype=np.dtype(self.dtype), casting="unsafe")
             return shifted
         low, high = np.asarray(self.spec.low), np.asarray(self.spec.high)

@@ -1,3 +1,4 @@
+import os
 import sys
 import warnings
 
@@ -7,6 +8,7 @@ import pytest
 
 from laser.config import ConfigError
 from laser.environments import EnvironmentConfig, describe_environment, make_environment
+from laser.environments.gymnasium import _let_mujoco_draw_without_a_display
 from laser.environments.processes import ProcessEnvironments
 from laser.environments.suite import Suite, find_suite, find_suites, split_seed
 from laser.environments.sync import SyncEnvironments
@@ -114,6 +116,15 @@ def test_a_failing_renderer_warns_and_ends_nothing():
     with pytest.warns(RuntimeWarning, match="cannot be drawn here"):
         assert environment.render() is None  # never reset
     environment.close()
+
+
+@pytest.mark.parametrize(("library", "chosen"), [("libEGL.so.1", "egl"), (None, None)])
+def test_mujoco_is_told_to_draw_without_a_display_only_where_it_can(library, chosen, monkeypatch):
+    monkeypatch.setattr("os.environ", {})
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr("ctypes.util.find_library", lambda name: library)
+    _let_mujoco_draw_without_a_display.__wrapped__()
+    assert os.environ.get("MUJOCO_GL") == chosen
 
 
 def test_a_stack_made_by_a_wrapper_is_kept_as_single_frames():
