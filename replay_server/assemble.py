@@ -34,9 +34,9 @@ def assemble_steps(store: Store, member: Member, draw: Draw, shard: int, num_ste
     unroll_length = store.spec.unroll_length
     pages = draw.pages.astype(np.int64)
     steps = pages * unroll_length + draw.rows
-    boundaries = np.stack(
-        [pages * (unroll_length + 1) + draw.rows, windows.pages * (unroll_length + 1) + windows.boundaries], 1
-    )
+    boundaries = np.empty((len(pages), 2), np.int64)
+    boundaries[:, 0] = pages * (unroll_length + 1) + draw.rows
+    boundaries[:, 1] = windows.pages * np.int64(unroll_length + 1) + windows.boundaries
     fields = {
         "rewards": windows.rewards[:, None],
         "terminated": windows.terminated[:, None],

@@ -28,15 +28,18 @@ class UniformSteps(Sampler):
 def draw_steps(index: EpisodeIndex, num_items: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Return pages int32 [N] and rows int64 [N] of steps drawn uniformly with replacement."""
     num_rows = len(index.live_pages) * index.unroll_length
-    accepted: list[np.ndarray] = []
-    num_missing = num_items
-    while num_missing > 0:
+    owners = index.episode_of_row.reshape(-1)
+    pages, rows = np.empty(num_items, np.int32), np.empty(num_items, np.int64)
+    num_done = 0
+    while num_done < num_items:
+        num_missing = num_items - num_done
         # A tenth more than expected, so that a second round is rare.
         num_drawn = int(num_missing * num_rows / index.num_steps * 1.1) + 8
-        drawn = rng.integers(num_rows, size=min(num_drawn, 1 << 20))
-        place, rows = np.divmod(drawn, index.unroll_length)
-        at = index.live_pages.items[place].astype(np.int64) * index.unroll_length + rows
-        accepted.append(at[index.episode_of_row.reshape(-1)[at] != NO_EPISODE])
-        num_missing -= len(accepted[-1])
-    pages, rows = np.divmod(np.concatenate(accepted)[:num_items], index.unroll_length)
-    return pages.astype(np.int32), rows
+        place, row = np.divmod(rng.integers(num_rows, size=min(num_drawn, 1 << 20)), index.unroll_length)
+        page = index.live_pages.items.take(place)
+        is_live = owners.take(page * np.int64(index.unroll_length) + row) != NO_EPISODE
+        accepted = np.flatnonzero(is_live)[:num_missing]
+        pages[num_done : num_done + len(accepted)] = page.take(accepted)
+        rows[num_done : num_done + len(accepted)] = row.take(accepted)
+        num_done += len(accepted)
+    return pages, rows
