@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from laser.unroll import Unrolls
+from laser.unroll import PackedFrames, Unrolls
 
 T = TypeVar("T")
 
@@ -100,6 +100,26 @@ class SampleRequest:
 
 
 @dataclass(frozen=True)
+class FrameWindows:
+    """Where the image observations of "steps" items are: whole compressed unrolls, and the rows of them that are meant.
+
+    A shard never decodes. The receiver decodes each unroll once and cuts the stacks of item i at its own step (column
+    0) and at its bootstrap observation (column 1), which may lie in a later unroll.
+
+    Args:
+        frames: compressed frames by image name, of U distinct unrolls as stored.
+        first: bool [U, T+1], where episodes begin in them.
+        unrolls: int64 [N, 2], which of the U unrolls.
+        rows: int64 [N, 2], the boundary row in 0..T.
+    """
+
+    frames: dict[str, PackedFrames]
+    first: np.ndarray
+    unrolls: np.ndarray
+    rows: np.ndarray
+
+
+@dataclass(frozen=True)
 class Sample:
     """What a replay hands out: N items in one contiguous message.
 
@@ -110,6 +130,7 @@ class Sample:
         num_stored: items the draw was made from, global over shards.
         columns: float32 [N, T] by column name, the requesting member's.
         discounts: float32 [N, 1] for the "steps" view (gamma^n, 0 after termination), None otherwise.
+        frame_windows: image observations of the "steps" view (`unrolls.frames` is empty there), None otherwise.
     """
 
     unrolls: Unrolls
@@ -118,6 +139,7 @@ class Sample:
     num_stored: int
     columns: dict[str, np.ndarray] = field(default_factory=dict)
     discounts: np.ndarray | None = None
+    frame_windows: FrameWindows | None = None
 
 
 @dataclass(frozen=True)

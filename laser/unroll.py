@@ -188,9 +188,12 @@ def find_defects(spec: UnrollSpec, unrolls: Unrolls) -> str | None:
         if array.dtype != np.dtype(spec.fields[name].array.dtype):
             return f"{name} must have dtype {spec.fields[name].array.dtype}, got {array.dtype}"
     for name, packed in unrolls.frames.items():
+        if packed.payload.dtype != np.uint8 or packed.payload.ndim != 1:
+            return f"frames {name} must be uint8 [num_bytes], got {packed.payload.dtype} {packed.payload.shape}"
+        if packed.starts.shape != (num_unrolls,) or packed.lengths.shape != (num_unrolls,):
+            shapes = f"{packed.starts.shape} and {packed.lengths.shape}"
+            return f"frames {name} must have {num_unrolls} entries, got {shapes}"
         ends = packed.starts + packed.lengths
-        if len(packed.starts) != num_unrolls or len(packed.lengths) != num_unrolls:
-            return f"frames {name} must have {num_unrolls} entries, got {len(packed.starts)}"
         if num_unrolls and (packed.starts.min() < 0 or packed.lengths.min() < 0 or ends.max() > packed.payload.size):
             return f"frames {name} point outside their payload of {packed.payload.size} bytes"
     return None
