@@ -235,7 +235,7 @@ class Shard:
                 mine, member = of_member == number, self._members[number]
                 num_unrolls, steps_of[number] = int(mine.sum()), int(steps[mine].sum())
                 wrong = wrong or member.never_takes(num_unrolls, steps_of[number])
-                lacks = lacks or member.queue_lacks(num_unrolls, self._num_wanted(number))
+                lacks = lacks or member.queue_lacks(num_unrolls, self._num_wanted(number), self._stored_ever())
                 lacks = lacks or member.limiter.insert_lacks(steps_of[number])
             if wrong:
                 raise PortError(wrong)
@@ -265,6 +265,9 @@ class Shard:
         self._ledger.lost += plan.num_lost
         return receipt
 
+    def _stored_ever(self) -> int:
+        return sum(member.limiter.inserted_steps for member in self._members.values())
+
     def _num_wanted(self, member: int) -> int:
         requests = [call.request for call in self._samples if not call.future.cancelled()]
         waiting = [each.num_items for each in requests if each.table == "online" and each.member == member]
@@ -279,8 +282,7 @@ class Shard:
             lacks = None if num_queued >= (1 if request.at_most else request.num_items) else f"{num_queued} queued"
         else:
             per_item = 1 if request.view == "steps" else self.spec.unroll_length
-            stored_ever = sum(other.limiter.inserted_steps for other in self._members.values())
-            lacks = member.limiter.sample_lacks(request.num_items * per_item, stored_ever)
+            lacks = member.limiter.sample_lacks(request.num_items * per_item, self._stored_ever())
             lacks = lacks or (None if store.index.num_steps else "nothing is stored")
         if lacks:
             call.lacks = lacks

@@ -13,7 +13,6 @@ from laser.algorithms.base import ActOutput, Algorithm, AlgorithmConfig, Fractio
 from laser.algorithms.metrics import explained_variance, means, means_by_source
 from laser.batch import Batch
 from laser.config import Bounds, Problem
-from laser.networks.actor_critic import ActorCritic
 from laser.networks.config import NetworkConfig
 from laser.ops.distributions import Statistics, distribution_for
 from laser.ops.policy_gradient import policy_gradient_loss, value_loss, weighted_sum
@@ -38,6 +37,11 @@ class ImpalaConfig(AlgorithmConfig):
     reward_transform: Annotated[Literal["none", "clip"], "clip: rewards are learned from as clipped to [-1, 1]"] = (
         "none"
     )
+    reward_scale: Annotated[
+        float,
+        Bounds(above=0.0),
+        "rewards are multiplied by this before they are learned from; values of about 1 let the critic keep up",
+    ] = 1.0
     reduction: Annotated[
         Literal["sum", "mean_per_column"],
         "sum over rows and columns, as published; or that divided by the batch size, which then does not scale steps",
@@ -88,7 +92,7 @@ class Impala(Algorithm):
 
     def make_networks(self) -> nn.Module:
         """See `Algorithm.make_networks`."""
-        return ActorCritic(self.environment, self.network)
+        return self.network.make(self.environment)
 
     @torch.no_grad()
     def act(
@@ -140,7 +144,7 @@ class Impala(Algorithm):
             used = batch.valid if accept is None else accept & batch.valid
             vs, pg_advantages = vtrace_targets(
                 log_rhos,
-                batch.rewards.clamp(-1.0, 1.0) if config.reward_transform == "clip" else batch.rewards,
+                self._rewards(batch),
                 batch.discounts,
                 values,
                 bootstrap_value,
@@ -174,6 +178,10 @@ class Impala(Algorithm):
             **means_by_source(batch.source, batch.valid, accept_fraction=used.float(), abs_log_rho=log_rhos.abs()),
         }
         return LossOutput(loss, metrics)
+
+    def _rewards(self, batch: Batch) -> Tensor:
+        rewards = batch.rewards.clamp(-1.0, 1.0) if self.config.reward_transform == "clip" else batch.rewards
+        return rewards * self.config.reward_scale
 
     def _accept(
         self, pi: Statistics, batch: Batch, generator: Generator | None

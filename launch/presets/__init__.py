@@ -8,10 +8,11 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from laser.config import ConfigError, Problem
+from laser.config import ConfigError, Problem, find_problems, raise_problems
 
 if TYPE_CHECKING:
     from launch.config import TrainConfig
@@ -27,11 +28,16 @@ def find_presets() -> dict[str, str]:
     return presets
 
 
-def load_preset(name: str) -> TrainConfig:
+def load_preset(name: str, values: Mapping[str, Any] | None = None) -> TrainConfig:
     """Return a preset's config.
 
+    Args:
+        name: of the preset.
+        values: changes to single values by the command line's keys, e.g. `{"steps": 50_000,
+            "algorithm.learning-rate": 1e-3}`.
+
     Raises:
-        ConfigError: there is no such preset; names the nearest.
+        ConfigError: there is no such preset, or mistakes among the values, all of them.
     """
     presets = find_presets()
     known = name.replace("-", "_")
@@ -42,4 +48,19 @@ def load_preset(name: str) -> TrainConfig:
         remedy = f"did you mean {best}?" if best else f"presets are {', '.join(presets)}"
         raise ConfigError([Problem("preset", f"there is no preset {name!r}", remedy)])
     config: TrainConfig = getattr(importlib.import_module(f"launch.presets.{known}"), known)()
-    return dataclasses.replace(config, preset=known)
+    config = dataclasses.replace(config, preset=known)
+    return change(config, values) if values else config
+
+
+def change(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
+    """Return a config with single values changed by the command line's keys, and checked.
+
+    Raises:
+        ConfigError: unknown keys, wrong types, values out of range or that do not go together, all of them.
+    """
+    from launch.config import NOT_FLAGS
+    from launch.overrides import apply_overrides
+
+    changed, problems = apply_overrides(config, values, NOT_FLAGS)
+    raise_problems([*problems, *find_problems(changed)])
+    return changed

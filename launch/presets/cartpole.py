@@ -1,6 +1,7 @@
 """CartPole-v1 with LASER: a few seconds on one core."""
 
 from laser.algorithms.laser import LaserConfig
+from laser.networks.config import NetworkConfig
 from launch.config import TrainConfig
 from replay_server.config import ReplayConfig
 
@@ -10,16 +11,29 @@ def cartpole() -> TrainConfig:
     return TrainConfig(
         env="CartPole-v1",
         steps=100_000,
+        # For networks this small one thread is faster than several, fresher, and repeats bit by bit.
+        runtime="lockstep",
         num_envs=8,
         unroll_length=16,
+        stop_at_return=475.0,
         algorithm=LaserConfig(
-            learning_rate=1e-3,
+            learning_rate=1.5e-3,
             optimizer="adam",
             optimizer_epsilon=1e-5,
             max_gradient_norm=1.0,
-            batch_size=32,
-            replay_fraction=0.75,
+            discount=0.98,
+            batch_size=16,
+            replay_fraction=0.9375,
+            trust_region_threshold=0.03,
+            trace_lambda=0.95,
+            entropy_cost=0.05,
+            # One column in sixteen is fresh: entropy on those alone lets the policy turn deterministic within 10,000 steps.
+            entropy_on="all",
+            # Returns reach 50 at this discount; scaled to about 2.5 the critic keeps up with the actor.
+            reward_scale=0.05,
+            normalize_advantages=True,
             reduction="mean_per_column",
         ),
-        replay=ReplayConfig(capacity_steps=20_000, min_steps=512),
+        network=NetworkConfig(separate_critic=True),
+        replay=ReplayConfig(capacity_steps=10_000, min_steps=512),
     )
