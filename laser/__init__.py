@@ -2,7 +2,9 @@
 
     import laser
 
-    result = laser.train(laser.load_preset("cartpole"))
+    config = laser.load_preset("cartpole", {"steps": 50_000, "algorithm.learning-rate": 1e-3})
+    result = laser.train(config)
+    laser.evaluate(result.run_dir, episodes=20)
     policy = laser.load_policy(result.run_dir)
     action = policy.act(observation)
 
@@ -12,20 +14,39 @@ This package is also what every component agrees on: records, specs, ports, math
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from launch.config import TrainConfig as TrainConfig
+    from launch.evaluate import EvaluationResult as EvaluationResult
+    from launch.evaluate import evaluate as evaluate
+    from launch.evaluate import load_policy as load_policy
+    from launch.presets import change as change
+    from launch.presets import load_preset as load_preset
+    from launch.train import TrainResult as TrainResult
+    from launch.train import train as train
 
 # The Python side of the command line. Looked up when used, because `laser` stands below `launch` and imports nothing of
 # it: a shard that imports `laser.unroll` must not load torch.
 _API = {
     "train": "launch.train",
+    "load_preset": "launch.presets",
+    "change": "launch.presets",
     "load_policy": "launch.evaluate",
     "evaluate": "launch.evaluate",
-    "load_preset": "launch.presets",
+    "TrainConfig": "launch.config",
+    "TrainResult": "launch.train",
+    "EvaluationResult": "launch.evaluate",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Find `train`, `load_policy`, `evaluate` and `load_preset`."""
+    """Find what the command line offers: `train`, `load_preset`, `change`, `load_policy`, `evaluate`, their types."""
     if name not in _API:
         raise AttributeError(f"module 'laser' has no attribute {name!r}")
     return getattr(importlib.import_module(_API[name]), name)
+
+
+def __dir__() -> list[str]:
+    """List them too."""
+    return sorted([*globals(), *_API])

@@ -15,6 +15,7 @@ from laser.algorithms.base import AlgorithmConfig
 from laser.config import Bounds, Problem, find_problems, raise_problems
 from laser.environments.config import EnvironmentConfig
 from laser.networks.config import NetworkConfig
+from launch.user_classes import class_path
 from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
 
@@ -69,6 +70,11 @@ class TrainConfig:
         if not self.env.strip():
             yield Problem("env", "must name an environment", "for example --env CartPole-v1")
         yield from self._device_problems()
+        for key, part in (("algorithm", self.algorithm), ("network", self.network)):
+            try:
+                class_path(type(part))
+            except ValueError as error:
+                yield Problem(key, str(error), "move the class there, or the run could not be resumed")
         if self.run_dir is not None and leaves_directory(self.run_dir):
             yield Problem(
                 "run-dir",

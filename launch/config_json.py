@@ -1,4 +1,7 @@
-"""Configs as JSON and back: what a run directory keeps, whatever algorithm and fields a config has."""
+"""Configs as JSON and back: what a run directory keeps, whatever algorithm and fields a config has.
+
+A config class that LASER does not know by itself is recorded by its place, under "class": "my_agent:MyConfig".
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,29 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from laser.algorithms import find_algorithms
 from laser.algorithms.base import AlgorithmConfig
 from laser.config import Problem, field_infos, key_of, raise_problems
 from launch.config import TrainConfig
 from launch.overrides import convert
+from launch.user_classes import class_path, find_class
 
 
 def config_to_json(config: Any) -> dict[str, Any]:
-    """Return a tree of configs as a JSON value; an algorithm's carries its `name`."""
+    """Return a tree of configs as a JSON value; an algorithm's carries its `name`, a user's own class its place.
+
+    Raises:
+        ValueError: a class of the user's own lives inside a function.
+    """
     value: dict[str, Any] = {"name": config.name} if isinstance(config, AlgorithmConfig) else {}
-    for field in dataclasses.fields(config):
-        item = getattr(config, field.name)
-        value[field.name] = config_to_json(item) if dataclasses.is_dataclass(item) else _plain(item)
+    for name, info in field_infos(type(config)).items():
+        item = getattr(config, name)
+        if not dataclasses.is_dataclass(item):
+            value[name] = _plain(item)
+            continue
+        value[name] = config_to_json(item)
+        if type(item) is not info.type and not _is_found_by_name(item):
+            value[name] = {"class": class_path(type(item)), **value[name]}
     return value
 
 
@@ -28,16 +42,17 @@ def config_from_json(
 ) -> TrainConfig:
     """Rebuild a `TrainConfig`; values that a newer version added take their defaults.
 
+    A class of the user's own is imported from the module that the record names, which runs that module's code: read
+    only records of your own runs.
+
     Args:
         value: from `config_to_json`.
         algorithms: config classes by name; by default those that are installed.
 
     Raises:
-        ConfigError: unknown keys, an unknown algorithm or unreadable values, all at once.
+        ConfigError: unknown keys, an unknown algorithm, a class that is not found or unreadable values, all at once.
     """
     if algorithms is None:
-        from laser.algorithms import find_algorithms
-
         algorithms = find_algorithms()
     problems: list[Problem] = []
     config: TrainConfig = _rebuild(TrainConfig, value, "", algorithms, problems)
@@ -56,8 +71,15 @@ def _rebuild(
         problems.append(Problem(prefix.rstrip(".") or "config", f"must be a table of values, got {value!r}"))
         return None
     values = dict(value)
-    if config_type is AlgorithmConfig:
-        name = values.pop("name", None)
+    place = values.pop("class", None)
+    name = values.pop("name", None) if issubclass(config_type, AlgorithmConfig) else None
+    if place is not None:
+        try:
+            config_type = find_class(str(place), config_type)
+        except ValueError as error:
+            problems.append(Problem(prefix + "class", str(error)))
+            return None
+    elif config_type is AlgorithmConfig:
         if name not in algorithms:
             problems.append(
                 Problem(prefix + "name", f"must be one of {', '.join(sorted(algorithms))}, got {name!r}", "")
@@ -84,6 +106,10 @@ def _rebuild(
     missing = [name for name in needed if name not in values]
     problems.extend(Problem(prefix + key_of(name), "is missing") for name in missing)
     return None if missing or problems else config_type(**arguments)
+
+
+def _is_found_by_name(config: Any) -> bool:
+    return isinstance(config, AlgorithmConfig) and find_algorithms().get(config.name) is type(config)
 
 
 def _plain(value: Any) -> Any:

@@ -67,8 +67,8 @@ class EvaluationResult:
 
 
 def evaluate(
-    run_dir: Path,
-    episodes: int,
+    run_dir: str | Path,
+    episodes: int = 20,
     *,
     checkpoint: Which = "newest",
     greedy: bool = False,
@@ -80,7 +80,8 @@ def evaluate(
     """Play episodes with a run's agent and say how it did.
 
     Args:
-        run_dir: a directory that `laser train` left.
+        run_dir: a directory that training left. If it was trained with classes of your own, their modules are
+            imported: do this with your own runs only.
         episodes: how many; rounded up to the same number on each environment.
         checkpoint: the newest, or the one with the best score.
         greedy: the most likely action instead of a sample.
@@ -92,6 +93,7 @@ def evaluate(
     Raises:
         NothingToResumeError: there is no run or no checkpoint that verifies.
     """
+    run_dir = Path(run_dir)
     agent = _read_agent(run_dir, checkpoint)
     evaluator = Evaluator(
         lambda: make_environment(agent.config.env, min(num_envs, episodes), agent.config.environment),
@@ -185,7 +187,8 @@ def load_policy(
     """Return a run's agent as an object with `act(observation)`.
 
     Args:
-        run_dir: a directory that `laser train` left.
+        run_dir: a directory that training left. If it was trained with classes of your own, their modules are
+            imported: do this with your own runs only.
         checkpoint: the newest, or the one with the best score.
         greedy: the most likely action instead of a sample.
         seed: of sampled actions.

@@ -90,6 +90,8 @@ def open_run(
 def saved_config(run_dir: Path) -> TrainConfig:
     """Return the config that a run directory was trained with.
 
+    Classes of the user's own are imported from the modules that it names (see `config_from_json`).
+
     Raises:
         NothingToResumeError: there is no such run, or its `config.json` cannot be read.
     """

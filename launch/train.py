@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -13,7 +14,7 @@ from typing import Any
 
 from actors.actor import EnvironmentBudgetError
 from laser.algorithms.base import Algorithm
-from laser.config import raise_problems
+from laser.config import ConfigError, Problem, raise_problems
 from laser.environments import describe_environment
 from laser.environments.base import EnvironmentFailedError
 from laser.ports import PortError, wait
@@ -81,8 +82,11 @@ def train(config: TrainConfig, command: Sequence[str] | None = None) -> TrainRes
     """
     config.check()
     environment = describe_environment(config.env, config.environment)
-    algorithm = config.algorithm.build(environment, config.network)
-    memory = plan_memory(config, unroll_spec(config, environment, algorithm), algorithm)
+    try:
+        algorithm = config.algorithm.build(environment, config.network)
+        memory = plan_memory(config, unroll_spec(config, environment, algorithm), algorithm)
+    except ValueError as error:
+        raise _as_config_error(error) from error
     with ExitStack() as stack:
         run = stack.enter_context(open_run(config, command))
         stop = stack.enter_context(stop_on_signals())
@@ -98,6 +102,8 @@ def train(config: TrainConfig, command: Sequence[str] | None = None) -> TrainRes
         stack.callback(runtime.close)
         program = make_program(config, environment, runtime, recorder, saved.next_incarnation if saved else 0)
         how = wait(program.learner.call("warm_up"), 600.0, "the learner to start")
+        for actor in program.actors:
+            wait(actor.call("warm_up"), 600.0, f"{actor.name} to start")
         if saved is not None:
             saved.load_into(program, recorder)
         run.log(f"running: {describe(program)}; learner: {how}")
@@ -162,6 +168,14 @@ def _result(snapshot: Snapshot, run: RunDirectory, finished: str) -> TrainResult
         run_dir=run.path,
         finished=finished,
     )
+
+
+def _as_config_error(error: ValueError) -> ValueError:
+    """Return what algorithms and networks say about a user's choice ("network.torso: ...") as a ConfigError."""
+    named = re.fullmatch(r"((?:algorithm|network|env)[\w.-]*): (.*)", str(error), re.DOTALL)
+    if named is None or isinstance(error, ConfigError):
+        return error
+    return ConfigError([Problem(*named.groups())])
 
 
 def _as_launch_error(error: Exception, config: TrainConfig) -> Exception:

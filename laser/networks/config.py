@@ -1,16 +1,24 @@
-"""The config of the networks: which torso, how wide, which recurrent core."""
+"""The config of the networks: which torso, how wide; it decides which module is built."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from laser.config import Bounds
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from laser.specs import EnvironmentSpec
 
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """Which networks an agent uses; `auto` takes an MLP for vectors and the small Atari net for frames."""
+    """Which networks an agent uses; `auto` takes an MLP for vectors and the small Atari net for frames.
+
+    A subclass with a `make` of its own brings a network of its own (docs/your-own-network.md).
+    """
 
     torso: Annotated[
         Literal["auto", "mlp", "atari_cnn", "impala_resnet"], "mlp for vectors; atari_cnn or impala_resnet for frames"
@@ -20,3 +28,17 @@ class NetworkConfig:
     width: Annotated[int, Bounds(least=1, most=16), "factor on the residual net's channels (16, 32, 32)"] = 1
     separate_critic: Annotated[bool, "give the value function an MLP torso of its own"] = False
     initial_std: Annotated[float, Bounds(above=0.0), "standard deviation of a Gaussian policy at the start"] = 1.0
+
+    def make(self, environment: EnvironmentSpec) -> nn.Module:
+        """Return a freshly initialised actor-critic for an environment.
+
+        It is called and answers as `laser.networks.actor_critic.ActorCritic` does. Weights are drawn from torch's
+        global generator, which is seeded before.
+
+        Raises:
+            ValueError: the network cannot see such observations; "network: ..." is shown to the user as one line.
+        """
+        # Here and not above: configs are read where nothing may wait for torch.
+        from laser.networks.actor_critic import ActorCritic
+
+        return ActorCritic(environment, self)

@@ -1,0 +1,136 @@
+"""An algorithm of your own: V-trace targets with PPO's clipped surrogate in place of the policy gradient.
+
+python own_algorithm.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import torch
+from torch import Generator, Tensor, nn
+
+import laser
+from laser.algorithms.base import ActOutput, Algorithm, AlgorithmConfig, LossOutput
+from laser.batch import Batch
+from laser.config import Bounds
+from laser.networks.config import NetworkConfig
+from laser.ops.distributions import distribution_for
+from laser.ops.policy_gradient import value_loss, weighted_sum
+from laser.ops.vtrace import vtrace_targets
+from laser.specs import ArraySpec, EnvironmentSpec
+
+
+@dataclass(frozen=True)
+class ClippedConfig(AlgorithmConfig):
+    """Settings, each with its range and a sentence of help; `AlgorithmConfig` has those that all algorithms share."""
+
+    name: ClassVar[str] = "clipped"
+
+    surrogate_clip: Annotated[float, Bounds(above=0.0, below=1.0), "how far the ratio may leave 1"] = 0.2
+    entropy_cost: Annotated[float, Bounds(least=0.0), "weight of the policy's entropy, in nats"] = 0.01
+    baseline_cost: Annotated[float, Bounds(least=0.0), "weight of the value loss"] = 0.5
+
+    def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Clipped:
+        """Return the algorithm; raise ValueError here if it cannot act in these spaces."""
+        return Clipped(self, environment, network)
+
+
+class Clipped(Algorithm):
+    """loss = -E min(rho * adv, clip(rho, 1 - c, 1 + c) * adv) + baseline_cost * value_loss - entropy_cost * entropy.
+
+    It holds no parameters: networks are passed in, so that actors, learner and tests share it.
+    """
+
+    def __init__(self, config: ClippedConfig, environment: EnvironmentSpec, network: NetworkConfig):
+        self.config: ClippedConfig = config
+        self.environment = environment
+        self.network = network
+        self.distribution = distribution_for(environment.actions)
+
+    @property
+    def behaviour(self) -> dict[str, ArraySpec]:
+        """What actors store of the policy that acted: all of it, for the ratios."""
+        return {name: ArraySpec((size,)) for name, size in self.distribution.sizes.items()}
+
+    def make_networks(self) -> nn.Module:
+        """Return freshly initialised networks."""
+        return self.network.make(self.environment)
+
+    def act(
+        self,
+        networks: nn.Module,
+        observations: Mapping[str, Tensor],
+        last_action: Tensor,
+        last_reward: Tensor,
+        first: Tensor,
+        core_state: Mapping[str, Tensor],
+        generator: Generator | None,
+        *,
+        greedy: bool = False,
+    ) -> ActOutput:
+        """Choose actions for N environments; networks want a time axis, here of one row."""
+        rows = {name: value.unsqueeze(0) for name, value in observations.items()}
+        output = networks(rows, last_action.unsqueeze(0), last_reward.unsqueeze(0), first.unsqueeze(0), core_state)
+        mu = {name: value.squeeze(0).float() for name, value in output.policy.items()}
+        actions = self.distribution.mode(mu) if greedy else self.distribution.sample(mu, generator)
+        return ActOutput(actions, mu, output.values.squeeze(0).float(), output.core_state)
+
+    def loss(
+        self,
+        networks: nn.Module,
+        targets: Mapping[str, nn.Module],
+        batch: Batch,
+        schedule: Mapping[str, Any],
+        generator: Generator | None,
+    ) -> LossOutput:
+        """Return the scalar to minimise and metrics; a pure function of what it is given."""
+        last_actions = torch.cat([batch.last_action.unsqueeze(0), batch.actions])
+        last_rewards = torch.cat([batch.last_reward.unsqueeze(0), batch.rewards])
+        output = networks(batch.observations, last_actions, last_rewards, batch.first, batch.core_state)
+        # T+1 rows: the last only bootstraps.
+        pi = {name: value[:-1] for name, value in output.policy.items()}
+        values, bootstrap_value = output.values[:-1], output.values[-1]
+
+        log_pi, entropies = self.distribution.log_prob_and_entropy(pi, batch.actions)
+        log_rhos = log_pi - self.distribution.log_prob(batch.mu, batch.actions)
+        vs, advantages = vtrace_targets(
+            log_rhos.detach(),
+            batch.rewards,
+            batch.discounts,
+            values.detach(),
+            bootstrap_value.detach(),
+            pg_rho_clip=float("inf"),  # advantages come with their ratio, which is taken out again below
+            valid=batch.valid,
+        )
+        rhos = log_rhos.clamp(max=20.0).exp()
+        advantages = advantages / rhos.detach().clamp(min=1e-6)
+        clip = self.config.surrogate_clip
+        surrogate = torch.minimum(rhos * advantages, rhos.clamp(1.0 - clip, 1.0 + clip) * advantages)
+
+        # Rows without a transition (`valid` is False) have weight 0 in every sum.
+        weights = batch.valid / batch.valid.sum().clamp(min=1)
+        policy_loss = -weighted_sum(surrogate, weights)
+        baseline_loss = value_loss(values, vs, weights)
+        entropy = weighted_sum(entropies, weights)
+        loss = policy_loss + self.config.baseline_cost * baseline_loss - self.config.entropy_cost * entropy
+        metrics = {"loss": loss, "pg_loss": policy_loss, "value_loss": baseline_loss, "entropy": entropy}
+        return LossOutput(loss, {name: value.detach() for name, value in metrics.items()})
+
+
+def main(steps: int = 30_000) -> laser.TrainResult:
+    """Train on CartPole, then play."""
+    algorithm = ClippedConfig(
+        learning_rate=1e-3, optimizer="adam", optimizer_epsilon=1e-5, max_gradient_norm=1.0, replay_fraction=0.5
+    )
+    preset = laser.load_preset("cartpole", {"steps": steps})
+    result = laser.train(dataclasses.replace(preset, algorithm=algorithm))
+    laser.evaluate(result.run_dir, episodes=10)
+    return result
+
+
+if __name__ == "__main__":
+    main()

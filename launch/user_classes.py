@@ -1,0 +1,72 @@
+"""Config classes of the user's own: the place they live at, as `module:Name`, and finding them there again."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def class_path(cls: type) -> str:
+    """Return where a class lives, e.g. "my_agent:MyConfig".
+
+    A class of the script that runs is recorded under the script's own name, so that another process can import it.
+
+    Raises:
+        ValueError: it lives inside a function, where nobody finds it again.
+    """
+    if "<locals>" in cls.__qualname__:
+        raise ValueError(f"must be defined at the top level of a module, got {cls.__module__}.{cls.__qualname__}")
+    module = _name_of_main() if cls.__module__ == "__main__" else cls.__module__
+    return f"{module}:{cls.__qualname__}"
+
+
+def find_class(path: str, parent: type) -> type:
+    """Return the class at "module:Name", importing its module, which runs that module's code.
+
+    Only for configs of the user's own runs: a run directory from a stranger can name any module that is installed or
+    lies in the current folder.
+
+    Args:
+        path: from `class_path`.
+        parent: what it must be a subclass of.
+
+    Raises:
+        ValueError: the module cannot be imported, or holds no such class; says what to do.
+    """
+    module_name, _, name = path.partition(":")
+    if module_name in ("__main__", _name_of_main()):
+        # The running script itself: importing it under its own name would run it a second time.
+        found: Any = sys.modules["__main__"]
+    else:
+        found = _import(module_name)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not isinstance(found, type) or not issubclass(found, parent):
+        raise ValueError(f"{path} is no {parent.__name__}; run with the code it was trained with")
+    return found
+
+
+def _import(module: str) -> Any:
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        # A console script does not look in the current folder, where a user's own file lies.
+        sys.path.append(os.getcwd())
+    try:
+        return importlib.import_module(module)
+    except Exception as error:
+        remedy = f"run from the folder that holds {module.partition('.')[0]}.py, or install the package"
+        if isinstance(error, ModuleNotFoundError) and error.name not in (module, module.partition(".")[0]):
+            remedy = f"pip install {error.name}"
+        elif not isinstance(error, ModuleNotFoundError):
+            remedy = f"mend {module}"
+        raise ValueError(f"module {module!r} cannot be imported ({type(error).__name__}: {error}); {remedy}") from error
+
+
+def _name_of_main() -> str:
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None:  # python -m package.module
+        return str(spec.name)
+    return Path(file).stem if file else "__main__"
