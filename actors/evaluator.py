@@ -14,7 +14,8 @@ from laser.ports import EpisodeResult, Parameters, Report
 class Evaluator:
     """Plays episodes on environments of its own. Used from one thread.
 
-    Every environment of the vector plays the same number of episodes, so that short episodes do not crowd out long ones.
+    Every environment of the vector plays the same number of episodes, so that short episodes do not crowd out long
+    ones.
 
     Args:
         make_environment: called once, at the first evaluation.

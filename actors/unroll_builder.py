@@ -121,7 +121,8 @@ class UnrollBuilder:
             newest = next_observations[name][:, -1]
             self._frames[name][environments, item.stack - 1 + self._cursor[environments]] = newest
         self._write_observation(environments, next_observations, next_first)
-        return environments[self._cursor[environments] == self.spec.unroll_length]
+        finished: np.ndarray = environments[self._cursor[environments] == self.spec.unroll_length]
+        return finished
 
     def take(self, environments: np.ndarray) -> Unrolls:
         """Return the finished unrolls of `environments`; the receiver owns them."""

@@ -74,7 +74,7 @@ class Host:
         component = self._component
         if component is None or getattr(component, "waiting_for", None) != waiting_for:
             return 0.0
-        return time.monotonic() - component.heartbeat
+        return time.monotonic() - float(component.heartbeat)
 
     def close(self, timeout_s: float = 5.0) -> bool:
         """End the thread and close the component; return False if it is stuck (it is then left behind)."""

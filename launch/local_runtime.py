@@ -7,8 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from laser.ports import ParameterPort, ReplayPort, ReportPort
+from laser.ports import ParameterPort, ReportPort
 from launch.host import Host
+from launch.runtime import ShardPort
 
 
 class LocalWorker:
@@ -67,7 +68,7 @@ class LocalRuntime:
         self._workers: list[LocalWorker] = []
         self._shards: list[Any] = []
 
-    def shards(self, factories: list[Callable[[], Any]]) -> list[ReplayPort]:
+    def shards(self, factories: list[Callable[[], Any]]) -> list[ShardPort]:
         """Make the shards here."""
         self._shards = [factory() for factory in factories]
         return list(self._shards)

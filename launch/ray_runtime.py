@@ -24,8 +24,8 @@ import ray.exceptions
 from laser.ports import (
     ColumnWrites,
     InsertReceipt,
-    Parameters,
     ParameterPort,
+    Parameters,
     PortClosedError,
     PortError,
     PortTimeoutError,

@@ -37,10 +37,24 @@ class Worker(Protocol):
         """Give up on a hung object and put a new one, with the next incarnation, in its place."""
 
 
+class ShardPort(ReplayPort, Protocol):
+    """A shard as the launcher sees it: what actors and learners use, and saving for checkpoints."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the shard's state, once nobody uses it."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` gave.
+
+        Raises:
+            ValueError: it was made for other replay settings.
+        """
+
+
 class Runtime(Protocol):
     """Places components and connects them. Where it crosses processes, factories and ports are pickled."""
 
-    def shards(self, factories: list[Callable[[], Any]]) -> list[ReplayPort]:
+    def shards(self, factories: list[Callable[[], Any]]) -> list[ShardPort]:
         """Place the shards of the replay and return a port to each."""
 
     def parameter_store(self, factory: Callable[[], Any]) -> ParameterPort:

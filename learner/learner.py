@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +45,8 @@ class _Ready:
 class Learner:
     """Owns the networks of one member. A plain object that threads, processes or Ray may host.
 
-    `tick` (or, in lockstep, `step`) and `state_dict` belong to one thread; `progress` may be set and `heartbeat` read by others.
+    `tick` (or, in lockstep, `step`) and `state_dict` belong to one thread; `progress` may be set and `heartbeat` read
+    by others.
 
     Args:
         algorithm: the learning rule.
@@ -84,7 +85,8 @@ class Learner:
         self._parameters = parameters
         self._config = config
         self._member = member
-        self.train_step = TrainStep(algorithm, algorithm.seeded_networks(seed), spec, config, torch.device(device), seed + 1)
+        networks = algorithm.seeded_networks(seed)
+        self.train_step = TrainStep(algorithm, networks, spec, config, torch.device(device), seed + 1)
         settings = algorithm.config
         self._mixer = Mixer(
             replay,
@@ -95,7 +97,7 @@ class Learner:
             deadline_s=config.deadline_s,
         )
         self._prefetcher = _Prefetcher(self, config.num_prefetch) if prefetch else None
-        self._counters: Counter[str] = Counter()
+        self._counters: defaultdict[str, float] = defaultdict(float)
         self._metric_names: list[str] = []
         self._metric_sums: Tensor | None = None
         self._num_metrics = 0
@@ -243,7 +245,7 @@ class Learner:
         step.generator.set_state(torch.from_numpy(np.array(state["arrays"]["generator"], np.uint8)))
         numbers = state["numbers"]
         self.num_steps, self.progress = numbers["num_steps"], numbers["progress"]
-        self._counters = Counter(numbers["counters"])
+        self._counters = defaultdict(float, numbers["counters"])
         self.version = numbers["version"] - 1
         self.publish()
 

@@ -80,7 +80,7 @@ class Mixer:
         if wait_for(asked, timeout=timeout_s).not_done:
             return None
         self._in_flight.popleft()
-        return Mix(online and online.result(), replayed and replayed.result())
+        return Mix(None if online is None else online.result(), None if replayed is None else replayed.result())
 
     def close(self) -> None:
         """Forget what is in flight."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec, FramesSpec,
 
 
 class ScriptedEnvironment:
-    """Environment i ends its episode k after `lengths[i][k % len]` steps; odd episodes are truncated, even ones terminate.
+    """Environment i ends its episode k after `lengths[i][k % len]` steps; odd ones are truncated, even ones terminate.
 
     The vector observation is [environment, episode, step]; frames are filled with (episode * 16 + step) % 256.
     """
@@ -98,8 +99,8 @@ class ScriptedEnvironment:
 class CountingAlgorithm:
     """Takes action (calls so far) % 5 everywhere and says so in mu; its recurrent state counts steps since `first`."""
 
-    core_state = {"age": ArraySpec((1,))}
-    behaviour = {"logits": ArraySpec((5,))}
+    core_state: ClassVar = {"age": ArraySpec((1,))}
+    behaviour: ClassVar = {"logits": ArraySpec((5,))}
 
     def __init__(self):
         self.calls = 0

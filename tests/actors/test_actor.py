@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from scripted import CountingAlgorithm, FakeParameters, FakeReplay, ScriptedEnvironment
@@ -89,7 +91,7 @@ def test_row_zero_carries_what_came_before():
         actor.run_unroll()
     crossed = 0
     for items in streams(replay).values():
-        for (before, i), (after, j) in zip(items, items[1:], strict=False):
+        for (before, i), (after, j) in itertools.pairwise(items):
             one = {name: value[i] for name, value in before.fields.items()}
             two = {name: value[j] for name, value in after.fields.items()}
             assert (one["observations/place"][T] == two["observations/place"][0]).all()
@@ -167,9 +169,13 @@ def test_runs_at_most_two_unrolls_ahead_of_the_replay():
 def test_a_replay_that_never_answers_ends_the_actor():
     actor, _ = make_actor([ScriptedEnvironment(LENGTHS)], FakeReplay(automatic=False), insert_deadline_s=0.3)
     actor.tick(), actor.tick()
-    with pytest.raises(PortTimeoutError, match="accept an insert"):
+
+    def tick_on():
         for _ in range(4):
             actor.tick()
+
+    with pytest.raises(PortTimeoutError, match="accept an insert"):
+        tick_on()
 
 
 def test_a_failed_environment_is_rebuilt_and_its_rows_are_counted():
