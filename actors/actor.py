@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
@@ -50,7 +50,8 @@ class Group:
 class Actor:
     """Steps vector environments and inserts unrolls; a plain object that threads, processes or Ray may host.
 
-    One thread calls `tick` (or, in lockstep, `run_unroll` and `settle`); `heartbeat` and `waiting_for` may be read from others.
+    One thread calls `tick` (or, in lockstep, `run_unroll` and `settle`); `heartbeat` and `waiting_for` may be read from
+    others.
 
     Args:
         make_environment: (group index) -> a vector environment; called again after a failure.
@@ -95,8 +96,16 @@ class Actor:
         self._incarnation = incarnation
         self._groups: list[Group] = []
         self._unacknowledged: deque[Future[InsertReceipt]] = deque()
-        self._counters: Counter[str] = Counter()
+        self._counters: defaultdict[str, float] = defaultdict(float)
         self._episodes: list[EpisodeResult] = []
+
+    def warm_up(self) -> None:
+        """Make the environments and let the policy act once on each group, so that it is compiled."""
+        if not self._groups:
+            self._start_groups()
+        for group in self._groups:
+            state = PolicyState(group.environment.num_envs, group.environment.spec, self._policy.algorithm)
+            self._policy.warm_up(group.observations, state)
 
     def run_unroll(self) -> Report:
         """Collect T rows from every environment, insert them, and say what happened since the last call.
@@ -141,7 +150,8 @@ class Actor:
         """Wait until every insert is acknowledged, at most for the insert deadline."""
         if not self._drain_receipts(0, self._config.insert_deadline_s):
             raise PortTimeoutError(
-                f"actor {self.identity.actor} waited {self._config.insert_deadline_s:g} s for the replay to accept an insert"
+                f"actor {self.identity.actor} waited {self._config.insert_deadline_s:g} s for the replay to accept an "
+                "insert"
             )
 
     def close(self) -> None:
@@ -183,7 +193,7 @@ class Actor:
             group.builder.load_state_dict(saved["builder"])
             group.state.load_state_dict(saved["policy_state"])
             group.returns, group.lengths = saved["returns"].copy(), saved["lengths"].copy()
-        self._counters = Counter(state["counters"])
+        self._counters = defaultdict(float, state["counters"])
         self._policy.generator.set_state(torch.from_numpy(np.array(state["generator"], np.uint8)))
 
     def _start_groups(self) -> None:
@@ -321,7 +331,7 @@ class Actor:
             self._begin(group, finished)
 
     def _drain_receipts(self, num_left: int, timeout_s: float) -> bool:
-        """Take receipts until at most `num_left` unrolls per environment are unacknowledged; False if that takes too long."""
+        """Take receipts until at most `num_left` unrolls per environment are open; False if that takes too long."""
         started = time.perf_counter()
         num_left *= self._num_groups  # every group inserts its own unrolls
         self.waiting_for = "replay"

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from laser.algorithms.base import Algorithm
+from laser.compilation import compile_for
 from laser.flat_parameters import FlatParameters
 from laser.ports import Parameters
 from laser.specs import EnvironmentSpec, FramesSpec
@@ -57,6 +58,7 @@ class Policy:
         seed: of the actions' random numbers.
         device: where the networks live.
         greedy: take the mode of the distribution instead of a sample.
+        compiled: compile the networks, once per number of environments; see `laser.compilation`.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Policy:
         device: str = "cpu",
         *,
         greedy: bool = False,
+        compiled: bool = False,
     ):
         self.algorithm = algorithm
         self.environment = environment
@@ -74,6 +77,7 @@ class Policy:
         self.greedy = greedy
         self.networks = algorithm.seeded_networks(seed).to(self.device).eval()
         self.parameters = FlatParameters(self.networks)
+        self._forward = compile_for(self.device, self.networks) if compiled else self.networks
         self.version = -1
         self.generator = torch.Generator(device=self.device).manual_seed(seed)
         self._has_frames = any(isinstance(spec, FramesSpec) for spec in environment.observations.values())
@@ -84,6 +88,12 @@ class Policy:
         """Take over a published version; the policy keeps no reference to it."""
         self.parameters.load_numpy(parameters.vector)
         self.version = parameters.version
+
+    def warm_up(self, observations: dict[str, np.ndarray], state: PolicyState) -> None:
+        """Act once and forget it: compiles, and leaves the random numbers as they were."""
+        before = self.generator.get_state()
+        self.act(observations, state)
+        self.generator.set_state(before)
 
     def act(self, observations: dict[str, np.ndarray], state: PolicyState) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Choose actions and remember the recurrent state.
@@ -107,7 +117,7 @@ class Policy:
             torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast),
         ):
             output = self.algorithm.act(
-                self.networks,
+                self._forward,
                 {name: self._to_tensor(name, value) for name, value in observations.items()},
                 torch.from_numpy(state.last_action).to(self.device),
                 torch.from_numpy(state.last_reward).to(self.device),

@@ -17,6 +17,7 @@ from actors.evaluator import Evaluator
 from actors.policy import Policy
 from actors.unroll_builder import Identity
 from laser.algorithms.base import Algorithm
+from laser.compilation import can_compile
 from laser.environments import make_environment
 from laser.ports import ParameterPort, ReplayPort, ReportPort
 from laser.specs import EnvironmentSpec, FramesSpec
@@ -177,7 +178,13 @@ def make_actor(
     return Actor(
         lambda group: make_environment(config.env, sizes[group], config.environment),
         num_groups,
-        Policy(algorithm, environment, seed_for(config, "policy", index), config.actor.device),
+        Policy(
+            algorithm,
+            environment,
+            seed_for(config, "policy", index),
+            config.actor.device,
+            compiled=compiles_policy(config, environment),
+        ),
         unroll_spec(config, environment, algorithm),
         shard,
         parameters,
@@ -217,8 +224,19 @@ def learner_threads(config: TrainConfig, environment: EnvironmentSpec) -> int:
     """
     if config.learner.torch_threads:
         return config.learner.torch_threads
-    has_frames = any(isinstance(spec, FramesSpec) for spec in environment.observations.values())
-    return max(1, (os.cpu_count() or 1) // 2) if has_frames and config.runtime != "lockstep" else 1
+    return max(1, (os.cpu_count() or 1) // 2) if has_frames(environment) and config.runtime != "lockstep" else 1
+
+
+def compiles_policy(config: TrainConfig, environment: EnvironmentSpec) -> bool:
+    """Return whether actors compile their networks: where it pays for the seconds it takes, and a compiler is there."""
+    if config.actor.compile != "auto":
+        return config.actor.compile == "on"
+    return has_frames(environment) and config.runtime != "lockstep" and can_compile(torch.device(config.actor.device))
+
+
+def has_frames(environment: EnvironmentSpec) -> bool:
+    """Return whether observations hold images."""
+    return any(isinstance(spec, FramesSpec) for spec in environment.observations.values())
 
 
 def seed_for(config: TrainConfig, role: str, index: int) -> int:

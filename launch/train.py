@@ -86,7 +86,10 @@ def train(config: TrainConfig, command: Sequence[str] | None = None) -> TrainRes
         algorithm = config.algorithm.build(environment, config.network)
         memory = plan_memory(config, unroll_spec(config, environment, algorithm), algorithm)
     except ValueError as error:
-        raise _as_config_error(error) from error
+        problem = _named_problem(error)
+        if problem is None:
+            raise
+        raise ConfigError([problem]) from error
     with ExitStack() as stack:
         run = stack.enter_context(open_run(config, command))
         stop = stack.enter_context(stop_on_signals())
@@ -170,12 +173,10 @@ def _result(snapshot: Snapshot, run: RunDirectory, finished: str) -> TrainResult
     )
 
 
-def _as_config_error(error: ValueError) -> ValueError:
-    """Return what algorithms and networks say about a user's choice ("network.torso: ...") as a ConfigError."""
+def _named_problem(error: ValueError) -> Problem | None:
+    """Return what an algorithm or a network says about the user's choice, e.g. "network.torso: ..."."""
     named = re.fullmatch(r"((?:algorithm|network|env)[\w.-]*): (.*)", str(error), re.DOTALL)
-    if named is None or isinstance(error, ConfigError):
-        return error
-    return ConfigError([Problem(*named.groups())])
+    return None if named is None or isinstance(error, ConfigError) else Problem(*named.groups())
 
 
 def _as_launch_error(error: Exception, config: TrainConfig) -> Exception:

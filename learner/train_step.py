@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-import shutil
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +11,7 @@ from torch import Tensor, nn
 
 from laser.algorithms.base import Algorithm, LossOutput
 from laser.batch import Batch
+from laser.compilation import can_compile, compile_for
 from laser.flat_parameters import FlatParameters
 from laser.ops.frame_stacks import stack_frames
 from laser.specs import FramesSpec
@@ -56,9 +54,9 @@ class TrainStep:
         has_frames = bool(spec.frames)
         self._autocast = config.precision == "bfloat16" or (config.precision == "auto" and has_frames)
         self._compiled = config.compile == "on" or (
-            config.compile == "auto" and (has_frames or device.type == "cuda") and _can_compile(device)
+            config.compile == "auto" and (has_frames or device.type == "cuda") and can_compile(device)
         )
-        self._loss = torch.compile(self._stacked_loss, dynamic=False) if self._compiled else self._stacked_loss
+        self._loss = compile_for(device, self._stacked_loss) if self._compiled else self._stacked_loss
         # Copies to the card run beside the previous step's kernels.
         self._copy_stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
@@ -78,10 +76,7 @@ class TrainStep:
         return moved
 
     def warm_up(self, batch: Batch) -> None:
-        """Compile forward and backward for batches of this shape; changes nothing that is trained.
-
-        Must be through before other threads of the process run networks: tracing patches `nn.Module` globally.
-        """
+        """Compile forward and backward for batches of this shape; changes nothing that is trained."""
         if not self._compiled:
             return
         state = torch.get_rng_state()
@@ -129,25 +124,8 @@ def learning_rate_at(progress: float, initial: float, schedule: str) -> float:
     return initial * max(0.0, 1.0 - progress) if schedule == "linear" else initial
 
 
-def _can_compile(device: torch.device) -> bool:
-    if device.type == "cuda" or any(shutil.which(name) for name in ("g++", "c++", "clang++")):
-        return True
-    warnings.warn(
-        "no C++ compiler found: the train step runs uncompiled, about half as fast; laser doctor says how to mend it",
-        RuntimeWarning,
-        stacklevel=3,
-    )
-    return False
-
-
 def _map_tensors(batch: Batch, function: Any) -> Batch:
     def apply(value: Any) -> Any:
         return {name: function(item) for name, item in value.items()} if isinstance(value, dict) else function(value)
 
     return Batch(**{item.name: apply(getattr(batch, item.name)) for item in dataclasses.fields(batch)})
-
-
-def mean_metrics(sums: Tensor, count: int, names: list[str]) -> dict[str, float]:
-    """Return the means of accumulated metric vectors as floats (one transfer from the device)."""
-    values = (sums / max(1, count)).tolist()
-    return {name: value for name, value in zip(names, values, strict=True) if math.isfinite(value)}

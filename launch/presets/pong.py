@@ -19,6 +19,6 @@ def pong() -> TrainConfig:
             entropy_cost=0.01,
             reward_transform="clip",
         ),
-        replay=ReplayConfig(capacity_steps=200_000, min_steps=10_000),
+        replay=ReplayConfig(capacity_steps=200_000, min_steps=1_000),
         evaluation=EvaluationConfig(episodes=20),
     )
