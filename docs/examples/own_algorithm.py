@@ -121,12 +121,12 @@ class Clipped(Algorithm):
         return LossOutput(loss, {name: value.detach() for name, value in metrics.items()})
 
 
-def main(steps: int = 30_000) -> laser.TrainResult:
-    """Train on CartPole, then play."""
+def main(**values: Any) -> laser.TrainResult:
+    """Train on CartPole, then play; `values` change the preset as the command line's flags do."""
     algorithm = ClippedConfig(
         learning_rate=1e-3, optimizer="adam", optimizer_epsilon=1e-5, max_gradient_norm=1.0, replay_fraction=0.5
     )
-    preset = laser.load_preset("cartpole", {"steps": steps})
+    preset = laser.load_preset("cartpole", {"steps": 30_000, **values})
     result = laser.train(dataclasses.replace(preset, algorithm=algorithm))
     laser.evaluate(result.run_dir, episodes=10)
     return result

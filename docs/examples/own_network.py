@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -67,9 +67,9 @@ class Residual(nn.Module):
         return ActorCriticOutput(self.policy_head(features), self.value_head(features), dict(core_state))
 
 
-def main(steps: int = 30_000) -> laser.TrainResult:
-    """Train on CartPole, then play."""
-    preset = laser.load_preset("cartpole", {"steps": steps})
+def main(**values: Any) -> laser.TrainResult:
+    """Train on CartPole, then play; `values` change the preset as the command line's flags do."""
+    preset = laser.load_preset("cartpole", {"steps": 30_000, **values})
     result = laser.train(dataclasses.replace(preset, network=ResidualConfig(num_blocks=3)))
     laser.evaluate(result.run_dir, episodes=10)
     return result

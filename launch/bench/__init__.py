@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
+import platform
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -47,3 +49,17 @@ def load_bench(name: str) -> Bench:
         raise ConfigError([Problem("bench", f"there is no bench {name!r}", remedy)])
     module: Bench = importlib.import_module(f"{__name__}.{known}")
     return module
+
+
+def machine() -> dict[str, Any]:
+    """Return where the numbers were taken, for a bench's result."""
+    return {"machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}"}
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

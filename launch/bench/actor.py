@@ -12,6 +12,7 @@ import numpy as np
 from actors.policy import Policy, PolicyState
 from laser.config import Bounds
 from laser.environments import make_environment
+from launch.bench import machine
 from launch.presets import load_preset
 
 
@@ -53,6 +54,7 @@ def run(options: Options) -> dict[str, Any]:
         "emulation_env_steps_per_second": num_envs / emulation_s,
         "inference_env_steps_per_second": num_envs / inference_s,
         "one_after_the_other_env_steps_per_second": num_envs / (emulation_s + inference_s),
+        **machine(),
         "bottleneck": f"{slower} ({100 * parts[slower] / (emulation_s + inference_s):.0f}% of an env step)",
     }
 

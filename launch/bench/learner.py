@@ -15,6 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from laser.batch import Batch
 from laser.config import Bounds, raise_problems
 from laser.environments import describe_environment
+from launch.bench import machine
 from launch.presets import load_preset
 from launch.program import resolve_device, unroll_spec
 from learner.collate import example_batch
@@ -86,6 +87,7 @@ def run(options: Options) -> dict[str, Any]:
         peak = next((value for key, value in _PEAK_FLOPS.items() if key in name), None)
         if peak is not None:
             result["share_of_peak"] = flops / step_s / peak
+    result |= machine()
     result["bottleneck"] = "transfer" if transfer_s > step_s else "learner"
     return result
 

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 
+import laser
 from laser.environments import EnvironmentConfig, make_environment
 from laser.specs import ContinuousActions, VectorSpec
 
@@ -54,3 +55,15 @@ def test_the_example_passes_gymnasiums_own_checker(environment):
     assert pathlib.Path(sys.modules["own_environment"].__file__).parent == EXAMPLES
     observation, _ = module.Push().reset(seed=0)
     assert module.Push.observation_space.contains(observation)
+
+
+def test_the_example_can_be_trained_in_and_played(examples, quick):
+    result = laser.train(laser.load_preset("cartpole", {**quick, "env": "own_environment:Push-v0"}))
+    assert result.learner_steps > 3
+    played = laser.evaluate(result.run_dir, episodes=1, num_envs=1, quiet=True)
+    assert played.lengths[0] <= 100
+    policy = laser.load_policy(result.run_dir)
+    observation, _ = importlib.import_module("own_environment").Push().reset(seed=0)
+    action = policy.act(observation)
+    assert action.shape == (1,)
+    assert -2.0 <= action[0] <= 2.0

@@ -9,7 +9,7 @@ from launch.bench import find_benches, load_bench
 
 
 def test_the_benches_are_found_with_a_line_of_help():
-    assert {"actor", "learner"} <= set(find_benches())
+    assert {"actor", "learner", "replay", "pipeline"} <= set(find_benches())
     assert all(len(text) > 20 for text in find_benches().values())
 
 
@@ -19,6 +19,7 @@ def test_every_bench_measures_and_names_its_bottleneck(name, capsys):
     assert main(["bench", name, *options]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert result["preset"] == "cartpole"
+    assert "cores" in result["machine"]
     assert result["bottleneck"].split()[0] in ("environment", "inference", "replay", "transfer", "learner")
     rates = [value for key, value in result.items() if key.endswith("_per_second")]
     assert rates
