@@ -187,7 +187,8 @@ class Actor:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from what `state_dict` gave."""
         self._incarnation = state["incarnation"]
-        self._start_groups()
+        if not self._groups:
+            self._start_groups()
         for group, saved in zip(self._groups, state["groups"], strict=True):
             group.observations = group.environment.load_state_dict(saved["environment"])
             group.builder.load_state_dict(saved["builder"])
