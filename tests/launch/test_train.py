@@ -92,7 +92,7 @@ def test_threads_make_their_steps_and_leave_everything_behind(tmp_path):
     names = {item.name.partition(".tfevents")[0] for item in run.iterdir()}
     assert names >= {"config.json", "metrics.db", "events.out", "checkpoints", "log.txt"}
     record = json.loads((run / "config.json").read_text())
-    assert record["config"]["algorithm"]["batch_size"] == 32
+    assert record["config"]["algorithm"]["batch_size"] == config.algorithm.batch_size
     names = set(read_names(run / "metrics.db"))
     assert {"pg_loss", "accept_fraction_online", "charts/mean_return", "evaluation/mean_return"} <= names
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith(("actor", "learner"))]
