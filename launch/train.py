@@ -149,7 +149,7 @@ def plan_memory(config: TrainConfig, spec: UnrollSpec, algorithm: Algorithm) -> 
     Raises:
         ConfigError: it cannot fit on this machine.
     """
-    num_parameters = sum(item.numel() for item in algorithm.make_networks().parameters())
+    num_parameters = sum(item.numel() for item in algorithm.seeded_networks(0).parameters())
     held = replay_bytes(spec, config.replay, member_settings(config, algorithm))
     estimate = estimate_memory(config, spec, num_parameters, held)
     raise_problems(list(find_memory_problems(estimate, available_memory())))

@@ -47,8 +47,10 @@ class ImpalaConfig(AlgorithmConfig):
         "sum over rows and columns, as published; or that divided by the batch size, which then does not scale steps",
     ] = "sum"
     normalize_advantages: Annotated[
-        bool, "divide advantages by their root mean square over the batch, so that rewards' scale does not matter"
-    ] = False
+        Literal["off", "scale", "standardize"],
+        "divide the policy gradient's advantages by their root mean square over the batch, after subtracting their mean "
+        "or not, so that the scale of rewards does not matter",
+    ] = "off"
 
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Impala:
         """See `AlgorithmConfig.build`."""
@@ -160,7 +162,11 @@ class Impala(Algorithm):
             if config.reduction == "mean_per_column":
                 column_weights = column_weights / len(column_weights)
             weights = used * column_weights
-            if config.normalize_advantages:
+            if config.normalize_advantages == "standardize":
+                # A critic that is off everywhere would push all taken actions the same way. Unused rows are 0 in the sum.
+                mean = pg_advantages.sum() / used.sum().clamp(min=1)
+                pg_advantages = torch.where(used, pg_advantages - mean, 0.0)
+            if config.normalize_advantages != "off":
                 pg_advantages = _over_root_mean_square(pg_advantages, used)
 
         pg_term = policy_gradient_loss(log_pi, pg_advantages, weights)
@@ -195,6 +201,6 @@ class Impala(Algorithm):
 
 
 def _over_root_mean_square(advantages: Tensor, used: Tensor) -> Tensor:
-    # Not centred: the sign of an advantage is the direction of its step. Unused rows are 0 in the sum.
+    # Unused rows are 0 in the sum.
     mean_square = advantages.square().sum() / used.sum().clamp(min=1)
     return advantages / (mean_square.sqrt() + 1e-8)

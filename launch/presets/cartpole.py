@@ -31,7 +31,7 @@ def cartpole() -> TrainConfig:
             entropy_on="all",
             # Returns reach 50 at this discount; scaled to about 2.5 the critic keeps up with the actor.
             reward_scale=0.05,
-            normalize_advantages=True,
+            normalize_advantages="scale",
             reduction="mean_per_column",
         ),
         network=NetworkConfig(separate_critic=True),

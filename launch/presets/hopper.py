@@ -22,7 +22,7 @@ def hopper() -> TrainConfig:
             replay_fraction=0.75,
             entropy_cost=1e-3,
             reduction="mean_per_column",
-            normalize_advantages=True,
+            normalize_advantages="scale",
         ),
         network=NetworkConfig(separate_critic=True),
         replay=ReplayConfig(capacity_steps=100_000, min_steps=2_000),

@@ -54,6 +54,7 @@ def literal_gradient(config, batch, *, accept_rule=None, entropy_rows=None):
     rewards = batch.rewards.numpy()
     if config.reward_transform == "clip":
         rewards = np.clip(rewards, -1, 1)
+    rewards = rewards * config.reward_scale
     values = output.values
     vs, advantages = literal_vtrace(
         rhos,
@@ -68,7 +69,9 @@ def literal_gradient(config, batch, *, accept_rule=None, entropy_rows=None):
         weight,
     )
     scale = 1.0 / rows[1] if config.reduction == "mean_per_column" else 1.0
-    if config.normalize_advantages:
+    if config.normalize_advantages == "standardize":
+        advantages = advantages - advantages[weight].mean()
+    if config.normalize_advantages != "off":
         advantages = advantages / np.sqrt((advantages[weight] ** 2).mean())
     loss = torch.zeros((), dtype=torch.float64)
     for t in range(rows[0]):
@@ -87,7 +90,8 @@ IMPALAS = [
     ImpalaConfig(),
     ImpalaConfig(reduction="mean_per_column", entropy_cost=0.3, baseline_cost=0.7),
     ImpalaConfig(rho_clip=2.0, c_clip=1.5, pg_rho_clip=0.8, trace_lambda=0.9, reward_transform="clip"),
-    ImpalaConfig(normalize_advantages=True),
+    ImpalaConfig(normalize_advantages="scale"),
+    ImpalaConfig(normalize_advantages="standardize", reward_scale=0.3),
 ]
 
 
@@ -97,7 +101,7 @@ def test_impala_is_its_literal_loss(config):
     output, gradient = evaluate(config, batch)
     loss, expected, _ = literal_gradient(config, batch, entropy_rows=batch.valid)
     # Normalised advantages are divided by their size + 1e-8.
-    tolerance = 1e-7 if config.normalize_advantages else 1e-10
+    tolerance = 1e-7 if config.normalize_advantages != "off" else 1e-10
     assert output.loss.item() == pytest.approx(loss, rel=tolerance)
     torch.testing.assert_close(gradient, expected, rtol=1e-7, atol=tolerance)
 
