@@ -202,7 +202,9 @@ class Actor:
         for index in range(self._num_groups):
             environment = self._make_environment(index)
             num_envs = environment.num_envs
+            self.waiting_for, self.heartbeat = "environment", time.monotonic()
             observations = environment.reset(self._seed + 1000 * index + 100_000 * self._incarnation)
+            self.waiting_for = ""
             action = environment.spec.actions.array
             self._groups.append(
                 Group(
@@ -349,6 +351,7 @@ class Actor:
         return len(self._unacknowledged) <= num_left
 
     def _rebuild(self, failure: EnvironmentFailedError) -> None:
+        self.waiting_for = ""
         self._counters[f"restarts/{failure.reason}"] += 1
         self._counters[f"dropped_rows/{failure.reason}"] += sum(g.builder.num_pending_rows for g in self._groups)
         if self._restarts_left <= 0:

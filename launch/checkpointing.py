@@ -11,7 +11,7 @@ from laser.ports import wait
 from laser.specs import EnvironmentSpec, environment_spec_from_json
 from launch.config import TrainConfig
 from launch.errors import NothingToResumeError
-from launch.program import Program
+from launch.program import Program, incarnations_per_start
 from launch.recorder import Recorder, Snapshot
 from launch.run_directory import RunDirectory, output_error
 from learner.checkpoint import Checkpoint, NoCheckpointError, load_newest_checkpoint, save_checkpoint
@@ -46,7 +46,8 @@ def save_program(run: RunDirectory, program: Program, recorder: Recorder, snapsh
         "tree": _take_arrays_out(tree, "", arrays),
         "recorder": recorder.state_dict(),
         "environment": program.environment.to_json(),
-        "next_incarnation": program.first_incarnation + 1 + max(actor.incarnation for actor in program.actors),
+        "next_incarnation": program.first_incarnation
+        + (1 + max(actor.incarnation for actor in program.actors)) * incarnations_per_start(config),
     }
     evaluated = snapshot.gauges.get("evaluation/mean_return", snapshot.mean_return)
     try:

@@ -38,17 +38,16 @@ class Host:
         self._ticking = threading.Event()
         self._closed = threading.Event()
         self._component: Any = None
-        self._failure: BaseException | None = None
+        self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:
         """Call a method of the component between two ticks."""
         future: Future[Any] = Future()
-        if self._closed.is_set() or not self._thread.is_alive():
-            future.set_exception(self._failure or PortClosedError(f"{self._thread.name} has ended"))
-        else:
-            self._calls.put((future, method, arguments))
+        self._calls.put((future, method, arguments))
+        if self._closed.is_set():
+            self._refuse_calls()  # the thread may have looked for the last time before the call was there
         return future
 
     def start(self) -> None:
@@ -68,6 +67,11 @@ class Host:
     def failure(self) -> BaseException | None:
         """Return what ended the ticking, if something did."""
         return self._failure
+
+    @property
+    def waiting_for(self) -> str:
+        """Return what the component says it is waiting for, "" for nothing."""
+        return str(getattr(self._component, "waiting_for", ""))
 
     def silent_s(self, waiting_for: str) -> float:
         """Return for how many seconds the component has been waiting for `waiting_for`; 0 if it is not."""
@@ -93,8 +97,8 @@ class Host:
                     report = self._component.tick()
                     if report is not None and not self._closed.is_set():
                         self._reports.report(report)
-        except Exception as error:  # noqa: BLE001 - kept for the supervisor, which ends the run with it
-            self._failure = error
+        except BaseException as error:  # noqa: BLE001 - kept for the supervisor, which ends the run with it
+            self._failure = _as_failure(error)
         finally:
             self._closed.set()
             self._refuse_calls()
@@ -116,9 +120,12 @@ class Host:
                 return
 
     def _refuse_calls(self) -> None:
-        while not self._calls.empty():
-            item = self._calls.get()
-            if item is not None:
+        while True:
+            try:
+                item = self._calls.get_nowait()
+            except queue.Empty:
+                return
+            if item is not None and item[0].set_running_or_notify_cancel():
                 item[0].set_exception(self._failure or PortClosedError(f"{self._thread.name} has ended"))
 
 
@@ -127,5 +134,10 @@ def _serve(component: Any, future: Future[Any], method: str, arguments: tuple[An
         return
     try:
         future.set_result(getattr(component, method)(*arguments))
-    except Exception as error:  # noqa: BLE001 - belongs to the caller, who gets it through the future
-        future.set_exception(error)
+    except BaseException as error:  # noqa: BLE001 - belongs to the caller, who gets it through the future
+        future.set_exception(_as_failure(error))
+
+
+def _as_failure(error: BaseException) -> Exception:
+    """Return an error that ends the run with a message; an environment's `sys.exit()` must not end it without one."""
+    return error if isinstance(error, Exception) else RuntimeError(f"component was ended by {error!r}")

@@ -100,9 +100,18 @@ def online_capacity(config: TrainConfig) -> int:
     algorithm = config.algorithm
     if algorithm.num_online == 0:
         return 0
-    per_round = config.num_actors * config.num_envs
-    # An actor ships one unroll of each of its environments in one message, which must fit.
-    return max(math.ceil(config.learner.max_queued * algorithm.num_online), per_round)
+    # An actor ships one unroll of each of its environments in one message; every shard must take those of its actors.
+    num_shards = config.replay.num_shards
+    per_round = math.ceil(config.num_actors / num_shards) * config.num_envs
+    if config.runtime == "lockstep":
+        # A round is collected before the learner is asked, on top of what did not fill a batch in the last one.
+        per_round += algorithm.num_online - 1
+    return max(math.ceil(config.learner.max_queued * algorithm.num_online), num_shards * per_round)
+
+
+def incarnations_per_start(config: TrainConfig) -> int:
+    """Return how many incarnations an actor may use up by itself: one, and one more for every rebuild."""
+    return config.environment.max_restarts + 1
 
 
 def member_settings(config: TrainConfig, algorithm: Algorithm) -> list[MemberSettings]:
@@ -192,7 +201,8 @@ def make_actor(
         config.actor,
         seed_for(config, "environment", index),
         config.environment.max_restarts,
-        first_incarnation + incarnation,
+        # Rebuilds of the one before must not have used it: its unrolls would be taken for repetitions and dropped.
+        first_incarnation + incarnation * incarnations_per_start(config),
     )
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from typing import Any
 
-from laser.ports import Parameters, Report, wait
+from laser.ports import Parameters, PortClosedError, Report, wait
 from launch.errors import LaunchError
 from launch.program import MEMBER, Program
 from launch.recorder import Recorder, Snapshot
+from launch.runtime import Worker, WorkerDiedError
 
 # Between two looks at a freely running program.
 _LOOK_INTERVAL_S = 0.1
@@ -47,6 +50,7 @@ class Schedule:
         self._saved_at = time.monotonic()
         self._evaluated_at = recorder.snapshot().env_steps
         self._evaluation: Future[Any] | None = None
+        self._restarts: defaultdict[str, float] = defaultdict(float)
 
     def finished(self, snapshot: Snapshot) -> str:
         """Return why the run is over ("steps", "solved", "stopped"), or "" if it is not."""
@@ -106,22 +110,28 @@ class FreeSchedule(Schedule):
             self.save_if_due(snapshot)
         for worker in program.workers:
             worker.stop()
-        if self._evaluation is not None:
-            wait(self._evaluation, _CALL_DEADLINE_S, "the last evaluation")
+        if self._evaluation is not None and why != "stopped":  # who asks to stop does not wait for episodes to end
+            wait_for([self._evaluation], _CALL_DEADLINE_S)
             self._collect_evaluation()
         self.recorder.report(wait(program.learner.call("report"), _CALL_DEADLINE_S, "the learner's last report"))
         return why
 
     def _collect_evaluation(self) -> None:
-        if self._evaluation is not None and self._evaluation.done():
-            self.recorder.report(self._evaluation.result())
-            self._evaluation = None
+        if self._evaluation is None or not self._evaluation.done():
+            return
+        evaluation, self._evaluation = self._evaluation, None
+        # An evaluator that died is replaced; what it was at is lost, and the next evaluation comes in time.
+        if not isinstance(evaluation.exception(), PortClosedError):
+            self.recorder.report(evaluation.result())
 
     def _check_workers(self) -> None:
         config = self.program.config.environment
         for worker in self.program.workers:
             failure = worker.failure()
-            if failure is not None:
+            may_die = worker is not self.program.learner and worker.incarnation < config.max_restarts
+            if isinstance(failure, WorkerDiedError) and may_die:
+                self._replace(worker, "died")
+            elif failure is not None:
                 raise failure
         for actor in self.program.actors:
             if actor.silent_s("environment") <= config.deadline_s:
@@ -133,8 +143,13 @@ class FreeSchedule(Schedule):
                     f"{actor.incarnation + 1} times",
                     "mend the environment, or raise environment.deadline-s",
                 )
-            actor.replace()
-            self.recorder.report(Report("supervisor", {"restarts/hung": float(actor.incarnation)}))
+            self._replace(actor, "hung")
+
+    def _replace(self, worker: Worker, why: str) -> None:
+        worker.replace()
+        self.recorder.start_over(worker.name)
+        self._restarts[f"restarts/{why}"] += 1.0
+        self.recorder.report(Report("supervisor", dict(self._restarts)))
 
 
 class LockstepSchedule(Schedule):

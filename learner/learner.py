@@ -104,6 +104,7 @@ class Learner:
         self._writes: list[Future[Any]] = []
         self._publication: Future[None] | None = None
         self._reported = 0.0
+        self._idle_since: float | None = None
 
     def warm_up(self) -> str:
         """Compile, publish the first parameters, and return how the train step computes."""
@@ -125,7 +126,10 @@ class Learner:
         self._counters["time/learner_wait"] += time.perf_counter() - started
         if ready is not None:
             self._update(ready)
-        elif time.monotonic() - self.heartbeat > self._config.deadline_s:
+            self._idle_since = None
+        elif self._idle_since is None:  # not since the last update: compilation or a pause may lie between
+            self._idle_since = time.monotonic()
+        elif time.monotonic() - self._idle_since > self._config.deadline_s:
             raise PortTimeoutError(
                 f"the learner waited {self._config.deadline_s:g} s for a batch: no experience arrives"
             )
@@ -261,6 +265,8 @@ class Learner:
             return
         first = len(mix.online.unrolls) if mix.online is not None else 0
         values = {name: value[:, first:].T.contiguous().cpu().numpy() for name, value in column_writes.items()}
+        failed = sum(future.done() and future.exception() is not None for future in self._writes)
+        self._counters["column_writes_failed"] += failed  # a shard that is gone costs numbers, not the run
         self._writes = [future for future in self._writes if not future.done()]
         self._writes.append(self._replay.write(ColumnWrites(self._member, mix.replayed.keys, values)))
 

@@ -1,0 +1,50 @@
+import dataclasses
+
+import pytest
+
+from laser.environments import describe_environment
+from launch.presets import change, load_preset
+from launch.program import make_actor, online_capacity
+from launch.train import train
+
+SMALL = {
+    "steps": 1500,
+    "quiet": True,
+    "replay.min_steps": 64,
+    "algorithm.batch_size": 16,
+    "actor.insert_deadline_s": 5.0,
+}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        # Seven unrolls a round, two per batch: one is left over, and the next round must fit beside it.
+        {"runtime": "lockstep", "num_envs": 7, "algorithm.replay_fraction": 0.875},
+        # More shards than actors: a whole message goes to one of them.
+        {"runtime": "lockstep", "num_envs": 8, "replay.num_shards": 3, "algorithm.replay_fraction": 0.75},
+        {"runtime": "local", "num_envs": 7, "num_actors": 2, "replay.num_shards": 3},
+    ],
+)
+def test_the_online_queue_never_holds_up_a_run(tmp_path, values):
+    config = change(load_preset("cartpole", SMALL), values)
+    result = train(dataclasses.replace(config, run_dir=tmp_path / "run"))
+    assert result.env_steps >= 1500
+    assert result.learner_steps > 10
+
+
+def test_every_shard_takes_the_messages_of_its_actors():
+    config = load_preset("cartpole", {"num_actors": 5, "num_envs": 8, "replay.num_shards": 2})
+    assert online_capacity(config) // 2 >= 3 * 8
+
+
+def test_a_replaced_actor_shares_no_incarnation_with_the_rebuilds_of_the_one_before():
+    config = load_preset("cartpole", {"environment.max_restarts": 2})
+    environment = describe_environment(config.env, config.environment)
+    used: set[int] = set()
+    for incarnation in range(3):
+        actor = make_actor(config, environment, None, None, 0, 10, incarnation)
+        own = set(range(actor._incarnation, actor._incarnation + 3))
+        assert not own & used
+        used |= own
+    assert min(used) == 10
