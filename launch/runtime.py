@@ -6,7 +6,11 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from laser.ports import ParameterPort, ReplayPort, ReportPort
+from laser.ports import ParameterPort, PortClosedError, ReplayPort, ReportPort
+
+
+class WorkerDiedError(PortClosedError):
+    """The process of a worker ended by itself; a new one can take its place."""
 
 
 class Worker(Protocol):
