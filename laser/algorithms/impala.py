@@ -48,8 +48,8 @@ class ImpalaConfig(AlgorithmConfig):
     ] = "sum"
     normalize_advantages: Annotated[
         Literal["off", "scale", "standardize"],
-        "divide the policy gradient's advantages by their root mean square over the batch, after subtracting their mean "
-        "or not, so that the scale of rewards does not matter",
+        "scale: divide the policy gradient's advantages by their root mean square over the batch; standardize: subtract "
+        "their mean first",
     ] = "off"
 
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Impala:
@@ -163,7 +163,7 @@ class Impala(Algorithm):
                 column_weights = column_weights / len(column_weights)
             weights = used * column_weights
             if config.normalize_advantages == "standardize":
-                # A critic that is off everywhere would push all taken actions the same way. Unused rows are 0 in the sum.
+                # A critic that is off everywhere would push all taken actions the same way. Unused rows add 0.
                 mean = pg_advantages.sum() / used.sum().clamp(min=1)
                 pg_advantages = torch.where(used, pg_advantages - mean, 0.0)
             if config.normalize_advantages != "off":

@@ -95,7 +95,7 @@ IMPALAS = [
 ]
 
 
-@pytest.mark.parametrize("config", IMPALAS, ids=["default", "mean", "clips", "normalized"])
+@pytest.mark.parametrize("config", IMPALAS, ids=["default", "mean", "clips", "scaled", "standardized"])
 def test_impala_is_its_literal_loss(config):
     batch = dataclasses.replace(double_batch(), importance_weights=torch.linspace(0.2, 1.0, 8, dtype=torch.float64))
     output, gradient = evaluate(config, batch)
