@@ -72,7 +72,7 @@ def _rebuild(
         return None
     values = dict(value)
     place = values.pop("class", None)
-    name = values.pop("name", None) if issubclass(config_type, AlgorithmConfig) else None
+    name = str(values.pop("name", "")) if issubclass(config_type, AlgorithmConfig) else ""
     if place is not None:
         try:
             config_type = find_class(str(place), config_type)
@@ -80,7 +80,7 @@ def _rebuild(
             problems.append(Problem(prefix + "class", str(error)))
             return None
     elif config_type is AlgorithmConfig:
-        if name not in algorithms:
+        if not isinstance(name, str) or name not in algorithms:
             problems.append(
                 Problem(prefix + "name", f"must be one of {', '.join(sorted(algorithms))}, got {name!r}", "")
             )

@@ -1,0 +1,94 @@
+"""What the tests place in other processes: a component to kill or hang, a small shard, a learner that keeps batches."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+import time
+from functools import partial
+
+import numpy as np
+
+from laser.ports import Report
+from replay_server.config import ReplayConfig
+from replay_server.members import MemberSettings
+from replay_server.shard import Shard
+
+NUM_BATCHES = 6
+
+
+class Ticker:
+    """Counts its ticks."""
+
+    def __init__(self, incarnation):
+        self.incarnation = incarnation
+        self.heartbeat = time.monotonic()
+        self.waiting_for = ""
+        self.num_ticks = 0
+        self.error = None
+
+    def tick(self):
+        self.heartbeat = time.monotonic()
+        if self.error is not None:
+            raise self.error
+        time.sleep(0.01)
+        self.num_ticks += 1
+        return Report("ticker", {"ticks": float(self.num_ticks)}, {"incarnation": float(self.incarnation)})
+
+    def look(self):
+        return os.getpid(), os.nice(0), self.incarnation, threading.current_thread().name
+
+    def fail_oddly(self):
+        class OddError(Exception):
+            def __init__(self, one, two):
+                super().__init__(f"{one} and {two}")
+
+        self.error = OddError("salt", "pepper")
+
+
+def make_small_shard(spec, index=0, online_capacity=64):
+    """Return a shard with room for a few thousand rows and an online queue."""
+    config = ReplayConfig(capacity_steps=4000)
+    return Shard(spec, config, [MemberSettings(0, online_capacity)], shard=index, seed=index)
+
+
+class RecordingRuntime:
+    """A runtime whose learner keeps its first batches."""
+
+    def __init__(self, runtime):
+        self._runtime = runtime
+
+    def __getattr__(self, name):
+        return getattr(self._runtime, name)
+
+    def worker(self, name, factory, reports):
+        """Place a worker; the learner with a memory."""
+        return self._runtime.worker(name, partial(_recorded, factory) if name == "learner" else factory, reports)
+
+
+def _recorded(factory, incarnation):
+    learner = factory(incarnation)
+    load, kept = learner.load, []
+
+    def load_and_keep(mix):
+        ready = load(mix)
+        if len(kept) < NUM_BATCHES:
+            keys = [part.keys.copy() for part in mix.parts]
+            kept.append(_arrays(ready.batch) | {f"keys/{index}": value for index, value in enumerate(keys)})
+        return ready
+
+    learner.load = load_and_keep
+    learner.first_batches = lambda: kept
+    return learner
+
+
+def _arrays(batch):
+    """Return every tensor of a batch as an array of its own, by name."""
+    arrays: dict[str, np.ndarray] = {}
+    for field in dataclasses.fields(batch):
+        value = getattr(batch, field.name)
+        for name, tensor in value.items() if isinstance(value, dict) else [("", value)]:
+            if tensor is not None:
+                arrays[f"{field.name}/{name}"] = tensor.cpu().numpy().copy()
+    return arrays

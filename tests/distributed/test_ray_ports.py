@@ -1,0 +1,249 @@
+"""Ports over Ray: nothing is lost, doubled or reordered, and every way a process can end has its own error."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from hosted import Ticker, make_small_shard
+from replay_helpers import Stream, join, make_atari_spec, make_spec
+
+from laser.ports import Parameters, PortClosedError, PortError, PortTimeoutError, SampleRequest, wait
+from launch.runtime import WorkerDiedError
+from learner.parameter_store import ParameterStore
+
+pytestmark = [pytest.mark.ray]
+
+
+class Sink:
+    def __init__(self):
+        self.reports = []
+
+    def report(self, report):
+        self.reports.append(report)
+
+
+def until(condition, timeout_s=30.0):
+    deadline = time.monotonic() + timeout_s
+    while not (result := condition()):
+        assert time.monotonic() < deadline, "the condition never came true"
+        time.sleep(0.05)
+    return result
+
+
+def place_shards(runtime, spec, num=1, online_capacity=64):
+    return runtime.shards([partial(make_small_shard, spec, index, online_capacity) for index in range(num)])
+
+
+def test_what_is_inserted_comes_back_bit_by_bit(runtime):
+    spec, rng = make_atari_spec(), np.random.default_rng(0)
+    (port,) = place_shards(runtime, spec)
+    message = join([Stream(spec, rng, environment=index).next_unroll() for index in range(8)])
+    receipt = wait(port.insert(message), 30.0, "an insert")
+    assert (receipt.num_inserted, receipt.num_duplicates) == (8, 0)
+    sample = wait(port.sample(SampleRequest(0, 8, "online")), 30.0, "fresh unrolls")
+    np.testing.assert_array_equal(sample.unrolls.headers, message.headers)
+    for name, value in message.fields.items():
+        np.testing.assert_array_equal(sample.unrolls.fields[name], value)
+    for index in range(8):
+        np.testing.assert_array_equal(sample.unrolls.frames["observation"][index], message.frames["observation"][index])
+    os.kill(port.pid, signal.SIGKILL)
+
+
+def test_inserts_repeated_change_nothing(runtime):
+    spec, rng = make_spec(), np.random.default_rng(0)
+    (port,) = place_shards(runtime, spec)
+    streams = [Stream(spec, rng, environment=index) for index in range(4)]
+    messages = [join([stream.next_unroll() for stream in streams]) for _ in range(10)]
+    for message in messages:
+        assert wait(port.insert(message), 30.0, "an insert").num_inserted == 4
+        again = wait(port.insert(message), 30.0, "the same again")
+        assert (again.num_inserted, again.num_duplicates) == (0, 4)
+    stats = wait(port.stats(), 30.0, "stats")
+    assert stats["ledger"]["inserted"] == 40
+    assert stats["ledger"]["duplicates"] == 40
+    assert not any(stats["imbalances"].values())
+    os.kill(port.pid, signal.SIGKILL)
+
+
+def test_inserts_of_all_sizes_keep_their_order(runtime):
+    # A large message goes another way than a small one and would arrive later; the shard would then take the large
+    # one's unrolls for repeated ones.
+    spec, rng = make_spec(unroll_length=20, vector_size=4000), np.random.default_rng(0)
+    (port,) = place_shards(runtime, spec, online_capacity=4000)
+    from launch.ray_ports import INLINE_BYTES
+
+    streams = [Stream(spec, rng, environment=index, mean_length=None) for index in range(16)]
+    sizes = [16, 1, 16, 1, 1, 16, 1]
+    messages = [join([stream.next_unroll() for stream in streams[:size]]) for size in sizes]
+    assert messages[1].num_bytes < INLINE_BYTES < messages[0].num_bytes
+    receipts = [wait(future, 60.0, "an insert") for future in [port.insert(message) for message in messages]]
+    assert [receipt.num_inserted for receipt in receipts] == sizes
+    assert wait(port.stats(), 30.0, "stats")["ledger"]["lost"] == 0
+    os.kill(port.pid, signal.SIGKILL)
+
+
+def test_a_killed_shard_closes_its_port_and_waiting_calls(runtime):
+    (port,) = place_shards(runtime, make_spec())
+    waiting = port.sample(SampleRequest(0, 4, "online"))
+    time.sleep(0.2)
+    os.kill(port.pid, signal.SIGKILL)
+    with pytest.raises(PortClosedError, match=r"shard 0 of the replay .* has ended"):
+        wait(waiting, 30.0, "fresh unrolls")
+    with pytest.raises(PortClosedError, match=r"shard 0 of the replay .* has ended"):
+        wait(port.stats(), 30.0, "stats")
+
+
+def test_a_hung_shard_runs_into_the_deadline_and_serves_again(runtime):
+    (port,) = place_shards(runtime, make_spec())
+    os.kill(port.pid, signal.SIGSTOP)
+    try:
+        begun = time.monotonic()
+        with pytest.raises(PortTimeoutError, match=r"waited 0.5 s for stats"):
+            wait(port.stats(), 0.5, "stats")
+        assert time.monotonic() - begun < 2.0
+    finally:
+        os.kill(port.pid, signal.SIGCONT)
+    assert wait(port.stats(), 30.0, "stats")["num_unrolls"] == 0
+    os.kill(port.pid, signal.SIGKILL)
+
+
+def test_errors_of_the_shard_arrive_as_they_are(runtime):
+    (port,) = place_shards(runtime, make_spec())
+    with pytest.raises(PortError, match="member must be one of"):
+        wait(port.sample(SampleRequest(7, 1)), 30.0, "a sample")
+    with pytest.raises(PortTimeoutError, match="fresh unrolls for member 0"):
+        wait(port.sample(SampleRequest(0, 4, "online", timeout_s=0.2)), 30.0, "a sample")
+    os.kill(port.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("num_numbers", [100, 300_000])
+def test_parameters_arrive_whole_and_once(runtime, num_numbers):
+    port = runtime.parameter_store(ParameterStore)
+    assert wait(port.newest(-1), 30.0, "nothing yet") is None
+    for version in range(3):
+        vector = np.full(num_numbers, version, np.float32)
+        wait(port.publish(Parameters(version, vector)), 30.0, "a publication")
+    readers = [wait(port.newest(-1), 30.0, "the newest") for _ in range(2)]
+    for newest in readers:
+        assert newest.version == 2
+        assert newest.vector.shape == (num_numbers,)
+        assert (newest.vector == 2.0).all()
+        assert not newest.vector.flags.writeable
+    # A large vector is mapped, not copied: both readers of this process see the same memory.
+    assert np.shares_memory(readers[0].vector, readers[1].vector) == (num_numbers > 100)
+    assert wait(port.newest(2), 30.0, "nothing newer") is None
+
+
+def test_a_worker_ticks_reports_dies_and_is_replaced(runtime):
+    sink = Sink()
+    worker = runtime.worker("ticker", Ticker, sink)
+    pid, nice, _, name = wait(worker.call("look"), 60.0, "the worker")
+    assert pid == worker.pid != os.getpid()
+    assert (nice, name) == (0, "ticker")
+    worker.start()
+    until(lambda: worker.failure() is None and len(sink.reports) > 3)
+    os.kill(pid, signal.SIGKILL)
+    failure = until(worker.failure)
+    assert isinstance(failure, WorkerDiedError)
+    assert "ticker has ended" in str(failure)
+    worker.replace()
+    until(lambda: worker.failure() is None and sink.reports[-1].gauges["incarnation"] == 1.0)
+    worker.kill()
+
+
+def test_a_hung_process_is_silent(runtime):
+    worker = runtime.worker("ticker", Ticker, Sink())
+    pid = worker.pid
+    worker.start()
+    until(lambda: worker.failure() is None and worker.silent_s("environment") == 0.0 and worker._status.started)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        until(lambda: worker.failure() is None and worker.silent_s("environment") > 1.0)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    until(lambda: worker.failure() is None and worker.silent_s("environment") < 1.0)
+    worker.kill()
+
+
+def test_an_error_that_cannot_be_pickled_still_says_what_it_was(runtime):
+    worker = runtime.worker("ticker", Ticker, Sink())
+    wait(worker.call("fail_oddly"), 60.0, "the worker")
+    worker.start()
+    failure = until(worker.failure)
+    assert type(failure) is PortError
+    assert "OddError: salt and pepper" in str(failure)
+    worker.kill()
+
+
+def test_everything_listens_on_loopback_with_a_private_token_and_normal_priority(runtime):
+    place_shards(runtime, make_spec())
+    processes = psutil.Process().children(recursive=True)
+    assert any("raylet" in process.name() for process in processes)
+    listening = []
+    for process in processes:
+        if process.status() != psutil.STATUS_ZOMBIE:
+            listening += [item.laddr.ip for item in process.net_connections("inet") if item.status == "LISTEN"]
+            if "ray::" in " ".join(process.cmdline()):
+                assert process.nice() == 0
+    assert listening
+    assert set(listening) <= {"127.0.0.1", "::1"}
+    assert os.environ["RAY_AUTH_MODE"] == "token"
+    token = Path.home() / ".ray" / "auth_token"
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600
+
+
+def test_lost_answers_neither_lose_nor_double_unrolls(tmp_path):
+    script = tmp_path / "lossy.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            from functools import partial
+            import numpy as np
+            from hosted import make_small_shard
+            from replay_helpers import Stream, make_spec
+            from laser.ports import wait
+            from launch.ray_runtime import RayRuntime
+
+            runtime, spec = RayRuntime(), make_spec()
+            (port,) = runtime.shards([partial(make_small_shard, spec, 0, 1000)])
+            stream = Stream(spec, np.random.default_rng(0))
+            receipts = [wait(port.insert(stream.next_unroll()), 60.0, "an insert") for _ in range(60)]
+            assert all(item.num_inserted + item.num_duplicates == 1 for item in receipts)
+            ledger = wait(port.stats(), 60.0, "stats")["ledger"]
+            assert ledger["inserted"] == 60 and ledger["lost"] == 0, ledger
+            print("repeated", sum(item.num_duplicates for item in receipts))
+            runtime.close()
+            """
+        )
+    )
+    lossy = (
+        '{"CoreWorkerService.grpc_client.PushTask": {"num_failures": 12, "req_failure_prob": 0, '
+        '"resp_failure_prob": 30, "in_flight_failure_prob": 0}}'
+    )
+    folders = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "replay_server"), os.getcwd()]
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(folders),
+            "RAY_testing_rpc_failure": lossy,
+            "RAY_testing_rpc_failure_avoid_intra_node_failures": "0",
+        },
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stdout.split()[-1]) > 0, "no answer was lost, so nothing was tested"

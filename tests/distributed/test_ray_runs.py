@@ -1,0 +1,226 @@
+"""Whole runs on Ray: the same first batches as in one process, clean ends, and what happens when processes die."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import psutil
+import pytest
+from hosted import NUM_BATCHES, RecordingRuntime
+
+from laser.environments import describe_environment
+from laser.ports import PortClosedError, wait
+from launch.local_runtime import LocalRuntime
+from launch.presets import load_preset
+from launch.program import make_program
+from launch.recorder import Recorder
+from launch.runtime import WorkerDiedError
+from launch.schedules import FreeSchedule, LockstepSchedule
+from learner.checkpoint import list_checkpoints
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
+
+
+def small(**changes):
+    config = load_preset("cartpole")
+    replay = dataclasses.replace(config.replay, capacity_steps=4000, min_steps=128, num_shards=changes.pop("shards", 1))
+    values = {"steps": 600, "quiet": True, "num_envs": 4, "num_actors": 2, "runtime": "lockstep", **changes}
+    return dataclasses.replace(config, replay=replay, **values)
+
+
+def play(runtime, config):
+    """Return the first batches and the last weights of a lockstep run, and how far it came."""
+    environment = describe_environment(config.env, config.environment)
+    with Recorder(background=False) as recorder:
+        program = make_program(config, environment, RecordingRuntime(runtime), recorder)
+        wait(program.learner.call("warm_up"), 120.0, "the learner")
+        schedule = LockstepSchedule(program, recorder, lambda: False, lambda snapshot: None)
+        assert schedule.run() == "steps"
+        batches = wait(program.learner.call("first_batches"), 60.0, "the batches")
+        newest = wait(program.learner.call("newest"), 60.0, "the weights")
+        return batches, newest, recorder.snapshot()
+
+
+@pytest.fixture
+def local():
+    runtime = LocalRuntime()
+    yield runtime
+    runtime.close()
+
+
+def test_ray_and_one_process_train_on_the_same_batches(runtime, local):
+    here, there = play(local, small()), play(runtime, small())
+    assert len(here[0]) == len(there[0]) == NUM_BATCHES
+    for one, other in zip(here[0], there[0], strict=True):
+        assert set(one) == set(other)
+        assert {"keys/0", "keys/1", "observations/observation", "mu/logits"} <= set(one)
+        for name, value in one.items():
+            assert value.dtype == other[name].dtype
+            np.testing.assert_array_equal(value, other[name], err_msg=name)
+    assert here[2].learner_steps == there[2].learner_steps > NUM_BATCHES
+    assert here[1].version == there[1].version
+    np.testing.assert_array_equal(here[1].vector, there[1].vector)
+
+
+def test_the_comparison_can_tell_another_seed(local):
+    other = LocalRuntime()
+    one, two = play(local, small()), play(other, small(seed=1))
+    other.close()
+    assert not np.array_equal(one[0][0]["observations/observation"], two[0][0]["observations/observation"])
+    assert not np.array_equal(one[1].vector, two[1].vector)
+
+
+def test_a_killed_actor_is_replaced_and_a_killed_learner_ends_the_run(runtime):
+    config = small(runtime="ray", shards=2, steps=1_000_000)
+    environment = describe_environment(config.env, config.environment)
+    with Recorder() as recorder:
+        program = make_program(config, environment, runtime, recorder)
+        wait(program.learner.call("warm_up"), 120.0, "the learner")
+        stop = threading.Event()
+        schedule = FreeSchedule(program, recorder, stop.is_set, lambda snapshot: None)
+        finished, failed = [], []
+
+        def run():
+            try:
+                finished.append(schedule.run())
+            except PortClosedError as error:
+                failed.append(error)
+
+        def go_on_for(env_steps):
+            goal, deadline = recorder.snapshot().env_steps + env_steps, time.monotonic() + 60.0
+            while recorder.snapshot().env_steps < goal:
+                assert not failed, failed
+                assert time.monotonic() < deadline, "the run does not go on"
+                time.sleep(0.05)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        go_on_for(1000)
+        victim = program.actors[0]
+        os.kill(victim.pid, signal.SIGKILL)
+        deadline = time.monotonic() + 30.0
+        while not recorder.snapshot().counters.get("restarts/died"):
+            assert time.monotonic() < deadline, "the death was not noticed"
+            time.sleep(0.05)
+        go_on_for(2000)
+        # Both actors play on: an actor's shard is its own.
+        before = [part["ledger"]["inserted"] for part in wait(program.replay.stats(), 30.0, "stats")["shards"]]
+        go_on_for(2000)
+        after = [part["ledger"]["inserted"] for part in wait(program.replay.stats(), 30.0, "stats")["shards"]]
+        assert all(late > early for early, late in zip(before, after, strict=True))
+        assert victim.incarnation == 1
+        assert recorder.snapshot().counters["restarts/died"] == 1.0
+        stop.set()
+        thread.join(60.0)
+        assert finished == ["stopped"]
+        for actor in program.actors:
+            wait(actor.call("settle"), 60.0, "the last inserts")
+        stats = wait(program.replay.stats(), 30.0, "stats")
+        assert not any(stats["imbalances"].values())
+        assert stats["ledger"]["lost"] == stats["ledger"]["duplicates"] == 0
+        # All that actors counted as sent has arrived; what died with an actor was counted by nobody.
+        assert stats["ledger"]["received"] >= recorder.snapshot().counters["unrolls"]
+
+        stop.clear()
+        thread = threading.Thread(target=run)
+        thread.start()
+        go_on_for(500)
+        os.kill(program.learner.pid, signal.SIGKILL)
+        thread.join(60.0)
+        assert not thread.is_alive()
+        (error,) = failed
+        assert isinstance(error, WorkerDiedError)
+        assert str(error).startswith("learner has ended")
+
+
+def start(run_dir, steps):
+    command = [sys.executable, "-m", "launch", "train", "cartpole", "--runtime", "ray", "--run-dir", str(run_dir)]
+    options = ["--steps", str(steps), "--num-actors", "2", "--replay.num-shards", "2", "--quiet", "--json"]
+    return subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def processes_of(parent):
+    try:
+        return {child.pid: child.create_time() for child in psutil.Process(parent.pid).children(recursive=True)}
+    except psutil.NoSuchProcess:
+        return {}
+
+
+def assert_gone(seen):
+    deadline = time.monotonic() + 10.0
+
+    def living():
+        return [pid for pid, created in seen.items() if psutil.pid_exists(pid) and _created(pid) == created]
+
+    while living():
+        assert time.monotonic() < deadline, f"left behind: {living()}"
+        time.sleep(0.1)
+
+
+def _created(pid):
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
+    except psutil.NoSuchProcess:
+        return None
+
+
+def await_log(run_dir, word):
+    deadline = time.monotonic() + 90.0
+    log = run_dir / "log.txt"
+    while not (log.exists() and word in log.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.mark.usefixtures("runtime")  # another Ray on the machine, which must be left alone
+def test_a_run_from_the_command_line_ends_cleanly(tmp_path):
+    process, seen = start(tmp_path / "run", 3000), {}
+    while process.poll() is None:
+        seen |= processes_of(process)
+        time.sleep(0.2)
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    result = json.loads(output.splitlines()[-1])
+    assert result["finished"] == "steps"
+    assert result["env_steps"] >= 3000
+    assert result["learner_steps"] > 5
+    assert result["episodes"] > 5
+    assert list_checkpoints(tmp_path / "run" / "checkpoints")
+    assert len(seen) > 8, "two shards, two actors, a learner, an evaluator, a store and Ray's own"
+    assert_gone(seen)
+
+
+@pytest.mark.usefixtures("runtime")
+def test_a_signal_saves_the_run_and_a_dead_shard_ends_it_with_one_line(tmp_path):
+    stopped, broken = start(tmp_path / "stopped", 10_000_000), start(tmp_path / "broken", 10_000_000)
+    await_log(tmp_path / "stopped", "running")
+    await_log(tmp_path / "broken", "running")
+    time.sleep(1.0)
+    seen = processes_of(stopped) | processes_of(broken)
+    shards = [
+        child
+        for child in psutil.Process(broken.pid).children(recursive=True)
+        if "".join(child.cmdline()).startswith("ray::_ShardHost")
+    ]
+    assert len(shards) == 2
+    shards[1].send_signal(signal.SIGKILL)
+    stopped.send_signal(signal.SIGTERM)
+    _, errors = stopped.communicate(timeout=60)
+    assert stopped.returncode == 143, errors
+    assert list_checkpoints(tmp_path / "stopped" / "checkpoints")
+    _, errors = broken.communicate(timeout=60)
+    assert broken.returncode == 1, errors
+    lines = errors.strip().splitlines()
+    assert len(lines) == 1, errors
+    assert re.match(r"error: runtime: shard \d of the replay \(process \d+\) has ended: ", lines[0]), errors
+    assert_gone(seen)
