@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from functools import partial
@@ -24,6 +25,7 @@ class Ticker:
         self.busy = False
         self.closed = threading.Event()
         self.fail = False
+        self.error = ValueError("the rope broke")
         self.hang = threading.Event()
         self.release = threading.Event()
         self.pace = 0.0
@@ -35,7 +37,7 @@ class Ticker:
             self.waiting_for = "environment"
             self.release.wait(10.0)
         if self.fail:
-            raise ValueError("the rope broke")
+            raise self.error
         time.sleep(0.001)
         self.num_ticks += 1
         self.busy = False
@@ -46,6 +48,9 @@ class Ticker:
 
     def refuse(self):
         raise KeyError("no such thing")
+
+    def leave(self):
+        sys.exit(3)
 
     def close(self):
         self.closed.set()
@@ -124,6 +129,40 @@ def test_a_failed_tick_is_kept_and_given_to_every_later_call(hosted):
     assert ticker.closed.wait(5.0), "what failed is closed too"
     with pytest.raises(ValueError, match="the rope broke"):
         wait(host.call("look"), 5.0, "a look")
+
+
+def test_leaving_python_in_a_tick_is_a_failure_like_any_other(hosted):
+    host, ticker, _ = hosted
+    ticker.error, ticker.fail = SystemExit(3), True
+    host.start()
+    until(lambda: host.failure() is not None)
+    assert isinstance(host.failure(), Exception)
+    assert "SystemExit(3)" in str(host.failure())
+
+
+def test_a_call_that_leaves_python_fails_and_the_host_lives_on(hosted):
+    host, _, _ = hosted
+    with pytest.raises(RuntimeError, match="SystemExit"):
+        wait(host.call("leave"), 5.0, "a call")
+    assert wait(host.call("look"), 5.0, "a look")[1] == 0
+
+
+def test_every_call_is_answered_however_it_meets_the_end():
+    for _ in range(50):
+        host = Host(Ticker, Sink(), "ticker")
+        host.start()
+        futures = []
+        caller = threading.Thread(
+            target=lambda host=host, into=futures: into.extend(host.call("look") for _ in range(200))
+        )
+        caller.start()
+        host.close()
+        caller.join()
+        for future in futures:
+            try:
+                wait(future, 2.0, "an answer")
+            except PortClosedError:
+                continue
 
 
 def test_a_factory_that_fails_shows_as_failure():
