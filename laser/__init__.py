@@ -14,17 +14,7 @@ This package is also what every component agrees on: records, specs, ports, math
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from launch.config import TrainConfig as TrainConfig
-    from launch.evaluate import EvaluationResult as EvaluationResult
-    from launch.evaluate import evaluate as evaluate
-    from launch.evaluate import load_policy as load_policy
-    from launch.presets import change as change
-    from launch.presets import load_preset as load_preset
-    from launch.train import TrainResult as TrainResult
-    from launch.train import train as train
+from typing import Any
 
 # The Python side of the command line. Looked up when used, because `laser` stands below `launch` and imports nothing of
 # it: a shard that imports `laser.unroll` must not load torch.

@@ -84,6 +84,12 @@ class TrainConfig:
 
     def problems(self) -> Iterator[Problem]:
         """Yield the mistakes that only show when parts are seen together."""
+        if self.actor.env_groups > self.num_envs:
+            yield Problem(
+                "actor.env-groups",
+                f"must be at most num-envs ({self.num_envs}), got {self.actor.env_groups}: a group would be empty",
+                "use 0 to let LASER choose",
+            )
         # What is out of range by itself is named already; sums with it would only mislead.
         wrong = {problem.key for part in (self.algorithm, self.replay) for problem in find_problems(part)}
         if not wrong & {"batch-size", "replay-fraction", "capacity-steps", "num-shards", "min-steps"}:
@@ -101,6 +107,12 @@ class TrainConfig:
                 "replay.samples-per-insert",
                 "has no effect: the learner draws fresh experience, which sets its pace",
                 "algorithm.replay-fraction sets how much is replayed",
+            )
+        if self.runtime == "lockstep" and algorithm.num_online == 0 and math.isinf(replay.samples_per_insert):
+            yield Problem(
+                "replay.samples-per-insert",
+                "lockstep takes turns and has no speed of its own: it replays one step per step inserted",
+                "set it to replay more",
             )
         if algorithm.num_replayed == 0 and self.checkpoint_replay:
             yield Problem("checkpoint-replay", "keeps a replay that is never drawn from", "leave it out")

@@ -117,9 +117,10 @@ def incarnations_per_start(config: TrainConfig) -> int:
 def member_settings(config: TrainConfig, algorithm: Algorithm) -> list[MemberSettings]:
     """Return what this run's one member asks of the replay, over all shards."""
     settings = config.algorithm
-    # Where fresh experience is taken, the online queue sets the pace; elsewhere the limiter does.
+    # Where fresh experience is taken, the online queue sets the pace; elsewhere the limiter, or lockstep's schedule.
+    limits = settings.num_online == 0 and config.runtime != "lockstep"
     rate = RateLimit(
-        samples_per_insert=math.inf if settings.num_online else config.replay.samples_per_insert,
+        samples_per_insert=config.replay.samples_per_insert if limits else math.inf,
         min_steps=config.replay.min_steps if settings.num_replayed else 0,
         max_insert_steps=config.num_envs * config.unroll_length,
         max_sample_steps=max(1, settings.num_replayed) * config.unroll_length,
@@ -192,7 +193,8 @@ def make_actor(
             environment,
             seed_for(config, "policy", index),
             config.actor.device,
-            compiled=compiles_policy(config, environment),
+            # Compiling while other threads run networks is unsafe: a late replacement in this process does without.
+            compiled=compiles_policy(config, environment) and (incarnation == 0 or config.runtime == "ray"),
         ),
         unroll_spec(config, environment, algorithm),
         shard,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -132,12 +133,22 @@ def closing_message(snapshot: Snapshot, run_dir: Path, preset: str, num_steps: i
     lines = [
         f"done: {snapshot.env_steps:,} env steps in {duration(snapshot.seconds)}, {reached}",
         f"everything is in {run_dir}; what to try next:",
-        f"  laser eval {run_dir} --episodes 20",
+        f"  {_program('laser')} eval {run_dir} --episodes 20",
     ]
     if preset:
-        lines.append(f"  laser train {preset} --resume --run-dir {run_dir} --steps {2 * num_steps}")
-    lines.append(f"  tensorboard --logdir {run_dir}")
+        # Short of its steps it was solved, and would be so again at once.
+        further = f"--steps {2 * num_steps}" if snapshot.env_steps >= num_steps else "--stop-at-return inf"
+        lines.append(f"  {_program('laser')} train {preset} --resume --run-dir {run_dir} {further}")
+    lines.append(f"  {_program('tensorboard')} --logdir {run_dir}")
     return "\n".join(lines)
+
+
+def _program(name: str) -> str:
+    """Return what to type for a program of this environment: its name where the shell finds it, else its path."""
+    path = Path(sys.executable).parent / name
+    if shutil.which(name) or not path.exists():
+        return name
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def duration(seconds: float) -> str:

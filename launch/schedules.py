@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -157,24 +158,19 @@ class LockstepSchedule(Schedule):
 
     def run(self) -> str:
         """Run until finished; return why."""
-        program, algorithm = self.program, self.program.config.algorithm
-        reported = 0
-        queued, inserted = self._held_by_replay()
-        begun_at = self.recorder.snapshot().env_steps
+        program = self.program
+        reported = num_steps = 0
+        handed_out_before = self._member()["online_handed_out"]
         while True:
             for actor in program.actors:
-                before = self.recorder.snapshot().counters
                 self.recorder.report(self._call(actor, "run_unroll"))
                 self._call(actor, "settle")
-                after = self.recorder.snapshot().counters
-                queued += round(_stored(after) - _stored(before))
             steps = self.recorder.snapshot().env_steps
-            if algorithm.num_replayed == 0 or inserted + steps - begun_at >= program.config.replay.min_steps:
-                program.learner.set("progress", min(1.0, steps / program.config.steps))
-                while queued >= algorithm.num_online:
-                    self._call(program.learner, "step")
-                    queued -= algorithm.num_online
-                    reported += 1
+            program.learner.set("progress", min(1.0, steps / program.config.steps))
+            for _ in range(self._num_steps_due(num_steps, handed_out_before)):
+                self._call(program.learner, "step")
+                num_steps += 1
+                reported += 1
             self._call(program.learner, "settle")
             if reported >= _REPORT_EVERY_STEPS:
                 self.recorder.report(self._call(program.learner, "report"))
@@ -189,16 +185,32 @@ class LockstepSchedule(Schedule):
                 self.recorder.report(wait(evaluation, _CALL_DEADLINE_S, "an evaluation"))
             self.save_if_due(snapshot)
 
-    def _held_by_replay(self) -> tuple[int, int]:
-        """Return the fresh unrolls that wait and the steps ever inserted: not 0 where a saved replay was restored."""
+    def _num_steps_due(self, num_steps: int, handed_out_before: int) -> int:
+        """Return how many learner steps the replay has experience for; asking for more would wait for ever.
+
+        Counted where it lies, so that unrolls that were rejected, repeated or restored need no accounts of their own.
+
+        Args:
+            num_steps: learner steps since this schedule began.
+            handed_out_before: fresh unrolls the replay had handed out by then.
+        """
+        config = self.program.config
+        algorithm, replay, member = config.algorithm, config.replay, self._member()
+        if algorithm.num_replayed and member["inserted_steps"] < replay.min_steps:
+            return 0
+        if algorithm.num_online:
+            # What was handed out and not learned from waits in the learner's client of several shards.
+            waiting = member["online_queued"] + member["online_handed_out"] - handed_out_before
+            return int(waiting // algorithm.num_online) - num_steps
+        # Replayed experience is never used up: each env step earns its share of it.
+        rate = replay.samples_per_insert if math.isfinite(replay.samples_per_insert) else 1.0
+        owed = (member["inserted_steps"] - replay.min_steps) * rate - member["sampled_steps"]
+        return max(0, math.ceil(owed / (algorithm.num_replayed * config.unroll_length)))
+
+    def _member(self) -> dict[str, int]:
         stats = wait(self.program.replay.stats(), 60.0, "the replay's statistics")
-        member = stats["members"][MEMBER]
-        return int(member["online_queued"]), int(member["inserted_steps"])
+        member: dict[str, int] = stats["members"][MEMBER]
+        return member
 
     def _call(self, worker: Any, method: str) -> Any:
         return wait(worker.call(method), _CALL_DEADLINE_S, f"{worker.name} to finish {method}")
-
-
-def _stored(counters: dict[str, float]) -> float:
-    rejected = sum(value for name, value in counters.items() if name.startswith("rejected/"))
-    return counters.get("unrolls", 0.0) - rejected

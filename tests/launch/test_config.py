@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from actors.config import ActorConfig
 from laser.algorithms.laser import LaserConfig
 from laser.config import ConfigError, find_problems
 from launch.config import EvaluationConfig, TrainConfig, leaves_directory
@@ -45,6 +46,7 @@ def test_the_default_config_is_right():
         ({"algorithm": LaserConfig(batch_size=8, replay_fraction=0.05)}, "algorithm.replay-fraction", "0 replayed"),
         ({"algorithm": LaserConfig(batch_size=8, replay_fraction=0.95)}, "algorithm.replay-fraction", "0 fresh"),
         ({"learner": LearnerConfig(publish_interval=0)}, "learner.publish-interval", "at least 1"),
+        ({"actor": ActorConfig(env_groups=9), "num_envs": 8}, "actor.env-groups", "a group would be empty"),
         ({"evaluation": EvaluationConfig(episodes=0)}, "evaluation.episodes", "at least 1"),
     ],
 )
@@ -98,6 +100,7 @@ def test_cuda_devices_that_are_not_there(monkeypatch):
         ({"checkpoint_replay": True, "algorithm": LaserConfig(replay_fraction=0.0)}, "checkpoint-replay"),
         ({"runtime": "lockstep", "learner": LearnerConfig(compile="on")}, "learner.compile"),
         ({"runtime": "lockstep", "device": "cuda"}, "device"),
+        ({"runtime": "lockstep", "algorithm": LaserConfig(replay_fraction=1.0)}, "replay.samples-per-insert"),
         ({"steps": 10}, "steps"),
     ],
 )

@@ -1,4 +1,5 @@
 import dataclasses
+import math
 
 import pytest
 
@@ -31,6 +32,16 @@ def test_the_online_queue_never_holds_up_a_run(tmp_path, values):
     result = train(dataclasses.replace(config, run_dir=tmp_path / "run"))
     assert result.env_steps >= 1500
     assert result.learner_steps > 10
+
+
+@pytest.mark.parametrize("rate", [math.inf, 0.5, 4.0])
+def test_lockstep_keeps_the_pace_where_nothing_fresh_is_drawn(tmp_path, rate):
+    values = {"runtime": "lockstep", "algorithm.replay_fraction": 1.0, "replay.samples_per_insert": rate}
+    config = change(load_preset("cartpole", SMALL), values | {"num_actors": 3})
+    result = train(dataclasses.replace(config, run_dir=tmp_path / "run"))
+    replayed = result.learner_steps * config.algorithm.batch_size * config.unroll_length
+    wanted = (result.env_steps - config.replay.min_steps) * (1.0 if math.isinf(rate) else rate)
+    assert 0.9 * wanted <= replayed <= 1.3 * wanted  # draws hold some rows without a transition
 
 
 def test_every_shard_takes_the_messages_of_its_actors():

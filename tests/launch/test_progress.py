@@ -1,5 +1,7 @@
 import io
 import math
+import shutil
+import sys
 import threading
 import time
 from pathlib import Path
@@ -64,7 +66,7 @@ def test_durations(seconds, text):
 
 
 def test_the_closing_message_says_what_to_try_next():
-    text = closing_message(snapshot(), Path("runs/x"), "cartpole", 50_000)
+    text = closing_message(snapshot(env_steps=50_016), Path("runs/x"), "cartpole", 50_000)
     assert "mean return 12.3 over the last 20 episodes" in text
     assert "laser eval runs/x --episodes 20" in text
     assert "laser train cartpole --resume --run-dir runs/x --steps 100000" in text
@@ -72,6 +74,21 @@ def test_the_closing_message_says_what_to_try_next():
     text = closing_message(snapshot(mean_return=math.nan, episodes=0), Path("runs/x"), "", 50_000)
     assert "no episode finished" in text
     assert "laser train" not in text
+
+
+def test_what_was_solved_before_its_steps_is_not_resumed_to_be_solved_at_once():
+    text = closing_message(snapshot(env_steps=25_000), Path("runs/x"), "cartpole", 50_000)
+    assert "laser train cartpole --resume --run-dir runs/x --stop-at-return inf" in text
+
+
+@pytest.mark.parametrize(("found", "shown"), [("/usr/bin/laser", "  laser eval"), (None, "  .venv/bin/laser eval")])
+def test_programs_are_named_as_the_shell_finds_them(tmp_path, monkeypatch, found, shown):
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "laser").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / ".venv" / "bin" / "python"))
+    monkeypatch.setattr(shutil, "which", lambda name: found)
+    assert shown in closing_message(snapshot(), Path("runs/x"), "cartpole", 50_000)
 
 
 def test_plain_lines_where_there_is_no_terminal():
