@@ -7,5 +7,7 @@ from launch.presets.hopper import hopper
 
 
 def halfcheetah() -> TrainConfig:
-    """Return the config: Hopper's, on another body."""
-    return dataclasses.replace(hopper(), env="HalfCheetah-v5")
+    """Return the config: Hopper's, on another body that never falls and needs no push to explore."""
+    config = hopper()
+    algorithm = dataclasses.replace(config.algorithm, reward_scale=0.1, entropy_cost=0.0)
+    return dataclasses.replace(config, env="HalfCheetah-v5", algorithm=algorithm)
