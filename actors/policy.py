@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from laser.algorithms.base import Algorithm
 from laser.compilation import compile_for
@@ -77,7 +77,8 @@ class Policy:
         self.greedy = greedy
         self.networks = algorithm.seeded_networks(seed).to(self.device).eval()
         self.parameters = FlatParameters(self.networks)
-        self._forward = compile_for(self.device, self.networks) if compiled else self.networks
+        # A compiled module is called like the module itself, which is all that `act` does with it.
+        self._forward: nn.Module = compile_for(self.device, self.networks) if compiled else self.networks
         self.version = -1
         self.generator = torch.Generator(device=self.device).manual_seed(seed)
         self._has_frames = any(isinstance(spec, FramesSpec) for spec in environment.observations.values())

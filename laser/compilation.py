@@ -26,7 +26,7 @@ def can_compile(device: torch.device) -> bool:
     return False
 
 
-def compile_for(device: torch.device, function: Callable[..., Any]) -> Callable[..., Any]:
+def compile_for(device: torch.device, function: Callable[..., Any]) -> Any:
     """Return `function` compiled for fixed shapes on a device.
 
     On a CPU the generated program is all C++ (`cpp_wrapper`), which runs without the interpreter's lock; called kernel

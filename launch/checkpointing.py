@@ -49,7 +49,6 @@ def save_program(run: RunDirectory, program: Program, recorder: Recorder, snapsh
         "next_incarnation": program.first_incarnation
         + (1 + max(actor.incarnation for actor in program.actors)) * incarnations_per_start(config),
     }
-    evaluated = snapshot.gauges.get("evaluation/mean_return", snapshot.mean_return)
     try:
         save_checkpoint(
             run.checkpoints_path,
@@ -58,7 +57,8 @@ def save_program(run: RunDirectory, program: Program, recorder: Recorder, snapsh
             state,
             arrays,
             keep_last=config.learner.keep_checkpoints,
-            score=evaluated,
+            # Of the newest training episodes: the newest evaluation may be of much older weights.
+            score=snapshot.mean_return,
         )
     except OSError as error:
         raise output_error(run.checkpoints_path, error) from error

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from typing import Any
 
+from laser.environments.base import EnvironmentFailedError
 from laser.ports import Parameters, PortClosedError, Report, wait
 from launch.errors import LaunchError
 from launch.program import MEMBER, Program
@@ -51,6 +52,7 @@ class Schedule:
         self._saved_at = time.monotonic()
         self._evaluated_at = recorder.snapshot().env_steps
         self._evaluation: Future[Any] | None = None
+        self._evaluations_failed = 0
         self._restarts: defaultdict[str, float] = defaultdict(float)
 
     def finished(self, snapshot: Snapshot) -> str:
@@ -121,8 +123,13 @@ class FreeSchedule(Schedule):
         if self._evaluation is None or not self._evaluation.done():
             return
         evaluation, self._evaluation = self._evaluation, None
-        # An evaluator that died is replaced; what it was at is lost, and the next evaluation comes in time.
-        if not isinstance(evaluation.exception(), PortClosedError):
+        # Training does not end because an evaluation did: one whose environment failed is counted, one whose evaluator
+        # died is lost (the evaluator is replaced), and the next comes in time.
+        error = evaluation.exception()
+        if isinstance(error, EnvironmentFailedError):
+            self._evaluations_failed += 1
+            self.recorder.report(Report("supervisor", {f"evaluations_failed/{error.reason}": self._evaluations_failed}))
+        elif not isinstance(error, PortClosedError):
             self.recorder.report(evaluation.result())
 
     def _check_workers(self) -> None:

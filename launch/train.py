@@ -26,7 +26,7 @@ from launch.event_file import EventFile
 from launch.local_runtime import LocalRuntime
 from launch.memory import MemoryEstimate, available_memory, estimate_memory, find_memory_problems
 from launch.metrics_db import MetricsDb
-from launch.program import describe, make_program, member_settings, unroll_spec
+from launch.program import Program, describe, make_program, member_settings, unroll_spec
 from launch.progress import Progress, closing_message
 from launch.recorder import Recorder, Snapshot
 from launch.run_directory import RunDirectory, open_run
@@ -104,9 +104,11 @@ def train(config: TrainConfig, command: Sequence[str] | None = None) -> TrainRes
         runtime = make_runtime(config)
         stack.callback(runtime.close)
         program = make_program(config, environment, runtime, recorder, saved.next_incarnation if saved else 0)
-        how = wait(program.learner.call("warm_up"), 600.0, "the learner to start")
-        for actor in program.actors:
-            wait(actor.call("warm_up"), 600.0, f"{actor.name} to start")
+        try:
+            how = warm_up(program)
+        except Exception as error:
+            run.log(f"failed: {type(error).__name__}: {error}")
+            raise _as_launch_error(error, config) from error
         if saved is not None:
             saved.load_into(program, recorder)
         run.log(f"running: {describe(program)}; learner: {how}")
@@ -123,6 +125,7 @@ def train(config: TrainConfig, command: Sequence[str] | None = None) -> TrainRes
                 finished = schedule.run()
             except Exception as error:
                 run.log(f"failed: {type(error).__name__}: {error}")
+                _save_what_can_be_saved(run, program, recorder)
                 raise _as_launch_error(error, config) from error
         snapshot = recorder.snapshot()
         save_program(run, program, recorder, snapshot)
@@ -132,6 +135,30 @@ def train(config: TrainConfig, command: Sequence[str] | None = None) -> TrainRes
         if not config.quiet:
             _say(closing_message(snapshot, run.path, config.preset, config.steps))
         return _result(snapshot, run, finished)
+
+
+def warm_up(program: Program) -> str:
+    """Compile and make environments, one component after the other; return how the learner computes.
+
+    Raises:
+        EnvironmentFailedError: an environment failed before its first step.
+    """
+    how: str = wait(program.learner.call("warm_up"), 600.0, "the learner to start")
+    for actor in program.actors:
+        wait(actor.call("warm_up"), 600.0, f"{actor.name} to start")
+    return how
+
+
+def _save_what_can_be_saved(run: RunDirectory, program: Program, recorder: Recorder) -> None:
+    """Write a checkpoint after a failure; where that fails too, only the log says so: the first error is shown."""
+    if program.learner.failure() is not None:
+        return
+    for worker in program.workers:
+        worker.stop()
+    try:
+        save_program(run, program, recorder, recorder.snapshot())
+    except Exception as error:  # noqa: BLE001 - the failure that led here is raised by the caller
+        run.log(f"no checkpoint could be written: {type(error).__name__}: {error}")
 
 
 def make_runtime(config: TrainConfig) -> Runtime:

@@ -19,7 +19,6 @@ class LearnerConfig:
         Literal["auto", "float32", "bfloat16"],
         "autocast of convolutions and matrix products; auto: bfloat16 for frames",
     ] = "auto"
-    channels_last: Annotated[Switch, "memory layout of frames; auto: on for convolutional networks"] = "auto"
     publish_interval: Annotated[int, Bounds(least=1), "learner steps between two publications of the parameters"] = 1
     num_prefetch: Annotated[int, Bounds(least=1, most=64), "batches kept decoded ahead of the train step"] = 2
     max_queued: Annotated[

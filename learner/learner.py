@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from laser.algorithms.base import Algorithm
+from laser.algorithms.metrics import drop_absent_sources
 from laser.batch import Batch
 from laser.ports import (
     ColumnWrites,
@@ -198,7 +199,7 @@ class Learner:
         gauges: dict[str, float] = {"parameter_version": float(self.version)}
         if self._metric_sums is not None and self._num_metrics:
             means = (self._metric_sums / self._num_metrics).tolist()
-            gauges |= dict(zip(self._metric_names, means, strict=True))
+            gauges |= drop_absent_sources(dict(zip(self._metric_names, means, strict=True)))
             self._metric_sums = torch.zeros_like(self._metric_sums)
             self._num_metrics = 0
         counters = dict(self._counters) | {"learner_steps": float(self.num_steps)}

@@ -59,8 +59,9 @@ class Member:
         """Return why `num_unrolls` may not be queued now, or None.
 
         Until the replay holds `min_steps` the queue has no bound: the learner cannot take anything before, and a bound
-        wide enough for the warm-up would keep fresh experience waiting ever after. While a batch of `num_wanted` waits for more than is queued, one message more goes in than there is room for, or
-        the batch and the message would wait for each other.
+        wide enough for the warm-up would keep fresh experience waiting ever after. While a batch of `num_wanted` waits
+        for more than is queued, one message more goes in than there is room for, or the batch and the message would
+        wait for each other.
         """
         capacity = self.settings.online_capacity
         if not capacity or len(self.queue) + num_unrolls <= capacity or len(self.queue) < num_wanted:

@@ -48,8 +48,8 @@ class ImpalaConfig(AlgorithmConfig):
     ] = "sum"
     normalize_advantages: Annotated[
         Literal["off", "scale", "standardize"],
-        "scale: divide the policy gradient's advantages by their root mean square over the batch; standardize: subtract "
-        "their mean first",
+        "scale: divide the policy gradient's advantages by their root mean square over the batch; standardize: after "
+        "subtracting their mean",
     ] = "off"
 
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Impala:

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from laser.algorithms.laser import LaserConfig
 from launch.config import TrainConfig
 from launch.presets.hopper import hopper
 
@@ -9,5 +10,6 @@ from launch.presets.hopper import hopper
 def halfcheetah() -> TrainConfig:
     """Return the config: Hopper's, on another body that never falls and needs no push to explore."""
     config = hopper()
+    assert isinstance(config.algorithm, LaserConfig)
     algorithm = dataclasses.replace(config.algorithm, reward_scale=0.1, entropy_cost=0.0)
     return dataclasses.replace(config, env="HalfCheetah-v5", algorithm=algorithm)
