@@ -17,17 +17,17 @@ from launch.errors import StoppedError
 class StopSignal:
     """Whether somebody asked the run to stop. May be read from any thread.
 
-    `requested` is set by the first signal; `event` is the same as a `threading.Event` to wait on.
+    A plain flag, to be looked at now and then: a handler that sets a `threading.Event` deadlocks when the signal comes
+    while the main thread is inside that event's own lock.
     """
 
     def __init__(self) -> None:
-        self.event = threading.Event()
         self.number: int | None = None
 
     @property
     def requested(self) -> bool:
         """Whether a signal has come."""
-        return self.event.is_set()
+        return self.number is not None
 
     @property
     def exit_code(self) -> int:
@@ -45,7 +45,6 @@ class StopSignal:
                 child.kill()  # leaving without clean-up would orphan them
             os._exit(128 + number)
         self.number = number
-        self.event.set()
         # A raw write: the handler may have interrupted a print, whose buffer is then locked.
         os.write(
             sys.__stderr__.fileno() if sys.__stderr__ else 2, b"\nstopping after a checkpoint; again to leave now\n"
