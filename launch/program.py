@@ -106,6 +106,9 @@ def online_capacity(config: TrainConfig) -> int:
     if config.runtime == "lockstep":
         # A round is collected before the learner is asked, on top of what did not fill a batch in the last one.
         per_round += algorithm.num_online - 1
+        if algorithm.num_replayed:
+            # Nor is it asked during warm-up, which may end amid a round. At least every other row is a step.
+            per_round += 2 * math.ceil(config.replay.min_steps / num_shards / config.unroll_length) + 1
     return max(math.ceil(config.learner.max_queued * algorithm.num_online), num_shards * per_round)
 
 

@@ -11,19 +11,23 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 # Ray reads these when it is imported and when it starts. It would start workers at nice 15, where they starve beside
-# the driver; without a token anybody who reaches a port may run code; and it would hide the cards from everybody.
+# the driver; without a token anybody who reaches a port may run code; it would listen on every network of the machine,
+# whatever address it is given, unless it is told to do as on a desktop; and it would hide the cards from everybody.
 os.environ["RAY_AUTH_MODE"] = "token"
+os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 os.environ.setdefault("RAY_worker_niceness", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 import ray
+import ray.util
 
 from laser.ports import ParameterPort, PortClosedError, PortError, PortTimeoutError, Report, ReportPort
 from launch.errors import LaunchError
@@ -58,34 +62,21 @@ class RayRuntime:
         if ray.is_initialized():
             raise LaunchError("runtime", "this process is connected to Ray already", "call ray.shutdown() before")
         _make_token_private()
-        # Ray replaces the handler, and a run could not save any more when it is asked to end.
-        on_main_thread = threading.current_thread() is threading.main_thread()
-        handler = signal.getsignal(signal.SIGTERM)
-        # Workers find the modules that this process finds, a user's own environments among them.
-        python_path = os.environ.get("PYTHONPATH")
-        os.environ["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
         try:
-            ray.init(
-                address="local",
-                include_dashboard=False,
-                _node_ip_address="127.0.0.1",
-                log_to_driver=False,
-                configure_logging=False,
-                _system_config={"max_direct_call_object_size": INLINE_BYTES},
-            )
+            with _kept_as_it_was():
+                _start_ray()
         except (RuntimeError, ConnectionError, TimeoutError, OSError) as error:
             ray.shutdown()
             line = " ".join(str(error).split())[:300]
+            raise LaunchError("runtime", f"Ray did not start: {line}", "--runtime local needs no Ray") from error
+        address = ray.util.get_node_ip_address()
+        if address != "127.0.0.1":
+            ray.shutdown()
             raise LaunchError(
-                "runtime", f"Ray did not start: {line}", "use --runtime local, or see laser doctor"
-            ) from error
-        finally:
-            if python_path is None:
-                del os.environ["PYTHONPATH"]
-            else:
-                os.environ["PYTHONPATH"] = python_path
-            if on_main_thread:
-                signal.signal(signal.SIGTERM, handler)
+                "runtime",
+                f"Ray listens on {address}, where other machines reach it",
+                "do not import ray before launch.ray_runtime, which it reads its settings from",
+            )
         self._workers: list[RayWorker] = []
         self._ports: list[RayReplay] = []
 
@@ -287,6 +278,39 @@ def _crosses(error: BaseException) -> bool:
         return type(pickle.loads(pickle.dumps(error))) is type(error)
     except Exception:  # noqa: BLE001 - whatever its own code raises, it does not cross
         return False
+
+
+def _start_ray() -> None:
+    # Workers find the modules that this process finds, a user's own environments among them.
+    os.environ["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    ray.init(
+        address="local",
+        include_dashboard=False,
+        _node_ip_address="127.0.0.1",
+        log_to_driver=False,
+        configure_logging=False,
+        _system_config={"max_direct_call_object_size": INLINE_BYTES},
+    )
+
+
+@contextmanager
+def _kept_as_it_was() -> Iterator[None]:
+    """Restore what starting Ray changes here: the import path of children, and what the process does on SIGTERM.
+
+    With Ray's own handler a run could not save any more when it is asked to end.
+    """
+    python_path = os.environ.get("PYTHONPATH")
+    on_main_thread = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if python_path is None:
+            os.environ.pop("PYTHONPATH", None)
+        else:
+            os.environ["PYTHONPATH"] = python_path
+        if on_main_thread:
+            signal.signal(signal.SIGTERM, handler)
 
 
 def _make_token_private() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 import pytest
 from hosted import Ticker, make_small_shard
-from replay_helpers import Stream, join, make_atari_spec, make_spec
+from replay_helpers import Stream, join, make_spec
 
 from laser.ports import Parameters, PortClosedError, PortError, PortTimeoutError, SampleRequest, wait
 from launch.runtime import WorkerDiedError
@@ -46,7 +46,7 @@ def place_shards(runtime, spec, num=1, online_capacity=64):
 
 
 def test_what_is_inserted_comes_back_bit_by_bit(runtime):
-    spec, rng = make_atari_spec(), np.random.default_rng(0)
+    spec, rng = make_spec(frames=True), np.random.default_rng(0)
     (port,) = place_shards(runtime, spec)
     message = join([Stream(spec, rng, environment=index).next_unroll() for index in range(8)])
     receipt = wait(port.insert(message), 30.0, "an insert")
@@ -56,7 +56,7 @@ def test_what_is_inserted_comes_back_bit_by_bit(runtime):
     for name, value in message.fields.items():
         np.testing.assert_array_equal(sample.unrolls.fields[name], value)
     for index in range(8):
-        np.testing.assert_array_equal(sample.unrolls.frames["observation"][index], message.frames["observation"][index])
+        np.testing.assert_array_equal(sample.unrolls.frames["image"][index], message.frames["image"][index])
     os.kill(port.pid, signal.SIGKILL)
 
 
@@ -166,7 +166,7 @@ def test_a_hung_process_is_silent(runtime):
     worker = runtime.worker("ticker", Ticker, Sink())
     pid = worker.pid
     worker.start()
-    until(lambda: worker.failure() is None and worker.silent_s("environment") == 0.0 and worker._status.started)
+    until(lambda: worker.failure() is None and worker.silent_s("environment") < 0.5 and worker._status.started)
     os.kill(pid, signal.SIGSTOP)
     try:
         until(lambda: worker.failure() is None and worker.silent_s("environment") > 1.0)
@@ -197,7 +197,7 @@ def test_everything_listens_on_loopback_with_a_private_token_and_normal_priority
             if "ray::" in " ".join(process.cmdline()):
                 assert process.nice() == 0
     assert listening
-    assert set(listening) <= {"127.0.0.1", "::1"}
+    assert set(listening) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
     assert os.environ["RAY_AUTH_MODE"] == "token"
     token = Path.home() / ".ray" / "auth_token"
     assert stat.S_IMODE(token.stat().st_mode) == 0o600

@@ -22,6 +22,8 @@ SMALL = {
     [
         # Seven unrolls a round, two per batch: one is left over, and the next round must fit beside it.
         {"runtime": "lockstep", "num_envs": 7, "algorithm.replay_fraction": 0.875},
+        # Warm-up ends amid a round, with all of it still in the queue.
+        {"runtime": "lockstep", "num_envs": 4, "num_actors": 2, "replay.min_steps": 128},
         # More shards than actors: a whole message goes to one of them.
         {"runtime": "lockstep", "num_envs": 8, "replay.num_shards": 3, "algorithm.replay_fraction": 0.75},
         {"runtime": "local", "num_envs": 7, "num_actors": 2, "replay.num_shards": 3},
