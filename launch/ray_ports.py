@@ -28,13 +28,14 @@ from laser.ports import (
     Sample,
     SampleRequest,
     WriteReceipt,
+    wait,
 )
 from laser.unroll import Unrolls
 
 _ray: Any = ray  # its decorators have types that do not fit what they take
 
 # How often a call is repeated whose answer was lost while the other side lives. All port calls may be repeated.
-_NUM_RETRIES = 3
+NUM_RETRIES = 3
 _STATE_DEADLINE_S = 600.0
 # Messages up to this size travel inside calls and answers, larger ones through the object store. Ray's own default of
 # 100 kB sends a sample of 128 Atari unrolls (0.5 MB) through the store, which takes about 0.9 ms of the raylet's time.
@@ -88,15 +89,17 @@ class RayReplay:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the shard's state."""
-        state: dict[str, Any] = get(self._handle.state_dict.remote(), _STATE_DEADLINE_S, f"the state of {self._name}")
+        answer = self._call(lambda: self._handle.state_dict.remote())
+        state: dict[str, Any] = wait(answer, _STATE_DEADLINE_S, f"the state of {self._name}")
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` gave."""
-        get(self._handle.load_state_dict.remote(state), _STATE_DEADLINE_S, f"{self._name} to take its state")
+        answer = self._call(lambda: self._handle.load_state_dict.remote(state))
+        wait(answer, _STATE_DEADLINE_S, f"{self._name} to take its state")
 
     def _call(self, make: Callable[[], Any]) -> Future[Any]:
-        return call_remote(make, self._name, _NUM_RETRIES)
+        return call_remote(make, self._name, NUM_RETRIES)
 
 
 class RayParameters:
@@ -137,7 +140,7 @@ class RayParameters:
         return answer
 
     def _call(self, make: Callable[[], Any]) -> Future[Any]:
-        return call_remote(make, "the parameter store", _NUM_RETRIES)
+        return call_remote(make, "the parameter store", NUM_RETRIES)
 
 
 def serve_shard(factory: Callable[[], Any]) -> Any:
@@ -183,16 +186,6 @@ def call_remote(make: Callable[[], Any], who: str, num_retries: int) -> Future[A
 
     attempt(num_retries)
     return answer
-
-
-def get(references: Any, timeout_s: float, what: str) -> Any:
-    """Return the results of Ray calls, or raise the port's errors."""
-    try:
-        return ray.get(references, timeout=timeout_s)
-    except ray.exceptions.GetTimeoutError as error:
-        raise PortTimeoutError(f"waited {timeout_s:g} s for {what}") from error
-    except ray.exceptions.RayError as error:
-        raise port_error(error, f"the process asked for {what}") from error
 
 
 def port_error(error: BaseException, who: str) -> BaseException:

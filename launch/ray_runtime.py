@@ -25,19 +25,21 @@ os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 os.environ.setdefault("RAY_worker_niceness", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+# Ray would print this to standard output; a run says it in a line of its own, or replaces the worker.
+os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "A worker died or was killed")
 
 import ray
 import ray.util
 
-from laser.ports import ParameterPort, PortClosedError, PortError, PortTimeoutError, Report, ReportPort
+from laser.ports import ParameterPort, PortClosedError, PortError, PortTimeoutError, Report, ReportPort, wait
 from launch.errors import LaunchError
 from launch.host import Host
 from launch.ray_ports import (
     INLINE_BYTES,
+    NUM_RETRIES,
     RayParameters,
     RayReplay,
     call_remote,
-    get,
     serve_parameters,
     serve_shard,
 )
@@ -83,7 +85,11 @@ class RayRuntime:
     def shards(self, factories: list[Callable[[], Any]]) -> list[ShardPort]:
         """Place a shard per process."""
         handles = [serve_shard(factory) for factory in factories]
-        pids = get([handle.pid.remote() for handle in handles], _START_DEADLINE_S, "the replay's shards to start")
+        answers = [
+            call_remote(handle.pid.remote, f"shard {index} of the replay", NUM_RETRIES)
+            for index, handle in enumerate(handles)
+        ]
+        pids = [wait(answer, _START_DEADLINE_S, "the replay's shards to start") for answer in answers]
         self._ports = [
             RayReplay(handle, index, pid) for index, (handle, pid) in enumerate(zip(handles, pids, strict=True))
         ]
@@ -125,7 +131,8 @@ class RayWorker:
     @property
     def pid(self) -> int:
         """Return the process that hosts it; waits for it to start."""
-        return int(get(self._handle.pid.remote(), _START_DEADLINE_S, f"{self.name} to start"))
+        answer = call_remote(self._handle.pid.remote, self.name, NUM_RETRIES)
+        return int(wait(answer, _START_DEADLINE_S, f"{self.name} to start"))
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:
         """Call a method of the component between two ticks."""
@@ -197,7 +204,7 @@ class RayWorker:
         self._ask()
 
     def _ask(self) -> None:
-        self._asked = call_remote(lambda: self._handle.status.remote(), self.name, num_retries=3)
+        self._asked = call_remote(lambda: self._handle.status.remote(), self.name, num_retries=NUM_RETRIES)
         self._asked_at = time.monotonic()
 
     def _unanswered_s(self) -> float:

@@ -111,24 +111,24 @@ def test_a_killed_actor_is_replaced_and_a_killed_learner_ends_the_run(runtime):
         while not recorder.snapshot().counters.get("restarts/died"):
             assert time.monotonic() < deadline, "the death was not noticed"
             time.sleep(0.05)
-        go_on_for(2000)
-        # Both actors play on: an actor's shard is its own.
-        before = [part["ledger"]["inserted"] for part in wait(program.replay.stats(), 30.0, "stats")["shards"]]
-        go_on_for(2000)
-        after = [part["ledger"]["inserted"] for part in wait(program.replay.stats(), 30.0, "stats")["shards"]]
-        assert all(late > early for early, late in zip(before, after, strict=True))
+        # The new one plays on at the shard of the old one, which is its own.
+        before = num_inserted(program)
+        while num_inserted(program)[0] <= before[0] + 20:
+            go_on_for(100)
+            assert time.monotonic() < deadline + 60.0, "the new actor does not play"
+        assert num_inserted(program)[1] > before[1]
         assert victim.incarnation == 1
         assert recorder.snapshot().counters["restarts/died"] == 1.0
         stop.set()
         thread.join(60.0)
         assert finished == ["stopped"]
-        for actor in program.actors:
-            wait(actor.call("settle"), 60.0, "the last inserts")
         stats = wait(program.replay.stats(), 30.0, "stats")
         assert not any(stats["imbalances"].values())
         assert stats["ledger"]["lost"] == stats["ledger"]["duplicates"] == 0
-        # All that actors counted as sent has arrived; what died with an actor was counted by nobody.
-        assert stats["ledger"]["received"] >= recorder.snapshot().counters["unrolls"]
+        # What actors counted as sent has arrived, but for the inserts that each may have under way. What a dead actor
+        # had not reported is counted by nobody.
+        under_way = config.num_actors * config.num_envs * config.actor.max_unacknowledged
+        assert stats["ledger"]["received"] >= recorder.snapshot().counters["unrolls"] - under_way
 
         stop.clear()
         thread = threading.Thread(target=run)
@@ -140,6 +140,10 @@ def test_a_killed_actor_is_replaced_and_a_killed_learner_ends_the_run(runtime):
         (error,) = failed
         assert isinstance(error, WorkerDiedError)
         assert str(error).startswith("learner has ended")
+
+
+def num_inserted(program):
+    return [part["ledger"]["inserted"] for part in wait(program.replay.stats(), 30.0, "stats")["shards"]]
 
 
 def start(run_dir, steps):
@@ -218,7 +222,8 @@ def test_a_signal_saves_the_run_and_a_dead_shard_ends_it_with_one_line(tmp_path)
     _, errors = stopped.communicate(timeout=60)
     assert stopped.returncode == 143, errors
     assert list_checkpoints(tmp_path / "stopped" / "checkpoints")
-    _, errors = broken.communicate(timeout=60)
+    output, errors = broken.communicate(timeout=60)
+    assert not output
     assert broken.returncode == 1, errors
     lines = errors.strip().splitlines()
     assert len(lines) == 1, errors
