@@ -96,7 +96,7 @@ def evaluate(
     run_dir = Path(run_dir)
     agent = _read_agent(run_dir, checkpoint)
     evaluator = Evaluator(
-        lambda: make_environment(agent.config.env, min(num_envs, episodes), agent.config.environment),
+        lambda: make_environment(agent.config.env, min(num_envs, episodes), agent.config.environment.for_evaluation()),
         lambda: agent.make_policy(seed, device, greedy),
         seed,
     )

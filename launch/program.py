@@ -215,7 +215,7 @@ def make_evaluator(config: TrainConfig, environment: EnvironmentSpec, incarnatio
     """Make the evaluator; its environments are made at the first evaluation."""
     algorithm = config.algorithm.build(environment, config.network)
     return Evaluator(
-        lambda: make_environment(config.env, config.evaluation.num_envs, config.environment),
+        lambda: make_environment(config.env, config.evaluation.num_envs, config.environment.for_evaluation()),
         lambda: Policy(
             algorithm, environment, seed_for(config, "evaluation policy", 0), greedy=config.evaluation.greedy
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from laser.config import Bounds
@@ -26,3 +26,7 @@ class EnvironmentConfig:
     frame_skip: Annotated[int, Bounds(least=1), "Atari: frames per env step"] = 4
     frame_stack: Annotated[int, Bounds(least=1, most=16), "Atari: frames per observation"] = 4
     emulation_threads: Annotated[int, Bounds(least=0), "Atari: emulator threads per actor; 0 lets LASER choose"] = 0
+
+    def for_evaluation(self) -> EnvironmentConfig:
+        """Return the same without what only helps training: episodes then last as long as the game does."""
+        return replace(self, life_loss_ends_episode=False)

@@ -5,7 +5,7 @@ import pytest
 
 from laser.environments import describe_environment
 from launch.presets import change, load_preset
-from launch.program import make_actor, online_capacity
+from launch.program import make_actor, make_evaluator, online_capacity
 from launch.train import train
 
 SMALL = {
@@ -61,3 +61,19 @@ def test_a_replaced_actor_shares_no_incarnation_with_the_rebuilds_of_the_one_bef
         assert not own & used
         used |= own
     assert min(used) == 10
+
+
+def test_evaluation_plays_whole_games(monkeypatch):
+    config = change(load_preset("pong"), {"environment.life_loss_ends_episode": True})
+    environment = describe_environment(config.env, config.environment)
+    asked = []
+
+    def note(id, num_envs, environment_config):
+        asked.append(environment_config)
+        raise StopIteration
+
+    monkeypatch.setattr("launch.program.make_environment", note)
+    evaluator = make_evaluator(config, environment, 0)
+    with pytest.raises(StopIteration):
+        evaluator.evaluate(None, 1)
+    assert asked == [dataclasses.replace(config.environment, life_loss_ends_episode=False)]
