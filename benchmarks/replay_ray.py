@@ -8,6 +8,8 @@ that thread could decode if the samples cost nothing.
 
 from __future__ import annotations
 
+import copy
+import itertools
 import time
 from collections import deque
 from collections.abc import Callable
@@ -103,9 +105,11 @@ def measure_once(port: ReplayPort, streams: list[Stream], in_flight: int, second
     def ask() -> Future[Sample]:
         return port.sample(request)
 
-    turn = iter(range(10**9))
+    # A port sends one insert at a time; every actor has a port of its own.
+    ports = [copy.copy(port) for _ in streams]
+    turn = itertools.cycle(range(NUM_ACTORS))
     inserts = per_second(
-        lambda: port.insert(streams[next(turn) % NUM_ACTORS].next()), lambda _: None, NUM_ACTORS, seconds
+        lambda: ports[actor := next(turn)].insert(streams[actor].next()), lambda _: None, NUM_ACTORS, seconds
     )
     sampled = per_second(ask, lambda _: None, in_flight, seconds)
     decoded = per_second(ask, decode, in_flight, seconds)
