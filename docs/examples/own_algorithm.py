@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, nn
 
 import laser
-from laser.algorithms.base import ActOutput, Algorithm, AlgorithmConfig, LossOutput
+from laser.algorithms.actor_critic import ActorCriticAlgorithm, next_core_state
+from laser.algorithms.base import AlgorithmConfig, LossOutput
 from laser.batch import Batch
 from laser.config import Bounds
 from laser.networks.config import NetworkConfig
-from laser.ops.distributions import distribution_for
 from laser.ops.policy_gradient import value_loss, weighted_sum
 from laser.ops.vtrace import vtrace_targets
-from laser.specs import ArraySpec, EnvironmentSpec
+from laser.specs import EnvironmentSpec
 
 
 @dataclass(frozen=True)
@@ -39,45 +39,14 @@ class ClippedConfig(AlgorithmConfig):
         return Clipped(self, environment, network)
 
 
-class Clipped(Algorithm):
+class Clipped(ActorCriticAlgorithm):
     """loss = -E min(rho * adv, clip(rho, 1 - c, 1 + c) * adv) + baseline_cost * value_loss - entropy_cost * entropy.
 
-    It holds no parameters: networks are passed in, so that actors, learner and tests share it.
+    It holds no parameters: networks are passed in, so that actors, learner and tests share it. How it acts and what
+    actors store of its policy come from `ActorCriticAlgorithm`.
     """
 
-    def __init__(self, config: ClippedConfig, environment: EnvironmentSpec, network: NetworkConfig):
-        self.config: ClippedConfig = config
-        self.environment = environment
-        self.network = network
-        self.distribution = distribution_for(environment.actions)
-
-    @property
-    def behaviour(self) -> dict[str, ArraySpec]:
-        """What actors store of the policy that acted: all of it, for the ratios."""
-        return {name: ArraySpec((size,)) for name, size in self.distribution.sizes.items()}
-
-    def make_networks(self) -> nn.Module:
-        """Return freshly initialised networks."""
-        return self.network.make(self.environment)
-
-    def act(
-        self,
-        networks: nn.Module,
-        observations: Mapping[str, Tensor],
-        last_action: Tensor,
-        last_reward: Tensor,
-        first: Tensor,
-        core_state: Mapping[str, Tensor],
-        generator: Generator | None,
-        *,
-        greedy: bool = False,
-    ) -> ActOutput:
-        """Choose actions for N environments; networks want a time axis, here of one row."""
-        rows = {name: value.unsqueeze(0) for name, value in observations.items()}
-        output = networks(rows, last_action.unsqueeze(0), last_reward.unsqueeze(0), first.unsqueeze(0), core_state)
-        mu = {name: value.squeeze(0).float() for name, value in output.policy.items()}
-        actions = self.distribution.mode(mu) if greedy else self.distribution.sample(mu, generator)
-        return ActOutput(actions, mu, output.values.squeeze(0).float(), output.core_state)
+    config: ClippedConfig
 
     def loss(
         self,
@@ -88,9 +57,7 @@ class Clipped(Algorithm):
         generator: Generator | None,
     ) -> LossOutput:
         """Return the scalar to minimise and metrics; a pure function of what it is given."""
-        last_actions = torch.cat([batch.last_action.unsqueeze(0), batch.actions])
-        last_rewards = torch.cat([batch.last_reward.unsqueeze(0), batch.rewards])
-        output = networks(batch.observations, last_actions, last_rewards, batch.first, batch.core_state)
+        output = self.evaluate(networks, batch)
         # T+1 rows: the last only bootstraps.
         pi = {name: value[:-1] for name, value in output.policy.items()}
         values, bootstrap_value = output.values[:-1], output.values[-1]
@@ -118,7 +85,8 @@ class Clipped(Algorithm):
         entropy = weighted_sum(entropies, weights)
         loss = policy_loss + self.config.baseline_cost * baseline_loss - self.config.entropy_cost * entropy
         metrics = {"loss": loss, "pg_loss": policy_loss, "value_loss": baseline_loss, "entropy": entropy}
-        return LossOutput(loss, {name: value.detach() for name, value in metrics.items()})
+        metrics = {name: value.detach() for name, value in metrics.items()}
+        return LossOutput(loss, metrics, core_state=next_core_state(output))
 
 
 def main(**values: Any) -> laser.TrainResult:

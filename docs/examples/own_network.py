@@ -64,7 +64,7 @@ class Residual(nn.Module):
         for block in self.blocks:
             features = features + block(features)
         features = F.relu(features)
-        return ActorCriticOutput(self.policy_head(features), self.value_head(features), dict(core_state))
+        return ActorCriticOutput(self.policy_head(features), self.value_head(features))
 
 
 def main(**values: Any) -> laser.TrainResult:

@@ -91,11 +91,14 @@ class LossOutput:
         loss: scalar to differentiate.
         metrics: scalar tensors by name; each is what its name says, with its sign.
         column_writes: new numbers for the replay by column name, [T, B].
+        core_state: recurrent state by name, [B, ...], with which the next unroll of each column's stream begins: after
+            row T-1, before row T, which is that unroll's row 0. Without gradient; empty for feed-forward networks.
     """
 
     loss: Tensor
     metrics: dict[str, Tensor]
     column_writes: dict[str, Tensor] = field(default_factory=dict)
+    core_state: dict[str, Tensor] = field(default_factory=dict)
 
 
 class Algorithm(ABC):
@@ -103,7 +106,11 @@ class Algorithm(ABC):
 
     config: AlgorithmConfig
     columns: tuple[ColumnSpec, ...] = ()
-    core_state: Mapping[str, ArraySpec] = {}
+
+    @property
+    def core_state(self) -> Mapping[str, ArraySpec]:
+        """Recurrent state of one environment by name; empty for feed-forward agents."""
+        return {}
 
     @property
     @abstractmethod

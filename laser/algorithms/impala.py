@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
@@ -9,15 +10,16 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from laser.algorithms.base import ActOutput, Algorithm, AlgorithmConfig, Fraction, LossOutput, NotNegative
+from laser.algorithms.actor_critic import ActorCriticAlgorithm, next_core_state
+from laser.algorithms.base import AlgorithmConfig, Fraction, LossOutput, NotNegative
 from laser.algorithms.metrics import explained_variance, means, means_by_source
 from laser.batch import Batch
 from laser.config import Bounds, Problem
 from laser.networks.config import NetworkConfig
-from laser.ops.distributions import Statistics, distribution_for
+from laser.ops.distributions import Statistics
 from laser.ops.policy_gradient import policy_gradient_loss, value_loss, weighted_sum
 from laser.ops.vtrace import vtrace_targets
-from laser.specs import ArraySpec, EnvironmentSpec
+from laser.specs import EnvironmentSpec
 
 Clip = Bounds(above=0.0, allow_infinite=True)
 
@@ -63,7 +65,7 @@ class ImpalaConfig(AlgorithmConfig):
         return []
 
 
-class Impala(Algorithm):
+class Impala(ActorCriticAlgorithm):
     """V-trace actor-critic for discrete, multi-discrete and Gaussian policies.
 
         loss = pg_loss + baseline_cost * value_loss - entropy_cost * sum of entropies
@@ -81,41 +83,6 @@ class Impala(Algorithm):
 
     config: ImpalaConfig
 
-    def __init__(self, config: ImpalaConfig, environment: EnvironmentSpec, network: NetworkConfig):
-        self.config = config
-        self.environment = environment
-        self.network = network
-        self.distribution = distribution_for(environment.actions)
-
-    @property
-    def behaviour(self) -> dict[str, ArraySpec]:
-        """See `Algorithm.behaviour`."""
-        return {name: ArraySpec((size,)) for name, size in self.distribution.sizes.items()}
-
-    def make_networks(self) -> nn.Module:
-        """See `Algorithm.make_networks`."""
-        return self.network.make(self.environment)
-
-    @torch.no_grad()
-    def act(
-        self,
-        networks: nn.Module,
-        observations: Mapping[str, Tensor],
-        last_action: Tensor,
-        last_reward: Tensor,
-        first: Tensor,
-        core_state: Mapping[str, Tensor],
-        generator: Generator | None,
-        *,
-        greedy: bool = False,
-    ) -> ActOutput:
-        """See `Algorithm.act`."""
-        rows = {name: value.unsqueeze(0) for name, value in observations.items()}
-        output = networks(rows, last_action.unsqueeze(0), last_reward.unsqueeze(0), first.unsqueeze(0), core_state)
-        mu = {name: value.squeeze(0).float() for name, value in output.policy.items()}
-        actions = self.distribution.mode(mu) if greedy else self.distribution.sample(mu, generator)
-        return ActOutput(actions, mu, output.values.squeeze(0).float(), output.core_state)
-
     def loss(
         self,
         networks: nn.Module,
@@ -128,13 +95,12 @@ class Impala(Algorithm):
 
         A `generator` cannot be traced by `torch.compile`; compiled losses pass None, which uses torch's global one.
         """
-        last_actions = torch.cat([batch.last_action.unsqueeze(0), batch.actions])
-        last_rewards = torch.cat([batch.last_reward.unsqueeze(0), batch.rewards])
-        output = networks(batch.observations, last_actions, last_rewards, batch.first, batch.core_state)
+        output = self.evaluate(networks, batch)
         # Ratios, targets and sums are not for bfloat16, whatever precision the networks ran in.
         with torch.autocast(batch.rewards.device.type, enabled=False):
             policy = {name: value[:-1] for name, value in output.policy.items()}
-            return self._loss(policy, output.values, batch, generator)
+            loss = self._loss(policy, output.values, batch, generator)
+        return dataclasses.replace(loss, core_state=next_core_state(output))
 
     def _loss(self, pi: Statistics, all_values: Tensor, batch: Batch, generator: Generator | None) -> LossOutput:
         config = self.config

@@ -50,14 +50,13 @@ def means_by_source(source: Tensor, valid: Tensor, **values: Tensor) -> dict[str
     """Return the mean of each value over the valid rows of each source, and how many rows there were.
 
     Args:
-        source: int8 [B], see `Batch.source`.
+        source: int8 [T, B], see `Batch.source`.
         valid: bool [T, B].
         **values: [T, B] by name; finite on valid rows.
     """
-    columns = [valid.float().sum(0), *(torch.where(valid, value, 0.0).sum(0) for value in values.values())]
-    wanted = torch.arange(len(SOURCES), dtype=source.dtype, device=source.device)  # the keys of SOURCES
-    # [sources, 1, B] * [values, B] -> [sources, values]; not a matrix product, which autocast would round.
-    sums = ((source == wanted.unsqueeze(-1)).unsqueeze(1) * torch.stack(columns)).sum(-1)
+    counted = torch.stack([valid.float(), *(torch.where(valid, value, 0.0) for value in values.values())])
+    # One pass per source, [values, T, B] -> [values]; not a matrix product, which autocast would round.
+    sums = torch.stack([(counted * (source == wanted)).sum((1, 2)) for wanted in SOURCES])
     means = sums / sums[:, :1].clamp(min=1.0)
     metrics = {}
     for row, name in enumerate(SOURCES.values()):

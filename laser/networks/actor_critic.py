@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
-from laser.networks.config import NetworkConfig
 from laser.networks.encoder import ObservationEncoder
 from laser.networks.heads import ValueHead, make_policy_head
+from laser.networks.recurrent import LSTMCore, PreCoCore
 from laser.ops.distributions import distribution_for
 from laser.specs import EnvironmentSpec
+
+if TYPE_CHECKING:
+    from laser.networks.config import NetworkConfig
+
+CORES: dict[str, type[LSTMCore] | type[PreCoCore]] = {"lstm": LSTMCore, "preco": PreCoCore}
 
 
 @dataclass(frozen=True)
@@ -21,24 +27,24 @@ class ActorCriticOutput:
     Args:
         policy: statistics of the policy by name, float32 [T, B, ...].
         values: float32 [T, B].
-        core_state: recurrent state after the last row by name, [B, ...].
+        core_states: recurrent state after each row by name, float32 [T, B, ...]; empty for feed-forward networks.
+            Whoever acts keeps row -1. Of an unroll's T+1 rows, row T is row 0 of the stream's next unroll, which is
+            consumed there: that unroll begins with the state after row T-1, row -2 of the T+1 here.
     """
 
     policy: dict[str, Tensor]
     values: Tensor
-    core_state: dict[str, Tensor]
+    core_states: dict[str, Tensor] = field(default_factory=dict)
 
 
 class ActorCritic(nn.Module):
-    """One forward pass over all rows: time and batch are flattened for the torso.
+    """One forward pass over all rows: time and batch are flattened for the torso and the heads.
 
-    A recurrent core belongs between encoder and heads: it unflattens the features to [T, B, ...], joins `last_actions`
-    and `last_rewards`, resets its state where `first`, and flattens again. A feed-forward network reads none of the
-    four and hands `core_state` back as it came.
+    A recurrent core between them walks the rows in order; without one the network sees observations only.
 
     Args:
         environment: spaces.
-        config: torso, widths, separate critic.
+        config: torso, widths, core, separate critic.
 
     Raises:
         ValueError: the torso cannot see such observations.
@@ -49,6 +55,10 @@ class ActorCritic(nn.Module):
         self.encoder = ObservationEncoder(environment.observations, config)
         self.critic_encoder = ObservationEncoder(environment.observations, config) if config.separate_critic else None
         num_features = self.encoder.num_features
+        self.core = None
+        if config.core != "none":
+            self.core = CORES[config.core](num_features, environment.actions, config.core_size)
+            num_features = self.core.num_features
         self.policy_head = make_policy_head(num_features, distribution_for(environment.actions), config.initial_std)
         self.value_head = ValueHead(num_features)
 
@@ -73,6 +83,10 @@ class ActorCritic(nn.Module):
         flat = {name: value.flatten(0, 1) for name, value in observations.items()}
         features = self.encoder(flat)
         critic_features = features if self.critic_encoder is None else self.critic_encoder(flat)
+        core_states: dict[str, Tensor] = {}
+        if self.core is not None:
+            core_states = self.core(features.unflatten(0, rows), last_actions, last_rewards, first, core_state)
+            features = critic_features = core_states["hidden"].flatten(0, 1)
         policy = {name: value.unflatten(0, rows) for name, value in self.policy_head(features).items()}
         values = self.value_head(critic_features).unflatten(0, rows)
-        return ActorCriticOutput(policy, values, dict(core_state))
+        return ActorCriticOutput(policy, values, core_states)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from laser.config import Bounds
+from laser.config import Bounds, Problem
+from laser.specs import ArraySpec
 
 if TYPE_CHECKING:
     from torch import nn
@@ -28,6 +29,25 @@ class NetworkConfig:
     width: Annotated[int, Bounds(least=1, most=16), "factor on the residual net's channels (16, 32, 32)"] = 1
     separate_critic: Annotated[bool, "give the value function an MLP torso of its own"] = False
     initial_std: Annotated[float, Bounds(above=0.0), "standard deviation of a Gaussian policy at the start"] = 1.0
+    core: Annotated[
+        Literal["none", "lstm", "preco"],
+        "memory between torso and heads: none, an LSTM, or a predictor-corrector pair of LSTMs",
+    ] = "none"
+    core_size: Annotated[int, Bounds(least=1), "width of the memory"] = 256
+
+    def problems(self) -> list[Problem]:
+        """Return mistakes that join several fields."""
+        if self.separate_critic and self.core != "none":
+            remedy = "use network.separate-critic false, or network.core none"
+            return [Problem("separate-critic", f"has no memory of its own beside network.core {self.core}", remedy)]
+        return []
+
+    @property
+    def core_state(self) -> dict[str, ArraySpec]:
+        """The recurrent state of one environment by name; empty for feed-forward networks."""
+        if self.core == "none":
+            return {}
+        return {"hidden": ArraySpec((self.core_size,)), "cell": ArraySpec((self.core_size,))}
 
     def make(self, environment: EnvironmentSpec) -> nn.Module:
         """Return a freshly initialised actor-critic for an environment.

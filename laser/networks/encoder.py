@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from laser.networks.atari_cnn import AtariCNN
-from laser.networks.config import NetworkConfig
 from laser.networks.impala_resnet import ImpalaResNet
 from laser.networks.mlp import MLP
 from laser.specs import CategorySpec, FramesSpec, ObservationSpec, VectorSpec
+
+if TYPE_CHECKING:
+    from laser.networks.config import NetworkConfig
 
 
 class ObservationEncoder(nn.Module):

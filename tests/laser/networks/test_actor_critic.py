@@ -68,7 +68,7 @@ def test_one_forward_gives_all_rows(actions, sizes, observations, separate_criti
         name: (NUM_ROWS, NUM_COLUMNS, size) for name, size in sizes.items()
     }
     assert output.values.shape == (NUM_ROWS, NUM_COLUMNS)
-    assert output.core_state == {}
+    assert output.core_states == {}
     (output.values.sum() + sum(value.sum() for value in output.policy.values())).backward()
     assert all(parameter.grad is not None for parameter in network.parameters())
 

@@ -1,0 +1,80 @@
+"""What actor-critic algorithms share: networks with a policy and a value, how to act, how to evaluate a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Generator, Tensor, nn
+
+from laser.algorithms.base import ActOutput, Algorithm, AlgorithmConfig
+from laser.batch import Batch
+from laser.networks.actor_critic import ActorCriticOutput
+from laser.networks.config import NetworkConfig
+from laser.ops.distributions import distribution_for
+from laser.specs import ArraySpec, EnvironmentSpec
+
+
+class ActorCriticAlgorithm(Algorithm):
+    """An algorithm that acts by sampling its policy head; a subclass adds the loss.
+
+    Args:
+        config: settings.
+        environment: spaces.
+        network: which networks.
+    """
+
+    def __init__(self, config: AlgorithmConfig, environment: EnvironmentSpec, network: NetworkConfig):
+        self.config = config
+        self.environment = environment
+        self.network = network
+        self.distribution = distribution_for(environment.actions)
+
+    @property
+    def behaviour(self) -> dict[str, ArraySpec]:
+        """All of the policy's statistics; see `Algorithm.behaviour`."""
+        return {name: ArraySpec((size,)) for name, size in self.distribution.sizes.items()}
+
+    @property
+    def core_state(self) -> Mapping[str, ArraySpec]:
+        """The network's; see `Algorithm.core_state`."""
+        return self.network.core_state
+
+    def make_networks(self) -> nn.Module:
+        """See `Algorithm.make_networks`."""
+        return self.network.make(self.environment)
+
+    @torch.no_grad()
+    def act(
+        self,
+        networks: nn.Module,
+        observations: Mapping[str, Tensor],
+        last_action: Tensor,
+        last_reward: Tensor,
+        first: Tensor,
+        core_state: Mapping[str, Tensor],
+        generator: Generator | None,
+        *,
+        greedy: bool = False,
+    ) -> ActOutput:
+        """See `Algorithm.act`."""
+        rows = {name: value.unsqueeze(0) for name, value in observations.items()}
+        output = networks(rows, last_action.unsqueeze(0), last_reward.unsqueeze(0), first.unsqueeze(0), core_state)
+        mu = {name: value.squeeze(0).float() for name, value in output.policy.items()}
+        actions = self.distribution.mode(mu) if greedy else self.distribution.sample(mu, generator)
+        new_state = {name: value[-1] for name, value in output.core_states.items()}
+        return ActOutput(actions, mu, output.values.squeeze(0).float(), new_state)
+
+    def evaluate(self, networks: nn.Module, batch: Batch) -> ActorCriticOutput:
+        """Return what the networks say about the T+1 rows of a batch."""
+        last_actions = torch.cat([batch.last_action.unsqueeze(0), batch.actions])
+        last_rewards = torch.cat([batch.last_reward.unsqueeze(0), batch.rewards])
+        output: ActorCriticOutput = networks(
+            batch.observations, last_actions, last_rewards, batch.first, batch.core_state
+        )
+        return output
+
+
+def next_core_state(output: ActorCriticOutput) -> dict[str, Tensor]:
+    """Return the state before row T of T+1 evaluated rows, by name, [B, ...]: `LossOutput.core_state`."""
+    return {name: value[-2].detach() for name, value in output.core_states.items()}
