@@ -26,9 +26,9 @@ class Batch:
         mu: behaviour statistics by name, [T, B, ...].
         last_action: action before row 0, [B, ...].
         last_reward: float32 [B], reward before row 0.
-        source: int8 [B], ONLINE, OWN_REPLAY or FOREIGN_REPLAY.
-        task: int64 [B].
-        policy_lag: float32 [B], versions between the policy that acted and the newest one (own experience only).
+        source: int8 [T, B], ONLINE, OWN_REPLAY or FOREIGN_REPLAY; a column that walks episode streams changes it amid.
+        task: int64 [T, B]; changes amid a column in the same way.
+        policy_lag: float32 [T, B], versions between the policy that acted and the newest one (own experience only).
         importance_weights: float32 [B], 1 for uniform samplers.
         core_state: recurrent state before row 0 by name, [B, ...].
         columns: replay columns the algorithm declared, float32 [T, B] (zeros for online columns).
@@ -52,7 +52,7 @@ class Batch:
 
     @property
     def online(self) -> Tensor:
-        """Bool [B]: the columns that come fresh from the member's own actors."""
+        """Bool [T, B]: the rows that come fresh from the member's own actors."""
         return self.source == ONLINE
 
     @property

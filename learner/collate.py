@@ -42,6 +42,11 @@ def collate(mix: Mix, spec: UnrollSpec, member: int, discount: float, newest_ver
     observations = {name[13:]: value for name, value in fields.items() if name.startswith("observations/")}
     observations.update({name: _decode(parts, spec, name) for name in spec.frames})
     lag = np.where(own, newest_version - headers["parameter_version"], 0).astype(np.float32)
+    shape = (spec.unroll_length, len(headers))
+
+    def rows(columns: np.ndarray) -> Tensor:
+        return torch.from_numpy(columns).expand(shape).contiguous()
+
     return Batch(
         observations=_tensors(observations),
         first=torch.from_numpy(fields["first"]),
@@ -52,9 +57,9 @@ def collate(mix: Mix, spec: UnrollSpec, member: int, discount: float, newest_ver
         mu=_tensors({name[3:]: value for name, value in fields.items() if name.startswith("mu/")}),
         last_action=torch.from_numpy(fields["last_action"]),
         last_reward=torch.from_numpy(fields["last_reward"]),
-        source=torch.from_numpy(source),
-        task=torch.from_numpy(headers["task"].astype(np.int64)),
-        policy_lag=torch.from_numpy(lag),
+        source=rows(source),
+        task=rows(headers["task"].astype(np.int64)),
+        policy_lag=rows(lag),
         importance_weights=torch.ones(len(headers)),
         core_state=_tensors({name[11:]: value for name, value in fields.items() if name.startswith("core_state/")}),
         columns=_columns(mix, spec.unroll_length),
@@ -83,9 +88,9 @@ def example_batch(spec: UnrollSpec, batch_size: int, columns: Sequence[str]) -> 
         mu={name[3:]: zeros(name) + (name == "mu/std") for name in spec.fields if name.startswith("mu/")},
         last_action=zeros("last_action"),
         last_reward=zeros("last_reward"),
-        source=torch.zeros(batch_size, dtype=torch.int8),
-        task=torch.zeros(batch_size, dtype=torch.int64),
-        policy_lag=torch.zeros(batch_size),
+        source=torch.zeros(shape, dtype=torch.int8),
+        task=torch.zeros(shape, dtype=torch.int64),
+        policy_lag=torch.zeros(shape),
         importance_weights=torch.ones(batch_size),
         core_state={name[11:]: zeros(name) for name in spec.fields if name.startswith("core_state/")},
         columns={name: torch.zeros(shape) for name in columns},

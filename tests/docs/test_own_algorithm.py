@@ -39,9 +39,9 @@ def test_the_surrogate_is_flat_outside_its_clip(examples, advantage_sign, ratio,
         mu={"logits": mu.reshape(1, 1, 2)},
         last_action=torch.zeros(1, dtype=torch.int64),
         last_reward=torch.zeros(1),
-        source=torch.zeros(1, dtype=torch.int8),
-        task=torch.zeros(1, dtype=torch.int64),
-        policy_lag=torch.zeros(1),
+        source=torch.zeros(1, 1, dtype=torch.int8),
+        task=torch.zeros(1, 1, dtype=torch.int64),
+        policy_lag=torch.zeros(1, 1),
         importance_weights=torch.ones(1),
     )
     output = algorithm.loss(networks, {}, batch, {}, None)

@@ -127,16 +127,16 @@ class Collector:
             mu={name: torch.stack([each[name] for each in mu]) for name in mu[0]},
             last_action=torch.zeros_like(column["actions"][0]),
             last_reward=nothing,
-            source=torch.full((NUM_ENVS,), ONLINE, dtype=torch.int8),
-            task=torch.zeros(NUM_ENVS, dtype=torch.int64),
-            policy_lag=nothing,
+            source=torch.full_like(column["valid"], ONLINE, dtype=torch.int8),
+            task=torch.zeros_like(column["valid"], dtype=torch.int64),
+            policy_lag=torch.zeros_like(column["rewards"]),
             importance_weights=torch.ones(NUM_ENVS),
         )
 
 
 def side_by_side(*batches: Batch) -> Batch:
     """Return one batch with the columns of all."""
-    once = {"last_action", "last_reward", "source", "task", "policy_lag", "importance_weights"}
+    once = {"last_action", "last_reward", "importance_weights"}
     joined = {}
     for field in dataclasses.fields(Batch):
         values = [getattr(batch, field.name) for batch in batches]

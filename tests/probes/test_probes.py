@@ -69,9 +69,9 @@ def make_batch(*, fresh, foreign, mu_is_pi=False):
         mu={"logits": torch.zeros_like(logits) if mu_is_pi else logits},
         last_action=actions[0],
         last_reward=rewards[0],
-        source=source,
-        task=torch.zeros(num_columns, dtype=torch.int64),
-        policy_lag=torch.zeros(num_columns),
+        source=source.repeat(2, 1),
+        task=torch.zeros(2, num_columns, dtype=torch.int64),
+        policy_lag=torch.zeros(2, num_columns),
         importance_weights=torch.ones(num_columns),
     )
 

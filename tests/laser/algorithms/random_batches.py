@@ -53,8 +53,8 @@ def make_batch(actions: ActionSpec, *, num_rows=16, num_columns=8, seed=0, mu_sc
         mu=mu,
         last_action=torch.zeros_like(taken[0]),
         last_reward=torch.zeros(num_columns, dtype=dtype),
-        source=(torch.arange(num_columns) % 3).to(torch.int8),
-        task=torch.zeros(num_columns, dtype=torch.int64),
-        policy_lag=torch.zeros(num_columns, dtype=dtype),
+        source=(torch.arange(num_columns) % 3).to(torch.int8).repeat(num_rows, 1),
+        task=torch.zeros(num_rows, num_columns, dtype=torch.int64),
+        policy_lag=torch.zeros(num_rows, num_columns, dtype=dtype),
         importance_weights=torch.ones(num_columns, dtype=dtype),
     )

@@ -169,7 +169,7 @@ def test_without_a_trust_region_laser_is_impala(actions):
 def test_columns_may_be_permuted(actions):
     batch = double_batch(actions)
     order = torch.tensor([3, 1, 7, 0, 5, 2, 6, 4])
-    first_axis = {"last_action", "last_reward", "source", "task", "policy_lag", "importance_weights"}
+    first_axis = {"last_action", "last_reward", "importance_weights"}
 
     def permute(name, value):
         if isinstance(value, dict):

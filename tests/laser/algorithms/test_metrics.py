@@ -9,16 +9,16 @@ VALID = torch.tensor([[True, True, True], [True, False, True]])
 
 
 def test_means_by_source_leave_out_invalid_rows():
-    source = torch.tensor([ONLINE, ONLINE, FOREIGN_REPLAY], dtype=torch.int8)
+    source = torch.tensor([[ONLINE, ONLINE, FOREIGN_REPLAY], [ONLINE, ONLINE, ONLINE]], dtype=torch.int8)
     metrics = {name: value.item() for name, value in means_by_source(source, VALID, x=VALUES).items()}
     assert metrics == pytest.approx(
         {
-            "num_steps_online": 3.0,
-            "x_online": (1 + 2 + 5) / 3,
+            "num_steps_online": 4.0,
+            "x_online": (1 + 2 + 5 + 7) / 4,
             "num_steps_own_replay": 0.0,
             "x_own_replay": 0.0,
-            "num_steps_foreign_replay": 2.0,
-            "x_foreign_replay": 5.0,
+            "num_steps_foreign_replay": 1.0,
+            "x_foreign_replay": 3.0,
         }
     )
     assert set(metrics) - set(drop_absent_sources({**metrics, "loss": 1.0})) == {"x_own_replay"}
