@@ -1,0 +1,318 @@
+"""What every claim here shares: arms that are tuned alike and run with several seeds, medians, intervals, a picture.
+
+An arm is a way to train. Each is tuned over the same grid with seeds that the comparison does not use, so that no arm
+owes its place to settings that were chosen for another. Runs are lockstep and single-threaded: they repeat bit by bit, and
+as many run side by side as there are cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import measure  # noqa: E402 - the benchmarks' shared module, one folder up
+
+PICTURES = measure.ROOT / "docs" / "pictures" / "claims"
+NUM_POINTS = 60
+_FIRST_TUNING_SEED = 1_000
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to train: a label for the legend and what it changes, by the command line's keys."""
+
+    label: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    grid: Mapping[str, Sequence[Any]] | None = None
+    """What this arm is tuned over, where that differs from the other arms'."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training run."""
+
+    preset: str
+    values: Mapping[str, Any]
+    seed: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Returns of one arm on one task, at `NUM_POINTS` equally spaced env steps; one row per seed.
+
+    Args:
+        label: the arm.
+        settings: what tuning chose.
+        returns: float [seeds, points], mean return of the last 20 training episodes.
+        numbers: means over a run's later half by metric, one value per seed.
+    """
+
+    label: str
+    settings: dict[str, Any]
+    returns: np.ndarray
+    numbers: dict[str, list[float]]
+
+    @property
+    def final(self) -> np.ndarray:
+        """Return the mean over the last tenth of each run."""
+        return self.returns[:, -max(1, NUM_POINTS // 10) :].mean(1)
+
+    @property
+    def area(self) -> np.ndarray:
+        """Return the mean over all of each run: the area under its curve over its length."""
+        return self.returns.mean(1)
+
+
+def run_job(job: Job) -> dict[str, Any]:
+    """Train once and return the curve and the later half's metrics. Runs in a process of its own."""
+    import torch
+
+    from launch.presets import load_preset
+    from launch.train import train
+
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as place:
+        fixed = {"seed": job.seed, "run-dir": Path(place) / "run", "runtime": "lockstep", "quiet": True}
+        config = load_preset(job.preset, {**job.values, **fixed})
+        result = train(config)
+        return {"seconds": result.seconds, **read_run(Path(place) / "run", config.steps)}
+
+
+def read_run(run_dir: Path, num_steps: int) -> dict[str, Any]:
+    """Return `returns` [points] and `numbers` of a finished run."""
+    from launch.metrics_db import read_names, read_series
+
+    path = run_dir / "metrics.db"
+    series = read_series(path, "charts/mean_return")
+    if not series:
+        raise measure.BenchmarkError(f"{run_dir}: no episode finished within {num_steps} env steps")
+    steps, values = np.array(series).T
+    # The value in force at each point; before the first episodes it is the first known.
+    points = np.linspace(0, num_steps, NUM_POINTS + 1)[1:]
+    returns = values[np.maximum(np.searchsorted(steps, points, "right") - 1, 0)]
+    numbers = {}
+    for name in read_names(path):
+        if name.startswith(("accept_fraction", "abs_log_rho", "entropy", "policy_lag")):
+            later = [value for step, value in read_series(path, name) if step >= num_steps / 2]
+            if later:
+                numbers[name] = float(np.mean(later))
+    return {"returns": returns.tolist(), "numbers": numbers}
+
+
+def compare(
+    preset: str,
+    shared: Mapping[str, Any],
+    arms: Sequence[Arm],
+    grid: Mapping[str, Sequence[Any]],
+    num_seeds: int,
+    num_tuning_seeds: int,
+    run: Callable[[Job], dict[str, Any]] = run_job,
+) -> list[Outcome]:
+    """Tune every arm over the same grid, then run each with fresh seeds.
+
+    Args:
+        preset: where the config begins.
+        shared: changes that all arms share.
+        arms: what is compared.
+        grid: values by key; an arm's best setting is that of the largest median area under the curve.
+        num_seeds: runs per arm, seeds 1 to `num_seeds`.
+        num_tuning_seeds: runs per arm and setting; 0 takes the first of each key's values, untuned.
+        run: makes one run.
+
+    Returns:
+        one outcome per arm, in order.
+    """
+    begun = time.perf_counter()
+    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+        chosen = [
+            _tune(pool, run, preset, shared, arm, arm.grid if arm.grid is not None else grid, num_tuning_seeds)
+            for arm in arms
+        ]
+        settings = [future() for future in chosen]
+        runs = [
+            [pool.submit(run, Job(preset, {**shared, **arm.values, **best}, seed)) for seed in range(1, num_seeds + 1)]
+            for arm, best in zip(arms, settings, strict=True)
+        ]
+        outcomes = []
+        for arm, best, futures in zip(arms, settings, runs, strict=True):
+            results = [future.result() for future in futures]
+            names = sorted(set.intersection(*(set(result["numbers"]) for result in results)))
+            numbers = {name: [result["numbers"][name] for result in results] for name in names}
+            outcome = Outcome(arm.label, best, np.array([result["returns"] for result in results]), numbers)
+            print(f"[{time.perf_counter() - begun:.0f} s] {describe(outcome)}", flush=True)
+            outcomes.append(outcome)
+    return outcomes
+
+
+def _tune(
+    pool: ProcessPoolExecutor,
+    run: Callable[[Job], dict[str, Any]],
+    preset: str,
+    shared: Mapping[str, Any],
+    arm: Arm,
+    grid: Mapping[str, Sequence[Any]],
+    num_seeds: int,
+) -> Callable[[], dict[str, Any]]:
+    settings = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    if num_seeds == 0 or len(settings) == 1:
+        return lambda: settings[0]
+    seeds = range(_FIRST_TUNING_SEED, _FIRST_TUNING_SEED + num_seeds)
+    futures = [
+        [pool.submit(run, Job(preset, {**shared, **arm.values, **setting}, seed)) for seed in seeds]
+        for setting in settings
+    ]
+
+    def best() -> dict[str, Any]:
+        areas = [np.median([np.mean(future.result()["returns"]) for future in row]) for row in futures]
+        return settings[int(np.argmax(areas))]
+
+    return best
+
+
+def describe(outcome: Outcome) -> str:
+    """Return one line: median and quartiles of the final return and of the area, and the later half's acceptance."""
+    words = [f"{outcome.label}: final {spread(outcome.final)}", f"area {spread(outcome.area)}"]
+    words += [f"{name} {np.median(values):.2f}" for name, values in outcome.numbers.items() if "accept" in name]
+    tuned = ", ".join(f"{key} {value:g}" for key, value in outcome.settings.items())
+    return "; ".join(words) + (f" [{tuned}]" if tuned else "")
+
+
+def spread(values: np.ndarray) -> str:
+    """Say `median (lower quartile to upper quartile)`."""
+    low, middle, high = np.percentile(values, (25, 50, 75))
+    return f"{middle:.3g} ({low:.3g} to {high:.3g})"
+
+
+def draw(name: str, title: str, tasks: Mapping[str, tuple[int, Sequence[Outcome]]], optimum: float | None = None) -> Path:
+    """Draw the median and the quartiles of all arms, one panel per task; return the picture's path.
+
+    Args:
+        name: of the file.
+        title: above everything.
+        tasks: env steps per run and outcomes, by task.
+        optimum: a dotted line at the best return there is.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, len(tasks), figsize=(5.5 * len(tasks), 4), layout="constrained", squeeze=False)
+    for panel, (task, (num_steps, outcomes)) in zip(axes[0], tasks.items(), strict=True):
+        points = np.linspace(0, num_steps, NUM_POINTS + 1)[1:] / 1e3
+        for outcome in outcomes:
+            low, middle, high = np.percentile(outcome.returns, (25, 50, 75), axis=0)
+            (line,) = panel.plot(points, middle, label=outcome.label, linewidth=1.5)
+            panel.fill_between(points, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+        if optimum is not None:
+            panel.axhline(optimum, color="grey", linestyle=":", linewidth=1)
+        panel.set_title(task)
+        panel.set_xlabel("thousand env steps (per member)")
+        panel.grid(alpha=0.3)
+    axes[0][0].set_ylabel("mean return of the last 20 episodes")
+    axes[0][0].legend(fontsize=8)
+    figure.suptitle(title)
+    path = PICTURES / f"{name}.png"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+    return path
+
+
+def save(
+    name: str,
+    settings: Mapping[str, Any],
+    tasks: Mapping[str, tuple[int, Sequence[Outcome]]],
+    conclusions: Sequence[str],
+) -> Path:
+    """Write all numbers and what they say to `benchmarks/results/claims/NAME.json`; `docs/claims.md` is made of it."""
+    results = {
+        task: {
+            "env_steps": num_steps,
+            "arms": {
+                outcome.label: {
+                    "settings": outcome.settings,
+                    "final": outcome.final.tolist(),
+                    "area": outcome.area.tolist(),
+                    "numbers": outcome.numbers,
+                    "returns": np.round(outcome.returns, 4).tolist(),
+                }
+                for outcome in outcomes
+            },
+        }
+        for task, (num_steps, outcomes) in tasks.items()
+    }
+    return measure.save(f"claims/{name}", settings, results, conclusions)
+
+
+def run_claim(
+    name: str,
+    title: str,
+    options: argparse.Namespace,
+    tasks: Mapping[str, int],
+    arms: Sequence[Arm],
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    shared: Mapping[str, Any] | None = None,
+    run: Callable[[Job], dict[str, Any]] = run_job,
+) -> None:
+    """Run one claim over its tasks: tune, compare, draw, save. What it shows is for the reader of the page to judge.
+
+    Args:
+        name: of the files.
+        title: of the picture.
+        options: see `parser`.
+        tasks: env steps per run (and member) by environment id.
+        arms: what is compared.
+        grid: what each arm is tuned over.
+        shared: changes to the preset that all arms share.
+        run: makes one run.
+    """
+    begun = time.perf_counter()
+    if options.env:
+        tasks = dict.fromkeys(options.env, max(tasks.values()))
+    if options.quick:
+        tasks = {env: 3_000 for env in list(tasks)[:1]}
+        options.seeds, options.tuning_seeds = 2, 0
+    outcomes = {}
+    for env, num_steps in tasks.items():
+        steps = round(num_steps * options.scale)
+        print(f"{env}, {steps:,} env steps per run", flush=True)
+        values = {**(shared or {}), "env": env, "steps": steps}
+        outcomes[env] = (steps, compare(options.preset, values, arms, grid, options.seeds, options.tuning_seeds, run))
+    if not options.quick:
+        print(f"drawn: {draw(name, title, outcomes)}")
+    conclusions = [f"{env}: {describe(outcome)}" for env, (_, row) in outcomes.items() for outcome in row]
+    minutes = (time.perf_counter() - begun) / 60.0
+    save(name, {**vars(options), "minutes": round(minutes, 1)}, outcomes, conclusions)
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser with what all claims have."""
+    made = measure.parser(description)
+    made.add_argument("--seeds", type=int, default=5, help="runs per arm")
+    made.add_argument("--tuning-seeds", type=int, default=2, help="runs per arm and setting of the grid")
+    made.add_argument("--scale", type=float, default=1.0, help="factor on the env steps of every run")
+    made.add_argument("--preset", default="mini", help="where every arm's config begins")
+    made.add_argument("--env", action="append", help="a task instead of the small ones; may be repeated")
+    return made
+
+
+def load(name: str) -> dict[str, Any]:
+    """Return what `save` wrote."""
+    path = measure.RESULTS / "claims" / f"{name}.json"
+    return dict(json.loads(path.read_text(encoding="utf-8")))

@@ -1,0 +1,27 @@
+"""Small tasks (Catch, DeepSea, T-maze, key and door) with LASER: seconds to a minute on one core."""
+
+from laser.algorithms.laser import LaserConfig
+from launch.config import TrainConfig
+from replay_server.config import ReplayConfig
+
+
+def mini() -> TrainConfig:
+    """Return the config; the paper's share of replayed experience, at a size where one thread is the fastest."""
+    return TrainConfig(
+        env="mini/Catch-v0",
+        steps=50_000,
+        runtime="lockstep",
+        num_envs=8,
+        unroll_length=10,
+        algorithm=LaserConfig(
+            learning_rate=1e-3,
+            optimizer="adam",
+            optimizer_epsilon=1e-5,
+            batch_size=16,
+            replay_fraction=0.875,
+            trust_region_threshold=0.1,
+            entropy_cost=0.01,
+            reduction="mean_per_column",
+        ),
+        replay=ReplayConfig(capacity_steps=100_000, min_steps=400),
+    )
