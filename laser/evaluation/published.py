@@ -3,7 +3,7 @@
 The text of the table that this was read from is damaged. "-" stands for a cell that cannot be read with certainty: all
 of double_dunk, enduro, fishing_derby, time_pilot, tutankham, up_n_down, venture, video_pinball and wizard_of_wor (rows
 run into each other), and single cells of freeway, hero, tennis and yars_revenge. Rainbow's column was the check: every
-row kept agrees there with the scores that Rainbow's authors published, where they did. Lost decimal points were put back where
+row kept agrees there with what Rainbow's authors published, where they did. Lost decimal points were put back where
 Rainbow's column of the same row, or the game's range (surround ends at 10), shows that they are missing.
 """
 
