@@ -45,6 +45,11 @@ def wait(future: Future[T], timeout_s: float, what: str) -> T:
 # A key names one row of one stored page. A write through a key whose generation has passed is dropped and counted.
 KEY_DTYPE = np.dtype([("shard", np.int32), ("page", np.int32), ("generation", np.int64), ("row", np.int32)])
 
+# Who made a row, where the rows of one item need not come from one unroll; the fields are those of unroll headers.
+ORIGIN_DTYPE = np.dtype([("member", np.int32), ("task", np.int32), ("parameter_version", np.int64)])
+
+View = Literal["unrolls", "steps", "streams"]
+
 
 @dataclass(frozen=True)
 class ColumnSpec:
@@ -80,37 +85,46 @@ class SampleRequest:
 
     Args:
         member: who asks; its limiter, columns and online queue are used.
-        num_items: how many unrolls, steps or episode pieces.
+        num_items: how many unrolls, steps or streams.
         table: "online" (each unroll once, only to its own member) or "replay".
-        view: what an item is: "unrolls" (whole stored unrolls), "steps" (n-step windows folded into T=1 unrolls).
+        view: what an item is: "unrolls" (whole stored unrolls), "steps" (n-step windows folded into T=1 unrolls),
+            "streams" (the next T rows of a reader that walks finished episodes from their first step).
         num_steps: n of the n-step view.
         discount: gamma with which the n-step view folds rewards.
         at_most: for the online table: hand out what is there, from 1 to num_items, instead of exactly num_items.
+        stream_set: for streams: a number the learner chose for all of its streams. An unknown set begins anew: every
+            stream at an episode's first step, with `first` True in row 0.
+        sequence: for streams: counts the set's requests from 0, each sent when the one before was answered. The newest
+            one may be repeated, and is answered alike.
+        streams: for streams: which of the set, num_items many; empty means 0 to num_items - 1.
         timeout_s: after this the request fails with a `PortTimeoutError` that says what it lacked.
     """
 
     member: int
     num_items: int
     table: Literal["online", "replay"] = "replay"
-    view: Literal["unrolls", "steps"] = "unrolls"
+    view: View = "unrolls"
     num_steps: int = 1
     discount: float = 1.0
     at_most: bool = False
+    stream_set: int = 0
+    sequence: int = 0
+    streams: tuple[int, ...] = ()
     timeout_s: float = 60.0
 
 
 @dataclass(frozen=True)
 class FrameWindows:
-    """Where the image observations of "steps" items are: whole compressed unrolls, and the rows of them that are meant.
+    """Where the image observations of items are that are cut at rows: whole compressed unrolls, and the rows meant.
 
-    A shard never decodes. The receiver decodes each unroll once and cuts the stacks of item i at its own step (column
-    0) and at its bootstrap observation (column 1), which may lie in a later unroll.
+    A shard never decodes. The receiver decodes each unroll once and cuts item i's R observations out of it: for "steps"
+    R = 2, its own step and its bootstrap observation; for "streams" R = T + 1, its rows.
 
     Args:
         frames: compressed frames by image name, of U distinct unrolls as stored.
         first: bool [U, T+1], where episodes begin in them.
-        unrolls: int64 [N, 2], which of the U unrolls.
-        rows: int64 [N, 2], the boundary row in 0..T.
+        unrolls: int64 [N, R], which of the U unrolls.
+        rows: int64 [N, R], the boundary row in 0..T.
     """
 
     frames: dict[str, PackedFrames]
@@ -124,13 +138,16 @@ class Sample:
     """What a replay hands out: N items in one contiguous message.
 
     Args:
-        unrolls: the items; for the "steps" view T=1, `rewards` are n-step sums and `discounts` says what remains.
-        keys: KEY_DTYPE [N], the first row of each item.
+        unrolls: the items; for the "steps" view T=1, `rewards` are n-step sums and `discounts` says what remains. Streams
+            come without `core_state`, which their learner holds; their headers are of row 0.
+        keys: KEY_DTYPE [N], the first row of each item; [N, T], every row, for streams.
         probabilities: float64 [N], the probability with which each item was drawn, global over shards.
         num_stored: items the draw was made from, global over shards.
         columns: float32 [N, T] by column name, the requesting member's.
         discounts: float32 [N, 1] for the "steps" view (gamma^n, 0 after termination), None otherwise.
-        frame_windows: image observations of the "steps" view (`unrolls.frames` is empty there), None otherwise.
+        frame_windows: image observations of "steps" and "streams" (`unrolls.frames` is empty there), None otherwise.
+        origins: ORIGIN_DTYPE [N, T] for streams, whose rows have several makers; None where headers hold for all rows.
+        streams: int64 [N], which stream each item belongs to; None for other views.
     """
 
     unrolls: Unrolls
@@ -140,6 +157,8 @@ class Sample:
     columns: dict[str, np.ndarray] = field(default_factory=dict)
     discounts: np.ndarray | None = None
     frame_windows: FrameWindows | None = None
+    origins: np.ndarray | None = None
+    streams: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

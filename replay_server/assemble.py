@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from laser.ports import KEY_DTYPE, FrameWindows, Sample
+from laser.ports import KEY_DTYPE, ORIGIN_DTYPE, FrameWindows, Sample
 from laser.unroll import Unrolls
+from replay_server.episode_streams import StreamRows
 from replay_server.members import Member
 from replay_server.samplers import Draw
 from replay_server.store import Store
-from replay_server.windows import Windows, fold
+from replay_server.windows import fold
 
 
 def assemble_unrolls(store: Store, member: Member, draw: Draw, shard: int) -> Sample:
@@ -17,7 +20,7 @@ def assemble_unrolls(store: Store, member: Member, draw: Draw, shard: int) -> Sa
     headers, fields = store.pages.gather(draw.pages)
     return Sample(
         Unrolls(headers, fields, store.frames(draw.pages)),
-        _keys(store, draw, shard),
+        _keys(store, draw.pages, draw.rows, shard),
         draw.probabilities,
         draw.num_stored,
         member.columns.gather(draw.pages),
@@ -49,30 +52,74 @@ def assemble_steps(store: Store, member: Member, draw: Draw, shard: int, num_ste
             fields[name] = store.pages.rows[name].take(steps, axis=0)[:, None]
         elif field.rows == "boundaries":
             fields[name] = store.pages.rows[name].take(boundaries, axis=0)
-    at_start = np.flatnonzero(draw.rows == 0)
-    first = np.flatnonzero(fields["first"][:, 0])
-    for last, now in (("last_action", "actions"), ("last_reward", "rewards")):
-        values = store.pages.rows[now].take(steps - 1, axis=0, mode="clip")
-        values[at_start] = store.pages.fields[last].take(pages[at_start], axis=0)
-        values[first] = 0
-        fields[last] = values
+    fields |= _before_rows(store, pages, draw.rows, fields["first"][:, 0])
     return Sample(
         Unrolls(_headers_of_rows(store, draw), fields),
-        _keys(store, draw, shard),
+        _keys(store, draw.pages, draw.rows, shard),
         draw.probabilities,
         draw.num_stored,
         member.columns.gather_rows(draw.pages, draw.rows),
         windows.discounts[:, None],
-        _frame_windows(store, draw, windows) if store.images else None,
+        _frame_windows(
+            store, np.stack([pages, windows.pages], axis=1), np.stack([draw.rows, windows.boundaries], axis=1)
+        ),
     )
 
 
-def _keys(store: Store, draw: Draw, shard: int) -> np.ndarray:
-    keys = np.empty(len(draw.pages), KEY_DTYPE)
+def assemble_streams(store: Store, member: Member, drawn: StreamRows, streams: Sequence[int], shard: int) -> Sample:
+    """Return the next T rows of each stream, cut at rows and joined across pages and episodes.
+
+    `last_action` and `last_reward` are those before row 0, zero at an episode's first step. Images come as
+    `FrameWindows`; recurrent states do not come, their reader holds them.
+    """
+    unroll_length = store.spec.unroll_length
+    boundaries = drawn.pages * (unroll_length + 1) + drawn.rows
+    pages, rows = drawn.pages[:, :-1], drawn.rows[:, :-1]
+    steps = pages * unroll_length + rows
+    fields = {}
+    for name, field in store.spec.fields.items():
+        if field.rows != "once":
+            at = steps if field.rows == "steps" else boundaries
+            fields[name] = store.pages.rows[name].take(at, axis=0)
+    fields |= _before_rows(store, pages[:, 0], rows[:, 0], fields["first"][:, 0])
+    draw = Draw(pages[:, 0].astype(np.int32), rows[:, 0], drawn.probabilities, store.index.num_streamable)
+    made = store.pages.gather_headers(pages.reshape(-1)).reshape(pages.shape)
+    origins = np.empty(pages.shape, ORIGIN_DTYPE)
+    for name in ORIGIN_DTYPE.names or ():
+        origins[name] = made[name]
+    columns = member.columns.gather_rows(pages.reshape(-1), rows.reshape(-1))
+    return Sample(
+        Unrolls(_headers_of_rows(store, draw), fields),
+        _keys(store, pages, rows, shard),
+        draw.probabilities,
+        draw.num_stored,
+        {name: values.reshape(pages.shape) for name, values in columns.items()},
+        None,
+        _frame_windows(store, drawn.pages, drawn.rows),
+        origins,
+        np.array(streams, np.int64),
+    )
+
+
+def _before_rows(store: Store, pages: np.ndarray, rows: np.ndarray, first: np.ndarray) -> dict[str, np.ndarray]:
+    """Return `last_action` and `last_reward` of rows [N]; zero where an episode begins."""
+    fields = {}
+    at_start, begins = np.flatnonzero(rows == 0), np.flatnonzero(first)
+    before = pages * store.spec.unroll_length + rows - 1
+    for last, now in (("last_action", "actions"), ("last_reward", "rewards")):
+        values = store.pages.rows[now].take(before, axis=0, mode="clip")
+        values[at_start] = store.pages.fields[last].take(pages[at_start], axis=0)
+        values[begins] = 0
+        fields[last] = values
+    return fields
+
+
+def _keys(store: Store, pages: np.ndarray, rows: np.ndarray, shard: int) -> np.ndarray:
+    keys = np.empty(pages.shape, KEY_DTYPE)
     keys["shard"] = shard
-    keys["page"] = draw.pages
-    keys["generation"] = store.pages.generation[draw.pages]
-    keys["row"] = draw.rows
+    keys["page"] = pages
+    keys["generation"] = store.pages.generation[pages]
+    keys["row"] = rows
     return keys
 
 
@@ -92,9 +139,10 @@ def _headers_of_rows(store: Store, draw: Draw) -> np.ndarray:
     return headers
 
 
-def _frame_windows(store: Store, draw: Draw, windows: Windows) -> FrameWindows:
-    both = np.stack([draw.pages, windows.pages], axis=1)
-    pages, unrolls = np.unique(both, return_inverse=True)
-    rows = np.stack([draw.rows, windows.boundaries], axis=1)
-    first = store.pages.fields["first"][pages]
-    return FrameWindows(store.frames(pages), first, unrolls.reshape(both.shape), rows)
+def _frame_windows(store: Store, pages: np.ndarray, rows: np.ndarray) -> FrameWindows | None:
+    if not store.images:
+        return None
+    distinct, unrolls = np.unique(pages, return_inverse=True)
+    return FrameWindows(
+        store.frames(distinct), store.pages.fields["first"][distinct], unrolls.reshape(rows.shape), rows
+    )

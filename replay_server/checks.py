@@ -55,7 +55,10 @@ def find_bad_request(
         if request.num_items > capacity and not request.at_most:
             return f"{request.num_items} fresh unrolls exceed the online queue's capacity of {capacity}"
         return None
-    if request.view not in samplers:
+    if request.view == "streams":
+        if request.streams and len(set(request.streams)) != request.num_items:
+            return f"streams must name {request.num_items} different streams, got {list(request.streams)}"
+    elif request.view not in samplers:
         return f"this replay's sampler draws {', '.join(sorted(samplers))}, got view {request.view!r}"
     if request.view == "steps" and spec.core_state:
         return "recurrent agents draw unrolls: the state before a single step is not stored, got view 'steps'"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from laser.config import Bounds
 
@@ -23,5 +23,12 @@ class ReplayConfig:
         Bounds(above=0.0, allow_infinite=True),
         "replayed steps drawn per step inserted, for learners that draw no fresh experience; inf: as fast as possible",
     ] = float("inf")
+    stream_weight: Annotated[
+        Literal["episode", "length"],
+        "recurrent agents' replay streams: every finished episode is equally likely, or every step of one",
+    ] = "episode"
+    lease_s: Annotated[
+        float, Bounds(above=0.0), "seconds without a request after which a learner no longer holds up anything"
+    ] = 300.0
     sampler: Annotated[str, "how unrolls, steps or episodes are drawn"] = "uniform"
     remover: Annotated[str, "which episode is forgotten when the replay is full"] = "fifo"

@@ -32,6 +32,7 @@ class Episode:
         last_order: when its last page came.
         finished: no more rows will come.
         complete: it is stored from its first step.
+        ended: it is stored to its last row, the one that holds the final observation.
         num_pins: readers that need it; it is not removed while there are any.
     """
 
@@ -44,7 +45,13 @@ class Episode:
     last_order: int
     finished: bool = False
     complete: bool = True
+    ended: bool = False
     num_pins: int = 0
+
+    @property
+    def streamable(self) -> bool:
+        """Whether it can be walked from its first step to its last row."""
+        return self.ended and self.complete and self.num_steps > 0
 
 
 @dataclass(slots=True)
@@ -75,6 +82,9 @@ class EpisodeIndex:
     open: dict[int, Episode] = field(default_factory=dict, init=False)
     finished: dict[int, Episode] = field(default_factory=dict, init=False)
     num_steps: int = field(default=0, init=False)
+    num_streamable: int = field(default=0, init=False)
+    num_streamable_steps: int = field(default=0, init=False)
+    longest_streamable: int = field(default=0, init=False)  # steps of the longest there ever was
 
     def __post_init__(self) -> None:
         num_pages, num_rows = self.pages.num_pages, self.pages.num_pages * self.unroll_length
@@ -147,7 +157,7 @@ class EpisodeIndex:
                 self._add_steps(episode, num_steps)
                 slots[i, start:stop] = slot
                 if stop < unroll_length or ends[i]:
-                    self._finish(slot)
+                    self._finish(slot, ended=True)
                     slot = NO_EPISODE
             self._tails[key] = _Tail(page, generations[i], sequence, slot)
 
@@ -171,10 +181,14 @@ class EpisodeIndex:
         self.episodes[slot] = self.open[slot] = episode
         return slot
 
-    def _finish(self, slot: int) -> None:
+    def _finish(self, slot: int, *, ended: bool = False) -> None:
         episode = self.open.pop(slot)
-        episode.finished = True
+        episode.finished, episode.ended = True, ended
         self.finished[slot] = episode
+        if episode.streamable:
+            self.num_streamable += 1
+            self.num_streamable_steps += episode.num_steps
+            self.longest_streamable = max(self.longest_streamable, episode.num_steps)
 
     def _add_steps(self, episode: Episode, num_steps: int) -> None:
         had_steps = episode.num_steps > 0
@@ -204,6 +218,9 @@ class EpisodeIndex:
             self.episode_of_row[pages[0], start:] = NO_EPISODE
             self.episode_of_row[pages[1:-1]] = NO_EPISODE
             self.episode_of_row[pages[-1], :stop] = NO_EPISODE
+        if episode.streamable:
+            self.num_streamable -= 1
+            self.num_streamable_steps -= episode.num_steps
         self._add_steps(episode, -episode.num_steps)
         del self.episodes[episode.slot]
         (self.finished if episode.finished else self.open).pop(episode.slot)
@@ -251,6 +268,10 @@ class EpisodeIndex:
         assert episode.num_pins > 0
         episode.num_pins -= 1
 
+    def num_rows(self, episode: Episode) -> int:
+        """Return how many rows an episode has, those without a transition included."""
+        return (len(episode.pages) - 1) * self.unroll_length + episode.stop_row - episode.start_row
+
     @property
     def num_bytes(self) -> int:
         """Bytes of the preallocated arrays; the Python records of episodes come on top."""
@@ -294,11 +315,14 @@ class EpisodeIndex:
             assert self.next_page[page] == self.previous_page[page] == NO_PAGE
         for page in np.flatnonzero(self.next_page != NO_PAGE).tolist():
             assert self.previous_page[self.next_page[page]] == page
+        streamable = [episode.num_steps for episode in self.episodes.values() if episode.streamable]
+        assert (self.num_streamable, self.num_streamable_steps) == (len(streamable), sum(streamable))
+        assert max(streamable, default=0) <= self.longest_streamable
         open_in_tails = [tail.open_slot for tail in self._tails.values() if tail.open_slot != NO_EPISODE]
         assert sorted(open_in_tails) == sorted(self.open)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what `load_state_dict` needs; pins are not part of it, their holders are gone after a restore."""
+        """Return what `load_state_dict` needs; pins are not part of it, their holders pin again after a restore."""
         return {
             "episodes": [{**asdict(episode), "num_pins": 0} for episode in self.episodes.values()],
             "open": list(self.open),
@@ -308,6 +332,7 @@ class EpisodeIndex:
             "num_slots": self._num_slots,
             "num_appended": self._num_appended,
             "num_steps": self.num_steps,
+            "longest_streamable": self.longest_streamable,
             "episode_of_row": self.episode_of_row.copy(),
             "next_page": self.next_page.copy(),
             "previous_page": self.previous_page.copy(),
@@ -328,7 +353,9 @@ class EpisodeIndex:
         self._unused_slots = list(state["unused_slots"])
         self._num_slots = state["num_slots"]
         self._num_appended = state["num_appended"]
-        self.num_steps = state["num_steps"]
+        self.num_steps, self.longest_streamable = state["num_steps"], state["longest_streamable"]
+        streamable = [episode.num_steps for episode in self.episodes.values() if episode.streamable]
+        self.num_streamable, self.num_streamable_steps = len(streamable), sum(streamable)
         for name in ("episode_of_row", "next_page", "previous_page", "num_segments", "order", "begins_inside"):
             getattr(self, name)[...] = state[name]
         for slot, episode in self.episodes.items():

@@ -23,7 +23,7 @@ from laser.ports import (
     WriteReceipt,
 )
 from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
-from replay_server.assemble import assemble_steps, assemble_unrolls
+from replay_server.assemble import assemble_steps, assemble_streams, assemble_unrolls
 from replay_server.checks import find_bad_request, find_bad_unrolls
 from replay_server.config import ReplayConfig
 from replay_server.futures import Settlement, done, failed, settle
@@ -150,8 +150,9 @@ class Shard:
         """Return counters and sizes.
 
         `ledger` (see `Ledger`), `imbalances` (0 each), `num_unrolls`, `num_steps`, `num_episodes`, `capacity_steps`,
-        `frame_bytes` and `frame_capacity_bytes`, `memory_bytes`, `waiting` by kind, `num_stored` by view, and
-        `members` by number (online ledger, limiter).
+        `frame_bytes` and `frame_capacity_bytes`, `memory_bytes`, `waiting` by kind, `num_stored` by view (for streams:
+        episodes that can be walked), `streams` (how many are alive, and `EpisodeStreams.counts`), and `members` by
+        number (online ledger, limiter).
         """
         with self._changed:
             if self._closed:
@@ -281,9 +282,15 @@ class Shard:
             num_queued = len(member.queue)
             lacks = None if num_queued >= (1 if request.at_most else request.num_items) else f"{num_queued} queued"
         else:
+            answered = store.streams.repeated(request) if request.view == "streams" else None
+            if answered is not None and call.claim():
+                return answered
             per_item = 1 if request.view == "steps" else self.spec.unroll_length
             lacks = member.limiter.sample_lacks(request.num_items * per_item, self._stored_ever())
-            lacks = lacks or (None if store.index.num_steps else "nothing is stored")
+            if request.view == "streams":
+                lacks = lacks or (None if store.index.num_streamable else "no episode has finished yet")
+            else:
+                lacks = lacks or (None if store.index.num_steps else "nothing is stored")
         if lacks:
             call.lacks = lacks
             if not call.future.cancelled():
@@ -292,8 +299,15 @@ class Shard:
             raise CancelledError
         if request.table == "online":
             return self._take_online(member, min(request.num_items, len(member.queue)))
-        draw = self._samplers[request.view].draw(store.index, request.view, request.num_items, self._rng)
         self._ledger.sampled += request.num_items
+        if request.view == "streams":
+            drawn = store.streams.advance(request, self._rng)
+            numbers = request.streams or range(request.num_items)
+            sample = assemble_streams(store, member, drawn, numbers, self.shard)
+            member.limiter.sampled_steps += int(sample.unrolls.fields["valid"].sum())
+            store.streams.keep(request, sample)
+            return sample
+        draw = self._samplers[request.view].draw(store.index, request.view, request.num_items, self._rng)
         if request.view == "steps":
             member.limiter.sampled_steps += request.num_items
             return assemble_steps(store, member, draw, self.shard, request.num_steps, request.discount)
@@ -356,7 +370,12 @@ class Shard:
             "num_unrolls": store.pages.num_used,
             "num_steps": index.num_steps,
             "num_episodes": len(index.episodes),
-            "num_stored": {"unrolls": len(index.live_pages) if index.num_steps else 0, "steps": index.num_steps},
+            "num_stored": {
+                "unrolls": len(index.live_pages) if index.num_steps else 0,
+                "steps": index.num_steps,
+                "streams": index.num_streamable,
+            },
+            "streams": {"alive": store.streams.num_streams, **store.streams.counts},
             "capacity_steps": store.sizes.capacity_pages * self.spec.unroll_length,
             "frame_bytes": store.arena.num_used_bytes if store.arena else 0,
             "frame_capacity_bytes": store.sizes.arena_bytes,

@@ -10,6 +10,7 @@ import numpy as np
 from laser.unroll import PackedFrames, Unrolls, UnrollSpec
 from replay_server.arena import Arena
 from replay_server.config import ReplayConfig
+from replay_server.episode_streams import EpisodeStreams
 from replay_server.episodes import EpisodeIndex, StreamKey
 from replay_server.members import Member, MemberSettings
 from replay_server.memory import shard_sizes
@@ -32,6 +33,7 @@ class Store:
         num_pages = self.sizes.num_pages
         self.pages = Pages(spec, num_pages)
         self.index = EpisodeIndex(self.pages, spec.unroll_length)
+        self.streams = EpisodeStreams(self.index, config.stream_weight, config.lease_s)
         self.images = list(spec.frames)
         self.arena = Arena(self.sizes.arena_bytes, num_pages * len(self.images)) if self.images else None
         self.members = {
@@ -57,9 +59,18 @@ class Store:
         return None
 
     def make_room(self, num_unrolls: int, num_blocks: int) -> bool:
-        """Forget episodes until there is room; return False if what is left is pinned or queued."""
+        """Forget episodes until there is room; return False if all that is left waits in online queues.
+
+        Episodes under a stream are spared as long as others can go. Where the next in line is an open episode that is
+        younger, or nothing, the streams on the oldest are ended first: an insert that waited for them could wait for
+        ever, since their learner may in turn wait for what is inserted.
+        """
         while not self._has_room(num_unrolls, num_blocks):
             episode = self._remover.choose(self.index)
+            if (episode is None or not episode.finished) and self.streams.cut_oldest(
+                None if episode is None else episode.first_order
+            ):
+                continue
             if episode is None:
                 return False
             self._freed(self.index.forget(episode))
@@ -120,6 +131,8 @@ class Store:
     def check_valid(self) -> None:
         """Assert every invariant by recounting; for tests."""
         self.index.check_valid()
+        for slot, num_streams in self.streams.num_pins().items():
+            assert self.index.episodes[slot].num_pins >= num_streams
         queued = np.zeros(self.pages.num_pages, np.int64)
         for member in self.members.values():
             assert member.imbalance == 0
@@ -151,6 +164,7 @@ class Store:
         state: dict[str, Any] = {"pages": self.pages.state_dict(), "index": self.index.state_dict()}
         if self.arena is not None:
             state["arena"] = self.arena.state_dict()
+        state["streams"] = self.streams.state_dict()
         state["members"] = {str(number): member.state_dict() for number, member in self.members.items()}
         return state
 
@@ -160,5 +174,6 @@ class Store:
         self.index.load_state_dict(state["index"])
         if self.arena is not None:
             self.arena.load_state_dict(state["arena"])
+        self.streams.load_state_dict(state["streams"])
         for number, member in self.members.items():
             member.load_state_dict(state["members"][str(number)])

@@ -75,7 +75,7 @@ def _draw_steps_of(index: EpisodeIndex, slots: np.ndarray, rng: np.random.Genera
     episodes = [index.episodes[slot] for slot in slots.tolist()]
     unroll_length = index.unroll_length
     starts = np.array([episode.start_row for episode in episodes])
-    num_rows = np.array([(len(e.pages) - 1) * unroll_length + e.stop_row - e.start_row for e in episodes])
+    num_rows = np.array([index.num_rows(episode) for episode in episodes])
     pages, rows = np.zeros(len(slots), np.int32), np.zeros(len(slots), np.int64)
     missing = np.arange(len(slots))
     while len(missing):
