@@ -138,8 +138,8 @@ class Sample:
     """What a replay hands out: N items in one contiguous message.
 
     Args:
-        unrolls: the items; for the "steps" view T=1, `rewards` are n-step sums and `discounts` says what remains. Streams
-            come without `core_state`, which their learner holds; their headers are of row 0.
+        unrolls: the items; for the "steps" view T=1, `rewards` are n-step sums and `discounts` says what remains.
+            Streams come without `core_state`, which their learner holds; their headers are of row 0.
         keys: KEY_DTYPE [N], the first row of each item; [N, T], every row, for streams.
         probabilities: float64 [N], the probability with which each item was drawn, global over shards.
         num_stored: items the draw was made from, global over shards.
