@@ -1,8 +1,8 @@
 """What every claim here shares: arms that are tuned alike and run with several seeds, medians, intervals, a picture.
 
 An arm is a way to train. Each is tuned over the same grid with seeds that the comparison does not use, so that no arm
-owes its place to settings that were chosen for another. Runs are lockstep and single-threaded: they repeat bit by bit, and
-as many run side by side as there are cores.
+owes its place to settings that were chosen for another. Runs are lockstep and single-threaded: they repeat bit by bit,
+and as many run side by side as there are cores.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import measure  # noqa: E402 - the benchmarks' shared module, one folder up
+import measure
 
 PICTURES = measure.ROOT / "docs" / "pictures" / "claims"
 NUM_POINTS = 60
@@ -197,7 +197,9 @@ def spread(values: np.ndarray) -> str:
     return f"{middle:.3g} ({low:.3g} to {high:.3g})"
 
 
-def draw(name: str, title: str, tasks: Mapping[str, tuple[int, Sequence[Outcome]]], optimum: float | None = None) -> Path:
+def draw(
+    name: str, title: str, tasks: Mapping[str, tuple[int, Sequence[Outcome]]], optimum: float | None = None
+) -> Path:
     """Draw the median and the quartiles of all arms, one panel per task; return the picture's path.
 
     Args:
@@ -286,7 +288,7 @@ def run_claim(
     if options.env:
         tasks = dict.fromkeys(options.env, max(tasks.values()))
     if options.quick:
-        tasks = {env: 3_000 for env in list(tasks)[:1]}
+        tasks = dict.fromkeys(list(tasks)[:1], 3000)
         options.seeds, options.tuning_seeds = 2, 0
     outcomes = {}
     for env, num_steps in tasks.items():

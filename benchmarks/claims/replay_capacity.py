@@ -10,7 +10,8 @@ import experiment
 
 TASKS = {"mini/SparseCatch3-v0": 40_000, "mini/KeyDoor4-v0": 30_000}
 ARMS = [
-    experiment.Arm(f"{capacity:,} env steps", {"replay.capacity-steps": capacity}) for capacity in (1_000, 10_000, 100_000)
+    experiment.Arm(f"{capacity:,} env steps", {"replay.capacity-steps": capacity})
+    for capacity in (1_000, 10_000, 100_000)
 ]
 GRID = {"algorithm.learning-rate": (1e-3, 3e-4, 3e-3)}
 

@@ -1,7 +1,7 @@
 """LASER's first claim: a learner on replayed experience alone fails or is slow, mixing in fresh experience works.
 
-Arms: the share of each batch that is replayed, at equal env steps. With no fresh experience there is nothing to pay entropy on as
-the paper does, so that arm runs twice: without entropy, and with it on replayed experience.
+Arms: the share of each batch that is replayed, at equal env steps. With no fresh experience there is nothing to pay
+entropy on as the paper does, so that arm runs twice: without entropy, and with it on replayed experience.
 Source: Schmitt et al. 2020, figure 2 (left); what to expect is in section 3.1 there.
 """
 
