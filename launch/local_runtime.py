@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from laser.ports import ParameterPort, ReportPort
+from laser.ports import ParameterPort, ReplayPort, ReportPort
 from launch.host import Host
 from launch.runtime import ShardPort
 
@@ -72,6 +72,10 @@ class LocalRuntime:
         """Make the shards here."""
         self._shards = [factory() for factory in factories]
         return list(self._shards)
+
+    def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
+        """Deal the actors to the shards in turn."""
+        return shards[actor % len(shards)]
 
     def parameter_store(self, factory: Callable[[], Any]) -> ParameterPort:
         """Make the parameter store here."""

@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
+import launch.ray_settings  # noqa: F401 - read by Ray when it is imported
+
+# isort: split
 import numpy as np
 import ray
 import ray.exceptions
@@ -37,6 +40,9 @@ _ray: Any = ray  # its decorators have types that do not fit what they take
 # How often a call is repeated whose answer was lost while the other side lives. All port calls may be repeated.
 NUM_RETRIES = 3
 _STATE_DEADLINE_S = 600.0
+_START_DEADLINE_S = 120.0
+# A shard that lives answers this within milliseconds, whatever else it does.
+_ANSWER_DEADLINE_S = 10.0
 # Messages up to this size travel inside calls and answers, larger ones through the object store. Ray's own default of
 # 100 kB sends a sample of 128 Atari unrolls (0.5 MB) through the store, which takes about 0.9 ms of the raylet's time.
 INLINE_BYTES = 4 * 2**20
@@ -44,6 +50,10 @@ INLINE_BYTES = 4 * 2**20
 _SMALL_VECTOR_BYTES = 64 * 1024
 # Threads for calls that wait: a replay port has one insert under way, a learner a few samples.
 _INSERT_THREADS, _SAMPLE_THREADS = 128, 32
+
+
+class UnreachableError(PortError):
+    """The other side may live, but calls do not reach it, even when repeated."""
 
 
 class RayReplay:
@@ -56,18 +66,28 @@ class RayReplay:
         handle: of the actor that `serve_shard` made.
         index: the shard's number.
         pid: its process.
+        node: Ray's id of the node it lives on.
     """
 
-    def __init__(self, handle: Any, index: int, pid: int):
+    def __init__(self, handle: Any, index: int, pid: int, node: str = ""):
         self.index = index
         self.pid = pid
+        self.node = node
         self._handle = handle
         self._name = f"shard {index} of the replay (process {pid})"
         self._inserts = _InOrder()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild without the calls in flight."""
-        return RayReplay, (self._handle, self.index, self.pid)
+        return RayReplay, (self._handle, self.index, self.pid, self.node)
+
+    def answers(self, timeout_s: float) -> bool:
+        """Return whether its process says something within the time."""
+        try:
+            wait(self._call(lambda: self._handle.place.remote()), timeout_s, self._name)
+        except PortError:
+            return False
+        return True
 
     def insert(self, unrolls: Unrolls) -> Future[InsertReceipt]:
         """See `ReplayPort.insert`."""
@@ -100,6 +120,41 @@ class RayReplay:
 
     def _call(self, make: Callable[[], Any]) -> Future[Any]:
         return call_remote(make, self._name, NUM_RETRIES)
+
+
+class NearestShard:
+    """Stands for a shard until it arrives somewhere: unpickled, it is a port to a living shard, if possible there.
+
+    So an actor that is placed again on another node finds the shard there, and one whose shard has died another.
+
+    Args:
+        shards: ports to all of them.
+        number: spreads those who choose over shards that are equally near.
+    """
+
+    def __init__(self, shards: Sequence[RayReplay], number: int):
+        self._shards = list(shards)
+        self._number = number
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Rebuild as the shard that is chosen there."""
+        return _choose_shard, (self._shards, self._number)
+
+
+def _choose_shard(shards: list[RayReplay], number: int) -> RayReplay:
+    here = ray.get_runtime_context().get_node_id()
+    # Actors are dealt to nodes in turn, so that those of one node have numbers that far apart.
+    rank = number // len({shard.node for shard in shards})
+    near = [shard for shard in shards if shard.node == here]
+    far = [shard for shard in shards if shard.node != here]
+    in_order = [*_rotated(near, rank), *_rotated(far, number)]
+    # Where none answers, the first insert will say so.
+    return next((shard for shard in in_order if shard.answers(_ANSWER_DEADLINE_S)), in_order[0])
+
+
+def _rotated(shards: list[RayReplay], by: int) -> list[RayReplay]:
+    by %= max(1, len(shards))
+    return shards[by:] + shards[:by]
 
 
 class RayParameters:
@@ -143,14 +198,29 @@ class RayParameters:
         return call_remote(make, "the parameter store", NUM_RETRIES)
 
 
-def serve_shard(factory: Callable[[], Any]) -> Any:
-    """Start a process that answers a `RayReplay`; return its handle."""
-    return _actor(_ShardHost, concurrency_groups={"insert": _INSERT_THREADS, "sample": _SAMPLE_THREADS}).remote(factory)
+def serve_shards(factories: Sequence[Callable[[], Any]], options: Sequence[dict[str, Any]]) -> list[RayReplay]:
+    """Start a process per shard and return a port to each, once all answer.
+
+    Args:
+        factories: one per shard.
+        options: Ray's, one per shard: where it goes.
+    """
+    groups = {"insert": _INSERT_THREADS, "sample": _SAMPLE_THREADS}
+    handles = [
+        _actor(_ShardHost, concurrency_groups=groups, **place).remote(factory)
+        for factory, place in zip(factories, options, strict=True)
+    ]
+    answers = [
+        call_remote(handle.place.remote, f"shard {index} of the replay", NUM_RETRIES)
+        for index, handle in enumerate(handles)
+    ]
+    places = [wait(answer, _START_DEADLINE_S, "the replay's shards to start") for answer in answers]
+    return [RayReplay(handle, index, *place) for index, (handle, place) in enumerate(zip(handles, places, strict=True))]
 
 
-def serve_parameters(factory: Callable[[], Any]) -> Any:
-    """Start a process that answers a `RayParameters`; return its handle."""
-    return _actor(_ParameterHost).remote(factory)
+def serve_parameters(factory: Callable[[], Any], options: dict[str, Any]) -> RayParameters:
+    """Start a process for the parameter store and return a port to it."""
+    return RayParameters(_actor(_ParameterHost, **options).remote(factory))
 
 
 def call_remote(make: Callable[[], Any], who: str, num_retries: int) -> Future[Any]:
@@ -193,7 +263,9 @@ def port_error(error: BaseException, who: str) -> BaseException:
     if isinstance(error, ray.exceptions.RayTaskError):
         return error.cause if isinstance(error.cause, BaseException) else PortError(_line(error))
     if isinstance(error, ray.exceptions.ActorUnavailableError):
-        return PortError(f"{who} cannot be reached: {_line(error)}")
+        return UnreachableError(f"{who} cannot be reached: {_line(error)}")
+    if isinstance(error, ray.exceptions.ActorUnschedulableError):
+        return PortClosedError(f"{who} did not start: its node has ended")
     if isinstance(error, ray.exceptions.RayActorError | ray.exceptions.OwnerDiedError):
         return PortClosedError(f"{who} {_ending(error)}")
     if isinstance(error, ray.exceptions.GetTimeoutError):
@@ -242,8 +314,8 @@ class _ShardHost:
     def __init__(self, factory: Callable[[], Any]):
         self._shard = factory()
 
-    def pid(self) -> int:
-        return os.getpid()
+    def place(self) -> tuple[int, str]:
+        return os.getpid(), ray.get_runtime_context().get_node_id()
 
     def insert(self, unrolls: Unrolls) -> InsertReceipt:
         receipt: InsertReceipt = self._shard.insert(unrolls).result()
@@ -285,7 +357,7 @@ class _ParameterHost:
 
 def _actor(host: type, **options: Any) -> Any:
     # Never retried by Ray, which would apply calls twice without saying so.
-    return _ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0, **options)(host)
+    return _ray.remote(**{"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, **options})(host)
 
 
 def _settle(

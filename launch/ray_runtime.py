@@ -1,48 +1,42 @@
-"""The Ray runtime: the same components in processes of their own. Ray is imported here and in `launch.ray_ports`."""
+"""The Ray runtime: the same components in processes of their own, on this machine or on a cluster.
+
+Ray is imported in the files of `launch` whose names begin with `ray_`, and nowhere else.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
 import pickle
-import secrets
 import signal
-import stat
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, cast
 
-# Ray reads these when it is imported and when it starts. It would start workers at nice 15, where they starve beside
-# the driver; without a token anybody who reaches a port may run code; it would listen on every network of the machine,
-# whatever address it is given, unless it is told to do as on a desktop; and it would hide the cards from everybody.
-os.environ["RAY_AUTH_MODE"] = "token"
-os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-os.environ.setdefault("RAY_worker_niceness", "0")
-os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-# Ray would print this to standard output; a run says it in a line of its own, or replaces the worker.
-os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "A worker died or was killed")
+import launch.ray_settings  # noqa: F401 - read by Ray when it is imported
 
+# isort: split
 import ray
-import ray.util
 
-from laser.ports import ParameterPort, PortClosedError, PortError, PortTimeoutError, Report, ReportPort, wait
+from laser.ports import (
+    ParameterPort,
+    PortClosedError,
+    PortError,
+    PortTimeoutError,
+    ReplayPort,
+    Report,
+    ReportPort,
+    wait,
+)
 from launch.errors import LaunchError
 from launch.host import Host
-from launch.ray_ports import (
-    INLINE_BYTES,
-    NUM_RETRIES,
-    RayParameters,
-    RayReplay,
-    call_remote,
-    serve_parameters,
-    serve_shard,
-)
+from launch.placement import Needs
+from launch.ray_cluster import Cluster
+from launch.ray_loopback import OwnRay
+from launch.ray_ports import NUM_RETRIES, UnreachableError, call_remote, serve_parameters, serve_shards
 from launch.runtime import ShardPort, WorkerDiedError
 
 _START_DEADLINE_S = 120.0
@@ -52,52 +46,45 @@ _CLOSE_DEADLINE_S = 5.0
 
 
 class RayRuntime:
-    """Places everything as Ray actors on this machine, bound to loopback (see `launch.runtime.Runtime`).
+    """Places everything as Ray actors (see `launch.runtime.Runtime`).
 
-    It starts a Ray of its own, whatever else runs on the machine, and ends it in `close`.
+    Without an address it starts a Ray of its own, bound to loopback, whatever else runs on the machine, and ends it in
+    `close`. With one it uses that cluster, and leaves it running.
+
+    Args:
+        address: HOST:PORT of a cluster's head; "" for a Ray of our own.
+        needs: what the run will ask of the cluster.
 
     Raises:
-        LaunchError: this process is connected to Ray already, or Ray did not start.
+        LaunchError: this process is connected to Ray already, Ray did not start, or the cluster cannot be used.
+        ConfigError: the nodes of the cluster do not fit together, or the run does not fit on them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "", needs: Needs | None = None) -> None:
         if ray.is_initialized():
             raise LaunchError("runtime", "this process is connected to Ray already", "call ray.shutdown() before")
-        _make_token_private()
-        try:
-            with _kept_as_it_was():
-                _start_ray()
-        except (RuntimeError, ConnectionError, TimeoutError, OSError) as error:
-            ray.shutdown()
-            line = " ".join(str(error).split())[:300]
-            raise LaunchError("runtime", f"Ray did not start: {line}", "--runtime local needs no Ray") from error
-        address = ray.util.get_node_ip_address()
-        if address != "127.0.0.1":
-            ray.shutdown()
-            raise LaunchError(
-                "runtime",
-                f"Ray listens on {address}, where other machines reach it",
-                "do not import ray before launch.ray_runtime, which it reads its settings from",
-            )
+        with _kept_as_it_was():
+            self._places = Cluster(address, needs or Needs()) if address else OwnRay()
         self._workers: list[RayWorker] = []
-        self._ports: list[RayReplay] = []
+        self._ports: list[ShardPort] = []
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a user should know of the place, for the log."""
+        return self._places.notes
 
     def shards(self, factories: list[Callable[[], Any]]) -> list[ShardPort]:
         """Place a shard per process."""
-        handles = [serve_shard(factory) for factory in factories]
-        answers = [
-            call_remote(handle.pid.remote, f"shard {index} of the replay", NUM_RETRIES)
-            for index, handle in enumerate(handles)
-        ]
-        pids = [wait(answer, _START_DEADLINE_S, "the replay's shards to start") for answer in answers]
-        self._ports = [
-            RayReplay(handle, index, pid) for index, (handle, pid) in enumerate(zip(handles, pids, strict=True))
-        ]
-        return cast(list[ShardPort], self._ports)
+        self._ports = cast(list[ShardPort], serve_shards(factories, self._places.shards(len(factories))))
+        return self._ports
+
+    def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
+        """Return a shard on the actor's own node where there is one."""
+        return self._places.shard_for(actor, shards)
 
     def parameter_store(self, factory: Callable[[], Any]) -> ParameterPort:
         """Place the parameter store."""
-        return RayParameters(serve_parameters(factory))
+        return serve_parameters(factory, self._places.parameter_store())
 
     def reports(self, sink: ReportPort) -> ReportPort:
         """Return the sink: each worker's reports come with its status, and are handed over here."""
@@ -105,12 +92,12 @@ class RayRuntime:
 
     def worker(self, name: str, factory: Callable[[int], Any], reports: ReportPort) -> RayWorker:
         """Start a worker's process."""
-        worker = RayWorker(name, factory, reports)
+        worker = RayWorker(name, factory, reports, functools.partial(self._places.worker, name))
         self._workers.append(worker)
         return worker
 
     def close(self) -> None:
-        """Let workers close what they hold, as far as they answer, and end all processes of this Ray."""
+        """Let workers close what they hold, as far as they answer, and end all processes of this run."""
         closing = [worker.close() for worker in self._workers]
         if closing:
             ray.wait(closing, num_returns=len(closing), timeout=_CLOSE_DEADLINE_S)
@@ -119,13 +106,27 @@ class RayRuntime:
 
 
 class RayWorker:
-    """A component in a process of its own (see `launch.runtime.Worker`). `failure` belongs to one thread."""
+    """A component in a process of its own (see `launch.runtime.Worker`). `failure` belongs to one thread.
 
-    def __init__(self, name: str, factory: Callable[[int], Any], reports: ReportPort):
+    Args:
+        name: see `launch.runtime.Runtime.worker`.
+        factory: likewise.
+        reports: likewise.
+        options: Ray's: where it goes; asked each time it is started.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        factory: Callable[[int], Any],
+        reports: ReportPort,
+        options: Callable[[], dict[str, Any]],
+    ):
         self.name = name
         self.incarnation = 0
         self._factory = factory
         self._reports = reports
+        self._options = options
         self._start()
 
     @property
@@ -154,7 +155,8 @@ class RayWorker:
         """Return what ended the ticking, as of the last answer; never waits. Hands on the reports that came along."""
         if self._asked.done():
             error = self._asked.exception()
-            if isinstance(error, PortClosedError):
+            # One that cannot be reached is given up; should it live on, what it still inserts is as good as any.
+            if isinstance(error, PortClosedError | UnreachableError):
                 return WorkerDiedError(str(error))
             if error is not None:
                 return error
@@ -198,7 +200,8 @@ class RayWorker:
 
     def _start(self) -> None:
         # Calls, start, stop, the status and the closing each need a thread beside the component's own.
-        make = cast(Any, ray.remote)(num_cpus=0, max_restarts=0, max_task_retries=0, max_concurrency=8)(_WorkerHost)
+        settings = {"max_restarts": 0, "max_task_retries": 0, "max_concurrency": 8, **self._options()}
+        make = cast(Any, ray.remote)(**settings)(_WorkerHost)
         self._handle = make.remote(functools.partial(self._factory, self.incarnation), self.name)
         self._status = Status()
         self._ask()
@@ -287,19 +290,6 @@ def _crosses(error: BaseException) -> bool:
         return False
 
 
-def _start_ray() -> None:
-    # Workers find the modules that this process finds, a user's own environments among them.
-    os.environ["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
-    ray.init(
-        address="local",
-        include_dashboard=False,
-        _node_ip_address="127.0.0.1",
-        log_to_driver=False,
-        configure_logging=False,
-        _system_config={"max_direct_call_object_size": INLINE_BYTES},
-    )
-
-
 @contextmanager
 def _kept_as_it_was() -> Iterator[None]:
     """Restore what starting Ray changes here: the import path of children, and what the process does on SIGTERM.
@@ -318,22 +308,3 @@ def _kept_as_it_was() -> Iterator[None]:
             os.environ["PYTHONPATH"] = python_path
         if on_main_thread:
             signal.signal(signal.SIGTERM, handler)
-
-
-def _make_token_private() -> None:
-    """Create the token file before Ray does, which would leave it readable by everybody."""
-    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
-        return
-    path = Path.home() / ".ray" / "auth_token"
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, stat.S_IRUSR | stat.S_IWUSR)
-    except FileExistsError:
-        path.chmod(stat.S_IRUSR | stat.S_IWUSR)
-    except OSError as error:
-        raise LaunchError(
-            "runtime", f"{path} cannot be written: {error.strerror}", "set RAY_AUTH_TOKEN_PATH"
-        ) from error
-    else:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_hex(32))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
@@ -61,6 +61,9 @@ class Runtime(Protocol):
     def shards(self, factories: list[Callable[[], Any]]) -> list[ShardPort]:
         """Place the shards of the replay and return a port to each."""
 
+    def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
+        """Return the port of these shards through which an actor inserts; it is the actor's for as long as it lives."""
+
     def parameter_store(self, factory: Callable[[], Any]) -> ParameterPort:
         """Place the parameter store."""
 
@@ -68,7 +71,13 @@ class Runtime(Protocol):
         """Return a port that carries reports from wherever workers live to `sink`."""
 
     def worker(self, name: str, factory: Callable[[int], Any], reports: ReportPort) -> Worker:
-        """Place an actor, learner or evaluator made by `factory(incarnation)`."""
+        """Place an actor, learner or evaluator made by `factory(incarnation)`.
+
+        Args:
+            name: its role, and a number where there are several: "learner", "actor/3". Unique.
+            factory: makes it, where it lives.
+            reports: where its reports go.
+        """
 
     def close(self) -> None:
         """End everything that was placed."""

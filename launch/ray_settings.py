@@ -1,0 +1,19 @@
+"""What Ray reads from the environment: imported before Ray is, wherever Ray is imported.
+
+Ray reads these when it is imported and when it starts. It would start workers at nice 15, where they starve beside the
+driver; without a token anybody who reaches a port may run code; it would listen on every network of the machine,
+whatever address it is given, unless it is told to do as on a desktop; and it would hide the cards from everybody. For a
+cluster, only the token matters here: its processes were started by `ray start`, with the settings given there.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["RAY_AUTH_MODE"] = "token"
+os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+os.environ.setdefault("RAY_worker_niceness", "0")
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+# Ray would print this to standard output; a run says it in a line of its own, or replaces the worker.
+os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "A worker died or was killed")
