@@ -1,0 +1,67 @@
+"""Put the newest results into docs/claims.md, between its marks; the words around them are written by hand."""
+
+from __future__ import annotations
+
+import re
+
+import experiment
+import numpy as np
+from experiment import measure
+
+PAGE = measure.ROOT / "docs" / "claims.md"
+
+
+def main() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    names = re.findall(r"<!-- results of (\w+) -->", text)
+    for name in names:
+        if (measure.RESULTS / "claims" / f"{name}.json").exists():
+            begin, end = f"<!-- results of {name} -->", f"<!-- end of {name} -->"
+            before, _, rest = text.partition(begin)
+            _, _, after = rest.partition(end)
+            text = f"{before}{begin}\n{results_of(name)}\n{end}{after}"
+        else:
+            print(f"{name}: no results yet; run benchmarks/claims/{name}.py")
+    PAGE.write_text(text, encoding="utf-8")
+    print(f"written: {PAGE.relative_to(measure.ROOT)}")
+
+
+def results_of(name: str) -> str:
+    """Return the Markdown of one claim: how it was run, its picture, a table per task."""
+    content = experiment.load(name)
+    machine, settings = content["machine"], content["settings"]
+    lines = [
+        f"`python benchmarks/claims/{name}.py`, commit {machine['commit'].removesuffix('+changes')}, "
+        f"{machine['processor']}, {machine['cores']} cores"
+        + (f", {settings['minutes']:g} minutes." if "minutes" in settings else "."),
+        "",
+    ]
+    if (experiment.PICTURES / f"{name}.png").exists():
+        lines += [f"![{name.replace('_', ' ')}](pictures/claims/{name}.png)", ""]
+    if "arms" not in next(iter(content["results"].values())):
+        return "\n".join([*lines, *(f"* {line}" for line in content["conclusions"])])
+    for task, result in content["results"].items():
+        lines += [
+            f"`{task}`, {result['env_steps']:,} env steps per run, {settings['seeds']} seeds; "
+            "median (lower to upper quartile):",
+            "",
+            "| arm | final return | area under the curve | accepted: fresh, own, foreign | tuned to |",
+            "|---|---|---|---|---|",
+            *(row_of(label, arm) for label, arm in result["arms"].items()),
+            "",
+        ]
+    return "\n".join(lines).rstrip()
+
+
+def row_of(label: str, arm: dict) -> str:
+    """Return one arm's row."""
+    numbers = arm["numbers"]
+    accepted = [numbers.get(f"accept_fraction_{source}") for source in ("online", "own_replay", "foreign_replay")]
+    shown = ", ".join("-" if values is None else f"{np.median(values):.0%}" for values in accepted)
+    tuned = ", ".join(f"{key.rpartition('.')[2]} {value:g}" for key, value in arm["settings"].items())
+    final, area = (experiment.spread(np.array(arm[key])) for key in ("final", "area"))
+    return f"| {label} | {final} | {area} | {shown} | {tuned or '-'} |"
+
+
+if __name__ == "__main__":
+    main()
