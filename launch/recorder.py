@@ -130,6 +130,11 @@ class Recorder:
         with self._lock:
             self._last.pop(source, None)
 
+    def last(self, source: str, counter: str) -> float:
+        """Return the newest value of a source's counter since the source was started."""
+        with self._lock:
+            return self._last.get(source, {}).get(counter, 0.0)
+
     def snapshot(self) -> Snapshot:
         """Return how far the run is now."""
         with self._lock:

@@ -149,10 +149,9 @@ class Shard:
     def stats(self) -> Future[dict[str, Any]]:
         """Return counters and sizes.
 
-        `ledger` (see `Ledger`), `imbalances` (0 each), `num_unrolls`, `num_steps`, `num_episodes`, `capacity_steps`,
-        `frame_bytes` and `frame_capacity_bytes`, `memory_bytes`, `waiting` by kind, `num_stored` by view (for streams:
-        episodes that can be walked), `streams` (how many are alive, and `EpisodeStreams.counts`), and `members` by
-        number (online ledger, limiter).
+        `ledger` (see `Ledger`), `imbalances` (0 each), `arrived` (see `Streams`), `num_unrolls`, `num_steps`,
+        `num_episodes`, `capacity_steps`, `frame_bytes` and `frame_capacity_bytes`, `memory_bytes`, `waiting` by kind,
+        `num_stored` by view, and `members` by number (online ledger, limiter).
         """
         with self._changed:
             if self._closed:
@@ -236,7 +235,7 @@ class Shard:
                 mine, member = of_member == number, self._members[number]
                 num_unrolls, steps_of[number] = int(mine.sum()), int(steps[mine].sum())
                 wrong = wrong or member.never_takes(num_unrolls, steps_of[number])
-                lacks = lacks or member.queue_lacks(num_unrolls, self._num_wanted(number), self._stored_ever())
+                lacks = lacks or member.queue_lacks(num_unrolls, self._num_wanted(number), self._warming_up(number))
                 lacks = lacks or member.limiter.insert_lacks(steps_of[number])
             if wrong:
                 raise PortError(wrong)
@@ -273,6 +272,15 @@ class Shard:
         requests = [call.request for call in self._samples if not call.future.cancelled()]
         waiting = [each.num_items for each in requests if each.table == "online" and each.member == member]
         return max(waiting, default=0)
+
+    def _warming_up(self, member: int) -> bool:
+        # A learner that walks streams takes nothing before the first episode has finished.
+        if self._stored_ever() < self._members[member].limiter.limit.min_steps:
+            return True
+        requests = (call.request for call in self._samples if not call.future.cancelled())
+        return not self._store.index.num_streamable and any(
+            each.view == "streams" and each.member == member for each in requests
+        )
 
     def _try_sample(self, call: WaitingSample) -> Sample | None:
         request, store = call.request, self._store
@@ -367,6 +375,7 @@ class Shard:
         return {
             "ledger": self._ledger.state_dict(),
             "imbalances": imbalances,
+            "arrived": dict(self._streams.arrived),
             "num_unrolls": store.pages.num_used,
             "num_steps": index.num_steps,
             "num_episodes": len(index.episodes),

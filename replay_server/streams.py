@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +45,8 @@ class Streams:
 
     _marks: dict[StreamKey, int] = field(default_factory=dict, init=False)
     _incarnations: dict[tuple[int, int], int] = field(default_factory=dict, init=False)
+    arrived: Counter[tuple[int, int, int]] = field(default_factory=Counter, init=False)
+    """Numbers that the marks passed since this was made, by (run, actor, incarnation): one entry per start."""
 
     def plan(self, headers: np.ndarray) -> Plan:
         """Judge the unrolls of one message (HEADER_DTYPE [N]) in order, changing nothing."""
@@ -75,6 +78,8 @@ class Streams:
         """Make a plan true; return the streams that ended because a newer incarnation of their actor came."""
         known = {actor for actor in plan.incarnations if actor in self._incarnations}
         self._incarnations.update(plan.incarnations)
+        for key, mark in plan.marks.items():
+            self.arrived[key[:3]] += mark - self._marks.get(key, 0)
         self._marks.update(plan.marks)
         if not known:
             return []
