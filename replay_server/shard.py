@@ -151,7 +151,8 @@ class Shard:
 
         `ledger` (see `Ledger`), `imbalances` (0 each), `arrived` (see `Streams`), `num_unrolls`, `num_steps`,
         `num_episodes`, `capacity_steps`, `frame_bytes` and `frame_capacity_bytes`, `memory_bytes`, `waiting` by kind,
-        `num_stored` by view, and `members` by number (online ledger, limiter).
+        `num_stored` by view (for streams: episodes that can be walked), `streams` (how many are alive, and
+        `EpisodeStreams.counts`), and `members` by number (online ledger, limiter).
         """
         with self._changed:
             if self._closed:
