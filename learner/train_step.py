@@ -44,6 +44,7 @@ class TrainStep:
         self.device = device
         self.networks = networks.to(device).train()
         self.parameters = FlatParameters(self.networks)
+        self._state = self.networks.state_dict()  # views of the same memory
         settings = algorithm.config
         self.optimizer = FlatOptimizer(
             self.parameters, settings.optimizer, settings.optimizer_epsilon, settings.max_gradient_norm
@@ -103,10 +104,19 @@ class TrainStep:
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
             output = self._loss(batch, schedule)
         output.loss.backward()
+        self._write_state(output)
         norm, applied = self.optimizer.step(output.loss.detach(), learning_rate)
         metrics = {name: value.detach() for name, value in output.metrics.items()}
         metrics |= {"gradient_norm": norm, "updates_applied": applied}
         return metrics, output.column_writes
+
+    @torch.no_grad()
+    def _write_state(self, output: LossOutput) -> None:
+        if not output.state_updates:
+            return
+        fine, own = torch.isfinite(output.loss), self._state
+        for name, value in output.state_updates.items():
+            own[name].copy_(torch.where(fine, value, own[name]))
 
     def _stacked_loss(self, batch: Batch, schedule: Mapping[str, Any]) -> LossOutput:
         observations = dict(batch.observations)

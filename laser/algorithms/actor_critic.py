@@ -63,7 +63,10 @@ class ActorCriticAlgorithm(Algorithm):
         mu = {name: value.squeeze(0).float() for name, value in output.policy.items()}
         actions = self.distribution.mode(mu) if greedy else self.distribution.sample(mu, generator)
         new_state = {name: value[-1] for name, value in output.core_states.items()}
-        return ActOutput(actions, mu, output.values.squeeze(0).float(), new_state)
+        values = output.values.squeeze(0).float()
+        if values.ndim == 2:  # one per task: which task these environments play is not known here
+            values = values.squeeze(-1) if values.shape[-1] == 1 else values.new_zeros(len(values))
+        return ActOutput(actions, mu, values, new_state)
 
     def evaluate(self, networks: nn.Module, batch: Batch) -> ActorCriticOutput:
         """Return what the networks say about the T+1 rows of a batch."""

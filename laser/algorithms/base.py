@@ -33,6 +33,13 @@ class AlgorithmConfig(ABC):
     """What every algorithm's config has. A subclass sets `name` and `build`, and adds its own fields."""
 
     name: ClassVar[str] = ""
+    live_settings: ClassVar[tuple[str, ...]] = (
+        "learning_rate",
+        "optimizer_epsilon",
+        "max_gradient_norm",
+        "discount",
+    )
+    """Fields that may change while an agent trains; a subclass adds those that its loss takes from `schedule`."""
 
     learning_rate: Annotated[float, Positive, "step size of the optimiser"] = 6e-4
     learning_rate_schedule: Annotated[
@@ -66,6 +73,14 @@ class AlgorithmConfig(ABC):
         return self.batch_size - self.num_replayed
 
 
+def live(name: str, config: AlgorithmConfig, schedule: Mapping[str, Any]) -> Any:
+    """Return a live setting as it is now: what `schedule` says, else the config.
+
+    The config is not looked at in vain: compiled code would be compiled anew for each value it has seen there.
+    """
+    return schedule[name] if name in schedule else getattr(config, name)
+
+
 @dataclass(frozen=True)
 class ActOutput:
     """What a policy does for N environments.
@@ -93,12 +108,15 @@ class LossOutput:
         column_writes: new numbers for the replay by column name, [T, B].
         core_state: recurrent state by name, [B, ...], with which the next unroll of each column's stream begins: after
             row T-1, before row T, which is that unroll's row 0. Without gradient; empty for feed-forward networks.
+        state_updates: new values of parameters and buffers, by their names in the networks' `state_dict`. They are
+            written between the backward pass and the optimiser's step, if the loss is finite.
     """
 
     loss: Tensor
     metrics: dict[str, Tensor]
     column_writes: dict[str, Tensor] = field(default_factory=dict)
     core_state: dict[str, Tensor] = field(default_factory=dict)
+    state_updates: dict[str, Tensor] = field(default_factory=dict)
 
 
 class Algorithm(ABC):

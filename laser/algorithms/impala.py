@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
 from torch import Generator, Tensor, nn
 
 from laser.algorithms.actor_critic import ActorCriticAlgorithm, next_core_state
-from laser.algorithms.base import AlgorithmConfig, Fraction, LossOutput, NotNegative
+from laser.algorithms.base import AlgorithmConfig, Fraction, LossOutput, NotNegative, live
 from laser.algorithms.metrics import explained_variance, means, means_by_source
+from laser.algorithms.pixel_control import PixelControl
+from laser.algorithms.popart import normalized_critic, values_of_tasks
 from laser.batch import Batch
 from laser.config import Bounds, Problem
+from laser.networks.actor_critic import ActorCritic, ActorCriticOutput
 from laser.networks.config import NetworkConfig
+from laser.networks.heads import PopArtHead
+from laser.networks.pixel_control import PixelControlHead
 from laser.ops.distributions import Statistics
 from laser.ops.policy_gradient import policy_gradient_loss, value_loss, weighted_sum
+from laser.ops.rewards import asymmetric_rewards, clip_rewards
 from laser.ops.vtrace import vtrace_targets
 from laser.specs import EnvironmentSpec
 
 Clip = Bounds(above=0.0, allow_infinite=True)
+
+REWARD_TRANSFORMS: dict[str, Callable[[Tensor], Tensor]] = {
+    "none": lambda rewards: rewards,
+    "clip": clip_rewards,
+    "asymmetric": asymmetric_rewards,
+}
 
 
 @dataclass(frozen=True)
@@ -29,6 +41,7 @@ class ImpalaConfig(AlgorithmConfig):
     """IMPALA's settings; see the table in Espeholt et al. 2018, appendix G."""
 
     name: ClassVar[str] = "impala"
+    live_settings: ClassVar[tuple[str, ...]] = (*AlgorithmConfig.live_settings, "entropy_cost", "baseline_cost")
 
     entropy_cost: Annotated[float, NotNegative, "weight of the policy's entropy, in nats"] = 0.01
     baseline_cost: Annotated[float, NotNegative, "weight of the value loss, which is half the squared error"] = 0.5
@@ -36,9 +49,10 @@ class ImpalaConfig(AlgorithmConfig):
     c_clip: Annotated[float, Clip, "bound on importance ratios in traces; at most rho-clip"] = 1.0
     pg_rho_clip: Annotated[float, Clip, "bound on importance ratios in the policy gradient"] = 1.0
     trace_lambda: Annotated[float, Fraction, "shortens the traces; 1 for n-step targets"] = 1.0
-    reward_transform: Annotated[Literal["none", "clip"], "clip: rewards are learned from as clipped to [-1, 1]"] = (
-        "none"
-    )
+    reward_transform: Annotated[
+        Literal["none", "clip", "asymmetric"],
+        "how rewards are learned from; clip: to [-1, 1]; asymmetric: squashed, losses to 0.3 of gains",
+    ] = "none"
     reward_scale: Annotated[
         float,
         Bounds(above=0.0),
@@ -53,6 +67,15 @@ class ImpalaConfig(AlgorithmConfig):
         "scale: divide the policy gradient's advantages by their root mean square over the batch; standardize: after "
         "subtracting their mean",
     ] = "off"
+    popart: Annotated[bool, "a value per task, learned on a scale that adapts to each task's returns"] = False
+    popart_step_size: Annotated[
+        float, Bounds(above=0.0, below=1.0), "how far one unroll moves the statistics of its task's returns"
+    ] = 3e-4
+    pixel_control_cost: Annotated[
+        float, NotNegative, "weight of the auxiliary task that learns to change the picture; 0: none"
+    ] = 0.0
+    pixel_control_discount: Annotated[float, Fraction, "discount of that task's rewards"] = 0.9
+    pixel_control_cell: Annotated[int, Bounds(least=1), "pixels along the edge of one of its cells"] = 4
 
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Impala:
         """See `AlgorithmConfig.build`."""
@@ -83,6 +106,29 @@ class Impala(ActorCriticAlgorithm):
 
     config: ImpalaConfig
 
+    def __init__(self, config: ImpalaConfig, environment: EnvironmentSpec, network: NetworkConfig):
+        super().__init__(config, environment, network)
+        self._pixel_control: PixelControl | None = None
+        if config.pixel_control_cost:
+            self._pixel_control = PixelControl(environment, config.pixel_control_cell, config.pixel_control_discount)
+        own_network = type(network).make is not NetworkConfig.make
+        if own_network and (config.popart or self._pixel_control):
+            raise ValueError(
+                f"algorithm: PopArt and pixel control put heads on LASER's own networks, got {type(network).__name__}; "
+                "use algorithm.popart false and algorithm.pixel-control-cost 0"
+            )
+
+    def make_networks(self) -> nn.Module:
+        """See `Algorithm.make_networks`."""
+        networks = super().make_networks()
+        if self.config.popart:
+            assert isinstance(networks, ActorCritic)
+            networks.value_head = PopArtHead(networks.num_critic_features, len(self.environment.tasks))
+        if self._pixel_control:
+            assert isinstance(networks, ActorCritic)
+            networks.pixel_control_head = self._pixel_control.make_head(networks.num_features)
+        return networks
+
     def loss(
         self,
         networks: nn.Module,
@@ -96,19 +142,33 @@ class Impala(ActorCriticAlgorithm):
         A `generator` cannot be traced by `torch.compile`; compiled losses pass None, which uses torch's global one.
         """
         output = self.evaluate(networks, batch)
+        pixel_values = None
+        if self._pixel_control:
+            assert output.features is not None
+            head = cast(PixelControlHead, networks.pixel_control_head)
+            pixel_values = head(output.features.flatten(0, 1)).unflatten(0, batch.first.shape)
         # Ratios, targets and sums are not for bfloat16, whatever precision the networks ran in.
         with torch.autocast(batch.rewards.device.type, enabled=False):
-            policy = {name: value[:-1] for name, value in output.policy.items()}
-            loss = self._loss(policy, output.values, batch, generator)
+            loss = self._loss(networks, output, pixel_values, batch, generator, schedule)
         return dataclasses.replace(loss, core_state=next_core_state(output))
 
-    def _loss(self, pi: Statistics, all_values: Tensor, batch: Batch, generator: Generator | None) -> LossOutput:
+    def _loss(
+        self,
+        networks: nn.Module,
+        output: ActorCriticOutput,
+        pixel_values: Tensor | None,
+        batch: Batch,
+        generator: Generator | None,
+        schedule: Mapping[str, Any],
+    ) -> LossOutput:
         config = self.config
+        pi = {name: value[:-1] for name, value in output.policy.items()}
+        all_values = values_of_tasks(output.values, batch.task) if config.popart else output.values
         values, bootstrap_value = all_values[:-1], all_values[-1]
         log_pi, entropies = self.distribution.log_prob_and_entropy(pi, batch.actions)
         with torch.no_grad():
             log_rhos = log_pi - self.distribution.log_prob(batch.mu, batch.actions)
-            accept, accept_metrics = self._accept(pi, batch, generator)
+            accept, accept_metrics = self._accept(pi, batch, generator, schedule)
             used = batch.valid if accept is None else accept & batch.valid
             vs, pg_advantages = vtrace_targets(
                 log_rhos,
@@ -128,6 +188,16 @@ class Impala(ActorCriticAlgorithm):
             if config.reduction == "mean_per_column":
                 column_weights = column_weights / len(column_weights)
             weights = used * column_weights
+
+        fitted, fitted_targets, state_updates = values, vs, {}
+        if config.popart:
+            assert output.critic_features is not None
+            head, features = cast(PopArtHead, networks.value_head), output.critic_features[:-1]
+            critic = normalized_critic(head, features, vs, batch.task, used, config.popart_step_size)
+            fitted, fitted_targets = critic.values, critic.targets
+            pg_advantages = pg_advantages / critic.scales
+            state_updates = {f"value_head.{name}": value for name, value in critic.state_updates.items()}
+        with torch.no_grad():
             if config.normalize_advantages == "standardize":
                 # A critic that is off everywhere would push all taken actions the same way. Unused rows add 0.
                 mean = pg_advantages.sum() / used.sum().clamp(min=1)
@@ -136,9 +206,16 @@ class Impala(ActorCriticAlgorithm):
                 pg_advantages = _over_root_mean_square(pg_advantages, used)
 
         pg_term = policy_gradient_loss(log_pi, pg_advantages, weights)
-        value_term = value_loss(values, vs, weights)
+        value_term = value_loss(fitted, fitted_targets, weights)
         entropy_term = weighted_sum(entropies, self._entropy_rows(batch) * column_weights)
-        loss = pg_term + config.baseline_cost * value_term - config.entropy_cost * entropy_term
+        baseline_cost = live("baseline_cost", config, schedule)
+        entropy_cost = live("entropy_cost", config, schedule)
+        loss = pg_term + baseline_cost * value_term - entropy_cost * entropy_term
+        extra_metrics = {}
+        if self._pixel_control and pixel_values is not None:
+            pixel_term = self._pixel_control.loss(pixel_values, batch, used, weights)
+            loss = loss + config.pixel_control_cost * pixel_term
+            extra_metrics["pixel_control_loss"] = pixel_term.detach()
 
         metrics = {
             "loss": loss.detach(),
@@ -147,16 +224,16 @@ class Impala(ActorCriticAlgorithm):
             **means(batch.valid, entropy=entropies, value_mean=values),
             "explained_variance": explained_variance(values, vs, used),
             **accept_metrics,
+            **extra_metrics,
             **means_by_source(batch.source, batch.valid, accept_fraction=used.float(), abs_log_rho=log_rhos.abs()),
         }
-        return LossOutput(loss, metrics)
+        return LossOutput(loss, metrics, state_updates=state_updates)
 
     def _rewards(self, batch: Batch) -> Tensor:
-        rewards = batch.rewards.clamp(-1.0, 1.0) if self.config.reward_transform == "clip" else batch.rewards
-        return rewards * self.config.reward_scale
+        return REWARD_TRANSFORMS[self.config.reward_transform](batch.rewards) * self.config.reward_scale
 
     def _accept(
-        self, pi: Statistics, batch: Batch, generator: Generator | None
+        self, pi: Statistics, batch: Batch, generator: Generator | None, schedule: Mapping[str, Any]
     ) -> tuple[Tensor | None, dict[str, Tensor]]:
         """Return which rows to learn from, bool [T, B] or None for all, and metrics about it."""
         return None, {}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Generator, Tensor
 
-from laser.algorithms.base import Fraction
+from laser.algorithms.base import Fraction, live
 from laser.algorithms.impala import Impala, ImpalaConfig
 from laser.algorithms.metrics import means
 from laser.batch import Batch
@@ -23,6 +24,7 @@ class LaserConfig(ImpalaConfig):
     """LASER's settings. The paper gives no threshold: 0.1 is a start, and a larger rho-clip wants a smaller one."""
 
     name: ClassVar[str] = "laser"
+    live_settings: ClassVar[tuple[str, ...]] = (*ImpalaConfig.live_settings, "trust_region_threshold")
 
     replay_fraction: Annotated[float, Fraction, "share of each batch that is drawn from the replay"] = 0.875
     trust_region_threshold: Annotated[
@@ -56,10 +58,10 @@ class Laser(Impala):
     config: LaserConfig
 
     def _accept(
-        self, pi: Statistics, batch: Batch, generator: Generator | None
+        self, pi: Statistics, batch: Batch, generator: Generator | None, schedule: Mapping[str, Any]
     ) -> tuple[Tensor | None, dict[str, Tensor]]:
-        threshold = self.config.trust_region_threshold
-        if threshold == float("inf"):
+        threshold = live("trust_region_threshold", self.config, schedule)
+        if isinstance(threshold, float) and threshold == float("inf"):
             return None, {}
         noise = self.distribution.draw_noise(self.config.num_kl_samples, next(iter(pi.values())), generator)
         kl = self.distribution.implied_kl(pi, batch.mu, self.config.rho_clip, noise)

@@ -26,15 +26,19 @@ class ActorCriticOutput:
 
     Args:
         policy: statistics of the policy by name, float32 [T, B, ...].
-        values: float32 [T, B].
+        values: float32 [T, B]; [T, B, num_tasks] of a critic with a value per task.
         core_states: recurrent state after each row by name, float32 [T, B, ...]; empty for feed-forward networks.
             Whoever acts keeps row -1. Of an unroll's T+1 rows, row T is row 0 of the stream's next unroll, which is
             consumed there: that unroll begins with the state after row T-1, row -2 of the T+1 here.
+        features: what the policy head sees, [T, B, num_features], for heads that only a loss reads.
+        critic_features: what the value head sees, [T, B, num_features].
     """
 
     policy: dict[str, Tensor]
     values: Tensor
     core_states: dict[str, Tensor] = field(default_factory=dict)
+    features: Tensor | None = None
+    critic_features: Tensor | None = None
 
 
 class ActorCritic(nn.Module):
@@ -59,8 +63,10 @@ class ActorCritic(nn.Module):
         if config.core != "none":
             self.core = CORES[config.core](num_features, environment.actions, config.core_size)
             num_features = self.core.num_features
+        # A critic torso of its own is as wide as the policy's; a core serves both.
+        self.num_features = self.num_critic_features = num_features
         self.policy_head = make_policy_head(num_features, distribution_for(environment.actions), config.initial_std)
-        self.value_head = ValueHead(num_features)
+        self.value_head: nn.Module = ValueHead(num_features)
 
     def forward(
         self,
@@ -89,4 +95,6 @@ class ActorCritic(nn.Module):
             features = critic_features = core_states["hidden"].flatten(0, 1)
         policy = {name: value.unflatten(0, rows) for name, value in self.policy_head(features).items()}
         values = self.value_head(critic_features).unflatten(0, rows)
-        return ActorCriticOutput(policy, values, core_states)
+        return ActorCriticOutput(
+            policy, values, core_states, features.unflatten(0, rows), critic_features.unflatten(0, rows)
+        )

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from laser.networks.mlp import orthogonal
 from laser.ops.distributions import DiagonalGaussian, Distribution
+from laser.ops.popart import TargetStatistics
 
 # A Gaussian policy is never narrower than this, so that densities and their ratios stay finite.
 MIN_STD = 1e-3
@@ -86,6 +87,36 @@ class ValueHead(nn.Module):
         """Map [N, num_features] to [N]."""
         values: Tensor = self.linear(features)
         return values.squeeze(-1)
+
+
+class PopArtHead(nn.Module):
+    """A state value per task, kept as normalised values and the statistics that bring them to the rewards' scale.
+
+    The statistics are buffers, so they are published, saved and copied with the weights.
+
+    Args:
+        num_features: width of the input.
+        num_tasks: K.
+    """
+
+    mean: Tensor
+    variance: Tensor
+
+    def __init__(self, num_features: int, num_tasks: int):
+        super().__init__()
+        self.linear = orthogonal(PreciseLinear(num_features, num_tasks), 1.0)
+        self.register_buffer("mean", torch.zeros(num_tasks))
+        self.register_buffer("variance", torch.ones(num_tasks))
+
+    @property
+    def statistics(self) -> TargetStatistics:
+        """Of the targets seen so far."""
+        return TargetStatistics(self.mean, self.variance)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Map [N, num_features] to values in the rewards' scale, [N, K]."""
+        values: Tensor = self.statistics.scale * self.linear(features) + self.mean
+        return values
 
 
 def make_policy_head(num_features: int, distribution: Distribution, initial_std: float) -> nn.Module:

@@ -13,6 +13,7 @@ from random_batches import ACTIONS, make_batch, make_environment
 from laser.algorithms.impala import ImpalaConfig
 from laser.algorithms.laser import LaserConfig
 from laser.batch import ONLINE
+from laser.networks.actor_critic import ActorCriticOutput
 from laser.networks.config import NetworkConfig
 
 DISCRETE = ACTIONS["discrete"]
@@ -190,8 +191,10 @@ def test_targets_and_masks_carry_no_gradient():
     with torch.no_grad():
         output = networks(batch.observations, None, None, batch.first, {})
     values = output.values.clone().requires_grad_()
-    policy = {"logits": output.policy["logits"].clone()[:-1].requires_grad_()}
-    algorithm._loss(policy, values, batch, None).loss.backward()
+    logits = output.policy["logits"].clone().requires_grad_()
+    leaves = ActorCriticOutput({"logits": logits}, values)
+    algorithm._loss(networks, leaves, None, batch, None, {}).loss.backward()
+    policy = {"logits": logits[:-1].detach()}
     assert not values.grad[-1].any(), "the bootstrap value only enters targets"
     rhos = torch.exp(
         algorithm.distribution.log_prob(policy, batch.actions)

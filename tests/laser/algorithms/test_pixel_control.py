@@ -1,0 +1,96 @@
+"""Pixel control in the loss: its masks, and who cannot have it."""
+
+import dataclasses
+
+import pytest
+import torch
+from random_batches import ACTIONS, make_batch
+
+from laser.algorithms.impala import ImpalaConfig
+from laser.algorithms.laser import LaserConfig
+from laser.networks.actor_critic import ActorCritic
+from laser.networks.config import NetworkConfig
+from laser.specs import EnvironmentSpec, FramesSpec, VectorSpec
+
+PICTURE = FramesSpec((36, 24, 3), stack=2)
+ENVIRONMENT = EnvironmentSpec("probe", {"observation": PICTURE}, ACTIONS["discrete"])
+ONLY = {"entropy_cost": 0.0, "baseline_cost": 0.0, "pixel_control_cost": 0.5}
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnNetwork(NetworkConfig):
+    def make(self, environment):
+        return ActorCritic(environment, self)
+
+
+def make():
+    batch = make_batch(ACTIONS["discrete"], num_rows=6, num_columns=3)
+    generator = torch.Generator().manual_seed(0)
+    frames = torch.randint(0, 256, (7, 3, 6, 36, 24), generator=generator, dtype=torch.uint8)
+    valid = batch.valid.clone()
+    valid[2, 1] = False
+    return dataclasses.replace(batch, observations={"observation": frames}, valid=valid, rewards=0 * batch.rewards)
+
+
+def evaluate(config, batch, core="none"):
+    algorithm = config.build(ENVIRONMENT, NetworkConfig(core=core, core_size=16))
+    networks = algorithm.seeded_networks(0)
+    state = {name: torch.zeros(3, *array.shape) for name, array in algorithm.core_state.items()}
+    output = algorithm.loss(networks, {}, dataclasses.replace(batch, core_state=state), {}, None)
+    output.loss.backward()
+    return output, networks
+
+
+@pytest.mark.parametrize("core", ["none", "preco"])
+def test_it_adds_its_weighted_loss_and_shapes_the_torso(core):
+    batch = make()
+    with_it, networks = evaluate(ImpalaConfig(**ONLY), batch, core)
+    without, _ = evaluate(ImpalaConfig(**{**ONLY, "pixel_control_cost": 0.0}), batch, core)
+    added = 0.5 * with_it.metrics["pixel_control_loss"]
+    assert added > 0
+    torch.testing.assert_close(with_it.loss.detach(), without.loss.detach() + added)
+    assert networks.pixel_control_head(torch.zeros(1, networks.num_features)).shape == (1, 3, 9, 6)
+    assert networks.encoder.torsos[0].conv1.weight.grad.any()
+
+
+def test_a_rejected_step_teaches_nothing():
+    config = LaserConfig(**ONLY, trust_region_threshold=0.0)
+    output, networks = evaluate(config, make())
+    assert output.loss.item() == 0.0
+    assert not networks.pixel_control_head.linear.weight.grad.any()
+
+
+def test_what_a_picture_shows_after_an_episodes_end_is_not_seen_before_it():
+    """Row 2 of column 1 is an episode's final observation: rows 3 and later are another episode's."""
+    batch = make()
+    later = batch.observations["observation"].clone()
+    later[3:, 1] = 255 - later[3:, 1]
+    only_before = torch.zeros_like(batch.valid)
+    only_before[:2, 1] = True
+    gradients = []
+    for frames in (batch.observations["observation"], later):
+        each = dataclasses.replace(batch, observations={"observation": frames}, valid=only_before)
+        _, networks = evaluate(ImpalaConfig(**ONLY), each)
+        gradients.append(networks.pixel_control_head.advantage.weight.grad)
+    assert torch.equal(*gradients)
+    assert gradients[0].any()
+
+
+@pytest.mark.parametrize(
+    ("environment", "options", "message"),
+    [
+        (EnvironmentSpec("probe", {"x": VectorSpec((3,))}, ACTIONS["discrete"]), {}, "needs one picture"),
+        (EnvironmentSpec("probe", {"a": PICTURE, "b": PICTURE}, ACTIONS["discrete"]), {}, "has 2 and Discrete"),
+        (EnvironmentSpec("probe", {"a": PICTURE}, ACTIONS["continuous"]), {}, "has 1 and ContinuousActions"),
+        (ENVIRONMENT, {"pixel_control_cell": 25}, r"at most the picture's edge \(24 pixels\), got 25"),
+    ],
+)
+def test_who_cannot_have_it_is_told(environment, options, message):
+    with pytest.raises(ValueError, match=message):
+        ImpalaConfig(**ONLY, **options).build(environment, NetworkConfig())
+
+
+@pytest.mark.parametrize("options", [{"popart": True}, {"pixel_control_cost": 0.1}])
+def test_networks_of_your_own_keep_their_heads(options):
+    with pytest.raises(ValueError, match="on LASER's own networks, got OwnNetwork"):
+        ImpalaConfig(**options).build(ENVIRONMENT, OwnNetwork())
