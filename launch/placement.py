@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from laser.config import Problem
+from launch.memory import size
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class Node:
         host: its address, for messages.
         num_cpus: CPUs that nobody else has reserved.
         num_gpus: likewise.
+        num_bytes: memory that Ray counts on there.
         is_ours: this process runs there.
     """
 
@@ -25,6 +27,7 @@ class Node:
     host: str
     num_cpus: float
     num_gpus: float = 0.0
+    num_bytes: int = 0
     is_ours: bool = False
 
 
@@ -36,11 +39,15 @@ class Needs:
         num_learners: one, or the members of a sweep.
         num_actors: over all members.
         device: where learners compute: auto, cpu or cuda.
+        num_shards: of the replay, over all members.
+        shard_bytes: what each of them may need.
     """
 
     num_learners: int = 1
     num_actors: int = 0
     device: str = "auto"
+    num_shards: int = 1
+    shard_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -140,6 +147,16 @@ def find_placement_problems(nodes: Sequence[Node], needs: Needs) -> Iterator[Pro
             f"({', '.join(f'{node.host}: {node.num_cpus:g}' for node in nodes)})",
             f"use at most {room}, or add nodes" if room >= needs.num_learners else "add nodes",
         )
+    seats = [seat.node for seat in Placement(nodes, needs).shards(needs.num_shards)]
+    for node in nodes:
+        held = seats.count(node.id) * needs.shard_bytes
+        if held > node.num_bytes:
+            yield Problem(
+                "replay.capacity-steps",
+                f"node {node.host} is to hold {seats.count(node.id)} of {needs.num_shards} shards of the replay, "
+                f"{size(held)}, and has {size(node.num_bytes)}",
+                "lower it, raise replay.num-shards, or add nodes",
+            )
     if needs.device.startswith("cuda") and not any(node.num_gpus >= 1 for node in nodes):
         yield Problem(
             "device", "no node of the cluster has a free card", "use --device cpu, or start a node with --num-gpus"

@@ -22,6 +22,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from laser.config import Problem, raise_problems
 from laser.ports import ReplayPort
 from launch.errors import LaunchError
+from launch.kept_process import kept_as_it_was
 from launch.placement import Needs, Node, Placement, Seat, find_placement_problems
 from launch.ray_ports import NearestShard, RayReplay
 from launch.runtime import ShardPort
@@ -75,6 +76,18 @@ class Cluster:
     def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
         """Return what becomes the nearest shard, wherever the actor is."""
         return cast(ReplayPort, NearestShard(cast(Sequence[RayReplay], shards), actor))
+
+
+def check_cluster(address: str, needs: Needs) -> None:
+    """See whether a run could begin on a cluster, and leave it.
+
+    Raises:
+        LaunchError: see `Cluster`.
+        ConfigError: see `Cluster`.
+    """
+    with kept_as_it_was():
+        Cluster(address, needs)
+        ray.shutdown()
 
 
 def check_reachable(address: str) -> None:
@@ -167,8 +180,8 @@ def _connect(address: str) -> None:
         ray.init(address=address, log_to_driver=False, configure_logging=False)
     except (RuntimeError, ConnectionError, TimeoutError, OSError, ValueError) as error:
         ray.shutdown()
-        causes = f"{error} {error.__cause__ or ''}"
-        line = " ".join(causes.split())[:400]
+        causes = f"{error}: {error.__cause__ or ''}".partition("Last connection error")[0]
+        line = " ".join(causes.split())[:400].rstrip(" :.")
         mismatch = re.search(r"[Vv]ersion mismatch", line)
         remedy = "install the same versions everywhere" if mismatch else "start a node on this machine with ray start"
         raise LaunchError(_KEY, f"{address}: {line}", f"{remedy}; {_GUIDE}") from error
@@ -183,6 +196,7 @@ def _living_nodes(reserved: Mapping[str, float]) -> list[Node]:
             host=node["NodeManagerAddress"],
             num_cpus=node["Resources"].get("CPU", 0.0) - reserved.get(node["NodeID"], 0.0),
             num_gpus=node["Resources"].get("GPU", 0.0),
+            num_bytes=int(node["Resources"].get("memory", 0)),
             is_ours=node["NodeID"] == ours,
         )
         for node in ray.nodes()

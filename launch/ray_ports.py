@@ -107,6 +107,13 @@ class RayReplay:
         """See `ReplayPort.stats`."""
         return self._call(lambda: self._handle.stats.remote())
 
+    def client_state(self) -> dict[str, Any]:
+        """Return nothing; see `ReplayPort.client_state`."""
+        return {}
+
+    def load_client_state(self, state: dict[str, Any]) -> None:
+        """Restore nothing."""
+
     def state_dict(self) -> dict[str, Any]:
         """Return the shard's state."""
         answer = self._call(lambda: self._handle.state_dict.remote())

@@ -8,15 +8,13 @@ from __future__ import annotations
 import functools
 import os
 import pickle
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from typing import Any, cast
 
-import launch.ray_settings  # noqa: F401 - read by Ray when it is imported
+from launch.ray_settings import TOO_LATE  # read by Ray when it is imported
 
 # isort: split
 import ray
@@ -33,6 +31,7 @@ from laser.ports import (
 )
 from launch.errors import LaunchError
 from launch.host import Host
+from launch.kept_process import kept_as_it_was
 from launch.placement import Needs
 from launch.ray_cluster import Cluster
 from launch.ray_loopback import OwnRay
@@ -63,7 +62,13 @@ class RayRuntime:
     def __init__(self, address: str = "", needs: Needs | None = None) -> None:
         if ray.is_initialized():
             raise LaunchError("runtime", "this process is connected to Ray already", "call ray.shutdown() before")
-        with _kept_as_it_was():
+        if TOO_LATE:
+            raise LaunchError(
+                "runtime",
+                "ray was imported before LASER could tell it to ask for a token and to stay on this machine",
+                "import launch.ray_settings before ray",
+            )
+        with kept_as_it_was():
             self._places = Cluster(address, needs or Needs()) if address else OwnRay()
         self._workers: list[RayWorker] = []
         self._ports: list[ShardPort] = []
@@ -288,23 +293,3 @@ def _crosses(error: BaseException) -> bool:
         return type(pickle.loads(pickle.dumps(error))) is type(error)
     except Exception:  # noqa: BLE001 - whatever its own code raises, it does not cross
         return False
-
-
-@contextmanager
-def _kept_as_it_was() -> Iterator[None]:
-    """Restore what starting Ray changes here: the import path of children, and what the process does on SIGTERM.
-
-    With Ray's own handler a run could not save any more when it is asked to end.
-    """
-    python_path = os.environ.get("PYTHONPATH")
-    on_main_thread = threading.current_thread() is threading.main_thread()
-    handler = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        if python_path is None:
-            os.environ.pop("PYTHONPATH", None)
-        else:
-            os.environ["PYTHONPATH"] = python_path
-        if on_main_thread:
-            signal.signal(signal.SIGTERM, handler)

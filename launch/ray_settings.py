@@ -9,9 +9,14 @@ cluster, only the token matters here: its processes were started by `ray start`,
 from __future__ import annotations
 
 import os
+import sys
 
-os.environ["RAY_AUTH_MODE"] = "token"
-os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+_FORCED = {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+
+TOO_LATE = "ray" in sys.modules and any(os.environ.get(name) != value for name, value in _FORCED.items())
+"""Ray was imported before this and has read other settings."""
+
+os.environ.update(_FORCED)
 os.environ.setdefault("RAY_worker_niceness", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
