@@ -94,3 +94,23 @@ def test_who_cannot_have_it_is_told(environment, options, message):
 def test_networks_of_your_own_keep_their_heads(options):
     with pytest.raises(ValueError, match="on LASER's own networks, got OwnNetwork"):
         ImpalaConfig(**options).build(ENVIRONMENT, OwnNetwork())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # torch's own, while compiling
+def test_a_recurrent_agent_with_everything_compiles_whole():
+    config = LaserConfig(pixel_control_cost=0.5, popart=True, reward_transform="asymmetric")
+    algorithm = config.build(ENVIRONMENT, NetworkConfig(core="preco", core_size=16))
+    networks = algorithm.seeded_networks(0)
+    state = {name: torch.zeros(3, *array.shape) for name, array in algorithm.core_state.items()}
+    batch = dataclasses.replace(make(), core_state=state)
+    outputs, gradients = [], []
+    for loss in (algorithm.loss, torch.compile(algorithm.loss, fullgraph=True)):
+        networks.zero_grad()
+        outputs.append(loss(networks, {}, batch, {}, None))
+        outputs[-1].loss.backward()
+        gradients.append(torch.cat([x.grad.flatten() for x in networks.parameters()]))
+    torch.testing.assert_close(outputs[1].loss, outputs[0].loss, rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(outputs[1].core_state, outputs[0].core_state, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(outputs[1].state_updates, outputs[0].state_updates, rtol=1e-4, atol=1e-5)
