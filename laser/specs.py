@@ -83,9 +83,15 @@ class VectorSpec:
 
 @dataclass(frozen=True)
 class CategorySpec:
-    """A categorical observation in [0, num_values), kept as int32; networks see it one-hot."""
+    """A categorical observation in [0, num_values), or an array of such, e.g. words; kept as int32.
+
+    Args:
+        num_values: how many values there are.
+        shape: shape of one observation. Networks see a scalar one-hot, and the values of an array embedded.
+    """
 
     num_values: int
+    shape: tuple[int, ...] = ()
 
 
 ObservationSpec = FramesSpec | VectorSpec | CategorySpec

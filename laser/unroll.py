@@ -81,7 +81,7 @@ class UnrollSpec:
         for name, spec in self.environment.observations.items():
             if isinstance(spec, FramesSpec):
                 continue
-            array = ArraySpec((), "int32") if isinstance(spec, CategorySpec) else ArraySpec(spec.shape)
+            array = ArraySpec(spec.shape, "int32" if isinstance(spec, CategorySpec) else "float32")
             fields[f"observations/{name}"] = Field(array, "boundaries")
         fields["first"] = Field(ArraySpec((), "bool"), "boundaries")
         fields["actions"] = Field(actions, "steps")

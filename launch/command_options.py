@@ -12,11 +12,21 @@ from laser.config import Bounds
 class EvalOptions:
     """Options of `laser eval`."""
 
-    episodes: Annotated[int, Bounds(least=1), "episodes to play"] = 20
+    episodes: Annotated[int, Bounds(least=1), "episodes to play, of each task"] = 20
     checkpoint: Annotated[Literal["newest", "best"], "which checkpoint of the run plays"] = "newest"
     greedy: Annotated[bool, "take the most likely action instead of a sample"] = False
     num_envs: Annotated[int, Bounds(least=1, most=4096), "environments side by side"] = 4
     seed: Annotated[int, Bounds(least=0, most=2**31 - 1), "seed of the environments and of the policy"] = 0
     device: Annotated[str, "where the policy computes: cpu, cuda or cuda:N"] = "cpu"
+    max_noops: Annotated[
+        int | None, Bounds(least=0), "Atari: most no-ops at an episode's start; none: as in training"
+    ] = None
+    sticky_actions: Annotated[
+        float | None, Bounds(least=0.0, most=1.0), "Atari: probability to repeat the last action; none: as in training"
+    ] = None
+    max_episode_frames: Annotated[
+        int | None, Bounds(least=1), "Atari: emulator frames per episode (108000 = 30 min); none: as in training"
+    ] = None
+    test_levels: Annotated[bool, "DeepMind Lab: play the held-out variant of levels that have one"] = False
     quiet: Annotated[bool, "print nothing but errors"] = False
     json: Annotated[bool, "print the result as one JSON object on the last line of standard output"] = False

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,58 +10,17 @@ import numpy as np
 
 from actors.evaluator import Evaluator
 from actors.policy import Policy, PolicyState
-from laser.environments import make_environment
+from laser.environments import EnvironmentConfig, make_environment, task_ids
+from laser.environments.suite import find_suite
 from laser.ports import EpisodeResult, Parameters
 from laser.specs import CategorySpec, ContinuousActions, EnvironmentSpec, FramesSpec, environment_spec_from_json
 from launch.config import TrainConfig
 from launch.errors import NothingToResumeError
+from launch.evaluation_result import EvaluationResult, TaskResult
 from launch.run_directory import RunDirectory, saved_config
 from learner.checkpoint import Checkpoint, NoCheckpointError, load_best_checkpoint, load_newest_checkpoint
 
 Which = Literal["newest", "best"]
-
-
-@dataclass(frozen=True)
-class EvaluationResult:
-    """What an agent reached, over `episodes` whole episodes of undiscounted, unclipped return."""
-
-    run_dir: Path
-    env: str
-    env_steps: int
-    returns: list[float]
-    lengths: list[int]
-    greedy: bool
-    seed: int
-
-    @property
-    def mean_return(self) -> float:
-        """Mean return."""
-        return statistics.fmean(self.returns)
-
-    @property
-    def standard_error(self) -> float:
-        """Standard error of the mean return."""
-        if len(self.returns) < 2:
-            return math.nan
-        return statistics.stdev(self.returns) / math.sqrt(len(self.returns))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the object that `--json` prints."""
-        return {
-            "run_dir": str(self.run_dir),
-            "env": self.env,
-            "env_steps": self.env_steps,
-            "episodes": len(self.returns),
-            "mean_return": self.mean_return,
-            "standard_error": self.standard_error,
-            "median_return": statistics.median(self.returns),
-            "min_return": min(self.returns),
-            "max_return": max(self.returns),
-            "mean_length": statistics.fmean(self.lengths),
-            "greedy": self.greedy,
-            "seed": self.seed,
-            "returns": self.returns,
-        }
 
 
 def evaluate(
@@ -75,19 +32,27 @@ def evaluate(
     num_envs: int = 4,
     seed: int = 0,
     device: str = "cpu",
+    max_noops: int | None = None,
+    sticky_actions: float | None = None,
+    max_episode_frames: int | None = None,
+    test_levels: bool = False,
     quiet: bool = False,
 ) -> EvaluationResult:
-    """Play episodes with a run's agent and say how it did.
+    """Play episodes with a run's agent and say how it did, beside people, random play and the paper where known.
 
     Args:
         run_dir: a directory that training left. If it was trained with classes of your own, their modules are
             imported: do this with your own runs only.
-        episodes: how many; rounded up to the same number on each environment.
+        episodes: how many of each task; rounded up to the same number on each environment.
         checkpoint: the newest, or the one with the best score.
         greedy: the most likely action instead of a sample.
         num_envs: environments side by side.
         seed: of environments and policy.
         device: where the policy computes.
+        max_noops: Atari: most no-ops at an episode's start; None: as in training, for this and the next two.
+        sticky_actions: Atari: probability to repeat the last action.
+        max_episode_frames: Atari: emulator frames per episode.
+        test_levels: DeepMind Lab: the held-out variant of levels that have one.
         quiet: print nothing.
 
     Raises:
@@ -95,32 +60,49 @@ def evaluate(
     """
     run_dir = Path(run_dir)
     agent = _read_agent(run_dir, checkpoint)
+    changes: dict[str, Any] = {"test_levels": test_levels or None}
+    changes |= {"max_noops": max_noops, "sticky_actions": sticky_actions, "max_episode_frames": max_episode_frames}
+    protocol = replace(
+        agent.config.environment.for_evaluation(),
+        **{name: value for name, value in changes.items() if value is not None},
+    )
+    tasks = []
+    for id in task_ids(agent.config.env):
+        results = _play(agent, id, protocol, episodes, num_envs, seed, device, greedy)
+        tasks.append(TaskResult(id, [item.episode_return for item in results], [item.length for item in results]))
+    result = EvaluationResult(
+        run_dir, agent.config.env, agent.checkpoint.step, tasks, greedy, seed, _in_force(agent.config.env, protocol)
+    )
+    if not quiet:
+        print(result.words())
+    return result
+
+
+def _play(
+    agent: _Agent,
+    id: str,
+    protocol: EnvironmentConfig,
+    episodes: int,
+    num_envs: int,
+    seed: int,
+    device: str,
+    greedy: bool,
+) -> list[EpisodeResult]:
     evaluator = Evaluator(
-        lambda: make_environment(agent.config.env, min(num_envs, episodes), agent.config.environment.for_evaluation()),
+        lambda: make_environment(id, min(num_envs, episodes), protocol),
         lambda: agent.make_policy(seed, device, greedy),
         seed,
     )
     try:
-        results: list[EpisodeResult] = evaluator.evaluate(agent.parameters(), episodes)
+        return evaluator.evaluate(agent.parameters(), episodes)
     finally:
         evaluator.close()
-    result = EvaluationResult(
-        run_dir,
-        agent.config.env,
-        agent.checkpoint.step,
-        [item.episode_return for item in results],
-        [item.length for item in results],
-        greedy,
-        seed,
-    )
-    if not quiet:
-        kind = "greedy" if greedy else "sampled"
-        print(
-            f"{result.env} after {result.env_steps:,} env steps: mean return {result.mean_return:,.2f} "
-            f"± {result.standard_error:.2f} (standard error) over {len(result.returns)} {kind} episodes, "
-            f"from {min(result.returns):,.1f} to {max(result.returns):,.1f}"
-        )
-    return result
+
+
+def _in_force(env: str, protocol: EnvironmentConfig) -> dict[str, Any]:
+    """Return the flags that mean something to these environments."""
+    flags = frozenset().union(*(find_suite(id).flags for id in task_ids(env)))
+    return {name: value for name, value in vars(protocol).items() if name in flags}
 
 
 class LoadedPolicy:
@@ -172,7 +154,7 @@ class LoadedPolicy:
                 value, shape = np.array(named[name], np.uint8), (spec.stack, *spec.frame_shape)
                 value = value[None] if value.ndim == len(spec.frame_shape) else value
             elif isinstance(spec, CategorySpec):
-                value, shape = np.array(named[name], np.int32), ()
+                value, shape = np.array(named[name], np.int32), spec.shape
             else:
                 value, shape = np.array(named[name], np.float32), spec.shape
             if value.shape != shape:

@@ -91,7 +91,8 @@ def _find_bad_contents(spec: UnrollSpec, unrolls: Unrolls) -> dict[str, np.ndarr
     for name, observation in spec.environment.observations.items():
         if isinstance(observation, CategorySpec):
             seen = unrolls.fields[f"observations/{name}"]
-            bad[OUT_OF_RANGE] |= ((seen < 0) | (seen >= observation.num_values)).any(axis=1)
+            wrong = (seen < 0) | (seen >= observation.num_values)
+            bad[OUT_OF_RANGE] |= wrong.reshape(num_unrolls, -1).any(axis=1)
     bad[NO_FINAL_ROW] |= (unrolls.fields["first"][:, 1:] & valid).any(axis=1)
     for packed in unrolls.frames.values():
         bad[EMPTY_FRAMES] |= packed.lengths == 0

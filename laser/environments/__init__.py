@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from contextlib import ExitStack
+
+import numpy as np
 
 from laser.config import key_of
 from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment
 from laser.environments.config import EnvironmentConfig
+from laser.environments.multi_task import MultiTaskEnvironments, join_specs, share_out, task_ids, tasks_of
 from laser.environments.suite import Suite, find_suite
 from laser.specs import EnvironmentSpec
 
@@ -18,34 +22,54 @@ __all__ = [
     "VectorEnvironment",
     "describe_environment",
     "make_environment",
+    "task_ids",
+    "tasks_of",
 ]
 
 # They say what happens around an environment, in every suite.
 _COMMON_FLAGS = frozenset({"deadline_s", "max_restarts"})
 
 
-def make_environment(id: str, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
-    """Return `num_envs` environments of one id behind the vector interface.
+def make_environment(
+    id: str, num_envs: int, config: EnvironmentConfig, first_environment: int = 0
+) -> VectorEnvironment:
+    """Return environments behind the vector interface: of one id, or of several that share them out.
 
     Args:
-        id: what a user writes: a Gymnasium id, `ALE/Game-v5`, or `module:Name-v0`, which imports `module`.
+        id: what a user writes: a Gymnasium id, `ALE/Game-v5`, `module:Name-v0`, which imports `module`; several with
+            commas between them; or a named set such as `dmlab30`.
         num_envs: environments in the vector.
         config: how they are made.
+        first_environment: of several tasks: how many environments of the same agent come before these.
 
     Raises:
-        ConfigError: an unknown id, a package that is missing, or spaces that LASER does not support.
+        ConfigError: an unknown id, a package that is missing, or spaces that LASER does not support or that differ
+            between tasks.
 
     Warns:
         UserWarning: once, naming the flags that were set and change nothing in this suite.
     """
-    suite = find_suite(id)
-    _warn_of_idle_flags(suite, config)
-    return suite.make(id, num_envs, config)
+    ids = task_ids(id)
+    for suite in {suite.name: suite for suite in map(find_suite, ids)}.values():
+        _warn_of_idle_flags(suite, config)
+    if len(ids) == 1:
+        return find_suite(ids[0]).make(ids[0], num_envs, config)
+    tasks = share_out(len(ids), num_envs, first_environment)
+    counts = np.bincount(tasks, minlength=len(ids))
+    with ExitStack() as stack:
+        parts: dict[int, VectorEnvironment] = {}
+        for task in np.flatnonzero(counts).tolist():
+            parts[task] = find_suite(ids[task]).make(ids[task], int(counts[task]), config)
+            stack.callback(parts[task].close)
+        shared = join_specs(id, [part.spec for part in parts.values()])
+        stack.pop_all()
+    return MultiTaskEnvironments(dataclasses.replace(shared, tasks=ids), tasks, parts)
 
 
 def describe_environment(id: str, config: EnvironmentConfig) -> EnvironmentSpec:
-    """Return what an environment offers; builds one and closes it. Raises as `make_environment` does."""
-    environment = make_environment(id, 1, dataclasses.replace(config, vectorization="auto"))
+    """Return what an environment offers; builds one of each task and closes it. Raises as `make_environment` does."""
+    ids = task_ids(id)
+    environment = make_environment(id, len(ids), dataclasses.replace(config, vectorization="auto"))
     spec = environment.spec
     environment.close()
     return spec

@@ -16,6 +16,16 @@ from laser.environments.sync import words_of
 from laser.specs import DiscreteActions, EnvironmentSpec, FramesSpec
 
 _SCREEN = (84, 84)
+# The games that papers report on.
+_GAMES = (
+    "Alien Amidar Assault Asterix Asteroids Atlantis BankHeist BattleZone BeamRider Berzerk Bowling Boxing "
+    "Breakout Centipede ChopperCommand CrazyClimber Defender DemonAttack DoubleDunk Enduro FishingDerby Freeway "
+    "Frostbite Gopher Gravitar Hero IceHockey Jamesbond Kangaroo Krull KungFuMaster MontezumaRevenge MsPacman "
+    "NameThisGame Phoenix Pitfall Pong PrivateEye Qbert Riverraid RoadRunner Robotank Seaquest Skiing Solaris "
+    "SpaceInvaders StarGunner Surround Tennis TimePilot Tutankham UpNDown Venture VideoPinball WizardOfWor "
+    "YarsRevenge Zaxxon"
+)
+ATARI57 = tuple(f"ALE/{game}-v5" for game in _GAMES.split())
 
 
 class AtariSuite(Suite):
@@ -68,6 +78,18 @@ def default_emulation_threads(num_envs: int) -> int:
     return max(1, min(num_envs, num_cores // 2))
 
 
+def _full_set(offered: list[Any]) -> np.ndarray:
+    """Return where each of the 18 actions is among those that the emulator offers, int64 [18].
+
+    For Skiing, which has no button, it offers 9 even so: there, firing is what it would be without the button.
+    """
+    from ale_py import Action
+
+    every = list(Action.__members__.values())[:18]
+    place = {action.name: index for index, action in enumerate(offered)}
+    return np.array([place.get(action.name, place[action.name.replace("FIRE", "") or "NOOP"]) for action in every])
+
+
 class AtariEnvironments:
     """`VectorEnvironment` over ale-py: emulation runs in its own threads between `send` and `recv`.
 
@@ -107,10 +129,12 @@ class AtariEnvironments:
             reward_clipping=False,
             use_fire_reset=True,
         )
+        offered = self._environments.ale.get_action_set()
+        self._indices_of_actions = _full_set(offered) if config.full_action_space else None
         self.spec = EnvironmentSpec(
             id,
             {"observation": FramesSpec(_SCREEN, config.frame_stack, "zeros")},
-            DiscreteActions(len(self._environments.ale.get_action_set())),
+            DiscreteActions(len(offered) if self._indices_of_actions is None else len(self._indices_of_actions)),
             action_repeat=config.frame_skip,
         )
         self._indices = np.arange(num_envs)
@@ -132,7 +156,8 @@ class AtariEnvironments:
 
     def send(self, actions: np.ndarray) -> None:
         """Start the emulation of one step."""
-        self._environments.send(np.asarray(actions, np.int64))
+        actions = np.asarray(actions, np.int64)
+        self._environments.send(actions if self._indices_of_actions is None else self._indices_of_actions[actions])
         self._in_flight = True
 
     def recv(self) -> list[Transition]:

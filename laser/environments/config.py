@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Literal
 
 from laser.config import Bounds
@@ -23,9 +24,17 @@ class EnvironmentConfig:
     max_noops: Annotated[int, Bounds(least=0), "Atari: most no-ops at an episode's start"] = 30
     life_loss_ends_episode: Annotated[bool, "Atari: a lost life ends the episode (training only)"] = False
     max_episode_frames: Annotated[int, Bounds(least=1), "Atari: emulator frames per episode (108000 = 30 min)"] = 108000
-    frame_skip: Annotated[int, Bounds(least=1), "Atari: frames per env step"] = 4
+    frame_skip: Annotated[int, Bounds(least=1), "Atari, DeepMind Lab: frames per env step"] = 4
     frame_stack: Annotated[int, Bounds(least=1, most=16), "Atari: frames per observation"] = 4
     emulation_threads: Annotated[int, Bounds(least=0), "Atari: emulator threads per actor; 0 lets LASER choose"] = 0
+
+    action_set: Annotated[Literal["impala", "r2d2"], "DeepMind Lab: the 9 actions of IMPALA or the 15 of R2D2"] = (
+        "impala"
+    )
+    test_levels: Annotated[bool, "DeepMind Lab: play held-out levels, for evaluation"] = False
+    level_cache: Annotated[Path | None, "DeepMind Lab: folder that keeps compiled levels"] = None
+    level_data: Annotated[Path | None, "DeepMind Lab: folder of the pictures that some psychlab levels need"] = None
+    renderer: Annotated[Literal["software", "hardware"], "DeepMind Lab: how it draws"] = "software"
 
     def for_evaluation(self) -> EnvironmentConfig:
         """Return the same without what only helps training: episodes then last as long as the game does."""

@@ -24,7 +24,7 @@ from laser.specs import (
 
 # Below this many pixels the smallest convolutional torso has nothing left to look at: such arrays are vectors.
 LEAST_FRAME_SIZE = 20
-_SUPPORTED_OBSERVATIONS = "Box, Discrete, or a Dict of those"
+_SUPPORTED_OBSERVATIONS = "Box, Discrete, MultiDiscrete with as many values everywhere, or a Dict of those"
 _SUPPORTED_ACTIONS = "Discrete, MultiDiscrete, and Box with finite bounds"
 
 
@@ -181,6 +181,9 @@ def observation_reader(space: spaces.Space[Any], stack: FrameStack | None = None
 def _array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None) -> ArrayReader:
     if isinstance(space, spaces.Discrete):
         return ArrayReader(CategorySpec(int(space.n)), (), "int64", start=int(space.start))
+    if isinstance(space, spaces.MultiDiscrete) and np.ptp(space.nvec) == 0 and np.ptp(space.start) == 0:
+        lowest = int(space.start.flat[0])
+        return ArrayReader(CategorySpec(int(space.nvec.flat[0]), space.shape), space.shape, "int64", start=lowest)
     if not isinstance(space, spaces.Box) or space.dtype.kind not in "fiub":
         raise UnsupportedSpaceError(f"{name} has the space {space}; supported are {_SUPPORTED_OBSERVATIONS}")
     shape, dtype = space.shape, str(space.dtype)

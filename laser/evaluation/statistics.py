@@ -36,6 +36,12 @@ def median_over_tasks(scores: np.ndarray) -> np.ndarray:
     return result
 
 
+def mean_capped(scores: np.ndarray) -> np.ndarray:
+    """Return the mean over tasks of the mean over runs, each task capped at 1 [..., num_runs, num_tasks]."""
+    result: np.ndarray = np.minimum(scores.mean(axis=-2), 1.0).mean(axis=-1)
+    return result
+
+
 def bootstrap_interval(
     scores: np.ndarray,
     statistic: Statistic,

@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from laser.networks.config import NetworkConfig
 
 
+_EMBEDDING_SIZE = 20
+
+
 class ObservationEncoder(nn.Module):
     """Encode observations by name.
 
-    Vectors are flattened and concatenated, categories one-hot beside them. Without frames they go through an MLP. With
+    Vectors are flattened and concatenated, categories one-hot beside them, arrays of categories (words) embedded value
+    by value in 20 features each. Without frames they go through an MLP. With
     frames, every image has a torso of its own and the vectors join its features as they are.
 
     Args:
@@ -37,9 +41,11 @@ class ObservationEncoder(nn.Module):
     def __init__(self, observations: Mapping[str, ObservationSpec], config: NetworkConfig):
         super().__init__()
         frames = {name: spec for name, spec in observations.items() if isinstance(spec, FramesSpec)}
-        self._categories = {
-            name: spec.num_values for name, spec in observations.items() if isinstance(spec, CategorySpec)
-        }
+        categories = {name: spec for name, spec in observations.items() if isinstance(spec, CategorySpec)}
+        self._categories = {name: spec.num_values for name, spec in categories.items() if not spec.shape}
+        arrays = {name: spec.num_values for name, spec in categories.items() if spec.shape}
+        self._embedded_names = list(arrays)
+        self.embeddings = nn.ModuleList(nn.Embedding(num_values, _EMBEDDING_SIZE) for num_values in arrays.values())
         self._flat_names = [name for name in observations if name not in frames]
         num_flat = sum(_width(observations[name]) for name in self._flat_names)
         _check_torso(config.torso, frames)
@@ -64,12 +70,15 @@ class ObservationEncoder(nn.Module):
     def _flatten(self, name: str, value: Tensor) -> Tensor:
         if name in self._categories:
             return F.one_hot(value.long(), self._categories[name]).float()
+        if name in self._embedded_names:
+            embedded: Tensor = self.embeddings[self._embedded_names.index(name)](value.long())
+            return embedded.flatten(1)
         return value.flatten(1) if value.ndim > 1 else value.unsqueeze(-1)
 
 
 def _width(spec: ObservationSpec) -> int:
     if isinstance(spec, CategorySpec):
-        return spec.num_values
+        return torch.Size(spec.shape).numel() * _EMBEDDING_SIZE if spec.shape else spec.num_values
     assert isinstance(spec, VectorSpec)
     return torch.Size(spec.shape).numel()
 

@@ -25,6 +25,7 @@ from laser.specs import (
 )
 
 sys.path.append(str(pathlib.Path(__file__).parent))  # `module:Name` ids, here and in child processes
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "probes" / "stand_ins"))  # deepmind_lab
 
 NUM_ENVS = 3
 AUTO, SYNC, ASYNC = (
@@ -87,6 +88,10 @@ CASES = [
     Case("mini/DeepSea8-v0", 30, ("terminated",), alone=None, seeded=False),
     Case("mini/TMaze10-v0", 200, BOTH, alone=None),
     Case("mini/KeyDoor3-v0", 300, BOTH, alone=None),
+    Case("dmlab/language_execute_random_task", 40, ("terminated",), SYNC, alone=None),
+    Case("dmlab/rooms_watermaze", 40, ("terminated",), ASYNC, alone=None),
+    Case("CartPole-v1,custom_environments:ShortCartPole-v0", 80, BOTH, alone=None),
+    Case(OWN + "SameStep-v0," + OWN + "Disabled-v0," + OWN + "NextStep-v0", 60, BOTH, alone=None),
 ]
 every_environment = pytest.mark.parametrize("case", CASES, ids=str)
 
@@ -204,7 +209,7 @@ def check_observations(spec, observations, num):
             case VectorSpec(shape=shape):
                 assert (value.dtype, value.shape) == (np.float32, (num, *shape))
             case CategorySpec(num_values=num_values):
-                assert (value.dtype, value.shape) == (np.int32, (num,))
+                assert (value.dtype, value.shape) == (np.int32, (num, *spec.observations[name].shape))
                 assert (value >= 0).all()
                 assert (value < num_values).all()
 

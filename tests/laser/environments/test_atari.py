@@ -6,7 +6,7 @@ import pytest
 
 from laser.environments import EnvironmentConfig, describe_environment, make_environment
 from laser.environments.atari import default_emulation_threads
-from laser.specs import FramesSpec
+from laser.specs import DiscreteActions, FramesSpec
 
 
 def play(num_steps, num_envs=2, seed=1, **config):
@@ -30,6 +30,20 @@ def test_the_spec_follows_the_flags():
     assert spec.action_repeat == 3
     assert spec.actions.num_actions == 6
     assert describe_environment("ALE/Pong-v5", EnvironmentConfig(full_action_space=True)).actions.num_actions == 18
+
+
+def test_the_full_action_set_is_the_same_for_every_game():
+    config = EnvironmentConfig(full_action_space=True, emulation_threads=1)
+    environment = make_environment("ALE/Skiing-v5", 1, config)  # has no button, so its emulator offers fewer
+    assert environment.spec.actions == describe_environment("ALE/Pong-v5", config).actions == DiscreteActions(18)
+    offered = [action.name for action in environment._environments.ale.get_action_set()]
+    meant = [offered[index] for index in environment._indices_of_actions]
+    assert meant[:6] == ["NOOP", "NOOP", "UP", "RIGHT", "LEFT", "DOWN"]
+    assert meant[10:] == meant[2:10]
+    environment.close()
+    pong = make_environment("ALE/Pong-v5", 1, config)
+    assert pong._indices_of_actions.tolist() == list(range(18))
+    pong.close()
 
 
 def test_every_flag_of_the_protocol_reaches_the_emulator():

@@ -24,6 +24,8 @@ def pixels(*shape):
         (pixels(128), None, VectorSpec((128,))),
         (pixels(7, 7, 3), None, VectorSpec((7, 7, 3))),
         (spaces.Discrete(6, start=2), None, CategorySpec(6)),
+        (spaces.MultiDiscrete([4, 4, 4]), None, CategorySpec(4, (3,))),
+        (spaces.MultiDiscrete([[4], [4]], start=[[2], [2]]), None, CategorySpec(4, (2, 1))),
         (pixels(84, 84), None, FramesSpec((84, 84))),
         (pixels(210, 160, 3), None, FramesSpec((210, 160, 3))),
         (pixels(84, 84, 1), None, FramesSpec((84, 84, 1))),

@@ -3,7 +3,7 @@ import statistics
 import numpy as np
 import pytest
 
-from laser.evaluation.statistics import bootstrap_interval, interquartile_mean, mean, median_over_tasks
+from laser.evaluation.statistics import bootstrap_interval, interquartile_mean, mean, mean_capped, median_over_tasks
 
 SCORES = np.random.default_rng(0).gamma(1.0, 2.0, (5, 7))
 
@@ -22,7 +22,12 @@ def literal_mean(rows):
     return statistics.fmean(value for row in rows for value in row)
 
 
+def literal_mean_capped(rows):
+    return statistics.fmean(min(1.0, statistics.fmean(column)) for column in zip(*rows, strict=True))
+
+
 PAIRS = [
+    (mean_capped, literal_mean_capped),
     (mean, literal_mean),
     (interquartile_mean, literal_interquartile_mean),
     (median_over_tasks, literal_median_over_tasks),

@@ -21,6 +21,7 @@ MIXED = {
     "x": VectorSpec((2, 3)),
     "scalar": VectorSpec(()),
     "which": CategorySpec(5),
+    "words": CategorySpec(7, (3,)),
     "camera.left": FRAMES["observation"],
 }
 
@@ -38,7 +39,7 @@ def sample(observations, rows=(NUM_ROWS, NUM_COLUMNS)):
         if isinstance(spec, FramesSpec):
             values[name] = torch.randint(0, 256, (*rows, spec.channels, *spec.frame_shape[:2]), dtype=torch.uint8)
         elif isinstance(spec, CategorySpec):
-            values[name] = torch.randint(0, spec.num_values, rows, dtype=torch.int32)
+            values[name] = torch.randint(0, spec.num_values, (*rows, *spec.shape), dtype=torch.int32)
         else:
             values[name] = torch.randn(*rows, *spec.shape)
     return values

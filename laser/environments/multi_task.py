@@ -1,0 +1,159 @@
+"""One agent over several tasks: what `--env` names beside a single id, and a vector that shares the tasks out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from laser.environments.atari import ATARI57
+from laser.environments.base import Transition, VectorEnvironment
+from laser.environments.dmlab import DMLAB30
+from laser.environments.suite import env_error, split_seed
+from laser.specs import EnvironmentSpec
+
+SETS: dict[str, tuple[str, ...]] = {"atari57": ATARI57, "dmlab30": DMLAB30}
+
+
+def task_ids(env: str) -> tuple[str, ...]:
+    """Return the ids that `--env` names: one, a comma-separated list, or a named set.
+
+    Raises:
+        ConfigError: an id is empty or named twice.
+    """
+    if env in SETS:
+        return SETS[env]
+    ids = tuple(id.strip() for id in env.split(","))
+    if len(ids) > 1 and "" in ids:
+        raise env_error(f"{env!r} holds an empty id", "write ids with single commas between them")
+    twice = next((id for id in ids if ids.count(id) > 1), None)
+    if twice is not None:
+        raise env_error(f"{twice} is named twice", "name each task once; environments are spread over them evenly")
+    return ids
+
+
+def join_specs(env: str, specs: Sequence[EnvironmentSpec]) -> EnvironmentSpec:
+    """Return what one agent sees of several tasks.
+
+    Raises:
+        ConfigError: two of them differ in their spaces or in frames per env step; names both and where.
+    """
+    first = specs[0]
+    for other in specs[1:]:
+        for what, one, two in (
+            ("observations", first.observations, other.observations),
+            ("actions", first.actions, other.actions),
+            ("frames per env step", first.action_repeat, other.action_repeat),
+        ):
+            if one != two:
+                atari = what == "actions" and first.id.startswith("ALE/") and other.id.startswith("ALE/")
+                remedy = "use --environment.full-action-space true" if atari else "train them apart, or make them agree"
+                raise env_error(
+                    f"tasks of one agent must have the same {what}, got {one} for {first.id} and {two} for {other.id}",
+                    remedy,
+                )
+    ids = tuple(spec.id for spec in specs)
+    return EnvironmentSpec(env, first.observations, first.actions, first.action_repeat, ids)
+
+
+def share_out(num_tasks: int, num_envs: int, first_environment: int) -> np.ndarray:
+    """Return the task of each of a vector's environments, int32 [num_envs].
+
+    Environments are numbered through over all actors of an agent, `first_environment` being the vector's first, and
+    take tasks in turn: no task has two environments more than another.
+    """
+    return ((first_environment + np.arange(num_envs)) % num_tasks).astype(np.int32)
+
+
+def tasks_of(environment: VectorEnvironment) -> np.ndarray:
+    """Return the task of each environment of a vector, int32 [num_envs]: 0 where there is only one."""
+    tasks: np.ndarray = getattr(environment, "tasks", np.zeros(environment.num_envs, np.int32))
+    return tasks
+
+
+class MultiTaskEnvironments:
+    """`VectorEnvironment` over vectors of different tasks, all stepped at the same time.
+
+    Used from one thread.
+
+    Args:
+        spec: what they have in common.
+        tasks: int32 [num_envs], the task of each environment.
+        parts: by task, the vector of those environments, in their order.
+    """
+
+    def __init__(self, spec: EnvironmentSpec, tasks: np.ndarray, parts: dict[int, VectorEnvironment]):
+        self.spec = spec
+        self.tasks = tasks
+        self.num_envs = len(tasks)
+        self._parts = [(np.flatnonzero(tasks == task), part) for task, part in parts.items()]
+
+    def reset(self, seed: int | None) -> dict[str, np.ndarray]:
+        """Begin an episode everywhere."""
+        seeds = split_seed(seed, len(self._parts))
+        return self._gather([part.reset(own) for (_, part), own in zip(self._parts, seeds, strict=True)])
+
+    def send(self, actions: np.ndarray) -> None:
+        """Start one step of every task."""
+        for where, part in self._parts:
+            part.send(actions[where])
+
+    def recv(self) -> list[Transition]:
+        """Wait for all of them."""
+        received = [part.recv() for _, part in self._parts]
+        steps = self._join([parts[0] for parts in received], self._parts)
+        order = np.argsort(steps.environments)
+        whole = Transition(
+            steps.environments[order],
+            {name: value[order] for name, value in steps.observations.items()},
+            steps.rewards[order],
+            steps.terminated[order],
+            steps.truncated[order],
+            steps.ignored[order],
+        )
+        resets = [(parts[1], where) for parts, where in zip(received, self._parts, strict=True) if len(parts) > 1]
+        if not resets:
+            return [whole]
+        return [whole, self._join([reset for reset, _ in resets], [where for _, where in resets])]
+
+    def render(self) -> np.ndarray | None:
+        """Return a picture of the first environment of the first task."""
+        return self._parts[0][1].render()
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the state of every task, if each can be restored."""
+        states = [part.state_dict() for _, part in self._parts]
+        return None if any(state is None for state in states) else {"parts": states}
+
+    def load_state_dict(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Restore what `state_dict` gave."""
+        pairs = zip(self._parts, state["parts"], strict=True)
+        return self._gather([part.load_state_dict(own) for (_, part), own in pairs])
+
+    def close(self) -> None:
+        """Close every task, even if one fails to."""
+        with ExitStack() as stack:
+            for _, part in self._parts:
+                stack.callback(part.close)
+
+    def _gather(self, observations: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+        order = np.argsort(np.concatenate([where for where, _ in self._parts]))
+        return {name: np.concatenate([own[name] for own in observations])[order] for name in observations[0]}
+
+    def _join(self, transitions: list[Transition], parts: list[tuple[np.ndarray, VectorEnvironment]]) -> Transition:
+        def joined(name: str) -> np.ndarray:
+            return np.concatenate([getattr(transition, name) for transition in transitions])
+
+        return Transition(
+            np.concatenate([where[t.environments] for t, (where, _) in zip(transitions, parts, strict=True)]),
+            {
+                name: np.concatenate([transition.observations[name] for transition in transitions])
+                for name in self.spec.observations
+            },
+            joined("rewards"),
+            joined("terminated"),
+            joined("truncated"),
+            joined("ignored"),
+        )

@@ -1,0 +1,223 @@
+"""What an evaluation found, in numbers and words: returns with intervals, beside people, random play and the paper."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from laser.evaluation.published import PublishedScores, find_published
+from laser.evaluation.scores import Reference, find_reference
+from laser.evaluation.statistics import (
+    Statistic,
+    bootstrap_interval,
+    interquartile_mean,
+    mean,
+    mean_capped,
+    median_over_tasks,
+)
+
+Interval = tuple[float, float]
+_SUMMARIES: dict[str, Statistic] = {
+    "median": median_over_tasks,
+    "mean": mean,
+    "mean_capped": mean_capped,
+    "interquartile_mean": interquartile_mean,
+}
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """Whole episodes of one task: undiscounted, unclipped returns, and lengths in env steps."""
+
+    id: str
+    returns: list[float]
+    lengths: list[int]
+
+    @property
+    def mean_return(self) -> float:
+        """Mean return."""
+        return statistics.fmean(self.returns)
+
+    @cached_property
+    def interval(self) -> Interval:
+        """95 % bootstrap interval of the mean return over episodes."""
+        return _interval(np.array(self.returns)[:, None], mean)
+
+    @property
+    def reference(self) -> Reference | None:
+        """Random and human scores, where they are known."""
+        return find_reference(self.id)
+
+    @property
+    def published(self) -> PublishedScores | None:
+        """The LASER paper's scores, where it has some."""
+        return find_published(self.id)
+
+    @property
+    def normalised(self) -> float | None:
+        """Mean return between random (0) and human (1)."""
+        return self.reference.normalise(self.mean_return) if self.reference else None
+
+    @property
+    def normalised_interval(self) -> Interval | None:
+        """The interval likewise."""
+        reference = self.reference
+        return (reference.normalise(self.interval[0]), reference.normalise(self.interval[1])) if reference else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the numbers of the task."""
+        return {
+            "env": self.id,
+            "episodes": len(self.returns),
+            "mean_return": self.mean_return,
+            "interval": list(self.interval),
+            "normalised": self.normalised,
+            "normalised_interval": None if self.normalised_interval is None else list(self.normalised_interval),
+            "published": None if self.published is None else vars(self.published),
+            "mean_length": statistics.fmean(self.lengths),
+            "returns": self.returns,
+        }
+
+    def words(self) -> str:
+        """Return interval, normalised score and the paper's numbers in a line or two."""
+        low, high = self.interval
+        lines = [f"  95 % interval over episodes {low:,.2f} to {high:,.2f}"]
+        if self.normalised is not None and self.normalised_interval is not None:
+            low, high = self.normalised_interval
+            lines[0] += f"; normalised {self.normalised:.3f} ({low:.3f} to {high:.3f}), random 0, {_one(self.id)} 1"
+        if self.published is not None:
+            lines.append(f"  the LASER paper: {published_words(self.published)}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """What an agent reached on its task or tasks, with as many episodes of each.
+
+    Args:
+        run_dir: of the agent.
+        env: what it was trained on, as the user wrote it.
+        env_steps: how long.
+        tasks: one result for each task.
+        greedy: the most likely action instead of a sample.
+        seed: of environments and policy.
+        protocol: the environment's flags that were in force, by name.
+    """
+
+    run_dir: Path
+    env: str
+    env_steps: int
+    tasks: list[TaskResult]
+    greedy: bool
+    seed: int
+    protocol: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def returns(self) -> list[float]:
+        """Returns of all episodes, task by task."""
+        return [value for task in self.tasks for value in task.returns]
+
+    @property
+    def lengths(self) -> list[int]:
+        """Lengths of all episodes, task by task."""
+        return [value for task in self.tasks for value in task.lengths]
+
+    @property
+    def mean_return(self) -> float:
+        """Mean return over everything; of several tasks with different scales it means little."""
+        return statistics.fmean(self.returns)
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the mean return."""
+        returns = self.returns
+        return statistics.stdev(returns) / math.sqrt(len(returns)) if len(returns) > 1 else math.nan
+
+    @cached_property
+    def summary(self) -> dict[str, tuple[float, Interval]] | None:
+        """Normalised scores over tasks with 95 % stratified bootstrap intervals; None where a reference is missing."""
+        references = [task.reference for task in self.tasks]
+        columns = [
+            [reference.normalise(value) for value in task.returns]
+            for task, reference in zip(self.tasks, references, strict=True)
+            if reference is not None
+        ]
+        if len(columns) < len(self.tasks):
+            return None
+        scores = np.array(columns).T
+        return {name: (float(of(scores)), _interval(scores, of)) for name, of in _SUMMARIES.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that `--json` prints."""
+        one = self.tasks[0].to_json() if len(self.tasks) == 1 else {}
+        several = {
+            "tasks": [task.to_json() for task in self.tasks],
+            "summary": None
+            if self.summary is None
+            else {name: {"score": score, "interval": list(around)} for name, (score, around) in self.summary.items()},
+        }
+        return {
+            **(one or several),
+            "run_dir": str(self.run_dir),
+            "env": self.env,
+            "env_steps": self.env_steps,
+            "episodes": len(self.returns),
+            "mean_return": self.mean_return,
+            "standard_error": self.standard_error,
+            "median_return": statistics.median(self.returns),
+            "min_return": min(self.returns),
+            "max_return": max(self.returns),
+            "mean_length": statistics.fmean(self.lengths),
+            "greedy": self.greedy,
+            "seed": self.seed,
+            "protocol": self.protocol,
+            "returns": self.returns,
+        }
+
+    def words(self) -> str:
+        """Return what `laser eval` prints."""
+        kind = "greedy" if self.greedy else "sampled"
+        if len(self.tasks) > 1:
+            return "\n".join([f"{self.env} after {self.env_steps:,} env steps, {kind} actions:", *self._table()])
+        return (
+            f"{self.env} after {self.env_steps:,} env steps: mean return {self.mean_return:,.2f} "
+            f"± {self.standard_error:.2f} (standard error) over {len(self.returns)} {kind} episodes, "
+            f"from {min(self.returns):,.1f} to {max(self.returns):,.1f}\n{self.tasks[0].words()}"
+        )
+
+    def _table(self) -> list[str]:
+        width = max(len(task.id) for task in self.tasks)
+        lines = [f"  {'task':<{width}}  {'mean return':>14}  {'95 % interval':>25}  {'normalised':>10}"]
+        for task in self.tasks:
+            around = f"{task.interval[0]:,.1f} to {task.interval[1]:,.1f}"
+            score = "" if task.normalised is None else f"{task.normalised:.3f}"
+            lines.append(f"  {task.id:<{width}}  {task.mean_return:>14,.2f}  {around:>25}  {score:>10}")
+        for name, (value, (low, high)) in (self.summary or {}).items():
+            lines.append(f"  normalised {name.replace('_', ' ')} over tasks: {value:.3f} ({low:.3f} to {high:.3f})")
+        return lines
+
+
+def published_words(scores: PublishedScores) -> str:
+    """Return the paper's numbers of a game in words."""
+    named = {
+        "shared replay after 50M frames": scores.laser_shared_50m,
+        "after 200M": scores.laser_shared_200m,
+        "own replay after 50M": scores.laser_50m,
+        "Rainbow after 200M": scores.rainbow_200m,
+    }
+    return ", ".join(f"{name} {value:,.1f}" for name, value in named.items() if value is not None)
+
+
+def _one(id: str) -> str:
+    return "the best policy" if id.startswith("mini/") else "human"
+
+
+def _interval(scores: np.ndarray, statistic: Statistic) -> Interval:
+    # A generator of its own: the interval of given episodes does not depend on anything else.
+    return bootstrap_interval(scores, statistic, np.random.default_rng(0))
