@@ -199,6 +199,12 @@ class ReplayPort(Protocol):
     def stats(self) -> Future[dict[str, Any]]:
         """Return counters and sizes: the ledger, fill, limiter state (see `replay_server.shard.Shard.stats`)."""
 
+    def client_state(self) -> dict[str, Any]:
+        """Return what the next calls depend on at this side of the port, as JSON values; {} where nothing does."""
+
+    def load_client_state(self, state: dict[str, Any]) -> None:
+        """Restore what `client_state` gave."""
+
 
 @dataclass(frozen=True)
 class Parameters:

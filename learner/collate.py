@@ -10,8 +10,9 @@ from torch import Tensor
 
 from laser.batch import FOREIGN_REPLAY, ONLINE, OWN_REPLAY, Batch
 from laser.frames import decompress_frames
-from laser.ports import Sample
+from laser.ports import ORIGIN_DTYPE, Sample
 from laser.unroll import UnrollSpec
+from learner.frame_cuts import cut_frames
 from learner.mixing import Mix
 
 
@@ -32,21 +33,16 @@ def collate(mix: Mix, spec: UnrollSpec, member: int, discount: float, newest_ver
         a batch on the CPU.
     """
     parts = mix.parts
-    headers = np.concatenate([part.unrolls.headers for part in parts])
-    own = headers["member"] == member
+    origins = np.concatenate([origins_of(part, spec.unroll_length) for part in parts]).T  # [T, B]
+    own = origins["member"] == member
     source = np.where(own, OWN_REPLAY, FOREIGN_REPLAY).astype(np.int8)
     if mix.online is not None:
-        source[: len(mix.online.unrolls)] = ONLINE
-    fields = {name: _side_by_side(parts, name, item.rows != "once") for name, item in spec.fields.items()}
+        source[:, : len(mix.online.unrolls)] = ONLINE
+    fields = {name: _side_by_side(parts, name, spec) for name in spec.fields}
     discounts = (1.0 - fields["terminated"].astype(np.float32)) * np.float32(discount)
     observations = {name[13:]: value for name, value in fields.items() if name.startswith("observations/")}
     observations.update({name: _decode(parts, spec, name) for name in spec.frames})
-    lag = np.where(own, newest_version - headers["parameter_version"], 0).astype(np.float32)
-    shape = (spec.unroll_length, len(headers))
-
-    def rows(columns: np.ndarray) -> Tensor:
-        return torch.from_numpy(columns).expand(shape).contiguous()
-
+    lag = np.where(own, newest_version - origins["parameter_version"], 0).astype(np.float32)
     return Batch(
         observations=_tensors(observations),
         first=torch.from_numpy(fields["first"]),
@@ -57,10 +53,10 @@ def collate(mix: Mix, spec: UnrollSpec, member: int, discount: float, newest_ver
         mu=_tensors({name[3:]: value for name, value in fields.items() if name.startswith("mu/")}),
         last_action=torch.from_numpy(fields["last_action"]),
         last_reward=torch.from_numpy(fields["last_reward"]),
-        source=rows(source),
-        task=rows(headers["task"].astype(np.int64)),
-        policy_lag=rows(lag),
-        importance_weights=torch.ones(len(headers)),
+        source=torch.from_numpy(source),
+        task=torch.from_numpy(origins["task"].astype(np.int64)),
+        policy_lag=torch.from_numpy(lag),
+        importance_weights=torch.ones(own.shape[1]),
         core_state=_tensors({name[11:]: value for name, value in fields.items() if name.startswith("core_state/")}),
         columns=_columns(mix, spec.unroll_length),
     )
@@ -97,14 +93,31 @@ def example_batch(spec: UnrollSpec, batch_size: int, columns: Sequence[str]) -> 
     )
 
 
-def _side_by_side(parts: list[Sample], name: str, has_time: bool) -> np.ndarray:
-    arrays = [part.unrolls.fields[name] for part in parts]
-    if not has_time:
-        return np.concatenate(arrays)
-    num_columns, num_rows = sum(map(len, arrays)), arrays[0].shape[1]
-    out = np.empty((num_rows, num_columns, *arrays[0].shape[2:]), arrays[0].dtype)
+def origins_of(part: Sample, unroll_length: int) -> np.ndarray:
+    """Return who made each row, ORIGIN_DTYPE [N, T]."""
+    if part.origins is not None:
+        return part.origins
+    origins = np.empty((len(part.unrolls), unroll_length), ORIGIN_DTYPE)
+    for name in ORIGIN_DTYPE.names or ():
+        origins[name] = part.unrolls.headers[name][:, None]
+    return origins
+
+
+def _side_by_side(parts: list[Sample], name: str, spec: UnrollSpec) -> np.ndarray:
+    item = spec.fields[name]
+    if item.rows == "once":
+        # Streams come without recurrent states, which join when the batch is trained on.
+        arrays = [part.unrolls.fields.get(name) for part in parts]
+        shapes = [(len(part.unrolls), *item.array.shape) for part in parts]
+        dtype = item.array.dtype
+        return np.concatenate(
+            [np.zeros(shape, dtype) if array is None else array for array, shape in zip(arrays, shapes, strict=True)]
+        )
+    columns = [part.unrolls.fields[name] for part in parts]
+    num_columns, num_rows = sum(map(len, columns)), columns[0].shape[1]
+    out = np.empty((num_rows, num_columns, *columns[0].shape[2:]), columns[0].dtype)
     start = 0
-    for array in arrays:
+    for array in columns:
         out[:, start : start + len(array)] = array.swapaxes(0, 1)
         start += len(array)
     return out
@@ -115,7 +128,11 @@ def _decode(parts: list[Sample], spec: UnrollSpec, name: str) -> np.ndarray:
     out = np.empty((num_columns, spec.num_frames(name), *spec.frames[name].frame_shape), np.uint8)
     start = 0
     for part in parts:
-        decompress_frames(part.unrolls.frames[name], out[start : start + len(part.unrolls)])
+        here = out[start : start + len(part.unrolls)]
+        if part.frame_windows is None:
+            decompress_frames(part.unrolls.frames[name], here)
+        else:
+            cut_frames(part.frame_windows, name, spec.frames[name].stack, spec.frames[name].padding, here)
         start += len(part.unrolls)
     return out
 

@@ -25,8 +25,18 @@ class LearnerConfig:
         float, Bounds(above=0.0), "fresh unrolls that may wait for the learner, as a multiple of its batch"
     ] = 2.0
     torch_threads: Annotated[int, Bounds(least=0), "threads of the train step on the CPU; 0 lets LASER choose"] = 0
+    replay_core_state: Annotated[
+        Literal["stream", "stored", "zero"],
+        "recurrent states of replayed columns; stream: walk whole episodes and compute them anew; stored: as the actor "
+        "had them; zero: none",
+    ] = "stream"
+    recompute_core_state: Annotated[
+        bool, "streams: one more forward after each update, so that states come from the newest parameters of all"
+    ] = False
     checkpoint_interval_s: Annotated[
         float, Bounds(above=0.0, allow_infinite=True), "seconds between checkpoints; inf: only at the end"
     ] = 300.0
     keep_checkpoints: Annotated[int, Bounds(least=1), "newest checkpoints kept, besides the best"] = 3
-    deadline_s: Annotated[float, Bounds(above=0.0), "seconds without any experience after which the run ends"] = 300.0
+    deadline_s: Annotated[
+        float, Bounds(above=0.0), "seconds without anything arriving in the replay after which the run ends"
+    ] = 300.0

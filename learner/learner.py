@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import queue
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -14,14 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from laser.algorithms.base import Algorithm
+from laser.algorithms.base import Algorithm, AlgorithmConfig
 from laser.algorithms.metrics import drop_absent_sources
 from laser.batch import Batch
 from laser.ports import (
     ColumnWrites,
     ParameterPort,
     Parameters,
-    PortTimeoutError,
     ReplayPort,
     Report,
     wait,
@@ -30,6 +31,7 @@ from laser.unroll import UnrollSpec
 from learner.collate import collate, example_batch
 from learner.config import LearnerConfig
 from learner.mixing import Mix, Mixer
+from learner.replay_states import ReplayStates
 from learner.train_step import TrainStep, learning_rate_at
 
 REPORT_INTERVAL_S = 0.5
@@ -41,6 +43,7 @@ class _Ready:
 
     batch: Batch
     mix: Mix
+    streams: Tensor | None  # of the replayed columns, where they walk episode streams
 
 
 class Learner:
@@ -81,6 +84,9 @@ class Learner:
         self.num_steps = 0
         self.version = -1
         self._algorithm = algorithm
+        self._settings = algorithm.config  # with the changes made since
+        self._changed: dict[str, float] = {}
+        self._schedule: dict[str, Any] = {}
         self._spec = spec
         self._replay = replay
         self._parameters = parameters
@@ -89,6 +95,7 @@ class Learner:
         networks = algorithm.seeded_networks(seed)
         self.train_step = TrainStep(algorithm, networks, spec, config, torch.device(device), seed + 1)
         settings = algorithm.config
+        walks_streams = bool(spec.core_state) and config.replay_core_state == "stream" and settings.num_replayed > 0
         self._mixer = Mixer(
             replay,
             member,
@@ -96,7 +103,12 @@ class Learner:
             settings.num_replayed,
             num_in_flight=2 if prefetch else 0,
             deadline_s=config.deadline_s,
+            stream_set=_stream_set(seed, 0) if walks_streams else None,
         )
+        self._replay_states = (
+            ReplayStates(spec.core_state, settings.num_replayed, self.train_step.device) if walks_streams else None
+        )
+        self._seed = seed
         self._prefetcher = _Prefetcher(self, config.num_prefetch) if prefetch else None
         self._counters: defaultdict[str, float] = defaultdict(float)
         self._metric_names: list[str] = []
@@ -105,7 +117,6 @@ class Learner:
         self._writes: list[Future[Any]] = []
         self._publication: Future[None] | None = None
         self._reported = 0.0
-        self._idle_since: float | None = None
 
     def warm_up(self) -> str:
         """Compile, publish the first parameters, and return how the train step computes."""
@@ -120,20 +131,13 @@ class Learner:
         """Apply one update if a batch is ready within a moment; report about twice a second.
 
         Raises:
-            PortTimeoutError: no batch came for the whole deadline.
+            PortTimeoutError: no batch came, and nothing arrived in the replay for the whole deadline.
         """
         started = time.perf_counter()
         ready = self._prefetcher.next(timeout_s=0.2) if self._prefetcher else self.poll(0.2)
         self._counters["time/learner_wait"] += time.perf_counter() - started
         if ready is not None:
             self._update(ready)
-            self._idle_since = None
-        elif self._idle_since is None:  # not since the last update: compilation or a pause may lie between
-            self._idle_since = time.monotonic()
-        elif time.monotonic() - self._idle_since > self._config.deadline_s:
-            raise PortTimeoutError(
-                f"the learner waited {self._config.deadline_s:g} s for a batch: no experience arrives"
-            )
         if time.monotonic() - self._reported < REPORT_INTERVAL_S:
             return None
         self._reported = time.monotonic()
@@ -143,7 +147,7 @@ class Learner:
         """Take one batch and apply one update.
 
         Raises:
-            PortTimeoutError: no batch came within the deadline; says what was missing.
+            PortTimeoutError: no batch came, and nothing arrived within the deadline; says what was missing.
         """
         started = time.perf_counter()
         ready = self.load(self._mixer.next())
@@ -160,11 +164,19 @@ class Learner:
 
     def _update(self, ready: _Ready) -> None:
         started = time.perf_counter()
-        settings = self._algorithm.config
+        settings = self._settings
         rate = learning_rate_at(self.progress, settings.learning_rate, settings.learning_rate_schedule)
-        metrics, column_writes = self.train_step(ready.batch, rate, {})
+        batch = ready.batch
+        if self._replay_states is not None and ready.streams is not None:
+            batch = self._replay_states.join(batch, ready.streams)
+        metrics, output = self.train_step(batch, rate, self._schedule)
+        if self._replay_states is not None and ready.streams is not None:
+            states = output.core_state
+            if self._config.recompute_core_state:
+                states = self.train_step.next_core_state(batch, self._schedule)
+            self._replay_states.keep(states, ready.streams)
         self._accumulate(metrics)
-        self._write_columns(ready.mix, column_writes)
+        self._write_columns(ready.mix, output.column_writes)
         self.num_steps += 1
         done = time.perf_counter()
         if self.num_steps % self._config.publish_interval == 0:
@@ -182,10 +194,16 @@ class Learner:
     def load(self, mix: Mix) -> _Ready:
         """Decode a mix and move it to the learner's device."""
         started = time.perf_counter()
-        batch = collate(mix, self._spec, self._member, self._algorithm.config.discount, self.version)
+        batch = collate(mix, self._spec, self._member, self._settings.discount, self.version)
+        if self._config.replay_core_state == "zero":
+            for value in batch.core_state.values():
+                value[_num_online(mix) :] = 0
         batch = self.train_step.to_device(batch)
+        streams = None
+        if mix.replayed is not None and mix.replayed.streams is not None:
+            streams = torch.from_numpy(mix.replayed.streams).to(self.train_step.device)
         self._counters["time/decode"] += time.perf_counter() - started
-        return _Ready(batch, mix)
+        return _Ready(batch, mix, streams)
 
     def publish(self) -> None:
         """Publish the current parameters as the next version; waits only for the previous publication to be through."""
@@ -205,6 +223,46 @@ class Learner:
         counters = dict(self._counters) | {"learner_steps": float(self.num_steps)}
         return Report("learner", counters, gauges)
 
+    def change_settings(self, settings: Mapping[str, float]) -> None:
+        """Change settings of the algorithm from the next update on.
+
+        Args:
+            settings: new values by field name; which can change, the algorithm's config says in `live_settings`.
+
+        Raises:
+            ValueError: others.
+        """
+        fixed = sorted(set(settings) - set(self._settings.live_settings))
+        if fixed:
+            raise ValueError(f"{', '.join(fixed)} cannot change while training, only {self._settings.live_settings}")
+        values: dict[str, Any] = dict(settings)
+        self._settings = dataclasses.replace(self._settings, **values)
+        optimizer = self.train_step.optimizer
+        optimizer.epsilon, optimizer.max_gradient_norm = (
+            self._settings.optimizer_epsilon,
+            self._settings.max_gradient_norm,
+        )
+        self._changed |= settings
+        for name in sorted(set(settings) - set(AlgorithmConfig.live_settings)):  # what the loss takes from its schedule
+            self._schedule[name] = self.train_step.scalar(settings[name])
+
+    def weights(self) -> dict[str, dict[str, Tensor]]:
+        """Return copies of the networks and of the optimiser's state: what another member may take over."""
+        step = self.train_step
+        return {
+            "networks": {name: value.detach().cpu().clone() for name, value in step.networks.state_dict().items()},
+            "optimizer": {name: value.cpu() for name, value in step.optimizer.state_dict().items()},
+        }
+
+    def adopt(self, weights: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """Go on from another member's `weights`, and publish them as the next version.
+
+        Raises:
+            ValueError: they belong to other networks.
+        """
+        self._load_weights(weights)
+        self.publish()
+
     def close(self) -> None:
         """Stop prefetching and forget requests in flight."""
         if self._prefetcher is not None:
@@ -218,17 +276,20 @@ class Learner:
     def state_dict(self) -> dict[str, Any]:
         """Return everything that continues this learner: tensors by group, and plain numbers."""
         step = self.train_step
+        tensors = self.weights()
+        if self._replay_states is not None:
+            tensors["replay_states"] = self._replay_states.state_dict()
         return {
-            "tensors": {
-                "networks": {name: value.detach().cpu().clone() for name, value in step.networks.state_dict().items()},
-                "optimizer": {name: value.cpu() for name, value in step.optimizer.state_dict().items()},
-            },
+            "tensors": tensors,
             "arrays": {"generator": step.generator.get_state().numpy()},
             "numbers": {
                 "num_steps": self.num_steps,
                 "version": self.version,
                 "counters": dict(self._counters),
                 "progress": self.progress,
+                "settings": dict(self._changed),
+                "streams": [self._mixer.stream_set, self._mixer.num_asked],
+                "client": self._replay.client_state(),
             },
         }
 
@@ -239,20 +300,34 @@ class Learner:
             ValueError: the state belongs to other networks.
         """
         step = self.train_step
-        own = step.networks.state_dict()
-        saved = state["tensors"]["networks"]
+        self._load_weights(state["tensors"])
+        step.generator.set_state(torch.from_numpy(np.array(state["arrays"]["generator"], np.uint8)))
+        numbers = state["numbers"]
+        self.num_steps, self.progress = numbers["num_steps"], numbers["progress"]
+        self._counters = defaultdict(float, numbers["counters"])
+        self.change_settings(numbers.get("settings", {}))
+        self._load_streams(state)
+        self.version = numbers["version"] - 1
+        self.publish()
+
+    def _load_streams(self, state: dict[str, Any]) -> None:
+        if self._prefetcher is None:  # lockstep goes on exactly where it was, elsewhere batches were in flight
+            self._replay.load_client_state(state["numbers"]["client"])
+            saved = state["tensors"].get("replay_states")
+            if self._replay_states is not None and saved is not None and self._replay_states.fits(saved):
+                self._replay_states.load_state_dict(saved)
+                self._mixer.stream_set, self._mixer.num_asked = state["numbers"]["streams"]
+        elif self._mixer.stream_set is not None:
+            self._mixer.stream_set = _stream_set(self._seed, self.num_steps)
+
+    def _load_weights(self, weights: Mapping[str, Mapping[str, Tensor]]) -> None:
+        own, saved = self.train_step.networks.state_dict(), weights["networks"]
         if set(own) != set(saved) or any(own[name].shape != saved[name].shape for name in own):
             raise ValueError("the checkpoint belongs to other networks; use the network settings it was trained with")
         with torch.no_grad():
             for name, value in saved.items():
                 own[name].copy_(value)
-        step.optimizer.load_state_dict(state["tensors"]["optimizer"])
-        step.generator.set_state(torch.from_numpy(np.array(state["arrays"]["generator"], np.uint8)))
-        numbers = state["numbers"]
-        self.num_steps, self.progress = numbers["num_steps"], numbers["progress"]
-        self._counters = defaultdict(float, numbers["counters"])
-        self.version = numbers["version"] - 1
-        self.publish()
+        self.train_step.optimizer.load_state_dict(dict(weights["optimizer"]))
 
     def _accumulate(self, metrics: dict[str, Tensor]) -> None:
         values = torch.stack([value.float() for value in metrics.values()])
@@ -264,25 +339,36 @@ class Learner:
     def _write_columns(self, mix: Mix, column_writes: dict[str, Tensor]) -> None:
         if not column_writes or mix.replayed is None:
             return
-        first = len(mix.online.unrolls) if mix.online is not None else 0
-        values = {name: value[:, first:].T.contiguous().cpu().numpy() for name, value in column_writes.items()}
+        replayed = slice(_num_online(mix), None)
+        values = {name: value[:, replayed].T.contiguous().cpu().numpy() for name, value in column_writes.items()}
+        keys = mix.replayed.keys
+        if keys.ndim == 2:  # the rows of a stream's piece lie here and there
+            keys, values = keys.reshape(-1), {name: value.reshape(-1, 1) for name, value in values.items()}
         failed = sum(future.done() and future.exception() is not None for future in self._writes)
         self._counters["column_writes_failed"] += failed  # a shard that is gone costs numbers, not the run
         self._writes = [future for future in self._writes if not future.done()]
-        self._writes.append(self._replay.write(ColumnWrites(self._member, mix.replayed.keys, values)))
+        self._writes.append(self._replay.write(ColumnWrites(self._member, keys, values)))
 
     def _count(self, mix: Mix) -> None:
-        num_online = len(mix.online.unrolls) if mix.online is not None else 0
         num_replayed = len(mix.replayed.unrolls) if mix.replayed is not None else 0
-        self._counters["unrolls_learned/online"] += num_online
+        self._counters["unrolls_learned/online"] += _num_online(mix)
         self._counters["unrolls_learned/replayed"] += num_replayed
         for name, part in (("online", mix.online), ("replayed", mix.replayed)):
             if part is not None:
-                headers = part.unrolls.headers
-                own = headers["member"] == self._member
-                lags = self.version - headers["parameter_version"][own]
+                origins = part.unrolls.headers if part.origins is None else part.origins
+                own = origins["member"] == self._member
+                lags = self.version - origins["parameter_version"][own]
                 self._counters[f"policy_lag_sum/{name}"] += float(lags.sum())
                 self._counters[f"policy_lag_count/{name}"] += len(lags)
+
+
+def _num_online(mix: Mix) -> int:
+    return len(mix.online.unrolls) if mix.online is not None else 0
+
+
+def _stream_set(seed: int, num_steps: int) -> int:
+    # A learner that starts again must not go on with streams whose states went with the old one.
+    return int(np.random.SeedSequence([seed, num_steps]).generate_state(1, np.uint64)[0] >> 1)
 
 
 class _Prefetcher:

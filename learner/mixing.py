@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from concurrent.futures import Future
+from concurrent.futures import FIRST_EXCEPTION, Future
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 from laser.ports import PortTimeoutError, ReplayPort, Sample, SampleRequest
+
+# A request that finds nothing comes back after this long, says what it lacked, and is sent again.
+_ASK_AGAIN_S = 10.0
+# While a batch is waited for, the replay is asked this often whether anything arrives.
+_LOOK_INTERVAL_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -29,10 +35,17 @@ class Mix:
         return [part for part in (self.online, self.replayed) if part is not None]
 
 
+@dataclass
+class _Asked:
+    request: SampleRequest
+    answer: Future[Sample]
+
+
 class Mixer:
     """Draws batches of exactly `num_online` fresh and `num_replayed` replayed unrolls.
 
-    Used from one thread.
+    A batch may be waited for as long as the member's own unrolls keep arriving in the replay: with slow environments
+    it takes its time to fill. Used from one thread.
 
     Args:
         replay: where experience comes from.
@@ -40,7 +53,8 @@ class Mixer:
         num_online: fresh unrolls per batch.
         num_replayed: replayed unrolls per batch.
         num_in_flight: batches asked for ahead of need; 0 asks only when one is wanted (repeatable order).
-        deadline_s: how long to wait for a batch.
+        deadline_s: how long to wait for a batch while nothing arrives.
+        stream_set: replayed columns are episode streams, of the set with this number; None: whole unrolls.
     """
 
     def __init__(
@@ -51,46 +65,131 @@ class Mixer:
         num_replayed: int,
         num_in_flight: int,
         deadline_s: float,
+        stream_set: int | None = None,
     ):
+        self.waiting_for = ""
+        self.stream_set = stream_set
+        self.num_asked = 0  # of streams: the number of the next request
         self._replay = replay
         self._member = member
         self._num_online = num_online
         self._num_replayed = num_replayed
-        self._num_in_flight = num_in_flight
+        # A stream's next request goes out when the one before has been answered: rows neither skipped nor repeated.
+        self._num_in_flight = num_in_flight if stream_set is None else min(1, num_in_flight)
         self._deadline_s = deadline_s
-        self._in_flight: deque[tuple[Future[Sample] | None, Future[Sample] | None]] = deque()
+        self._in_flight: deque[list[_Asked | None]] = deque()
+        self._patience = _Patience(replay, member, deadline_s)
 
     def next(self) -> Mix:
         """Wait for the next batch's samples.
 
         Raises:
-            PortTimeoutError: nothing came within the deadline; says what was missing.
+            PortTimeoutError: nothing arrived within the deadline; says what was missing.
         """
-        mix = self.poll(self._deadline_s)
-        if mix is None:
-            raise PortTimeoutError(f"waited {self._deadline_s:g} s for experience from the replay")
-        return mix
+        while True:
+            mix = self.poll(_LOOK_INTERVAL_S)
+            if mix is not None:
+                return mix
 
     def poll(self, timeout_s: float) -> Mix | None:
-        """Return the next batch's samples, or None when they are not there after `timeout_s`; nothing is lost."""
-        while len(self._in_flight) < max(1, self._num_in_flight):
-            self._in_flight.append((self._ask("online", self._num_online), self._ask("replay", self._num_replayed)))
-        online, replayed = self._in_flight[0]
-        asked = [future for future in (online, replayed) if future is not None]
-        if wait_for(asked, timeout=timeout_s).not_done:
+        """Return the next batch's samples, or None when they are not there after `timeout_s`; nothing is lost.
+
+        Raises:
+            PortTimeoutError: nothing arrived within the deadline; says what was missing.
+        """
+        self._ask_ahead(max(1, self._num_in_flight))
+        asked = self._in_flight[0]
+        futures = [part.answer for part in asked if part is not None]
+        waiting = bool(wait_for(futures, timeout=timeout_s, return_when=FIRST_EXCEPTION).not_done)
+        for part in asked:
+            if part is None or not part.answer.done() or (error := part.answer.exception()) is None:
+                continue
+            if not isinstance(error, PortTimeoutError):
+                raise error
+            self.waiting_for = str(error)
+            part.answer = self._replay.sample(part.request)
+            waiting = True
+        if waiting:
+            self._patience.check(self.waiting_for)
             return None
         self._in_flight.popleft()
-        return Mix(None if online is None else online.result(), None if replayed is None else replayed.result())
+        self._patience.reset()
+        self.waiting_for = ""
+        online, replayed = (None if part is None else part.answer.result() for part in asked)
+        self._ask_ahead(self._num_in_flight)
+        return Mix(online, replayed)
 
     def close(self) -> None:
         """Forget what is in flight."""
         for pair in self._in_flight:
-            for future in pair:
-                if future is not None:
-                    future.cancel()
+            for part in pair:
+                if part is not None:
+                    part.answer.cancel()
         self._in_flight.clear()
 
-    def _ask(self, table: Literal["online", "replay"], num_items: int) -> Future[Sample] | None:
-        if num_items == 0:
-            return None
-        return self._replay.sample(SampleRequest(self._member, num_items, table, timeout_s=self._deadline_s))
+    def _ask_ahead(self, num_batches: int) -> None:
+        while len(self._in_flight) < num_batches:
+            self._in_flight.append([self._ask_online(), self._ask_replay()])
+
+    def _ask_online(self) -> _Asked | None:
+        return self._ask(SampleRequest(self._member, self._num_online, "online", timeout_s=self._timeout_s))
+
+    def _ask_replay(self) -> _Asked | None:
+        if self.stream_set is None:
+            return self._ask(SampleRequest(self._member, self._num_replayed, timeout_s=self._timeout_s))
+        self.num_asked += 1
+        return self._ask(
+            SampleRequest(
+                self._member,
+                self._num_replayed,
+                view="streams",
+                stream_set=self.stream_set,
+                sequence=self.num_asked - 1,
+                timeout_s=self._timeout_s,
+            )
+        )
+
+    @property
+    def _timeout_s(self) -> float:
+        return min(self._deadline_s, _ASK_AGAIN_S)
+
+    def _ask(self, request: SampleRequest) -> _Asked | None:
+        return _Asked(request, self._replay.sample(request)) if request.num_items else None
+
+
+class _Patience:
+    """Ends a wait once nothing has arrived in the replay for the deadline; costs nothing while batches come."""
+
+    def __init__(self, replay: ReplayPort, member: int, deadline_s: float):
+        self._replay = replay
+        self._member = member
+        self._deadline_s = deadline_s
+        self._stats: Future[dict[str, Any]] | None = None
+        self.reset()
+
+    def reset(self) -> None:
+        """A batch came."""
+        self._since: float | None = None
+        self._arrived = -1
+
+    def check(self, waiting_for: str) -> None:
+        """Raise `PortTimeoutError` if nothing has arrived for the deadline."""
+        now = time.monotonic()
+        if self._since is None:
+            self._since = self._looked_at = now
+        if self._stats is not None and self._stats.done():
+            # A shard that does not answer is one in which nothing arrives.
+            if not self._stats.cancelled() and self._stats.exception() is None:
+                arrived = self._stats.result()["members"][self._member]["inserted_steps"]
+                if arrived != self._arrived and self._arrived >= 0:
+                    self._since = now
+                self._arrived = arrived
+            self._stats = None
+        if now - self._since > self._deadline_s:
+            lacked = f": {waiting_for}" if waiting_for else ""
+            raise PortTimeoutError(
+                f"the learner waited for a batch while nothing arrived in the replay for {self._deadline_s:g} s{lacked}"
+            )
+        if self._stats is None and now - self._looked_at >= min(_LOOK_INTERVAL_S, self._deadline_s / 4):
+            self._looked_at = now
+            self._stats = self._replay.stats()

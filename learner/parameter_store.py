@@ -16,9 +16,12 @@ class ParameterStore:
         self._lock = threading.Lock()
 
     def publish(self, parameters: Parameters) -> Future[None]:
-        """Make this the newest version; an older one that arrives late changes nothing."""
+        """Make this the newest version; an older one that arrives late changes nothing.
+
+        The same version again replaces it: a restored learner publishes its weights under their own number.
+        """
         with self._lock:
-            if self._newest is None or parameters.version > self._newest.version:
+            if self._newest is None or parameters.version >= self._newest.version:
                 self._newest = parameters
         done: Future[None] = Future()
         done.set_result(None)

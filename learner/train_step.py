@@ -76,6 +76,10 @@ class TrainStep:
         self._copy_stream.synchronize()  # this thread waits, the training thread does not
         return moved
 
+    def scalar(self, value: float) -> float | Tensor:
+        """Return a number for the loss's schedule, so that other values of it do not compile the loss anew."""
+        return torch.tensor(value, dtype=torch.float32, device=self.device) if self._compiled else value
+
     def warm_up(self, batch: Batch) -> None:
         """Compile forward and backward for batches of this shape; changes nothing that is trained."""
         if not self._compiled:
@@ -89,7 +93,7 @@ class TrainStep:
 
     def __call__(
         self, batch: Batch, learning_rate: float, schedule: Mapping[str, Any]
-    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    ) -> tuple[dict[str, Tensor], LossOutput]:
         """Apply one update.
 
         Args:
@@ -98,7 +102,7 @@ class TrainStep:
             schedule: numbers that change over training, e.g. {"progress": 0.3}.
 
         Returns:
-            metrics (scalar tensors, on the device) and column writes by name, [T, B].
+            metrics (scalar tensors, on the device) and what the loss said.
         """
         self.parameters.collect_gradients()
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
@@ -108,7 +112,13 @@ class TrainStep:
         norm, applied = self.optimizer.step(output.loss.detach(), learning_rate)
         metrics = {name: value.detach() for name, value in output.metrics.items()}
         metrics |= {"gradient_norm": norm, "updates_applied": applied}
-        return metrics, output.column_writes
+        return metrics, output
+
+    @torch.no_grad()
+    def next_core_state(self, batch: Batch, schedule: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Return `LossOutput.core_state` anew, of the parameters as they are now; costs one more forward."""
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
+            return self._loss(batch, schedule).core_state
 
     @torch.no_grad()
     def _write_state(self, output: LossOutput) -> None:

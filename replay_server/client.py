@@ -27,7 +27,8 @@ from laser.ports import (
 from laser.unroll import Unrolls
 from replay_server.futures import combine, failed
 from replay_server.messages import concatenate_samples, take_unrolls
-from replay_server.online_pool import OnlinePool
+from replay_server.online_pool import OnlinePool, take_in_order
+from replay_server.stream_homes import requests_by_home, settle_streams
 
 T = TypeVar("T")
 
@@ -47,16 +48,22 @@ class ShardedReplay:
     times its probability in the shard, so it is exact even when the sizes are a little old. A shard that fails is
     left out of later samples until it is seen alive again. With one shard calls go straight through.
 
+    Each episode stream lives on one shard, alike many on all; one that has to move begins a new episode there.
+
     Args:
         shards: their ports; `shards[k]` writes k into keys.
         seed: of the generator that splits samples.
+        in_order: take fresh unrolls from one shard after the other instead of as they arrive, and only what is there:
+            the same calls then give the same batches. For lockstep, where nothing arrives while a learner waits.
     """
 
-    def __init__(self, shards: Sequence[ReplayPort], *, seed: int = 0):
+    def __init__(self, shards: Sequence[ReplayPort], *, seed: int = 0, in_order: bool = False):
         self._shards = list(shards)
         self._rng = np.random.Generator(np.random.PCG64(seed))
         self._lock = threading.Lock()
-        self._sizes = {view: np.zeros(len(shards), np.int64) for view in ("unrolls", "steps")}
+        self._in_order = in_order
+        self._sizes = {view: np.zeros(len(shards), np.int64) for view in ("unrolls", "steps", "streams")}
+        self._homes: dict[tuple[int, int], np.ndarray] = {}  # shard of each stream, by member and set
         self._num_draws = 0
         self._pools: dict[int, OnlinePool] = {}
         self._closed = False
@@ -80,15 +87,17 @@ class ShardedReplay:
         with self._lock:
             if self._closed:
                 return failed(PortClosedError("the replay client is closed"))
-            if request.table == "online":
+            if request.table == "online" and not self._in_order:
                 if request.member not in self._pools:
                     self._pools[request.member] = OnlinePool(self._shards, request.member)
                 pool = self._pools[request.member]
-            else:
-                look = self._num_draws % _DRAWS_PER_LOOK == 0
+            elif request.table == "replay":
+                # A shard in which no episode has finished yet gets its streams as soon as one has.
+                late = (self._sizes["streams"] == 0) & (self._sizes["unrolls"] > 0)
+                look = self._num_draws % _DRAWS_PER_LOOK == 0 or (request.view == "streams" and bool(late.any()))
                 self._num_draws += 1
         if request.table == "online":
-            return pool.sample(request)
+            return take_in_order(self._shards, request) if self._in_order else pool.sample(request)
         whole: Future[Sample] = Future()
         self._start_draw(whole, request, time.monotonic() + request.timeout_s, look)
         return whole
@@ -136,7 +145,7 @@ class ShardedReplay:
 
     def _start_draw(self, whole: Future[Sample], request: SampleRequest, deadline: float, look: bool) -> None:
         with self._lock:
-            sizes = self._sizes[request.view].copy()
+            sizes = self._sizes_for(request)
         if sizes.any() and not look:
             self._split(whole, request, deadline, sizes)
             return
@@ -152,7 +161,7 @@ class ShardedReplay:
 
     def _looked(self, whole: Future[Sample], request: SampleRequest, deadline: float) -> None:
         with self._lock:
-            sizes, closed = self._sizes[request.view].copy(), self._closed
+            sizes, closed = self._sizes_for(request), self._closed
         if whole.cancelled():
             return
         if sizes.any():
@@ -167,15 +176,31 @@ class ShardedReplay:
             timer.daemon = True
             timer.start()
 
+    def _sizes_for(self, request: SampleRequest) -> np.ndarray:
+        sizes = self._sizes[request.view]
+        if request.view == "streams" and not sizes.any():
+            sizes = self._sizes["unrolls"]  # they wait there for an episode to finish
+        return sizes.copy()
+
     def _split(self, whole: Future[Sample], request: SampleRequest, deadline: float, sizes: np.ndarray) -> None:
-        shares = sizes / sizes.sum()
-        with self._lock:
-            counts = self._rng.multinomial(request.num_items, shares)
-        used = np.flatnonzero(counts).tolist()
         left_s = max(deadline - time.monotonic(), 0.0)
+        requests: list[SampleRequest | None]
+        with self._lock:
+            if request.view == "streams":
+                key = (request.member, request.stream_set)
+                self._homes[key] = settle_streams(self._homes.get(key), request.num_items, sizes > 0)
+                requests = requests_by_home(request, self._homes[key], len(sizes), left_s)
+                shares = np.array([each.num_items if each else 0 for each in requests]) / request.num_items
+            else:
+                shares = sizes / sizes.sum()
+                counts = self._rng.multinomial(request.num_items, shares).tolist()
+                requests = [replace(request, num_items=num, timeout_s=left_s) if num else None for num in counts]
+        used = [k for k, each in enumerate(requests) if each is not None]
         asked = []
-        for k in used:
-            part = self._shards[k].sample(replace(request, num_items=int(counts[k]), timeout_s=left_s))
+        for k, each in enumerate(requests):
+            if each is None:
+                continue
+            part = self._shards[k].sample(each)
             part.add_done_callback(partial(self._heard, k, request.view))
             asked.append(part)
 
@@ -195,20 +220,29 @@ class ShardedReplay:
         with self._lock:
             if part.cancelled() or part.exception() is not None:
                 self._sizes[view][shard] = 0
+                if view == "streams":
+                    self._sizes["unrolls"][shard] = 0
             else:
                 self._sizes[view][shard] = part.result().num_stored
 
     # -- saving --------------------------------------------------------------------------------------------------------
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the generator and the sizes as last heard: what the next split depends on."""
+    def client_state(self) -> dict[str, Any]:
+        """Return what the next split depends on, as JSON values; what is pooled is not part of it (see `in_order`)."""
         with self._lock:
-            sizes = {view: array.tolist() for view, array in self._sizes.items()}
-            return {"rng": self._rng.bit_generator.state, "sizes": sizes, "num_draws": self._num_draws}
+            return {
+                "rng": self._rng.bit_generator.state,
+                "sizes": {view: array.tolist() for view, array in self._sizes.items()},
+                "num_draws": self._num_draws,
+                "homes": [[list(key), homes.tolist()] for key, homes in self._homes.items()],
+            }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave."""
+    def load_client_state(self, state: dict[str, Any]) -> None:
+        """Restore what `client_state` gave; one of another number of shards is of no use and changes nothing."""
         with self._lock:
+            if len(state["sizes"]["unrolls"]) != len(self._shards):
+                return
+            self._homes = {tuple(key): np.array(homes) for key, homes in state["homes"]}
             self._rng.bit_generator.state = state["rng"]
             for view, sizes in self._sizes.items():
                 sizes[:] = state["sizes"][view]

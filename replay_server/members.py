@@ -55,18 +55,16 @@ class Member:
         self.num_handed_out = 0
         self.dropped: dict[str, int] = {}
 
-    def queue_lacks(self, num_unrolls: int, num_wanted: int, stored_ever: int) -> str | None:
+    def queue_lacks(self, num_unrolls: int, num_wanted: int, warming_up: bool) -> str | None:
         """Return why `num_unrolls` may not be queued now, or None.
 
-        Until the replay holds `min_steps` the queue has no bound: the learner cannot take anything before, and a bound
+        While the replay is `warming_up` the queue has no bound: the learner cannot take anything before, and a bound
         wide enough for the warm-up would keep fresh experience waiting ever after. While a batch of `num_wanted` waits
         for more than is queued, one message more goes in than there is room for, or the batch and the message would
         wait for each other.
         """
         capacity = self.settings.online_capacity
-        if not capacity or len(self.queue) + num_unrolls <= capacity or len(self.queue) < num_wanted:
-            return None
-        if stored_ever < self.limiter.limit.min_steps:
+        if not capacity or len(self.queue) + num_unrolls <= capacity or len(self.queue) < num_wanted or warming_up:
             return None
         return (
             f"online queue of member {self.settings.member} is full ({len(self.queue)} of {capacity} unrolls): "

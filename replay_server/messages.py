@@ -51,6 +51,8 @@ def concatenate_samples(parts: Sequence[Sample], probabilities: np.ndarray, num_
     """Return all items of the parts, in order, with the given global probabilities and count."""
     windows = [part.frame_windows for part in parts if part.frame_windows is not None]
     discounts = [part.discounts for part in parts if part.discounts is not None]
+    origins = [part.origins for part in parts if part.origins is not None]
+    streams = [part.streams for part in parts if part.streams is not None]
     return Sample(
         concatenate_unrolls([part.unrolls for part in parts]),
         np.concatenate([part.keys for part in parts]),
@@ -59,6 +61,8 @@ def concatenate_samples(parts: Sequence[Sample], probabilities: np.ndarray, num_
         {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns},
         np.concatenate(discounts) if discounts else None,
         _concatenate_windows(windows) if windows else None,
+        np.concatenate(origins) if origins else None,
+        np.concatenate(streams) if streams else None,
     )
 
 

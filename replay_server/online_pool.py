@@ -12,9 +12,34 @@ from functools import partial
 
 import numpy as np
 
-from laser.ports import PortClosedError, PortTimeoutError, ReplayPort, Sample, SampleRequest
-from replay_server.futures import Settlement, settle
+from laser.ports import PortClosedError, PortError, PortTimeoutError, ReplayPort, Sample, SampleRequest, wait
+from replay_server.futures import Settlement, done, failed, settle
 from replay_server.messages import concatenate_samples, take_sample
+
+
+def take_in_order(shards: Sequence[ReplayPort], request: SampleRequest) -> Future[Sample]:
+    """Return a batch of what is queued now: all of the first shard's, then the next one's, until there is enough.
+
+    Nothing is kept between batches. The batch fails at once where there is not enough for it.
+    """
+    try:
+        stats = [wait(shard.stats(), request.timeout_s, "a shard's statistics") for shard in shards]
+        queued = [each["members"][request.member]["online_queued"] for each in stats]
+        least = 1 if request.at_most else request.num_items
+        if sum(queued) < least:
+            raise PortTimeoutError(
+                f"sample of {request.num_items} fresh unrolls for member {request.member}: {sum(queued)} queued"
+            )
+        parts, num_left = [], request.num_items
+        for shard, num_queued in zip(shards, queued, strict=True):
+            if num := min(num_left, num_queued):
+                part = shard.sample(replace(request, num_items=num, at_most=False))
+                parts.append(wait(part, request.timeout_s, "fresh unrolls that are queued"))
+                num_left -= num
+    except PortError as error:
+        return failed(error)
+    probabilities = np.concatenate([part.probabilities for part in parts])
+    return done(concatenate_samples(parts, probabilities, sum(queued)))
 
 
 class OnlinePool:

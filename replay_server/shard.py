@@ -159,6 +159,13 @@ class Shard:
                 return failed(PortClosedError(f"shard {self.shard} is closed"))
             return done(self._stats())
 
+    def client_state(self) -> dict[str, Any]:
+        """Return nothing: the shard itself is all there is; see `ReplayPort.client_state`."""
+        return {}
+
+    def load_client_state(self, state: dict[str, Any]) -> None:
+        """Restore nothing."""
+
     def close(self) -> None:
         """Fail what waits with `PortClosedError`, drop what is queued, end the thread. May be called twice."""
         with self._changed:

@@ -221,10 +221,10 @@ def test_the_same_calls_give_the_same_draws_after_a_restore(make_replay):
         state = None
         for i in range(6):
             if i == 3:
-                state = client.state_dict()
+                state = client.client_state()
                 if restore:
                     client = ShardedReplay(client._shards, seed=99)
-                    client.load_state_dict(state)
+                    client.load_client_state(state)
             drawn.append(wait(client.sample(SampleRequest(0, 8)), 5, "sample").keys.tolist())
     assert drawn[:6] == drawn[6:]
 
@@ -237,3 +237,86 @@ def test_one_shard_is_asked_directly(make_replay):
     fill(twin, {0: 5, 1: 5})
     assert keys.tolist() == wait(twin._shards[0].sample(SampleRequest(0, 8)), 5, "sample").keys.tolist()
     assert shards[0].stats().result()["ledger"]["sampled"] == 8
+
+
+def ask_streams(client, sequence, num=6, timeout_s=5.0):
+    request = SampleRequest(0, num, view="streams", stream_set=1, sequence=sequence, timeout_s=timeout_s)
+    return client.sample(request).result(timeout=10)
+
+
+def test_streams_live_on_all_shards_and_go_on(make_replay):
+    client, shards = make_replay(3)
+    streams = fill(client, {0: 12, 1: 12, 2: 12})
+    last = {}
+    for sequence in range(12):
+        sample = ask_streams(client, sequence)
+        assert sorted(sample.streams.tolist()) == list(range(6))
+        assert np.bincount(sample.keys["shard"][:, 0]).tolist() == [2, 2, 2]
+        for i, stream in enumerate(sample.streams.tolist()):
+            numbers = sample.unrolls.fields["observations/observation"][i, :, 0]
+            assert last.get(stream, numbers[0]) == numbers[0]
+            last[stream] = numbers[-1]
+            windows = sample.frame_windows
+            for unroll, header in zip(windows.unrolls[i, :-1], sample.origins[i], strict=True):
+                assert header["member"] == 0
+                blob = windows.frames["image"][unroll]
+                assert any(np.array_equal(blob, s.blob(q)) for s in streams.values() for q in range(12))
+    for shard in shards:
+        shard.check_valid()
+
+
+def test_a_shard_gets_streams_once_an_episode_has_finished_there(make_replay):
+    client, _ = make_replay(2)
+    fill(client, {0: 12})
+    endless = Stream(SPEC, np.random.default_rng(5), actor=1, mean_length=None)
+    for _ in range(3):
+        wait(client.insert(endless.next_unroll()), 5, "insert")
+    assert set(ask_streams(client, 0).keys["shard"].flat) == {0}
+    again = Stream(SPEC, np.random.default_rng(5), actor=1, incarnation=1)
+    for _ in range(12):
+        wait(client.insert(again.next_unroll()), 5, "insert")
+    sample = ask_streams(client, 1)
+    assert np.bincount(sample.keys["shard"][:, 0]).tolist() == [3, 3]
+    moved = sample.keys["shard"][:, 0] == 1
+    assert sample.unrolls.fields["first"][moved, 0].all(), "a stream that moved went on amid an episode"
+    assert wait(client.stats(), 5, "stats")["streams"] == {"alive": 6, "restarted": 3}
+
+
+def test_streams_leave_a_shard_that_fails(make_replay):
+    client, shards = make_replay(2)
+    fill(client, {0: 12, 1: 12})
+    ask_streams(client, 0)
+    shards[1].close()
+    with pytest.raises(PortClosedError):
+        ask_streams(client, 1)
+    sample = ask_streams(client, 1)
+    assert set(sample.keys["shard"].flat) == {0}
+    assert len(sample.streams) == 6
+
+
+def test_a_repeated_request_is_answered_alike_by_the_shards_that_had_answered(make_replay):
+    client, _ = make_replay(2, MemberSettings(0, rate=RateLimit(min_steps=8)))
+    fill(client, {0: 12, 1: 12})
+    ask_streams(client, 0)
+    before = ask_streams(client, 1)
+    # The answer of one shard was lost on its way.
+    after = ask_streams(client, 1)
+    assert before.keys.tolist() == after.keys.tolist()
+    following = ask_streams(client, 2)
+    numbers = [each.unrolls.fields["observations/observation"][..., 0] for each in (after, following)]
+    np.testing.assert_array_equal(numbers[0][:, -1], numbers[1][:, 0])
+
+
+def test_in_order_means_one_shard_after_the_other(make_replay):
+    _, shards = make_replay(3, MemberSettings(0, online_capacity=60))
+    client = ShardedReplay(shards, in_order=True)
+    fill(client, {0: 4, 1: 2, 2: 5})
+    taken = []
+    for num, left in ((5, 6), (5, 1)):
+        headers = wait(client.sample(SampleRequest(0, num, table="online")), 5, "sample").unrolls.headers
+        taken.append(list(zip(headers["actor"].tolist(), headers["sequence"].tolist(), strict=True)))
+        assert wait(client.stats(), 5, "stats")["members"][0]["online_queued"] == left
+    assert taken == [[(0, 0), (0, 1), (0, 2), (0, 3), (1, 0)], [(1, 1), (2, 0), (2, 1), (2, 2), (2, 3)]]
+    with pytest.raises(PortTimeoutError, match="sample of 2 fresh unrolls for member 0: 1 queued"):
+        client.sample(SampleRequest(0, 2, table="online")).result(timeout=5)
+    assert len(wait(client.sample(SampleRequest(0, 2, table="online", at_most=True)), 5, "sample").keys) == 1

@@ -1,0 +1,74 @@
+"""Frames cut at rows: what the network sees equals what the environment showed."""
+
+import numpy as np
+import pytest
+import torch
+
+from laser.frames import compress_frames
+from laser.ops.frame_stacks import stack_frames
+from laser.ports import SampleRequest, wait
+from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec, FramesSpec
+from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
+from learner.frame_cuts import cut_frames
+from replay_server.config import ReplayConfig
+from replay_server.members import MemberSettings
+from replay_server.shard import Shard
+
+LENGTH = 5
+
+
+def shown(episode, step, stack, padding, shape):
+    """What the environment shows at a step: its newest frames, oldest first; a frame's pixels say what it is."""
+    frames = []
+    for age in range(stack - 1, -1, -1):
+        at = step - age
+        if at < 0 and padding == "zeros":
+            frames.append(np.zeros(shape, np.uint8))
+        else:
+            frames.append(np.full(shape, 7 + (episode * 37 + max(at, 0) * 5) % 240, np.uint8))
+    return np.stack(frames)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "repeat"])
+@pytest.mark.parametrize(("stack", "shape"), [(4, (3, 2)), (1, (3, 2, 3)), (3, (2, 2, 3))])
+@pytest.mark.parametrize("mean_length", [2, 9])
+def test_streams_show_what_the_environment_showed(padding, stack, shape, mean_length):
+    spec = UnrollSpec(
+        LENGTH,
+        EnvironmentSpec("Frames-v0", {"image": FramesSpec(shape, stack=stack, padding=padding)}, DiscreteActions(2)),
+        {"logits": ArraySpec((2,))},
+    )
+    shard = Shard(spec, ReplayConfig(capacity_steps=3000), [MemberSettings(0)])
+    rng = np.random.default_rng(mean_length)
+    log = []
+    for episode in range(40):
+        length = 1 + int(rng.geometric(1 / mean_length))
+        log += [(episode, step, step < length) for step in range(length + 1)]
+    for sequence in range((len(log) - 1) // LENGTH):
+        rows = log[sequence * LENGTH : sequence * LENGTH + LENGTH + 1]
+        stacks = [shown(episode, step, stack, padding, shape) for episode, step, _ in rows]
+        frames = np.concatenate([stacks[0], np.stack([each[-1] for each in stacks[1:]])])
+        fields = {name: np.zeros((1, *spec.shape(name)), item.array.dtype) for name, item in spec.fields.items()}
+        fields["first"][0] = [step == 0 for _, step, _ in rows]
+        fields["valid"][0] = [valid for _, _, valid in rows[:-1]]
+        fields["rewards"][0] = np.arange(sequence * LENGTH, sequence * LENGTH + LENGTH)  # the place in the log
+        header = np.zeros(1, HEADER_DTYPE)
+        header["sequence"] = sequence
+        wait(shard.insert(Unrolls(header, fields, {"image": compress_frames(frames[None])})), 5, "insert")
+    amid = False
+    for sequence in range(15):
+        sample = wait(shard.sample(SampleRequest(0, 6, view="streams", sequence=sequence)), 5, "streams")
+        out = np.empty((6, spec.num_frames("image"), *shape), np.uint8)
+        cut_frames(sample.frame_windows, "image", stack, padding, out)
+        first = torch.from_numpy(sample.unrolls.fields["first"].T.copy())
+        stacks = stack_frames(torch.from_numpy(out), first, stack, padding)
+        for i in range(6):
+            for t in range(LENGTH):
+                episode, step, _ = log[int(sample.unrolls.fields["rewards"][i, t])]
+                truth = torch.from_numpy(shown(episode, step, stack, padding, shape))
+                if len(shape) == 3:
+                    truth = truth.permute(0, 3, 1, 2).flatten(0, 1)
+                assert torch.equal(stacks[t, i], truth)
+                amid |= t == 0 and 0 < step < stack
+    assert amid or stack == 1, "no piece began shortly after an episode's first step"
+    shard.close()

@@ -1,0 +1,112 @@
+"""The mixer: batches in order, nothing lost, and waits that end only when nothing arrives."""
+
+from concurrent.futures import Future
+
+import pytest
+
+from laser.ports import PortClosedError, PortTimeoutError
+from learner import mixing
+from learner.mixing import Mixer
+
+
+class FakeReplay:
+    """Answers when told to."""
+
+    def __init__(self):
+        self.asked, self.inserted_steps = [], 0
+
+    def sample(self, request):
+        self.asked.append((request, Future()))
+        return self.asked[-1][1]
+
+    def stats(self):
+        done = Future()
+        done.set_result({"members": {0: {"inserted_steps": self.inserted_steps}}})
+        return done
+
+    def answer(self, index, result="sample"):
+        _, future = self.asked[index]
+        if isinstance(result, BaseException):
+            future.set_exception(result)
+        else:
+            future.set_result(result)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(mixing.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_two_batches_are_in_flight_and_come_in_order():
+    replay = FakeReplay()
+    mixer = Mixer(replay, 0, 3, 5, 2, 60.0)
+    assert mixer.poll(0.0) is None
+    assert [(request.table, request.num_items) for request, _ in replay.asked] == 2 * [("online", 3), ("replay", 5)]
+    replay.answer(2, "c")
+    replay.answer(3, "d")
+    assert mixer.poll(0.0) is None, "the second batch overtook the first"
+    replay.answer(0, "a")
+    replay.answer(1, "b")
+    mix = mixer.poll(0.0)
+    assert (mix.online, mix.replayed) == ("a", "b")
+    mix = mixer.poll(0.0)
+    assert (mix.online, mix.replayed) == ("c", "d")
+    mixer.close()
+    assert all(future.cancelled() for _, future in replay.asked[4:])
+
+
+def test_streams_are_asked_for_one_after_the_other():
+    replay = FakeReplay()
+    mixer = Mixer(replay, 0, 0, 5, 2, 60.0, stream_set=11)
+    for sequence in range(4):
+        assert mixer.poll(0.0) is None
+        assert [request.sequence for request, _ in replay.asked] == list(range(sequence + 1))
+        assert {(request.view, request.stream_set) for request, _ in replay.asked} == {("streams", 11)}
+        replay.answer(sequence)
+        assert mixer.poll(0.0).replayed == "sample"
+
+
+def test_a_request_that_found_nothing_is_repeated_with_its_number():
+    replay = FakeReplay()
+    mixer = Mixer(replay, 0, 2, 5, 0, 60.0, stream_set=11)
+    assert mixer.poll(0.0) is None
+    replay.answer(0, "fresh")
+    replay.answer(1, PortTimeoutError("no episode has finished yet"))
+    assert mixer.poll(0.0) is None
+    assert mixer.waiting_for == "no episode has finished yet"
+    assert replay.asked[2][0] == replay.asked[1][0]
+    replay.answer(2, "replayed")
+    mix = mixer.poll(0.0)
+    assert (mix.online, mix.replayed) == ("fresh", "replayed")
+    assert len(replay.asked) == 3
+
+
+def test_a_wait_goes_on_while_anything_arrives_and_says_what_it_lacked(clock):
+    replay = FakeReplay()
+    mixer = Mixer(replay, 0, 2, 5, 0, 20.0)
+    for second in range(100):  # five times the deadline
+        clock[0] = float(second)
+        replay.inserted_steps = second // 15
+        if second == 40:
+            replay.answer(1, PortTimeoutError("512 of 1000 steps stored"))
+        assert mixer.poll(0.0) is None
+    for second in range(100, 111):
+        clock[0] = float(second)
+        assert mixer.poll(0.0) is None
+    clock[0] = 112.0  # the last arrival was noticed at 91
+    with pytest.raises(PortTimeoutError, match="nothing arrived in the replay for 20 s: 512 of 1000 steps stored"):
+        mixer.poll(0.0)
+    replay.answer(0)
+    replay.answer(2)
+    assert mixer.poll(0.0).replayed == "sample"
+
+
+def test_other_failures_are_raised_at_once():
+    replay = FakeReplay()
+    mixer = Mixer(replay, 0, 2, 5, 0, 20.0)
+    assert mixer.poll(0.0) is None
+    replay.answer(1, PortClosedError("the shard is gone"))
+    with pytest.raises(PortClosedError):
+        mixer.poll(0.0)

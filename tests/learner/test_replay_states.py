@@ -1,0 +1,291 @@
+"""Streamed recurrent states, through shards, a client of two and the learner, against a full recomputation."""
+
+from concurrent.futures import Future
+
+import numpy as np
+import pytest
+import torch
+
+from laser.algorithms.laser import LaserConfig
+from laser.batch import FOREIGN_REPLAY, ONLINE, OWN_REPLAY
+from laser.networks.config import NetworkConfig
+from laser.ports import wait
+from laser.specs import DiscreteActions, EnvironmentSpec, VectorSpec
+from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
+from learner.config import LearnerConfig
+from learner.learner import Learner
+from learner.parameter_store import ParameterStore
+from replay_server.client import ShardedReplay
+from replay_server.config import ReplayConfig
+from replay_server.members import MemberSettings
+from replay_server.shard import Shard
+
+LENGTH, SIZE, NUM_REPLAYED = 5, 6, 7
+ENVIRONMENT = EnvironmentSpec("Test-v0", {"observation": VectorSpec((3,))}, DiscreteActions(3))
+
+
+class Source:
+    """One environment of one actor that plays episodes of random numbers and remembers them whole."""
+
+    def __init__(self, spec, seed, *, actor, member, mean_length=12):
+        self.spec, self.rng, self.actor, self.member = spec, np.random.default_rng(seed), actor, member
+        self.mean_length, self.sequence = mean_length, 0
+        self.rows, self.episodes = [], []
+
+    def _grow(self):
+        length = 1 + int(self.rng.geometric(1 / self.mean_length))
+        episode = []
+        for step in range(length + 1):
+            row = {
+                "observation": self.rng.normal(size=3).astype(np.float32),
+                "action": int(self.rng.integers(3)),
+                "reward": float(np.float32(self.rng.normal())),
+                "first": step == 0,
+                "valid": step < length,
+                "terminated": step == length - 1,
+                "episode": len(self.episodes),
+                "step": step,
+            }
+            episode.append(row)
+        self.episodes.append(episode)
+        self.rows += episode
+
+    def next_unroll(self):
+        start = self.sequence * LENGTH
+        while len(self.rows) <= start + LENGTH:
+            self._grow()
+        rows = self.rows[start : start + LENGTH + 1]
+        header = np.zeros(1, HEADER_DTYPE)
+        header["actor"], header["member"], header["sequence"] = self.actor, self.member, self.sequence
+        header["task"] = self.member + 10
+        header["episode"], header["step_in_episode"] = rows[0]["episode"], rows[0]["step"]
+        self.sequence += 1
+        before = self.rows[start - 1] if start else {"action": 0, "reward": 0.0}
+        steps = rows[:-1]
+        fields = {
+            "observations/observation": np.stack([row["observation"] for row in rows]),
+            "first": np.array([row["first"] for row in rows]),
+            "actions": np.array([row["action"] for row in steps], np.int64),
+            "rewards": np.array([row["reward"] for row in steps], np.float32),
+            "terminated": np.array([row["terminated"] for row in steps]),
+            "valid": np.array([row["valid"] for row in steps]),
+            "mu/logits": np.zeros((LENGTH, 3), np.float32),
+            "last_action": np.array(before["action"], np.int64),
+            "last_reward": np.array(before["reward"], np.float32),
+            # What the actor had does not matter to streams: numbers that would be noticed.
+            "core_state/hidden": np.full(SIZE, 9.0, np.float32),
+            "core_state/cell": np.full(SIZE, 9.0, np.float32),
+        }
+        return Unrolls(header, {name: value[None] for name, value in fields.items()})
+
+
+class Setup:
+    """Two shards, a learner of member 0 with a recurrent network, and sources of two members."""
+
+    def __init__(self, *, core="lstm", learning_rate=1e-30, num_shards=2, seed=1, **learner):
+        algorithm_config = LaserConfig(
+            batch_size=NUM_REPLAYED + 1, replay_fraction=NUM_REPLAYED / (NUM_REPLAYED + 1), learning_rate=learning_rate
+        )
+        network = NetworkConfig(hidden_sizes=(8,), core=core, core_size=SIZE)
+        self.algorithm = algorithm_config.build(ENVIRONMENT, network)
+        self.spec = UnrollSpec(LENGTH, ENVIRONMENT, self.algorithm.behaviour, dict(self.algorithm.core_state))
+        members = [MemberSettings(0, online_capacity=1000), MemberSettings(1)]
+        config = ReplayConfig(capacity_steps=800, num_shards=num_shards)
+        self.shards = [Shard(self.spec, config, members, shard=k, seed=seed) for k in range(num_shards)]
+        self.replay = ShardedReplay(self.shards, seed=seed, in_order=True)
+        self.learner = Learner(
+            self.algorithm,
+            self.spec,
+            self.replay,
+            ParameterStore(),
+            LearnerConfig(compile="off", precision="float32", **learner),
+            "cpu",
+            3,
+            prefetch=False,
+        )
+        self.learner.warm_up()
+        self.sources = [Source(self.spec, actor, actor=actor, member=actor % 2) for actor in range(4)]
+        # Actors 0 and 2 live on shard 0: members are spread so that both shards hold both.
+        for source in self.sources:
+            source.member = source.actor // 2
+
+    def collect(self, num=1):
+        for _ in range(num):
+            for source in self.sources:
+                wait(self.replay.insert(source.next_unroll()), 5, "insert")
+
+    def close(self):
+        self.learner.close()
+        for shard in self.shards:
+            shard.close()
+
+    def step(self):
+        """Apply one update; return the batch as the loss saw it."""
+        seen = []
+        loss = self.learner.train_step._loss
+
+        def spy(batch, schedule):
+            seen.append(batch)
+            return loss(batch, schedule)
+
+        self.learner.train_step._loss = spy
+        try:
+            self.learner.step()
+        finally:
+            self.learner.train_step._loss = loss
+        return seen[0]
+
+    def states_by_observation(self):
+        """Walk every episode from its first step, in float64: the state before each row, by what the row shows."""
+        networks = self.algorithm.make_networks().double()
+        networks.load_state_dict(self.learner.train_step.networks.state_dict())
+        states = {}
+        for source in self.sources:
+            for episode in source.episodes:
+                zeros = {name: torch.zeros(1, SIZE, dtype=torch.float64) for name in self.algorithm.core_state}
+                observations = torch.tensor(np.stack([row["observation"] for row in episode])).double()[:, None]
+                actions = torch.tensor([0, *(row["action"] for row in episode[:-1])])[:, None]
+                rewards = torch.tensor([0.0, *(row["reward"] for row in episode[:-1])]).double()[:, None]
+                first = torch.tensor([row["first"] for row in episode])[:, None]
+                with torch.no_grad():
+                    output = networks({"observation": observations}, actions, rewards, first, zeros)
+                for t, row in enumerate(episode):
+                    key = tuple(row["observation"].tolist())
+                    before = {
+                        name: (value[t - 1, 0] if t else torch.zeros(SIZE, dtype=torch.float64))
+                        for name, value in output.core_states.items()
+                    }
+                    states[key] = (before, source.member, row["first"], row["valid"])
+        return states
+
+
+def largest_error(setup, batches):
+    """Largest difference of a replayed column's state from the recomputation; also checks who made each row."""
+    truth = setup.states_by_observation()
+    worst = 0.0
+    for batch in batches:
+        for column in range(1, NUM_REPLAYED + 1):
+            rows = [truth[tuple(seen)] for seen in batch.observations["observation"][:-1, column].tolist()]
+            members = [member for _, member, _, _ in rows]
+            assert batch.source[:, column].tolist() == [FOREIGN_REPLAY if each else OWN_REPLAY for each in members]
+            assert batch.task[:, column].tolist() == [each + 10 for each in members]
+            assert batch.first[:-1, column].tolist() == [first for _, _, first, _ in rows]
+            assert batch.valid[:, column].tolist() == [valid for _, _, _, valid in rows]
+            before, _, first, _ = rows[0]
+            if not first:  # the network resets it then
+                for name, value in before.items():
+                    worst = max(worst, (batch.core_state[name][column].double() - value).abs().max().item())
+    return worst
+
+
+@pytest.mark.parametrize("core", ["lstm", "preco"])
+@pytest.mark.parametrize("recompute", [False, True])
+def test_with_frozen_parameters_streamed_states_are_those_of_a_full_recomputation(core, recompute):
+    setup = Setup(core=core, recompute_core_state=recompute)
+    setup.collect(12)
+    batches = []
+    for _ in range(30):
+        setup.collect()
+        batches.append(setup.step())
+    assert largest_error(setup, batches) < 1e-6
+    sources, begun, members_in_column = set(), 0, False
+    for batch in batches:
+        assert (batch.source[:, 0] == ONLINE).all()
+        sources |= set(batch.source.flatten().tolist())
+        begun += int(batch.first[1:-1, 1:].sum())
+        replayed = batch.source[:, 1:]
+        members_in_column |= bool((replayed != replayed[:1]).any())
+    assert sources == {ONLINE, OWN_REPLAY, FOREIGN_REPLAY}
+    assert begun > 20, "no stream crossed from one episode to the next"
+    assert members_in_column, "no column passed from one member's episode to another's"
+    stats = wait(setup.replay.stats(), 5, "stats")
+    assert stats["streams"] == {"alive": NUM_REPLAYED}
+    assert [part["streams"]["alive"] for part in stats["shards"]] == [4, 3]
+    assert not any(stats["imbalances"].values())
+    for shard in setup.shards:
+        shard.check_valid()
+    setup.close()
+
+
+@pytest.mark.parametrize("mistake", ["stored", "zero", "mixed columns", "moving parameters"])
+def test_the_recomputation_tells_wrong_states(mistake):
+    kind = {"replay_core_state": mistake} if mistake in ("stored", "zero") else {}
+    setup = Setup(learning_rate=1e-2 if mistake == "moving parameters" else 1e-30, **kind)
+    setup.collect(12)
+    batches = []
+    for _ in range(10):
+        setup.collect()
+        if mistake == "mixed columns":
+            for value in setup.learner._replay_states._states.values():
+                value.copy_(value.roll(1, 0))
+        batches.append(setup.step())
+    assert largest_error(setup, batches) > 1e-3
+    setup.close()
+
+
+def test_stored_and_zero_states_come_with_whole_unrolls():
+    for kind, value in (("stored", 9.0), ("zero", 0.0)):
+        setup = Setup(replay_core_state=kind)
+        setup.collect(12)
+        batch = setup.step()
+        assert (batch.core_state["hidden"][1:] == value).all()
+        assert (batch.core_state["hidden"][0] == 9.0).all(), "fresh columns keep the state of their actor"
+        assert setup.learner._replay_states is None
+        assert "replay_states" not in setup.learner.state_dict()["tensors"]
+        setup.close()
+
+
+def test_a_learner_and_a_replay_restored_together_go_on_bit_by_bit():
+    finals = []
+    for restored in (False, True):
+        setup = Setup(learning_rate=1e-2)
+        setup.collect(12)
+        for _ in range(6):
+            setup.collect()
+            setup.step()
+        if restored:
+            states = [shard.state_dict() for shard in setup.shards], setup.learner.state_dict()
+            sources = setup.sources
+            setup.close()
+            setup = Setup(learning_rate=1e-2, seed=99)
+            setup.sources = sources
+            setup.learner.load_state_dict(states[1])
+            for shard, state in zip(setup.shards, states[0], strict=True):
+                shard.load_state_dict(state)
+        for _ in range(6):
+            setup.collect()
+            setup.step()
+        finals.append(setup.learner.train_step.parameters.to_numpy())
+        setup.close()
+    np.testing.assert_array_equal(finals[0], finals[1])
+
+
+def test_numbers_that_are_not_finite_do_not_stay():
+    setup = Setup()
+    setup.collect(12)
+    setup.step()
+    states = setup.learner._replay_states
+    streams = torch.arange(NUM_REPLAYED)
+    bad = {name: torch.full((NUM_REPLAYED + 1, SIZE), float("nan")) for name in setup.algorithm.core_state}
+    states.keep(bad, streams)
+    assert all((value == 0).all() for value in states.state_dict().values())
+    setup.close()
+
+
+def test_feed_forward_networks_draw_whole_unrolls():
+    asked = []
+    setup = Setup()
+    algorithm = LaserConfig(batch_size=4, replay_fraction=0.5).build(ENVIRONMENT, NetworkConfig(hidden_sizes=(8,)))
+    spec = UnrollSpec(LENGTH, ENVIRONMENT, algorithm.behaviour)
+
+    class Replay:
+        def sample(self, request):
+            asked.append(request)
+            return Future()
+
+    learner = Learner(
+        algorithm, spec, Replay(), ParameterStore(), LearnerConfig(compile="off"), "cpu", 3, prefetch=False
+    )
+    assert learner.poll(0.01) is None
+    assert [(request.table, request.view) for request in asked] == [("online", "unrolls"), ("replay", "unrolls")]
+    setup.close()
