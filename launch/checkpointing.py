@@ -39,14 +39,16 @@ def save_program(run: RunDirectory, program: Program, recorder: Recorder, snapsh
         "numbers": learner["numbers"],
         "generator": learner["arrays"]["generator"],
         "actors": actors,
-        "replay": [port.state_dict() for port in program.shards] if config.checkpoint_replay else [],
+        "replay": [port.state_dict() for port in program.shards]
+        if config.checkpoint_replay and program.owns_replay
+        else [],
     }
     arrays: dict[str, np.ndarray] = {}
     state = {
         "tree": _take_arrays_out(tree, "", arrays),
         "recorder": recorder.state_dict(),
         "environment": program.environment.to_json(),
-        "next_incarnation": program.first_incarnation
+        "next_incarnation": program.member.first_incarnation
         + (1 + max(actor.incarnation for actor in program.actors)) * incarnations_per_start(config),
     }
     try:

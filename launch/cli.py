@@ -5,21 +5,16 @@ Nothing heavy is imported before it is needed: `laser --help` must not wait for 
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from laser.config import ConfigError, Problem, find_problems, raise_problems
-from launch.errors import NothingToResumeError
-from launch.flags import Arguments, format_flags, split_arguments, switches_of
+from launch.flags import Arguments, format_flags, split_arguments, surplus, switches_of
 from launch.overrides import apply_overrides, find_leaves, nearest
-
-if TYPE_CHECKING:
-    from launch.config import TrainConfig
 
 O = TypeVar("O")  # noqa: E741
 
@@ -28,6 +23,8 @@ usage: laser COMMAND ...
 
   laser train PRESET [--env ID] [--steps N] [--seed S] [--run-dir DIR] [--runtime local|lockstep|ray]
                      [--config FILE.toml] [--resume] [--json] [--KEY VALUE ...]     train an agent
+  laser sweep PRESET --grid KEY=V1,V2 [--grid ...] [--share-replay | --no-share-replay] [--seeds N] [--pbt]
+                     [--resume] [--json] [--KEY VALUE ...]                          train several, at the same pace
   laser eval RUN_DIR [--episodes N] [--json]                                        play with a trained one
   laser bench NAME [--json]                                                         measure a part
   laser doctor                               what is installed, what is missing, and the command that mends it
@@ -50,6 +47,7 @@ def run(arguments: Sequence[str]) -> int:
     """
     commands: dict[str, Callable[[list[str]], int]] = {
         "train": _train,
+        "sweep": _sweep,
         "eval": _eval,
         "bench": _bench,
         "doctor": _doctor,
@@ -70,61 +68,11 @@ def run(arguments: Sequence[str]) -> int:
     return commands[name](rest)
 
 
-def parse_train(arguments: Sequence[str]) -> TrainConfig:
-    """Return the config that a `laser train` command line asks for, checked.
-
-    Precedence: the preset (or, with `--resume`, the run's own config), then the file, then flags.
-
-    Raises:
-        ConfigError: every mistake at once.
-        NothingToResumeError: `--resume` without a run.
-    """
-    from launch.config import NOT_FLAGS, TrainConfig
-    from launch.config_file import read_config_file
-    from launch.presets import find_presets, load_preset
-    from launch.run_directory import newest_run, saved_config
-
-    # The preset decides the keys, and with them which words are values, so its name is looked for first.
-    names = split_arguments(arguments, _switches(TrainConfig)).positionals
-    known = [name for words in (names, arguments) for name in words if name in find_presets()]
-    names = known or names
-    if not names:
-        raise ConfigError([Problem("preset", "is missing", f"presets are {', '.join(find_presets())}")])
-    preset = load_preset(names[0])
-    given = split_arguments(arguments, switches_of(find_leaves(preset)))
-    problems = [*given.problems, *_surplus(given.positionals[1:])]
-
-    file_values: dict[str, Any] = {}
-    file_name = given.values.pop("config", None)
-    if file_name is not None:
-        try:
-            file_values = read_config_file(Path(file_name))
-        except ConfigError as error:
-            problems += error.problems
-    base = preset
-    wanted, mistakes = apply_overrides(preset, given.values, NOT_FLAGS)
-    if wanted.resume and not mistakes:
-        env = wanted.env if "env" in given.values else None
-        path = wanted.run_dir or newest_run(preset.preset, env)
-        base = saved_config(path)
-        if base.preset != preset.preset:
-            raise NothingToResumeError(
-                "run-dir", f"{path} was trained with preset {base.preset or 'none'}", f"use laser train {base.preset}"
-            )
-        # How to talk to the user is this command's business, not the interrupted one's.
-        base = dataclasses.replace(base, quiet=preset.quiet, json=preset.json)
-    where = f"in {file_name}: " if file_name is not None else ""
-    base, found = apply_overrides(base, file_values, NOT_FLAGS, where)
-    problems += found
-    config, found = apply_overrides(base, given.values, NOT_FLAGS)
-    problems += found
-    raise_problems([*problems, *find_problems(config)])
-    return config
-
-
 def _train(arguments: list[str]) -> int:
     if any(flag in arguments for flag in _HELP_FLAGS):
         return _train_help([argument for argument in arguments if argument not in _HELP_FLAGS])
+    from launch.arguments import parse_train
+
     config = parse_train(arguments)
     if not config.quiet:
         for warning in config.warnings():
@@ -134,6 +82,35 @@ def _train(arguments: list[str]) -> int:
     result = train(config)
     if config.json:
         print_json(result)
+    return 0
+
+
+def _sweep(arguments: list[str]) -> int:
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        return _sweep_help([argument for argument in arguments if argument not in _HELP_FLAGS])
+    from launch.arguments import parse_sweep
+
+    config = parse_sweep(arguments)
+    if not config.base.quiet:
+        for warning in dict.fromkeys(item for member in config.members() for item in member.config.warnings()):
+            print(f"warning: {warning}", file=sys.stderr)
+    from launch.sweep import sweep
+
+    result = sweep(config)
+    if config.base.json:
+        print_json(result)
+    return 0
+
+
+def _sweep_help(arguments: list[str]) -> int:
+    from launch.population import PbtConfig
+    from launch.sweep_config import SweepOptions
+
+    preset = next((argument for argument in arguments if not argument.startswith("-")), "PRESET")
+    print(f"usage: laser sweep {preset} --grid KEY=V1,V2 [--grid ...] [--KEY VALUE ...]\n")
+    print(f"  {'--grid KEY=V1,V2':<40}values to try, for any key of laser train; several make all combinations\n")
+    print(format_flags([*find_leaves(SweepOptions()), *find_leaves(PbtConfig(), "pbt.")]).replace("run:", "sweep:", 1))
+    print(f"\nAnd every key of laser train: laser train {preset} --help lists them.")
     return 0
 
 
@@ -175,7 +152,9 @@ def _bench(arguments: list[str]) -> int:
 
     benches = find_benches()
     asks_help = any(flag in arguments for flag in _HELP_FLAGS)
-    names = [argument for argument in arguments if not argument.startswith("-")]
+    # Which words are values is known only with the bench, so a word that names one is taken for it.
+    words = split_arguments(arguments, ("json", "help")).positionals
+    names = [word for place in (words, arguments) for word in place if word.replace("-", "_") in benches] or words
     if asks_help and not names:
         print("usage: laser bench NAME [--json]\n\nbenches:")
         for name, text in benches.items():
@@ -210,7 +189,7 @@ def _doctor(arguments: list[str]) -> int:
         return 0
     given = split_arguments(arguments, ())
     unknown = [Problem(key, "unknown key", "laser doctor takes none") for key in given.values]
-    raise_problems([*given.problems, *_surplus(given.positionals), *unknown])
+    raise_problems([*given.problems, *surplus(given.positionals), *unknown])
     healthy: bool = examine(sys.stdout)
     return 0 if healthy else 1
 
@@ -219,8 +198,8 @@ def _parse_options(arguments: Sequence[str], options: O, positionals: tuple[str,
     given: Arguments = split_arguments(arguments, switches_of(find_leaves(options)))
     missing = [Problem(name, "is missing", "see --help") for name in positionals[len(given.positionals) :]]
     options, found = apply_overrides(options, given.values)
-    surplus = _surplus(given.positionals[len(positionals) :])
-    raise_problems([*given.problems, *missing, *surplus, *found, *find_problems(options)])
+    too_many = surplus(given.positionals[len(positionals) :])
+    raise_problems([*given.problems, *missing, *too_many, *found, *find_problems(options)])
     return given.positionals, options
 
 
@@ -228,17 +207,6 @@ def _options_help(usage: str, options: Any) -> int:
     print(f"usage: {usage} [--KEY VALUE ...]\n")
     print(format_flags(find_leaves(options)).replace("run:", "options:", 1))
     return 0
-
-
-def _switches(config_type: type) -> set[str]:
-    """Switches that any preset has, for finding the preset's name among the arguments."""
-    from laser.config import field_infos, key_of
-
-    return {key_of(name) for name, info in field_infos(config_type).items() if info.type is bool}
-
-
-def _surplus(arguments: Sequence[str]) -> list[Problem]:
-    return [Problem(argument, "is one argument too many", "values follow their --key") for argument in arguments]
 
 
 def print_json(result: _Result) -> None:

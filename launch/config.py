@@ -47,6 +47,9 @@ class TrainConfig:
         Literal["local", "lockstep", "ray"],
         "local: threads; lockstep: one thread, repeatable bit by bit; ray: processes, on one machine or many",
     ] = "local"
+    ray_address: Annotated[
+        str, "HOST:PORT of a Ray cluster's head to run on (docs/cluster.md); with --runtime ray; else a Ray of our own"
+    ] = ""
     num_actors: Annotated[int, Bounds(least=1, most=4096), "actors"] = 1
     num_envs: Annotated[int, Bounds(least=1, most=4096), "environments per actor"] = 8
     unroll_length: Annotated[int, Bounds(least=1, most=10_000), "T, env steps per unroll"] = 20
@@ -56,6 +59,9 @@ class TrainConfig:
     quiet: Annotated[bool, "print nothing but errors"] = False
     json: Annotated[bool, "print the result as one JSON object on the last line of standard output"] = False
     resume: Annotated[bool, "continue the run in run-dir, or the newest one of this preset and environment"] = False
+    schedule: Annotated[
+        Path | None, "JSON file of settings to change on the way; laser sweep --pbt leaves one for every member"
+    ] = None
     checkpoint_replay: Annotated[bool, "keep the replay in the checkpoints too; its size is said beforehand"] = False
     algorithm: AlgorithmConfig
     network: NetworkConfig = field(default_factory=NetworkConfig)
@@ -70,6 +76,8 @@ class TrainConfig:
         if not self.env.strip():
             yield Problem("env", "must name an environment", "for example --env CartPole-v1")
         yield from self._device_problems()
+        if self.ray_address and not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}", self.ray_address):
+            yield Problem("ray-address", f"must be HOST:PORT, got {self.ray_address!r}", "for example 10.0.0.1:6379")
         for key, part in (("algorithm", self.algorithm), ("network", self.network)):
             try:
                 class_path(type(part))
@@ -84,6 +92,10 @@ class TrainConfig:
 
     def problems(self) -> Iterator[Problem]:
         """Yield the mistakes that only show when parts are seen together."""
+        if self.ray_address and self.runtime != "ray":
+            yield Problem(
+                "ray-address", f"a cluster needs the Ray runtime, got runtime {self.runtime}", "add --runtime ray"
+            )
         if self.actor.env_groups > self.num_envs:
             yield Problem(
                 "actor.env-groups",
@@ -133,6 +145,10 @@ class TrainConfig:
             yield Problem("device", f"must be auto, cpu, cuda or cuda:N, got {self.device!r}")
             return
         if not self.device.startswith("cuda"):
+            return
+        if self.ray_address:
+            if ":" in self.device:
+                yield Problem("device", f"on a cluster Ray chooses the card, got {self.device}", "use --device cuda")
             return
         import torch
 

@@ -15,14 +15,18 @@ _TRUTH_WORDS = ("true", "false", "yes", "no", "on", "off")
 
 @dataclass
 class Arguments:
-    """A command line, taken apart: `positionals`, texts by key, and what could not be understood."""
+    """A command line, taken apart: `positionals`, texts by key, and what could not be understood.
+
+    `lists` holds the texts of keys that may be given several times.
+    """
 
     positionals: list[str] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)
+    lists: dict[str, list[str]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
 
-def split_arguments(arguments: Sequence[str], switches: Collection[str]) -> Arguments:
+def split_arguments(arguments: Sequence[str], switches: Collection[str], repeatable: Collection[str] = ()) -> Arguments:
     """Take `--key value`, `--key=value`, `--switch` and `--no-switch` apart; the last of a repeated key counts.
 
     Unknown keys pass: whoever knows the keys complains about all of them at once. Keys are returned with hyphens.
@@ -30,6 +34,7 @@ def split_arguments(arguments: Sequence[str], switches: Collection[str]) -> Argu
     Args:
         arguments: without the program's name.
         switches: keys that need no value (booleans).
+        repeatable: keys all of whose texts count; they end up in `lists`.
     """
     result = Arguments()
     waiting = list(arguments)
@@ -44,7 +49,9 @@ def split_arguments(arguments: Sequence[str], switches: Collection[str]) -> Argu
         key, equals, value = argument[2:].partition("=")
         key = key.replace("_", "-")
         follows = bool(waiting) and not waiting[0].startswith("--")
-        if equals:
+        if key in repeatable and (equals or follows):
+            result.lists.setdefault(key, []).append(value if equals else waiting.pop(0))
+        elif equals:
             result.values[key] = value
         elif key in switches:
             result.values[key] = waiting.pop(0) if follows and waiting[0].lower() in _TRUTH_WORDS else "true"
@@ -55,6 +62,11 @@ def split_arguments(arguments: Sequence[str], switches: Collection[str]) -> Argu
         else:
             result.problems.append(Problem(key, "needs a value", f"write --{key} VALUE"))
     return result
+
+
+def surplus(arguments: Sequence[str]) -> list[Problem]:
+    """Return the complaint about each argument that no command takes."""
+    return [Problem(argument, "is one argument too many", "values follow their --key") for argument in arguments]
 
 
 def switches_of(leaves: Iterable[Leaf]) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,32 +41,53 @@ class MemoryEstimate:
         return f"{size(self.total)} ({parts})"
 
 
-def estimate_memory(config: TrainConfig, spec: UnrollSpec, num_parameters: int, replay_bytes: int) -> MemoryEstimate:
-    """Return what a run will need.
+def estimate_memory(
+    configs: Sequence[TrainConfig], specs: Sequence[UnrollSpec], num_parameters: Sequence[int], replay_bytes: int
+) -> MemoryEstimate:
+    """Return what all members of a population will need.
 
     Args:
-        config: a checked config.
-        spec: layout of its unrolls.
-        num_parameters: of the networks.
-        replay_bytes: what the replay says it needs at most.
+        configs: checked, one per member.
+        specs: layout of each one's unrolls.
+        num_parameters: of each one's networks.
+        replay_bytes: what the replay says it needs at most, or all replays together.
     """
+    parts = [_member_bytes(*member) for member in zip(configs, specs, num_parameters, strict=True)]
+    # Threads share one process; on Ray every learner brings torch along again.
+    processes = len(configs) if configs[0].runtime == "ray" else 1
+    return MemoryEstimate(
+        replay=replay_bytes,
+        actors=sum(actors for actors, _ in parts),
+        learner=sum(learner for _, learner in parts) + processes * _PROCESS_BYTES,
+    )
+
+
+def _member_bytes(config: TrainConfig, spec: UnrollSpec, num_parameters: int) -> tuple[int, int]:
+    """Return the bytes of a member's actors and of its learner, which count its process not in."""
     stacked = sum(item.num_frame_bytes * item.stack for item in spec.frames.values())
     raw_unroll = spec.num_fixed_bytes + (spec.unroll_length + 1) * stacked
     # Parameters, gradients, two moments, published copies; activations take about ten times the input in float32.
     networks = 4 * num_parameters
     batch = config.algorithm.batch_size * raw_unroll
     activations = 10 * 4 * config.algorithm.batch_size * (spec.unroll_length + 1) * _largest_input(spec)
-    learner = _PROCESS_BYTES + 6 * networks + (config.learner.num_prefetch + 2) * batch + activations
+    learner = 6 * networks + (config.learner.num_prefetch + 2) * batch + activations
     per_actor = networks + config.num_envs * (_ENVIRONMENT_BYTES + (config.actor.max_unacknowledged + 1) * raw_unroll)
     processes = config.num_actors if config.runtime == "ray" else 0
     actors = config.num_actors * per_actor + processes * _PROCESS_BYTES
-    return MemoryEstimate(replay=replay_bytes, actors=actors, learner=learner)
+    return actors, learner
 
 
-def find_memory_problems(estimate: MemoryEstimate, available: int) -> Iterator[Problem]:
-    """Yield why a run does not fit into `available` bytes, and what to make smaller."""
+def find_memory_problems(
+    estimate: MemoryEstimate, available: int, num_members: int = 1, share_replay: bool = False
+) -> Iterator[Problem]:
+    """Yield why a population does not fit into `available` bytes, and what to make smaller."""
     room = int(_HEADROOM * available)
     if estimate.total <= room:
+        return
+    if num_members > 1:
+        wrong = f"{num_members} members need {estimate}, but only {size(room)} can be used here"
+        sharing = "" if share_replay else ", or --share-replay"
+        yield Problem("grid", wrong, f"use fewer members, or lower replay.capacity-steps{sharing}")
         return
     largest = max(("replay", "actors", "learner"), key=lambda part: int(getattr(estimate, part)))
     key, remedy = {

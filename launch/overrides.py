@@ -66,7 +66,7 @@ def apply_overrides(
         path = key_of(key)
         leaf = leaves.get(path)
         if leaf is None:
-            problems.append(_unknown(path, list(leaves), where))
+            problems.append(unknown_key(path, list(leaves), where))
             continue
         try:
             changes[path] = convert(value, leaf.info.type)
@@ -129,7 +129,8 @@ def nearest(word: str, words: list[str]) -> str | None:
     return last_parts[close[0]] if close else None
 
 
-def _unknown(path: str, keys: list[str], where: str) -> Problem:
+def unknown_key(path: str, keys: list[str], where: str = "") -> Problem:
+    """Return the complaint about a key that is none of `keys`; names the one that was probably meant."""
     inside = [key for key in keys if key.startswith(path + ".")]
     if inside:
         return Problem(path, f"{where}is a section, not a value", f"set one of its values, for example {inside[0]}")

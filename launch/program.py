@@ -1,4 +1,7 @@
-"""The topology of one agent on one page: shards, parameter store, learner, actors and evaluator, and who knows whom."""
+"""The topology on one page: shards, parameter stores, learners, actors and evaluators, and who knows whom.
+
+An agent trained alone is a population of one. The members of a sweep share one set of shards or have one each.
+"""
 
 from __future__ import annotations
 
@@ -31,22 +34,58 @@ from replay_server.members import MemberSettings
 from replay_server.rate_limiter import RateLimit
 from replay_server.shard import Shard
 
-MEMBER = 0  # one agent; a sweep numbers its members
+
+@dataclass(frozen=True)
+class Member:
+    """What one agent of a population is made from.
+
+    Args:
+        config: a checked config.
+        environment: what `config.env` offers.
+        number: in headers and in the replay; an agent alone is member 0.
+        first_actor: the number of its first actor; actors are numbered through over the whole population, since a
+            stream of unrolls is known by its actor.
+        first_incarnation: of its actors; grows with every resumption, so that streams never continue by mistake.
+        population: how many members there are.
+    """
+
+    config: TrainConfig
+    environment: EnvironmentSpec
+    number: int = 0
+    first_actor: int = 0
+    first_incarnation: int = 0
+    population: int = 1
+
+    def name(self, role: str) -> str:
+        """Return the name of its learner or evaluator: the role itself where there is only one."""
+        return role if self.population == 1 else f"{role}/{self.number}"
 
 
 @dataclass
 class Program:
-    """Everything that runs, by role."""
+    """Everything of one member that runs, by role.
 
-    config: TrainConfig
-    environment: EnvironmentSpec
+    Members that share a replay have the same `shards`, which belong to the first of them (`owns_replay`).
+    """
+
+    member: Member
+    owns_replay: bool
     shards: list[ShardPort]
     replay: ReplayPort
     parameters: ParameterPort
     learner: Worker
     actors: list[Worker]
     evaluator: Worker
-    first_incarnation: int
+
+    @property
+    def config(self) -> TrainConfig:
+        """The member's config."""
+        return self.member.config
+
+    @property
+    def environment(self) -> EnvironmentSpec:
+        """What the member's environment offers."""
+        return self.member.environment
 
     @property
     def workers(self) -> list[Worker]:
@@ -61,33 +100,52 @@ def make_program(
     reports: ReportPort,
     first_incarnation: int = 0,
 ) -> Program:
-    """Place every component of a run on a runtime. Nothing ticks yet.
+    """Place every component of one agent on a runtime. Nothing ticks yet."""
+    return make_population([Member(config, environment, first_incarnation=first_incarnation)], [reports], runtime)[0]
+
+
+def make_population(
+    members: Sequence[Member], reports: Sequence[ReportPort], runtime: Runtime, share_replay: bool = False
+) -> list[Program]:
+    """Place every component of all members on a runtime. Nothing ticks yet.
 
     Args:
-        config: a checked config.
-        environment: what `config.env` offers.
+        members: in the order of their numbers; with a shared replay, the first one's config decides its size.
+        reports: where the reports of each end up.
         runtime: where things live.
-        reports: where reports end up.
-        first_incarnation: of the actors; grows with every resumption, so that streams never continue by mistake.
+        share_replay: one set of shards for all, or one for each.
     """
-    config.algorithm.build(environment, config.network)  # refuses unsupported spaces before anything starts
-    shards = runtime.shards(
-        [partial(make_shard, config, environment, index) for index in range(config.replay.num_shards)]
-    )
-    parameters = runtime.parameter_store(ParameterStore)
-    reports = runtime.reports(reports)
-    learner = runtime.worker("learner", partial(make_learner, config, environment, shards, parameters), reports)
-    actors = [
-        runtime.worker(
-            f"actor/{index}",
-            partial(make_actor, config, environment, shards[index % len(shards)], parameters, index, first_incarnation),
-            reports,
-        )
-        for index in range(config.num_actors)
+    for member in members:
+        # Refuses unsupported spaces before anything starts.
+        member.config.algorithm.build(member.environment, member.config.network)
+    owners = [list(members)] if share_replay else [[member] for member in members]
+    shards_of = [
+        [partial(make_shard, users, index) for index in range(users[0].config.replay.num_shards)] for users in owners
     ]
-    evaluator = runtime.worker("evaluator", partial(make_evaluator, config, environment), reports)
-    replay = connect(shards, config)
-    return Program(config, environment, shards, replay, parameters, learner, actors, evaluator, first_incarnation)
+    placed = iter(runtime.shards([factory for factories in shards_of for factory in factories]))
+    sinks = iter(reports)
+    programs = []
+    for users, factories in zip(owners, shards_of, strict=True):
+        shards = [next(placed) for _ in factories]
+        for member in users:
+            owns_replay = member is users[0]
+            programs.append(_make_member(member, owns_replay, shards, runtime, runtime.reports(next(sinks))))
+    return programs
+
+
+def _make_member(
+    member: Member, owns_replay: bool, shards: list[ShardPort], runtime: Runtime, reports: ReportPort
+) -> Program:
+    parameters = runtime.parameter_store(ParameterStore)
+    learner = runtime.worker(member.name("learner"), partial(make_learner, member, shards, parameters), reports)
+    actors = []
+    for index in range(member.config.num_actors):
+        number = member.first_actor + index
+        shard = runtime.shard_for(number, shards)
+        actors.append(runtime.worker(f"actor/{number}", partial(make_actor, member, shard, parameters, index), reports))
+    evaluator = runtime.worker(member.name("evaluator"), partial(make_evaluator, member), reports)
+    replay = connect(shards, member.config)
+    return Program(member, owns_replay, shards, replay, parameters, learner, actors, evaluator)
 
 
 def unroll_spec(config: TrainConfig, environment: EnvironmentSpec, algorithm: Algorithm) -> UnrollSpec:
@@ -117,8 +175,8 @@ def incarnations_per_start(config: TrainConfig) -> int:
     return config.environment.max_restarts + 1
 
 
-def member_settings(config: TrainConfig, algorithm: Algorithm) -> list[MemberSettings]:
-    """Return what this run's one member asks of the replay, over all shards."""
+def member_settings(config: TrainConfig, algorithm: Algorithm, number: int = 0) -> MemberSettings:
+    """Return what a member asks of the replay, over all shards."""
     settings = config.algorithm
     # Where fresh experience is taken, the online queue sets the pace; elsewhere the limiter, or lockstep's schedule.
     limits = settings.num_online == 0 and config.runtime != "lockstep"
@@ -128,36 +186,39 @@ def member_settings(config: TrainConfig, algorithm: Algorithm) -> list[MemberSet
         max_insert_steps=config.num_envs * config.unroll_length,
         max_sample_steps=max(1, settings.num_replayed) * config.unroll_length,
     )
-    return [MemberSettings(MEMBER, online_capacity(config), rate, algorithm.columns)]
+    return MemberSettings(number, online_capacity(config), rate, algorithm.columns)
 
 
-def make_shard(config: TrainConfig, environment: EnvironmentSpec, index: int) -> Shard:
-    """Make one shard of the replay."""
-    algorithm = config.algorithm.build(environment, config.network)
+def make_shard(members: Sequence[Member], index: int) -> Shard:
+    """Make one shard of the replay that these members use."""
+    algorithms = [member.config.algorithm.build(member.environment, member.config.network) for member in members]
+    first = members[0]
     return Shard(
-        unroll_spec(config, environment, algorithm),
-        config.replay,
-        member_settings(config, algorithm),
+        unroll_spec(first.config, first.environment, algorithms[0]),
+        first.config.replay,
+        [
+            member_settings(member.config, algorithm, member.number)
+            for member, algorithm in zip(members, algorithms, strict=True)
+        ],
         shard=index,
-        seed=seed_for(config, "shard", index),
-        insert_timeout_s=config.actor.insert_deadline_s,
+        seed=seed_for(first.config, "shard", index),
+        insert_timeout_s=first.config.actor.insert_deadline_s,
     )
 
 
 def connect(shards: Sequence[ReplayPort], config: TrainConfig) -> ReplayPort:
     """Return one port to all shards."""
-    return shards[0] if len(shards) == 1 else ShardedReplay(shards, seed=seed_for(config, "client", 0))
+    return (
+        shards[0]
+        if len(shards) == 1
+        else ShardedReplay(shards, seed=seed_for(config, "client", 0), in_order=config.runtime == "lockstep")
+    )
 
 
-def make_learner(
-    config: TrainConfig,
-    environment: EnvironmentSpec,
-    shards: Sequence[ReplayPort],
-    parameters: ParameterPort,
-    incarnation: int,
-) -> Learner:
+def make_learner(member: Member, shards: Sequence[ReplayPort], parameters: ParameterPort, incarnation: int) -> Learner:
     """Make the learner."""
-    torch.set_num_threads(learner_threads(config, environment))
+    config, environment = member.config, member.environment
+    torch.set_num_threads(learner_threads(config, environment, member.population))
     algorithm = config.algorithm.build(environment, config.network)
     return Learner(
         algorithm,
@@ -167,21 +228,14 @@ def make_learner(
         config.learner,
         resolve_device(config.device),
         seed_for(config, "learner", incarnation),
-        member=MEMBER,
+        member=member.number,
         prefetch=config.runtime != "lockstep",
     )
 
 
-def make_actor(
-    config: TrainConfig,
-    environment: EnvironmentSpec,
-    shard: ReplayPort,
-    parameters: ParameterPort,
-    index: int,
-    first_incarnation: int,
-    incarnation: int,
-) -> Actor:
-    """Make one actor; its environments are made when it first ticks."""
+def make_actor(member: Member, shard: ReplayPort, parameters: ParameterPort, index: int, incarnation: int) -> Actor:
+    """Make the member's actor number `index`; its environments are made when it first ticks."""
+    config, environment = member.config, member.environment
     algorithm = config.algorithm.build(environment, config.network)
     num_groups = config.actor.env_groups or (2 if config.env.startswith("ALE/") and config.num_envs > 1 else 1)
     sizes = [
@@ -202,17 +256,18 @@ def make_actor(
         unroll_spec(config, environment, algorithm),
         shard,
         parameters,
-        Identity(run=config.seed, actor=index, member=MEMBER),
+        Identity(run=config.seed, actor=member.first_actor + index, member=member.number),
         config.actor,
         seed_for(config, "environment", index),
         config.environment.max_restarts,
         # Rebuilds of the one before must not have used it: its unrolls would be taken for repetitions and dropped.
-        first_incarnation + incarnation * incarnations_per_start(config),
+        member.first_incarnation + incarnation * incarnations_per_start(config),
     )
 
 
-def make_evaluator(config: TrainConfig, environment: EnvironmentSpec, incarnation: int) -> Evaluator:
+def make_evaluator(member: Member, incarnation: int) -> Evaluator:
     """Make the evaluator; its environments are made at the first evaluation."""
+    config, environment = member.config, member.environment
     algorithm = config.algorithm.build(environment, config.network)
     return Evaluator(
         lambda: make_environment(config.env, config.evaluation.num_envs, config.environment.for_evaluation()),
@@ -220,7 +275,7 @@ def make_evaluator(config: TrainConfig, environment: EnvironmentSpec, incarnatio
             algorithm, environment, seed_for(config, "evaluation policy", 0), greedy=config.evaluation.greedy
         ),
         seed_for(config, "evaluation", 0),
-        MEMBER,
+        member.number,
     )
 
 
@@ -231,15 +286,18 @@ def resolve_device(device: str) -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def learner_threads(config: TrainConfig, environment: EnvironmentSpec) -> int:
-    """Return how many threads torch uses where the learner computes on the CPU.
+def learner_threads(config: TrainConfig, environment: EnvironmentSpec, population: int = 1) -> int:
+    """Return how many threads torch uses where a learner computes on the CPU.
 
-    MLPs are too small to share out. With frames, half of the cores: threads that outnumber free cores spin at every
-    barrier (measured on two cores beside one actor: 792 env steps/s on Pong with two threads, 1,576 with one).
+    MLPs are too small to share out. With frames, all learners together half of the cores: threads that outnumber free
+    cores spin at every barrier (measured on two cores beside one actor: 792 env steps/s on Pong with two threads, 1,576
+    with one).
     """
     if config.learner.torch_threads:
         return config.learner.torch_threads
-    return max(1, (os.cpu_count() or 1) // 2) if has_frames(environment) and config.runtime != "lockstep" else 1
+    if not has_frames(environment) or config.runtime == "lockstep":
+        return 1
+    return max(1, (os.cpu_count() or 1) // 2 // population)
 
 
 def compiles_policy(config: TrainConfig, environment: EnvironmentSpec) -> bool:

@@ -6,10 +6,10 @@ import math
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.live import Live
@@ -27,25 +27,28 @@ class Progress:
     """Shows how far a run is, from a thread of its own: a slow or stopped terminal holds up nothing but this display.
 
     Args:
-        snapshot: returns how far the run is; called from the display's thread.
+        snapshot: returns how far the run is, with `env_steps`; called from the display's thread.
         num_steps: env steps the run is to take.
         title: what is being trained.
         quiet: show nothing.
         stream: default: standard error, so that standard output stays the result's.
         interval_s: seconds between two plain lines; a terminal is refreshed twice a second.
+        line: says in a line what a snapshot, the steps and the title tell; by default `describe`.
     """
 
     def __init__(
         self,
-        snapshot: Callable[[], Snapshot],
+        snapshot: Callable[[], Any],
         num_steps: int,
         title: str = "",
         quiet: bool = False,
         stream: TextIO | None = None,
         interval_s: float = 5.0,
+        line: Callable[[Any, int, str], str] | None = None,
     ):
         self._snapshot, self._num_steps, self._title = snapshot, num_steps, title
         self._quiet = quiet
+        self._line = line or describe
         self._stream = stream or sys.stderr
         self._is_terminal = self._stream.isatty()
         self._interval_s = 0.5 if self._is_terminal else interval_s
@@ -87,11 +90,11 @@ class Progress:
         done = min(1.0, snapshot.env_steps / max(1, self._num_steps))
         filled = round(24 * done)
         bar = f"[green]{'━' * filled}[/green][dim]{'━' * (24 - filled)}[/dim]"
-        return Text.from_markup(f"{bar}\n{escape(describe(snapshot, self._num_steps, self._title))}")
+        return Text.from_markup(f"{bar}\n{escape(self._line(snapshot, self._num_steps, self._title))}")
 
     def _show_lines(self) -> None:
         while not self._closing.wait(self._interval_s):
-            print(describe(self._snapshot(), self._num_steps, self._title), file=self._stream, flush=True)
+            print(self._line(self._snapshot(), self._num_steps, self._title), file=self._stream, flush=True)
 
 
 def describe(snapshot: Snapshot, num_steps: int, title: str = "") -> str:
@@ -106,7 +109,7 @@ def describe(snapshot: Snapshot, num_steps: int, title: str = "") -> str:
         parts.append(f"return {snapshot.mean_return:,.1f}")
     else:
         parts.append("no episode has finished yet")
-    accepted = list(_acceptance(snapshot))
+    accepted = list(acceptance(snapshot.gauges))
     if accepted:
         parts.append("accepted " + ", ".join(accepted))
     if snapshot.bottleneck:
@@ -114,11 +117,11 @@ def describe(snapshot: Snapshot, num_steps: int, title: str = "") -> str:
     return " · ".join(parts)
 
 
-def _acceptance(snapshot: Snapshot) -> Iterator[str]:
+def acceptance(gauges: Mapping[str, float]) -> Iterator[str]:
     """Yield the share of steps that the trust region accepts, for each source that has any."""
-    for name, share in sorted(snapshot.gauges.items()):
+    for name, share in sorted(gauges.items()):
         source = name.removeprefix(_ACCEPTANCE)
-        if source != name and math.isfinite(share) and snapshot.gauges.get(_NUM_STEPS + source, 1.0) > 0.0:
+        if source != name and math.isfinite(share) and gauges.get(_NUM_STEPS + source, 1.0) > 0.0:
             yield f"{100 * share:.0f}% of {source.replace('_', ' ')}"
 
 
@@ -133,17 +136,17 @@ def closing_message(snapshot: Snapshot, run_dir: Path, preset: str, num_steps: i
     lines = [
         f"done: {snapshot.env_steps:,} env steps in {duration(snapshot.seconds)}, {reached}",
         f"everything is in {run_dir}; what to try next:",
-        f"  {_program('laser')} eval {run_dir} --episodes 20",
+        f"  {program_path('laser')} eval {run_dir} --episodes 20",
     ]
     if preset:
         # Short of its steps it was solved, and would be so again at once.
         further = f"--steps {2 * num_steps}" if snapshot.env_steps >= num_steps else "--stop-at-return inf"
-        lines.append(f"  {_program('laser')} train {preset} --resume --run-dir {run_dir} {further}")
-    lines.append(f"  {_program('tensorboard')} --logdir {run_dir}")
+        lines.append(f"  {program_path('laser')} train {preset} --resume --run-dir {run_dir} {further}")
+    lines.append(f"  {program_path('tensorboard')} --logdir {run_dir}")
     return "\n".join(lines)
 
 
-def _program(name: str) -> str:
+def program_path(name: str) -> str:
     """Return what to type for a program of this environment: its name where the shell finds it, else its path."""
     path = Path(sys.executable).parent / name
     if shutil.which(name) or not path.exists():

@@ -12,10 +12,11 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 from laser.config import ConfigError
@@ -57,7 +58,10 @@ class RunDirectory:
 
 @contextmanager
 def open_run(
-    config: TrainConfig, command: Sequence[str] | None = None, runs_root: Path = RUNS_ROOT
+    config: TrainConfig,
+    command: Sequence[str] | None = None,
+    runs_root: Path = RUNS_ROOT,
+    facts: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[RunDirectory]:
     """Make the run's directory, or take the one to resume, and hold its lock until the block ends.
 
@@ -65,6 +69,8 @@ def open_run(
         config: `run_dir` and `resume` decide which directory; a resumed run keeps environment, algorithm and network.
         command: what the user typed, for the record; default: this process's arguments.
         runs_root: where directories without a name of their own go.
+        facts: what the record holds beside the config: "sweep" makes it the directory of a sweep, "member" says which
+            member of one this is.
 
     Raises:
         NothingToResumeError: there is no run to resume, or it is one of another environment or algorithm.
@@ -72,16 +78,16 @@ def open_run(
         RunInUseError: another process trains in it.
     """
     if config.resume:
-        path = config.run_dir or newest_run(config.preset, config.env, runs_root)
+        path = config.run_dir or newest_run(config.preset, config.env, runs_root, of_sweeps="sweep" in facts)
         _check_same_run(config, path)
     else:
-        path = _make(config, runs_root)
+        path = _make(config, runs_root, "sweep-" if "sweep" in facts else "")
     with _locked(path):
         if not config.resume and (path / "config.json").exists():
             raise CannotCreateError(
                 "run-dir", f"{path} holds a run already", "--resume continues it, another --run-dir starts afresh"
             )
-        _write_record(path, config, sys.argv if command is None else command)
+        _write_record(path, config, sys.argv if command is None else command, facts)
         run = RunDirectory(path, config.resume)
         run.log("resumed" if config.resume else "started")
         yield run
@@ -95,11 +101,17 @@ def saved_config(run_dir: Path) -> TrainConfig:
     Raises:
         NothingToResumeError: there is no such run, or its `config.json` cannot be read.
     """
-    return config_from_record(read_record(run_dir), run_dir)
+    record = read_record(run_dir)
+    if "sweep" in record:
+        raise NothingToResumeError("run-dir", f"{run_dir} holds a sweep", f"choose a member, e.g. {run_dir}/members/0")
+    return config_from_record(record, run_dir)
 
 
 def read_record(run_dir: Path) -> dict[str, Any]:
-    """Return a run's `config.json`: `config`, `versions`, `commit`, `command`, `created`, `schema_version`."""
+    """Return a run's `config.json`: `config`, `versions`, `commit`, `command`, `created`, `schema_version`.
+
+    A sweep's holds `sweep` (see `SweepConfig.to_json`), its members' each `member` with `index` and `overrides`.
+    """
     path = run_dir / "config.json"
     if not path.is_file():
         raise NothingToResumeError("run-dir", f"{run_dir} holds no run: {path.name} is missing", "check the path")
@@ -126,8 +138,8 @@ def config_from_record(record: dict[str, Any], run_dir: Path) -> TrainConfig:
     return dataclasses.replace(config, run_dir=run_dir)
 
 
-def newest_run(preset: str, env: str | None, runs_root: Path = RUNS_ROOT) -> Path:
-    """Return the run of this preset (and environment, unless None) that was begun last.
+def newest_run(preset: str, env: str | None, runs_root: Path = RUNS_ROOT, of_sweeps: bool = False) -> Path:
+    """Return the run (or sweep) of this preset (and environment, unless None) that was begun last.
 
     Raises:
         NothingToResumeError: there is none.
@@ -139,11 +151,19 @@ def newest_run(preset: str, env: str | None, runs_root: Path = RUNS_ROOT) -> Pat
         except NothingToResumeError:
             continue
         config = record["config"]
-        if isinstance(config, dict) and config.get("preset") == preset and env in (None, config.get("env")):
+        if (
+            ("sweep" in record) is of_sweeps
+            and isinstance(config, dict)
+            and config.get("preset") == preset
+            and env in (None, config.get("env"))
+        ):
             found.append((str(record.get("created", "")), path.parent))
     if not found:
         wanted = f"preset {preset}" + (f" on {env}" if env else "")
-        raise NothingToResumeError("resume", f"no run of {wanted} under {runs_root}", "leave out --resume to start one")
+        kind = "sweep" if of_sweeps else "run"
+        raise NothingToResumeError(
+            "resume", f"no {kind} of {wanted} under {runs_root}", "leave out --resume to start one"
+        )
     return max(found)[1]
 
 
@@ -165,12 +185,12 @@ def output_error(path: Path, error: OSError) -> OutputError:
     return OutputError("run-dir", f"{path}: {reason}", "free space or mend the disk, then continue with --resume")
 
 
-def _make(config: TrainConfig, runs_root: Path) -> Path:
+def _make(config: TrainConfig, runs_root: Path, prefix: str) -> Path:
     if config.run_dir is not None and leaves_directory(config.run_dir):
         raise CannotCreateError(
             "run-dir", f"leaves the working directory, got {config.run_dir}", "use an absolute path"
         )
-    name = run_name(config)
+    name = prefix + run_name(config)
     candidates = [config.run_dir] if config.run_dir else [runs_root / f"{name}{end}" for end in ("", "-2", "-3", "-4")]
     for path in candidates:
         try:
@@ -223,7 +243,7 @@ def _locked(path: Path) -> Iterator[IO[str]]:
 
 
 def _check_same_run(config: TrainConfig, path: Path) -> None:
-    saved = saved_config(path)
+    saved = config_from_record(read_record(path), path)
     for key, then, now in (
         ("env", saved.env, config.env),
         ("algorithm", saved.algorithm.name, config.algorithm.name),
@@ -235,7 +255,7 @@ def _check_same_run(config: TrainConfig, path: Path) -> None:
             )
 
 
-def _write_record(path: Path, config: TrainConfig, command: Sequence[str]) -> None:
+def _write_record(path: Path, config: TrainConfig, command: Sequence[str], facts: Mapping[str, Any]) -> None:
     target, line = path / "config.json", shlex.join(command)
     now = time.strftime("%Y-%m-%dT%H:%M:%S%z")
     created, history = now, []
@@ -250,6 +270,7 @@ def _write_record(path: Path, config: TrainConfig, command: Sequence[str]) -> No
         "versions": _versions(),
         "commit": _commit(),
         "config": config_to_json(config),
+        **facts,
     }
     beside = path / "config.json.writing"
     try:

@@ -1,223 +1,313 @@
-"""The two ways a program runs: freely, everybody at its own pace, or in lockstep, repeatable bit by bit."""
+"""The two ways a population runs: freely, everybody at its own pace, or in lockstep, repeatable bit by bit."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from concurrent.futures import wait as wait_for
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from laser.environments.base import EnvironmentFailedError
-from laser.ports import Parameters, PortClosedError, Report, wait
-from launch.errors import LaunchError
-from launch.program import MEMBER, Program
-from launch.recorder import Recorder, Snapshot
-from launch.runtime import Worker, WorkerDiedError
+from laser.ports import PortTimeoutError, wait
+from launch.attendant import Attendant
+from launch.pace import PaceLimit
+from launch.recorder import Snapshot
+from launch.runtime import Worker
 
-# Between two looks at a freely running program.
+T = TypeVar("T")
+
+# Between two looks at a freely running population.
 _LOOK_INTERVAL_S = 0.1
+_PACED_LOOK_INTERVAL_S = 0.02
 # A lockstep call contains whole unrolls or updates, the first of them with compilation.
 _CALL_DEADLINE_S = 900.0
+_HANG_CHECK_S = 1.0
 _REPORT_EVERY_STEPS = 50
 
+Save = Callable[[Attendant, Snapshot], None]
 
-class HungEnvironmentError(LaunchError):
-    """An environment did not return from a step, more often than its budget allows."""
+
+class Evolution(Protocol):
+    """What may change members while they train (see `launch.population`)."""
+
+    def consider(self, attendant: Attendant, snapshot: Snapshot) -> None:
+        """Decide about a member, if it is time, and carry it out."""
 
 
 class Schedule:
-    """What both schedules share: when to evaluate, when to save, when to stop.
+    """What both schedules share: when to save, when to stop, and that one member's failure is not the others'.
 
     Args:
-        program: what runs.
-        recorder: knows how far it is.
+        attendants: of all members.
         should_stop: asked between steps, e.g. for signals.
-        save: called with the snapshot when a checkpoint is due.
+        save: called with a member and its snapshot when a checkpoint is due.
+        evolution: asked about every member now and then.
     """
 
     def __init__(
         self,
-        program: Program,
-        recorder: Recorder,
+        attendants: Sequence[Attendant],
         should_stop: Callable[[], bool],
-        save: Callable[[Snapshot], None],
+        save: Save,
+        evolution: Evolution | None = None,
     ):
-        self.program = program
-        self.recorder = recorder
+        self.attendants = list(attendants)
         self.should_stop = should_stop
         self.save = save
+        self.evolution = evolution
         self._saved_at = time.monotonic()
-        self._evaluated_at = recorder.snapshot().env_steps
-        self._evaluation: Future[Any] | None = None
-        self._evaluations_failed = 0
-        self._restarts: defaultdict[str, float] = defaultdict(float)
 
-    def finished(self, snapshot: Snapshot) -> str:
-        """Return why the run is over ("steps", "solved", "stopped"), or "" if it is not."""
-        config = self.program.config
-        if self.should_stop():
-            return "stopped"
-        if snapshot.episodes >= 20 and snapshot.mean_return >= config.stop_at_return:
-            return "solved"
-        return "steps" if snapshot.env_steps >= config.steps else ""
+    def run(self) -> None:
+        """Run until all members are at their end; each attendant knows why.
 
-    def save_if_due(self, snapshot: Snapshot) -> None:
-        """Write a checkpoint when its interval has passed."""
-        if time.monotonic() - self._saved_at >= self.program.config.learner.checkpoint_interval_s:
-            self.save(snapshot)
-            self._saved_at = time.monotonic()
+        Raises:
+            the error that ended a member, where no member is left.
+        """
+        raise NotImplementedError
 
-    def start_evaluation_if_due(self, snapshot: Snapshot) -> Future[Any] | None:
-        """Begin an evaluation of the newest published parameters when its interval has passed."""
-        interval = self.program.config.evaluation.interval
-        busy = self._evaluation is not None and not self._evaluation.done()
-        if not interval or busy or snapshot.env_steps - self._evaluated_at < interval:
-            return None
-        self._evaluated_at += (snapshot.env_steps - self._evaluated_at) // interval * interval
-        parameters = wait(self.program.parameters.newest(-1), 60.0, "the newest parameters")
-        assert isinstance(parameters, Parameters)
-        at = snapshot.env_steps
-        self._evaluation = self.program.evaluator.call(
-            "evaluate_report", parameters, self.program.config.evaluation.episodes, at
-        )
-        return self._evaluation
+    @property
+    def running(self) -> list[Attendant]:
+        """The members that are not at their end."""
+        return [attendant for attendant in self.attendants if not attendant.finished]
+
+    def end_finished(self) -> None:
+        """Stop members that have nothing left to do: of a resumed population some may have been at their end."""
+        for attendant in self.running:
+            why = attendant.why_over(attendant.recorder.snapshot())
+            if why:
+                attendant.stop(why)
+
+    def save_if_due(self) -> None:
+        """Write a checkpoint of every living member when the interval has passed."""
+        if not self.running:
+            return
+        interval_s = min(attendant.program.config.learner.checkpoint_interval_s for attendant in self.running)
+        if time.monotonic() - self._saved_at < interval_s:
+            return
+        for attendant in self.running:
+            self.save(attendant, attendant.recorder.snapshot())
+        self._saved_at = time.monotonic()
+
+    def fail(self, attendant: Attendant, error: Exception) -> None:
+        """Give up on one member.
+
+        Raises:
+            the error, where no other member is left to go on.
+        """
+        attendant.stop("failed", error)
+        if all(other.finished == "failed" for other in self.attendants):
+            raise error
 
 
 class FreeSchedule(Schedule):
-    """Everybody ticks at its own pace; this only looks on."""
+    """Everybody ticks at its own pace; this looks on, and holds back who runs ahead of the others.
 
-    def run(self) -> str:
-        """Run until finished; return why.
+    Args:
+        attendants: see `Schedule`.
+        should_stop: see `Schedule`.
+        save: see `Schedule`.
+        evolution: see `Schedule`.
+        pace: of the members, by their place among the attendants; None lets them run.
+    """
+
+    def __init__(
+        self,
+        attendants: Sequence[Attendant],
+        should_stop: Callable[[], bool],
+        save: Save,
+        evolution: Evolution | None = None,
+        pace: PaceLimit | None = None,
+    ):
+        super().__init__(attendants, should_stop, save, evolution)
+        self.pace = pace
+
+    def run(self) -> None:
+        """Run until all members are at their end; each attendant knows why.
 
         Raises:
-            the error of the first worker that failed.
+            the error of the first worker that failed, where no member is left.
         """
-        program = self.program
-        program.learner.start()
-        for actor in program.actors:
-            actor.start()
-        while True:
-            time.sleep(_LOOK_INTERVAL_S)
-            snapshot = self.recorder.snapshot()
-            self.recorder.check()
-            self._check_workers()
-            program.learner.set("progress", min(1.0, snapshot.env_steps / program.config.steps))
-            why = self.finished(snapshot)
-            if why:
-                break
-            self._collect_evaluation()
-            self.start_evaluation_if_due(snapshot)
-            self.save_if_due(snapshot)
-        for worker in program.workers:
-            worker.stop()
-        if self._evaluation is not None and why != "stopped":  # who asks to stop does not wait for episodes to end
-            wait_for([self._evaluation], _CALL_DEADLINE_S)
-            self._collect_evaluation()
-        self.recorder.report(wait(program.learner.call("report"), _CALL_DEADLINE_S, "the learner's last report"))
-        return why
+        self.end_finished()
+        for attendant in self.running:
+            attendant.start()
+        while self.running:
+            time.sleep(_LOOK_INTERVAL_S if self.pace is None else _PACED_LOOK_INTERVAL_S)
+            for place, attendant in enumerate(self.attendants):
+                if attendant.finished:
+                    continue
+                attendant.recorder.check()
+                try:
+                    self._look_at(attendant, place)
+                except Exception as error:  # noqa: BLE001 - one member's failure; raised if it was the last
+                    self._leave_pace(place)
+                    self.fail(attendant, error)
+            self._keep_pace()
+            if self.should_stop():
+                for attendant in self.running:
+                    self._end(attendant, "stopped")
+            self.save_if_due()
 
-    def _collect_evaluation(self) -> None:
-        if self._evaluation is None or not self._evaluation.done():
+    def _look_at(self, attendant: Attendant, place: int) -> None:
+        attendant.check_workers()
+        snapshot = attendant.recorder.snapshot()
+        attendant.prepare_learner(snapshot.env_steps)
+        if self.pace is not None:
+            self.pace.report(place, snapshot.env_steps)
+        why = attendant.why_over(snapshot)
+        if why:
+            self._leave_pace(place)
+            self._end(attendant, why)
             return
-        evaluation, self._evaluation = self._evaluation, None
-        # Training does not end because an evaluation did: one whose environment failed is counted, one whose evaluator
-        # died is lost (the evaluator is replaced), and the next comes in time.
-        error = evaluation.exception()
-        if isinstance(error, EnvironmentFailedError):
-            self._evaluations_failed += 1
-            self.recorder.report(Report("supervisor", {f"evaluations_failed/{error.reason}": self._evaluations_failed}))
-        elif not isinstance(error, PortClosedError):
-            self.recorder.report(evaluation.result())
+        attendant.collect_evaluation()
+        attendant.start_evaluation_if_due(snapshot)
+        if self.evolution is not None:
+            self.evolution.consider(attendant, snapshot)
 
-    def _check_workers(self) -> None:
-        config = self.program.config.environment
-        for worker in self.program.workers:
-            failure = worker.failure()
-            may_die = worker is not self.program.learner and worker.incarnation < config.max_restarts
-            if isinstance(failure, WorkerDiedError) and may_die:
-                self._replace(worker, "died")
-            elif failure is not None:
-                raise failure
-        for actor in self.program.actors:
-            if actor.silent_s("environment") <= config.deadline_s:
-                continue
-            if actor.incarnation >= config.max_restarts:
-                raise HungEnvironmentError(
-                    "env",
-                    f"{self.program.config.env} did not return from a step for {config.deadline_s:g} s, "
-                    f"{actor.incarnation + 1} times",
-                    "mend the environment, or raise environment.deadline-s",
-                )
-            self._replace(actor, "hung")
+    def _keep_pace(self) -> None:
+        if self.pace is None:
+            return
+        self.pace.expire()
+        for place, attendant in enumerate(self.attendants):
+            if not attendant.finished:
+                attendant.hold(not self.pace.may_go_on(place))
 
-    def _replace(self, worker: Worker, why: str) -> None:
-        worker.replace()
-        self.recorder.start_over(worker.name)
-        self._restarts[f"restarts/{why}"] += 1.0
-        self.recorder.report(Report("supervisor", dict(self._restarts)))
+    def _leave_pace(self, place: int) -> None:
+        if self.pace is not None:
+            self.pace.leave(place)
+
+    def _end(self, attendant: Attendant, why: str) -> None:
+        attendant.stop(why)
+        if attendant.evaluation is not None and why != "stopped":  # who asks to stop does not wait for episodes to end
+            wait_for([attendant.evaluation], _CALL_DEADLINE_S)
+            attendant.collect_evaluation()
+        report = wait(attendant.program.learner.call("report"), _CALL_DEADLINE_S, "the learner's last report")
+        attendant.recorder.report(report)
+        attendant.report_accounts()
 
 
 class LockstepSchedule(Schedule):
-    """Collect in order, acknowledge, learn, publish; then again. The same calls in the same order every time."""
+    """Collect in order, acknowledge, learn, publish; then again. The same calls in the same order every time.
 
-    def run(self) -> str:
-        """Run until finished; return why."""
-        program = self.program
-        reported = num_steps = 0
-        handed_out_before = self._member()["online_handed_out"]
-        while True:
-            for actor in program.actors:
-                self.recorder.report(self._call(actor, "run_unroll"))
-                self._call(actor, "settle")
-            steps = self.recorder.snapshot().env_steps
-            program.learner.set("progress", min(1.0, steps / program.config.steps))
-            for _ in range(self._num_steps_due(num_steps, handed_out_before)):
-                self._call(program.learner, "step")
-                num_steps += 1
-                reported += 1
-            self._call(program.learner, "settle")
-            if reported >= _REPORT_EVERY_STEPS:
-                self.recorder.report(self._call(program.learner, "report"))
-                reported = 0
-            snapshot = self.recorder.snapshot()
-            why = self.finished(snapshot)
+    Members take turns: it is always the turn of the one with the fewest env steps, the first among equals.
+    """
+
+    def run(self) -> None:
+        """Run until all members are at their end; each attendant knows why.
+
+        Raises:
+            the error that ended a member, where no member is left.
+        """
+        self.end_finished()
+        turns = {attendant.number: _Turn(attendant) for attendant in self.attendants}
+        while running := self.running:
+            turn = min((turns[attendant.number] for attendant in running), key=lambda turn: turn.env_steps)
+            attendant = turn.attendant
+            try:
+                why = turn.take()
+            except Exception as error:  # noqa: BLE001 - one member's failure; raised if it was the last
+                self.fail(attendant, error)
+                continue
             if why:
-                self.recorder.report(self._call(program.learner, "report"))
-                return why
-            evaluation = self.start_evaluation_if_due(snapshot)
-            if evaluation is not None:
-                self.recorder.report(wait(evaluation, _CALL_DEADLINE_S, "an evaluation"))
-            self.save_if_due(snapshot)
+                turn.report()
+                attendant.stop(why)
+            elif self.evolution is not None:
+                self.evolution.consider(attendant, attendant.recorder.snapshot())
+            if self.should_stop():
+                for other in self.running:
+                    turns[other.number].report()
+                    other.stop("stopped")
+            self.save_if_due()
 
-    def _num_steps_due(self, num_steps: int, handed_out_before: int) -> int:
+
+class _Turn:
+    """One member's turns: an unroll of each of its actors, and the learner steps that these have earned."""
+
+    def __init__(self, attendant: Attendant):
+        self.attendant = attendant
+        self.env_steps = attendant.recorder.snapshot().env_steps
+        self._num_steps = self._num_reported = 0
+        self._handed_out_before = self._stats()["members"][attendant.number]["online_handed_out"]
+
+    def take(self) -> str:
+        """Collect, learn, publish; return why the member's run is over, or ""."""
+        attendant, recorder = self.attendant, self.attendant.recorder
+        program = attendant.program
+        for actor in program.actors:
+            recorder.report(self._call(actor, "run_unroll"))
+            self._call(actor, "settle")
+        attendant.prepare_learner(recorder.snapshot().env_steps)
+        for _ in range(self._num_steps_due()):
+            self._call(program.learner, "step")
+            self._num_steps += 1
+        self._call(program.learner, "settle")
+        if self._num_steps - self._num_reported >= _REPORT_EVERY_STEPS:
+            self.report()
+        snapshot = recorder.snapshot()
+        self.env_steps = snapshot.env_steps
+        why = attendant.why_over(snapshot)
+        if not why:
+            evaluation = attendant.start_evaluation_if_due(snapshot)
+            if evaluation is not None:
+                self._wait(evaluation, program.evaluator, "an evaluation")
+                attendant.collect_evaluation()
+        return why
+
+    def report(self) -> None:
+        """Let the recorder hear from the learner."""
+        self.attendant.recorder.report(self._call(self.attendant.program.learner, "report"))
+        self._num_reported = self._num_steps
+
+    def _num_steps_due(self) -> int:
         """Return how many learner steps the replay has experience for; asking for more would wait for ever.
 
         Counted where it lies, so that unrolls that were rejected, repeated or restored need no accounts of their own.
-
-        Args:
-            num_steps: learner steps since this schedule began.
-            handed_out_before: fresh unrolls the replay had handed out by then.
         """
-        config = self.program.config
-        algorithm, replay, member = config.algorithm, config.replay, self._member()
-        if algorithm.num_replayed and member["inserted_steps"] < replay.min_steps:
+        config = self.attendant.program.config
+        algorithm, replay, stats = config.algorithm, config.replay, self._stats()
+        member = stats["members"][self.attendant.number]
+        if algorithm.num_replayed and not _is_warm(stats, replay.min_steps):
             return 0
         if algorithm.num_online:
             # What was handed out and not learned from waits in the learner's client of several shards.
-            waiting = member["online_queued"] + member["online_handed_out"] - handed_out_before
-            return int(waiting // algorithm.num_online) - num_steps
+            waiting = member["online_queued"] + member["online_handed_out"] - self._handed_out_before
+            return int(waiting // algorithm.num_online) - self._num_steps
         # Replayed experience is never used up: each env step earns its share of it.
         rate = replay.samples_per_insert if math.isfinite(replay.samples_per_insert) else 1.0
-        owed = (member["inserted_steps"] - replay.min_steps) * rate - member["sampled_steps"]
+        owed: float = (member["inserted_steps"] - replay.min_steps) * rate - member["sampled_steps"]
         return max(0, math.ceil(owed / (algorithm.num_replayed * config.unroll_length)))
 
-    def _member(self) -> dict[str, int]:
-        stats = wait(self.program.replay.stats(), 60.0, "the replay's statistics")
-        member: dict[str, int] = stats["members"][MEMBER]
-        return member
+    def _stats(self) -> dict[str, Any]:
+        stats: dict[str, Any] = wait(self.attendant.program.replay.stats(), 60.0, "the replay's statistics")
+        return stats
 
-    def _call(self, worker: Any, method: str) -> Any:
-        return wait(worker.call(method), _CALL_DEADLINE_S, f"{worker.name} to finish {method}")
+    def _call(self, worker: Worker, method: str) -> Any:
+        return self._wait(worker.call(method), worker, f"{worker.name} to finish {method}")
+
+    def _wait(self, future: Future[T], worker: Worker, what: str) -> T:
+        """Wait like `laser.ports.wait`, and notice an environment that does not return from a step.
+
+        Raises:
+            HungEnvironmentError: it took longer than `environment.deadline-s`.
+        """
+        deadline = time.monotonic() + _CALL_DEADLINE_S
+        while True:
+            try:
+                return future.result(timeout=_HANG_CHECK_S)
+            except FutureTimeoutError:
+                if future.done():  # the call itself timed out
+                    raise
+            limit_s = self.attendant.program.config.environment.deadline_s
+            if worker.silent_s("environment") > limit_s:
+                raise self.attendant.hung_error(1)
+            if time.monotonic() > deadline:
+                raise PortTimeoutError(f"waited {_CALL_DEADLINE_S:g} s for {what}")
+
+
+def _is_warm(stats: dict[str, Any], min_steps: int) -> bool:
+    """Return whether all members together have inserted so much that every shard lets its experience be drawn."""
+    shards = [shard for shard in stats.get("shards", [stats]) if shard is not None]
+    inserted = [sum(member["inserted_steps"] for member in shard["members"].values()) for shard in shards]
+    share = -(-min_steps // len(shards))
+    return sum(inserted) >= min_steps and all(steps >= share for steps in inserted if steps)

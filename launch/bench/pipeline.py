@@ -12,12 +12,14 @@ from typing import Annotated, Any, Literal
 from laser.config import Bounds, raise_problems
 from laser.environments import describe_environment
 from laser.ports import wait
+from launch.attendant import Attendant
 from launch.bench import machine
+from launch.placement import Needs
 from launch.presets import load_preset
 from launch.program import make_program
 from launch.recorder import Recorder, Snapshot
 from launch.schedules import FreeSchedule
-from launch.train import make_runtime
+from launch.session import make_runtime
 
 _START_DEADLINE_S = 600.0  # compilation is part of it
 
@@ -51,7 +53,7 @@ def run(options: Options) -> dict[str, Any]:
     environment = describe_environment(config.env, config.environment)
     with ExitStack() as stack:
         recorder = stack.enter_context(Recorder())
-        runtime = make_runtime(config)
+        runtime = make_runtime(config, Needs(num_actors=config.num_actors))
         stack.callback(runtime.close)
         program = make_program(config, environment, runtime, recorder)
         for worker in (program.learner, *program.actors):
@@ -70,7 +72,7 @@ def run(options: Options) -> dict[str, Any]:
                 begin = recorder.snapshot()
             return time.monotonic() > give_up
 
-        FreeSchedule(program, recorder, should_stop=is_over, save=lambda snapshot: None).run()
+        FreeSchedule([Attendant(program, recorder)], should_stop=is_over, save=lambda *_: None).run()
         end = recorder.snapshot()
     assert begin is not None, "the learner made no update"
     span_s = end.seconds - begin.seconds

@@ -15,7 +15,7 @@ from laser.ports import SampleRequest, wait
 from laser.unroll import HEADER_DTYPE, PackedFrames, Unrolls, UnrollSpec
 from launch.bench import machine
 from launch.presets import load_preset
-from launch.program import MEMBER, unroll_spec
+from launch.program import unroll_spec
 from replay_server.config import ReplayConfig
 from replay_server.members import MemberSettings
 from replay_server.shard import Shard
@@ -46,9 +46,9 @@ def run(options: Options) -> dict[str, Any]:
     spec = unroll_spec(config, environment, algorithm)
     per_insert = options.num_envs * spec.unroll_length
     capacity = max(options.capacity_steps, 2 * per_insert)
-    shard = Shard(spec, ReplayConfig(capacity_steps=capacity), [MemberSettings(MEMBER)])
+    shard = Shard(spec, ReplayConfig(capacity_steps=capacity), [MemberSettings(member=0)])
     messages = _Messages(spec, options.num_envs)
-    request = SampleRequest(MEMBER, options.num_items)
+    request = SampleRequest(0, options.num_items)
 
     def insert() -> None:
         wait(shard.insert(messages.next()), _DEADLINE_S, "an insert")

@@ -19,6 +19,7 @@ from hosted import NUM_BATCHES, RecordingRuntime
 
 from laser.environments import describe_environment
 from laser.ports import PortClosedError, wait
+from launch.attendant import Attendant
 from launch.local_runtime import LocalRuntime
 from launch.presets import load_preset
 from launch.program import make_program
@@ -43,8 +44,9 @@ def play(runtime, config):
     with Recorder(background=False) as recorder:
         program = make_program(config, environment, RecordingRuntime(runtime), recorder)
         wait(program.learner.call("warm_up"), 120.0, "the learner")
-        schedule = LockstepSchedule(program, recorder, lambda: False, lambda snapshot: None)
-        assert schedule.run() == "steps"
+        schedule = LockstepSchedule([Attendant(program, recorder)], lambda: False, lambda *_: None)
+        schedule.run()
+        assert schedule.attendants[0].finished == "steps"
         batches = wait(program.learner.call("first_batches"), 60.0, "the batches")
         newest = wait(program.learner.call("newest"), 60.0, "the weights")
         return batches, newest, recorder.snapshot()
@@ -86,12 +88,13 @@ def test_a_killed_actor_is_replaced_and_a_killed_learner_ends_the_run(runtime):
         program = make_program(config, environment, runtime, recorder)
         wait(program.learner.call("warm_up"), 120.0, "the learner")
         stop = threading.Event()
-        schedule = FreeSchedule(program, recorder, stop.is_set, lambda snapshot: None)
+        schedule = FreeSchedule([Attendant(program, recorder)], stop.is_set, lambda *_: None)
         finished, failed = [], []
 
         def run():
             try:
-                finished.append(schedule.run())
+                schedule.run()
+                finished.append(schedule.attendants[0].finished)
             except PortClosedError as error:
                 failed.append(error)
 

@@ -150,7 +150,7 @@ def test_all_mistakes_at_once_and_nothing_starts(calls, capsys, tmp_path):
         (["train", "cartpole", "--replay.capacity-steps", "100"], "error: replay.capacity-steps: must hold a batch"),
         (["train", "cartpole", "--replay.min-steps", "1e9"], "error: replay.min-steps: must be at most"),
         (["trian"], "error: command: there is no command 'trian'; did you mean laser train?"),
-        (["sweep"], "error: command: there is no command 'sweep'"),
+        (["dashboard"], "error: command: there is no command 'dashboard'"),
         (["eval"], "error: run-dir: is missing"),
         (["eval", "x", "--episodes", "0"], "error: episodes: must be at least 1, got 0"),
         (["eval", "x", "y"], "error: y: is one argument too many"),
@@ -220,7 +220,8 @@ def test_eval(calls, capsys):
     code, out, _ = run(capsys, "eval", "runs/x", "--episodes", "3", "--greedy", "--checkpoint", "best", "--json")
     assert code == 0
     options = {"checkpoint": "best", "greedy": True, "num_envs": 4, "seed": 0, "device": "cpu", "quiet": False}
-    assert calls == [(Path("runs/x"), 3, options)]
+    as_trained = dict.fromkeys(("max_noops", "sticky_actions", "max_episode_frames"))
+    assert calls == [(Path("runs/x"), 3, options | as_trained | {"test_levels": False})]
     assert json.loads(out.splitlines()[-1]) == {"mean_return": 1.0, "returns": [None, 1.0]}
 
 
@@ -253,13 +254,14 @@ def test_the_programs_own_mistakes_keep_their_traceback(calls, capsys, monkeypat
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["-h"], ["train", "--help"], ["eval", "--help"], ["doctor", "--help"]]
+    "arguments",
+    [["--help"], ["-h"], ["train", "--help"], ["eval", "--help"], ["doctor", "--help"], ["sweep", "--help"]],
+    [["--help"], ["-h"], ["train", "--help"], ["eval", "--help"], ["doctor", "--help"], ["sweep", "--help"]],
 )
 def test_help(capsys, arguments):
     code, out, err = run(capsys, *arguments)
     assert (code, err) == (0, "")
     assert out.startswith("usage: laser")
-    assert "sweep" not in out
     assert "dashboard" not in out
 
 

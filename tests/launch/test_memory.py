@@ -26,17 +26,17 @@ def config():
 
 
 def test_pixels_need_more_than_vectors_and_every_size_counts(config):
-    base = estimate_memory(config, PIXELS, 1_000_000, GB)
+    base = estimate_memory([config], [PIXELS], [1_000_000], GB)
     assert base.replay == GB
     assert base.total == base.replay + base.actors + base.learner
-    assert estimate_memory(config, VECTOR, 1_000_000, GB).total < base.total
-    assert estimate_memory(config, PIXELS, 100_000_000, GB).learner > base.learner + 2e9
+    assert estimate_memory([config], [VECTOR], [1_000_000], GB).total < base.total
+    assert estimate_memory([config], [PIXELS], [100_000_000], GB).learner > base.learner + 2e9
     more_actors = dataclasses.replace(config, num_actors=4)
-    assert estimate_memory(more_actors, PIXELS, 1_000_000, GB).actors == 4 * base.actors
+    assert estimate_memory([more_actors], [PIXELS], [1_000_000], GB).actors == 4 * base.actors
     processes = dataclasses.replace(config, runtime="ray")
-    assert estimate_memory(processes, PIXELS, 1_000_000, GB).actors > base.actors + 300e6
+    assert estimate_memory([processes], [PIXELS], [1_000_000], GB).actors > base.actors + 300e6
     larger = dataclasses.replace(config, algorithm=LaserConfig(batch_size=64))
-    assert estimate_memory(larger, PIXELS, 1_000_000, GB).learner > base.learner
+    assert estimate_memory([larger], [PIXELS], [1_000_000], GB).learner > base.learner
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 from laser.environments import describe_environment
 from launch.presets import change, load_preset
-from launch.program import make_actor, make_evaluator, online_capacity
+from launch.program import Member, make_actor, make_evaluator, online_capacity
 from launch.train import train
 
 SMALL = {
@@ -56,7 +56,7 @@ def test_a_replaced_actor_shares_no_incarnation_with_the_rebuilds_of_the_one_bef
     environment = describe_environment(config.env, config.environment)
     used: set[int] = set()
     for incarnation in range(3):
-        actor = make_actor(config, environment, None, None, 0, 10, incarnation)
+        actor = make_actor(Member(config, environment, first_incarnation=10), None, None, 0, incarnation)
         own = set(range(actor._incarnation, actor._incarnation + 3))
         assert not own & used
         used |= own
@@ -73,7 +73,7 @@ def test_evaluation_plays_whole_games(monkeypatch):
         raise StopIteration
 
     monkeypatch.setattr("launch.program.make_environment", note)
-    evaluator = make_evaluator(config, environment, 0)
+    evaluator = make_evaluator(Member(config, environment), 0)
     with pytest.raises(StopIteration):
         evaluator.evaluate(None, 1)
     assert asked == [dataclasses.replace(config.environment, life_loss_ends_episode=False)]
