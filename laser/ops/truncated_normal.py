@@ -1,0 +1,43 @@
+"""Normal distributions cut off at so many standard deviations from their mean: how RACER's actors explore."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Generator, Tensor
+
+_LOG_2PI = math.log(2.0 * math.pi)
+
+
+def sample_truncated(mean: Tensor, std: Tensor, bound: float, generator: Generator | None) -> Tensor:
+    """Draw from N(mean, std^2) given that no component is more than `bound` standard deviations away.
+
+    Args:
+        mean: [..., d].
+        std: [..., d].
+        bound: in standard deviations, above 0.
+        generator: source of randomness; None uses torch's global one.
+
+    Returns:
+        [..., d].
+    """
+    device = generator.device if generator is not None else mean.device
+    uniform = torch.rand(mean.shape, generator=generator, dtype=mean.dtype, device=device).to(mean.device)
+    # Uniform between the cut-offs' probabilities, through the inverse of the normal distribution function. The clamp
+    # is for rounding: erf(3 / sqrt(2)) is near enough to 1 that float32 may step outside.
+    limit = math.erf(bound / math.sqrt(2.0))
+    standard = math.sqrt(2.0) * torch.erfinv((2.0 * uniform - 1.0) * limit)
+    return mean + std * standard.clamp(-bound, bound)
+
+
+def truncated_log_density(actions: Tensor, mean: Tensor, std: Tensor, bound: float) -> Tensor:
+    """Return the log density [...] of `sample_truncated`; -inf outside.
+
+    It is the normal one less `d * log erf(bound / sqrt 2)`: importance ratios between two policies that are cut off
+    alike do not notice, which is why algorithms work with the plain density.
+    """
+    standard = (actions - mean) / std
+    terms = -0.5 * standard.square() - std.log() - 0.5 * _LOG_2PI - math.log(math.erf(bound / math.sqrt(2.0)))
+    # A hair wider, so that samples at the edge count as inside after rounding.
+    return torch.where(standard.abs() <= bound * (1.0 + 1e-5), terms, -math.inf).sum(-1)
