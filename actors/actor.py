@@ -16,6 +16,7 @@ import torch
 from actors.config import ActorConfig
 from actors.policy import Policy, PolicyState
 from actors.unroll_builder import Identity, UnrollBuilder
+from laser.environments import tasks_of
 from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment
 from laser.ports import (
     EpisodeResult,
@@ -38,6 +39,7 @@ class Group:
     """Environments that are stepped together, and what is known of their present."""
 
     environment: VectorEnvironment
+    tasks: np.ndarray
     builder: UnrollBuilder
     state: PolicyState
     observations: dict[str, np.ndarray]
@@ -205,11 +207,12 @@ class Actor:
             self.waiting_for, self.heartbeat = "environment", time.monotonic()
             observations = environment.reset(self._seed + 1000 * index + 100_000 * self._incarnation)
             self.waiting_for = ""
-            action = environment.spec.actions.array
+            action, tasks = environment.spec.actions.array, tasks_of(environment)
             self._groups.append(
                 Group(
                     environment,
-                    UnrollBuilder(self._spec, num_envs, self.identity, self._incarnation, first_environment),
+                    tasks,
+                    UnrollBuilder(self._spec, num_envs, self.identity, self._incarnation, first_environment, tasks),
                     PolicyState(num_envs, environment.spec, self._policy.algorithm),
                     observations,
                     returns=np.zeros(num_envs, np.float64),
@@ -316,7 +319,7 @@ class Actor:
                 EpisodeResult(
                     float(group.returns[environment]),
                     int(group.lengths[environment]),
-                    self.identity.task,
+                    int(group.tasks[environment]),
                     self.identity.member,
                 )
             )

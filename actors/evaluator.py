@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from actors.policy import Policy, PolicyState
+from laser.environments import tasks_of
 from laser.environments.base import Transition, VectorEnvironment
 from laser.ports import EpisodeResult, Parameters, Report
 
@@ -57,7 +58,7 @@ class Evaluator:
         environment = self._environment = self._environment or self._make_environment()
         policy = self._policy = self._policy or self._make_policy()
         policy.load(parameters)
-        num_envs = environment.num_envs
+        num_envs, tasks = environment.num_envs, tasks_of(environment)
         left = np.full(num_envs, -(-num_episodes // num_envs))
         state = PolicyState(num_envs, environment.spec, policy.algorithm)
         observations = environment.reset(self._seed)
@@ -81,7 +82,11 @@ class Evaluator:
                 for index in who[part.terminated | part.truncated]:
                     if left[index]:
                         left[index] -= 1
-                        results.append(EpisodeResult(float(returns[index]), int(lengths[index]), member=self._member))
+                        results.append(
+                            EpisodeResult(
+                                float(returns[index]), int(lengths[index]), int(tasks[index]), member=self._member
+                            )
+                        )
                     returns[index], lengths[index] = 0.0, 0
         return results
 

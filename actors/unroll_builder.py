@@ -19,13 +19,11 @@ class Identity:
         run: number of the run, the same for all its processes.
         actor: index of the actor in the run.
         member: which agent of a sweep it acts for.
-        task: index into the environment spec's tasks.
     """
 
     run: int
     actor: int
     member: int = 0
-    task: int = 0
 
 
 class UnrollBuilder:
@@ -40,17 +38,25 @@ class UnrollBuilder:
         identity: goes into every header.
         incarnation: counts restarts of this actor; sequence numbers start over with it.
         first_environment: index of the first environment within the actor.
+        tasks: int [num_envs], each environment's index into the spec's tasks; None: all have the first.
     """
 
     def __init__(
-        self, spec: UnrollSpec, num_envs: int, identity: Identity, incarnation: int, first_environment: int = 0
+        self,
+        spec: UnrollSpec,
+        num_envs: int,
+        identity: Identity,
+        incarnation: int,
+        first_environment: int = 0,
+        tasks: np.ndarray | None = None,
     ):
         self.spec = spec
         self.num_envs = num_envs
         self._cursor = np.zeros(num_envs, np.int64)
         self._headers = np.zeros(num_envs, HEADER_DTYPE)
-        for name in ("run", "actor", "member", "task"):
+        for name in ("run", "actor", "member"):
             self._headers[name] = getattr(identity, name)
+        self._headers["task"] = 0 if tasks is None else tasks
         self._headers["incarnation"] = incarnation
         self._headers["environment"] = first_environment + np.arange(num_envs)
         self._episode = np.zeros(num_envs, np.int64)

@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 
 from actors.config import ActorConfig
 from laser.algorithms.base import AlgorithmConfig
-from laser.config import Bounds, Problem, find_problems, raise_problems
+from laser.config import Bounds, ConfigError, Problem, find_problems, raise_problems
+from laser.environments import task_ids
 from laser.environments.config import EnvironmentConfig
 from laser.networks.config import NetworkConfig
 from launch.user_classes import class_path
@@ -101,6 +102,17 @@ class TrainConfig:
                 "actor.env-groups",
                 f"must be at most num-envs ({self.num_envs}), got {self.actor.env_groups}: a group would be empty",
                 "use 0 to let LASER choose",
+            )
+        num_tasks = 1
+        try:
+            num_tasks = len(task_ids(self.env))
+        except ConfigError as error:
+            yield from error.problems
+        if num_tasks > self.num_actors * self.num_envs:
+            yield Problem(
+                "num-envs",
+                f"must give each of {num_tasks} tasks an environment, got {self.num_actors} actors of {self.num_envs}",
+                f"use at least {math.ceil(num_tasks / self.num_actors)}",
             )
         # What is out of range by itself is named already; sums with it would only mislead.
         wrong = {problem.key for part in (self.algorithm, self.replay) for problem in find_problems(part)}

@@ -21,7 +21,7 @@ from actors.policy import Policy
 from actors.unroll_builder import Identity
 from laser.algorithms.base import Algorithm
 from laser.compilation import can_compile
-from laser.environments import make_environment
+from laser.environments import make_environment, task_ids
 from laser.ports import ParameterPort, ReplayPort, ReportPort
 from laser.specs import EnvironmentSpec, FramesSpec
 from laser.unroll import UnrollSpec
@@ -237,13 +237,17 @@ def make_actor(member: Member, shard: ReplayPort, parameters: ParameterPort, ind
     """Make the member's actor number `index`; its environments are made when it first ticks."""
     config, environment = member.config, member.environment
     algorithm = config.algorithm.build(environment, config.network)
-    num_groups = config.actor.env_groups or (2 if config.env.startswith("ALE/") and config.num_envs > 1 else 1)
+    is_atari = task_ids(config.env)[0].startswith("ALE/")
+    num_groups = config.actor.env_groups or (2 if is_atari and config.num_envs > 1 else 1)
     sizes = [
         config.num_envs * (group + 1) // num_groups - config.num_envs * group // num_groups
         for group in range(num_groups)
     ]
     return Actor(
-        lambda group: make_environment(config.env, sizes[group], config.environment),
+        # Environments are numbered through over the member's actors, so that its tasks are spread evenly.
+        lambda group: make_environment(
+            config.env, sizes[group], config.environment, index * config.num_envs + sum(sizes[:group])
+        ),
         num_groups,
         Policy(
             algorithm,
@@ -269,8 +273,10 @@ def make_evaluator(member: Member, incarnation: int) -> Evaluator:
     """Make the evaluator; its environments are made at the first evaluation."""
     config, environment = member.config, member.environment
     algorithm = config.algorithm.build(environment, config.network)
+    # Every task is played by as many environments.
+    num_envs = math.ceil(config.evaluation.num_envs / len(environment.tasks)) * len(environment.tasks)
     return Evaluator(
-        lambda: make_environment(config.env, config.evaluation.num_envs, config.environment.for_evaluation()),
+        lambda: make_environment(config.env, num_envs, config.environment.for_evaluation()),
         lambda: Policy(
             algorithm, environment, seed_for(config, "evaluation policy", 0), greedy=config.evaluation.greedy
         ),

@@ -16,16 +16,6 @@ from laser.environments.sync import words_of
 from laser.specs import DiscreteActions, EnvironmentSpec, FramesSpec
 
 _SCREEN = (84, 84)
-# The games that papers report on.
-_GAMES = (
-    "Alien Amidar Assault Asterix Asteroids Atlantis BankHeist BattleZone BeamRider Berzerk Bowling Boxing "
-    "Breakout Centipede ChopperCommand CrazyClimber Defender DemonAttack DoubleDunk Enduro FishingDerby Freeway "
-    "Frostbite Gopher Gravitar Hero IceHockey Jamesbond Kangaroo Krull KungFuMaster MontezumaRevenge MsPacman "
-    "NameThisGame Phoenix Pitfall Pong PrivateEye Qbert Riverraid RoadRunner Robotank Seaquest Skiing Solaris "
-    "SpaceInvaders StarGunner Surround Tennis TimePilot Tutankham UpNDown Venture VideoPinball WizardOfWor "
-    "YarsRevenge Zaxxon"
-)
-ATARI57 = tuple(f"ALE/{game}-v5" for game in _GAMES.split())
 
 
 class AtariSuite(Suite):

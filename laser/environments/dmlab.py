@@ -20,45 +20,13 @@ import numpy as np
 
 from laser.environments.base import VectorEnvironment
 from laser.environments.config import EnvironmentConfig
+from laser.environments.named_sets import DMLAB30, DMLAB_LEVELS
 from laser.environments.processes import ProcessEnvironments
 from laser.environments.spaces import action_writer, observation_reader
 from laser.environments.suite import Suite, env_error, unknown_id
 from laser.environments.sync import SyncEnvironments
 from laser.specs import EnvironmentSpec
 
-LEVELS = (
-    "rooms_collect_good_objects",
-    "rooms_exploit_deferred_effects",
-    "rooms_select_nonmatching_object",
-    "rooms_watermaze",
-    "rooms_keys_doors_puzzle",
-    "language_select_described_object",
-    "language_select_located_object",
-    "language_execute_random_task",
-    "language_answer_quantitative_question",
-    "lasertag_one_opponent_small",
-    "lasertag_three_opponents_small",
-    "lasertag_one_opponent_large",
-    "lasertag_three_opponents_large",
-    "natlab_fixed_large_map",
-    "natlab_varying_map_regrowth",
-    "natlab_varying_map_randomized",
-    "skymaze_irreversible_path_hard",
-    "skymaze_irreversible_path_varied",
-    "psychlab_arbitrary_visuomotor_mapping",
-    "psychlab_continuous_recognition",
-    "psychlab_sequential_comparison",
-    "psychlab_visual_search",
-    "explore_object_locations_small",
-    "explore_object_locations_large",
-    "explore_obstructed_goals_small",
-    "explore_obstructed_goals_large",
-    "explore_goal_locations_small",
-    "explore_goal_locations_large",
-    "explore_object_rewards_few",
-    "explore_object_rewards_many",
-)
-DMLAB30 = tuple(f"dmlab/{level}" for level in LEVELS)
 # Levels in two variants: what is learned is tested on objects and rooms never seen.
 _TRAIN_AND_TEST = ("rooms_collect_good_objects", "rooms_exploit_deferred_effects")
 
@@ -153,7 +121,7 @@ def find_level(id: str, test_levels: bool) -> tuple[str, bool]:
     """
     name = id.removeprefix("dmlab/")
     level = name.removesuffix("_train").removesuffix("_test")
-    if level not in LEVELS or (level != name and level not in _TRAIN_AND_TEST):
+    if level not in DMLAB_LEVELS or (level != name and level not in _TRAIN_AND_TEST):
         raise unknown_id(id)
     held_out = test_levels or name.endswith("_test")
     suffix = ("_test" if held_out else "_train") if level in _TRAIN_AND_TEST else ""

@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from laser.environments.atari import ATARI57
 from laser.environments.base import Transition, VectorEnvironment
-from laser.environments.dmlab import DMLAB30
+from laser.environments.named_sets import SETS
 from laser.environments.suite import env_error, split_seed
 from laser.specs import EnvironmentSpec
-
-SETS: dict[str, tuple[str, ...]] = {"atari57": ATARI57, "dmlab30": DMLAB30}
 
 
 def task_ids(env: str) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ def make_actor(environments, replay, *, max_restarts=1, insert_deadline_s=5.0):
         spec,
         replay,
         FakeParameters(),
-        Identity(run=7, actor=3, member=2, task=0),
+        Identity(run=7, actor=3, member=2),
         ActorConfig(insert_deadline_s=insert_deadline_s),
         seed=0,
         max_restarts=max_restarts,
@@ -44,6 +44,19 @@ def streams(replay):
         for index, header in enumerate(unrolls.headers):
             by_environment.setdefault(int(header["environment"]), []).append((unrolls, index))
     return by_environment
+
+
+def test_unrolls_and_episodes_say_which_task_they_are_of():
+    environment = ScriptedEnvironment(LENGTHS)
+    environment.tasks = np.array([2, 0, 2], np.int32)
+    replay = FakeReplay()
+    actor, _ = make_actor([environment], replay)
+    episodes = [episode for _ in range(8) for episode in actor.run_unroll().episodes]
+    for unrolls in replay.inserted:
+        np.testing.assert_array_equal(unrolls.headers["task"], environment.tasks[unrolls.headers["environment"]])
+    # Environment 1 has the episodes of 1, 2 and 4 steps.
+    assert {episode.length for episode in episodes if episode.task == 0} == {1, 2, 4}
+    assert {episode.length for episode in episodes if episode.task == 2} == {3, 5, 7}
 
 
 @pytest.mark.parametrize("same_step", [False, True])

@@ -6,7 +6,8 @@ import pytest
 
 from laser.config import ConfigError
 from laser.environments import EnvironmentConfig, describe_environment, make_environment
-from laser.environments.dmlab import ACTIONS, DMLAB30, LEVELS, DmLab, LevelCache, find_level, hash_words
+from laser.environments.dmlab import ACTIONS, DmLab, LevelCache, find_level, hash_words
+from laser.environments.named_sets import DMLAB30, DMLAB_LEVELS
 from laser.environments.processes import ProcessEnvironments
 from laser.environments.sync import SyncEnvironments
 from laser.evaluation import scores
@@ -26,7 +27,7 @@ def engine(monkeypatch):
 
 
 def test_the_thirty_levels_are_those_of_the_reference_scores():
-    assert set(LEVELS) == set(scores.DMLAB30)
+    assert set(DMLAB_LEVELS) == set(scores.DMLAB30)
     assert len(DMLAB30) == 30
 
 
