@@ -186,7 +186,8 @@ def member_settings(config: TrainConfig, algorithm: Algorithm, number: int = 0) 
         max_insert_steps=config.num_envs * config.unroll_length,
         max_sample_steps=max(1, settings.num_replayed) * config.unroll_length,
     )
-    return MemberSettings(number, online_capacity(config), rate, algorithm.columns)
+    walks_streams = config.learner.walks_streams(algorithm.core_state, settings.num_replayed)
+    return MemberSettings(number, online_capacity(config), rate, algorithm.columns, walks_streams)
 
 
 def make_shard(members: Sequence[Member], index: int) -> Shard:

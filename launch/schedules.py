@@ -269,6 +269,9 @@ class _Turn:
         member = stats["members"][self.attendant.number]
         if algorithm.num_replayed and not _is_warm(stats, replay.min_steps):
             return 0
+        walks_streams = config.learner.walks_streams(config.network.core_state, algorithm.num_replayed)
+        if walks_streams and not stats["num_stored"]["streams"]:
+            return 0  # no episode has finished yet
         if algorithm.num_online:
             # What was handed out and not learned from waits in the learner's client of several shards.
             waiting = member["online_queued"] + member["online_handed_out"] - self._handed_out_before

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from laser.config import Bounds
+from laser.specs import ArraySpec
 
 Switch = Literal["auto", "on", "off"]
 
@@ -40,3 +42,7 @@ class LearnerConfig:
     deadline_s: Annotated[
         float, Bounds(above=0.0), "seconds without anything arriving in the replay after which the run ends"
     ] = 300.0
+
+    def walks_streams(self, core_state: Mapping[str, ArraySpec], num_replayed: int) -> bool:
+        """Return whether replayed columns are episode streams: of agents that have a recurrent state and replay."""
+        return self.replay_core_state == "stream" and bool(core_state) and num_replayed > 0

@@ -95,7 +95,7 @@ class Learner:
         networks = algorithm.seeded_networks(seed)
         self.train_step = TrainStep(algorithm, networks, spec, config, torch.device(device), seed + 1)
         settings = algorithm.config
-        walks_streams = bool(spec.core_state) and config.replay_core_state == "stream" and settings.num_replayed > 0
+        walks_streams = config.walks_streams(spec.core_state, settings.num_replayed)
         self._mixer = Mixer(
             replay,
             member,

@@ -23,12 +23,14 @@ class MemberSettings:
         online_capacity: unrolls that may wait in its online queue, over all shards; 0: it learns from the replay only.
         rate: its rate limiter; `min_steps` counts over all shards.
         columns: its mutable columns.
+        walks_streams: it draws episode streams, and so takes nothing before an episode has finished.
     """
 
     member: int
     online_capacity: int = 0
     rate: RateLimit = field(default_factory=RateLimit)
     columns: tuple[ColumnSpec, ...] = ()
+    walks_streams: bool = False
 
     def share(self, num_shards: int) -> MemberSettings:
         """Return what one of `num_shards` shards keeps of it; columns and steps per call are the same everywhere."""

@@ -282,13 +282,10 @@ class Shard:
         return max(waiting, default=0)
 
     def _warming_up(self, member: int) -> bool:
-        # A learner that walks streams takes nothing before the first episode has finished.
-        if self._stored_ever() < self._members[member].limiter.limit.min_steps:
+        settings = self._members[member].settings
+        if self._stored_ever() < settings.rate.min_steps:
             return True
-        requests = (call.request for call in self._samples if not call.future.cancelled())
-        return not self._store.index.num_streamable and any(
-            each.view == "streams" and each.member == member for each in requests
-        )
+        return settings.walks_streams and not self._store.index.num_streamable
 
     def _try_sample(self, call: WaitingSample) -> Sample | None:
         request, store = call.request, self._store

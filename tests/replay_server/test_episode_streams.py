@@ -324,3 +324,13 @@ def test_streams_go_on_after_a_restore(tmp_path):
             shard.check_valid()
         shard.close()
     assert drawn[:27] == drawn[27:]
+
+
+def test_a_full_queue_does_not_keep_the_first_episode_from_finishing():
+    for walks_streams in (True, False):
+        shard = make_shard(members=(MemberSettings(0, online_capacity=2, walks_streams=walks_streams),))
+        source = Stream(shard.spec, np.random.default_rng(0), mean_length=30)
+        inserted = [shard.insert(source.next_unroll()).done() for _ in range(20)]
+        num_rows = sum(1 for episode, _, _, _ in source.log if episode == 0)
+        assert sum(inserted) == (-(-num_rows // LENGTH) if walks_streams else 2)
+        shard.close()

@@ -1,0 +1,40 @@
+"""A resumed lockstep run equals an uninterrupted one: over several shards, and with recurrent networks."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from launch.presets import load_preset
+from launch.train import train
+from learner.checkpoint import load_newest_checkpoint
+
+
+def small(path, *, recurrent, num_shards, **changes):
+    config = load_preset("cartpole")
+    values = {"quiet": True, "run_dir": path, "runtime": "lockstep", "num_envs": 2, "num_actors": 2, **changes}
+    replay = dataclasses.replace(config.replay, capacity_steps=1000, min_steps=128, num_shards=num_shards)
+    network = config.network
+    if recurrent:
+        network = dataclasses.replace(network, core="lstm", core_size=8, separate_critic=False)
+    return dataclasses.replace(config, replay=replay, network=network, checkpoint_replay=True, **values)
+
+
+def saved(path):
+    checkpoint, warnings = load_newest_checkpoint(path / "checkpoints")
+    assert not warnings
+    return {f"{group}/{name}": value for group, part in checkpoint.tensors.items() for name, value in part.items()}
+
+
+@pytest.mark.parametrize(("recurrent", "num_shards"), [(True, 1), (True, 2), (False, 2)])
+def test_a_resumed_run_equals_one_that_was_never_interrupted(tmp_path, recurrent, num_shards):
+    kind = {"recurrent": recurrent, "num_shards": num_shards}
+    whole = train(small(tmp_path / "whole", steps=1024, **kind))
+    train(small(tmp_path / "parts", steps=512, **kind))
+    train(small(tmp_path / "parts", steps=1024, resume=True, **kind))
+    one, other = saved(tmp_path / "whole"), saved(tmp_path / "parts")
+    assert set(one) == set(other)
+    assert ("replay_states/hidden" in one) == recurrent
+    for name, value in one.items():
+        torch.testing.assert_close(value, other[name], rtol=0, atol=0, msg=name)
+    assert whole.learner_steps > 20
