@@ -19,6 +19,7 @@ from hosted import Ticker, make_small_shard
 from replay_helpers import Stream, join, make_spec
 
 from laser.ports import Parameters, PortClosedError, PortError, PortTimeoutError, SampleRequest, wait
+from launch.errors import LaunchError
 from launch.runtime import WorkerDiedError
 from learner.parameter_store import ParameterStore
 
@@ -201,6 +202,24 @@ def test_everything_listens_on_loopback_with_a_private_token_and_normal_priority
     assert os.environ["RAY_AUTH_MODE"] == "token"
     token = Path.home() / ".ray" / "auth_token"
     assert stat.S_IMODE(token.stat().st_mode) == 0o600
+
+
+@pytest.mark.usefixtures("runtime")
+def test_our_own_ray_refuses_who_does_not_know_its_token(monkeypatch, tmp_path):
+    import ray
+
+    from launch.ray_cluster import check_reachable
+
+    address = ray.get_runtime_context().gcs_address
+    assert address.startswith("127.0.0.1:")
+    check_reachable(address)
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "f" * 64)
+    with pytest.raises(LaunchError, match="refuses this token"):
+        check_reachable(address)
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "")
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "none"))
+    with pytest.raises(LaunchError, match="refuses calls without a token"):
+        check_reachable(address)
 
 
 def test_lost_answers_neither_lose_nor_double_unrolls(tmp_path):

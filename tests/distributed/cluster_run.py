@@ -1,0 +1,178 @@
+"""A short run over the nodes of a cluster that was started elsewhere; prints what became of every unroll, as JSON.
+
+Usage: cluster_run.py HOST:PORT [--kill-node HOST_OR_ID] [--actors N] [--env-steps N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import signal
+import threading
+import time
+from functools import partial
+
+import launch.ray_settings  # noqa: F401 - before Ray itself
+
+# isort: split
+import ray
+
+from laser.environments import describe_environment
+from laser.ports import wait
+from launch.attendant import Attendant
+from launch.placement import Needs
+from launch.presets import load_preset
+from launch.program import make_program
+from launch.recorder import Recorder
+from launch.schedules import FreeSchedule
+from launch.session import make_runtime
+
+DEADLINE_S = 90.0
+
+
+class LookingRuntime:
+    """A runtime whose actors say where they are and where they insert."""
+
+    def __init__(self, runtime):
+        self._runtime = runtime
+
+    def __getattr__(self, name):
+        return getattr(self._runtime, name)
+
+    def worker(self, name, factory, reports):
+        return self._runtime.worker(name, partial(_looking, factory) if name.startswith("actor") else factory, reports)
+
+
+def _looking(factory, incarnation):
+    actor = factory(incarnation)
+    own = ray.get_runtime_context().get_node_id()
+    actor.look = lambda: {
+        "node": own,
+        "pid": os.getpid(),
+        "shard": actor._replay.index,
+        "shard_node": actor._replay.node,
+        "incarnation": incarnation,
+    }
+    return actor
+
+
+class Run:
+    """A program on a cluster, run by its schedule in a thread."""
+
+    def __init__(self, runtime, recorder, config):
+        self.config, self.recorder = config, recorder
+        environment = describe_environment(config.env, config.environment)
+        self.program = make_program(config, environment, LookingRuntime(runtime), recorder)
+        wait(self.program.learner.call("warm_up"), DEADLINE_S, "the learner")
+        self._stop = threading.Event()
+        schedule = FreeSchedule([Attendant(self.program, recorder)], self._stop.is_set, lambda *_: None)
+        self.errors = []
+
+        def run():
+            try:
+                schedule.run()
+            except Exception as error:  # noqa: BLE001 - raised by whoever waits
+                self.errors.append(error)
+
+        self._thread = threading.Thread(target=run)
+        self._thread.start()
+
+    def until(self, condition, what):
+        deadline = time.monotonic() + DEADLINE_S
+        while not condition():
+            assert not self.errors, self.errors
+            assert time.monotonic() < deadline, f"waited {DEADLINE_S:g} s for {what}"
+            time.sleep(0.1)
+
+    def go_on_for(self, env_steps):
+        goal = self.recorder.snapshot().env_steps + env_steps
+        self.until(lambda: self.recorder.snapshot().env_steps >= goal, f"{goal} env steps")
+
+    def look(self):
+        return [wait(actor.call("look"), DEADLINE_S, actor.name) for actor in self.program.actors]
+
+    def end(self):
+        """Stop, let inserts and reports that are under way arrive, and return the books."""
+        self._stop.set()
+        self._thread.join(DEADLINE_S)
+        assert not self._thread.is_alive()
+        assert not self.errors, self.errors
+        self.program.learner.start()  # makes room for what actors still wait to insert
+        reported, before = self._settle(), -1
+        while reported != before:  # an actor may hear that it is to stop only after its next unroll
+            reported, before = self._settle(), reported
+        self.program.learner.stop()
+        stats = wait(self.program.replay.stats(), 30.0, "the books")
+        counters = self.recorder.snapshot().counters
+        ledger = stats["ledger"]
+        return {
+            "reported": int(counters["unrolls"]),
+            "unreported": int(counters.get("unrolls_unreported/died", 0)),
+            "lost_on_the_way": int(counters.get("unrolls_lost/died", 0)),
+            "dropped_rows_at_most": int(counters.get("dropped_rows_at_most/died", 0)),
+            "deaths": int(counters.get("restarts/died", 0)),
+            "inserted": ledger["inserted"],
+            "by_shard": [part["ledger"]["inserted"] for part in stats["shards"]],
+            "rejected": sum(ledger["rejected"].values()),
+            "lost_in_gaps": ledger["lost"],
+            "duplicates": ledger["duplicates"],
+            "failed": ledger["failed"],
+            "imbalances": stats["imbalances"],
+        }
+
+    def _settle(self):
+        """Wait for what is under way now, and return how many unrolls were reported by then."""
+        for actor in self.program.actors:
+            wait(actor.call("settle"), DEADLINE_S, f"{actor.name} to settle")
+        for _ in range(3):  # the answer under way may be older than the last report
+            for actor in self.program.actors:
+                assert actor.failure() is None
+            time.sleep(0.3)
+        return self.recorder.snapshot().counters["unrolls"]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("address")
+    parser.add_argument("--actors", type=int, default=3)
+    parser.add_argument("--env-steps", type=int, default=2000)
+    parser.add_argument("--kill-actors", action="store_true", help="kill all actors of the node that is not ours")
+    options = parser.parse_args()
+    config = load_preset("cartpole")
+    replay = dataclasses.replace(config.replay, capacity_steps=4000, min_steps=128, num_shards=2)
+    config = dataclasses.replace(
+        config,
+        replay=replay,
+        runtime="ray",
+        ray_address=options.address,
+        num_actors=options.actors,
+        num_envs=4,
+        steps=10_000_000,
+        quiet=True,
+    )
+    config.check()
+    runtime = make_runtime(config, Needs(1, options.actors))
+    with Recorder() as recorder:
+        run = Run(runtime, recorder, config)
+        run.go_on_for(options.env_steps)
+        result = {"before": run.look(), "shards": [port.node for port in run.program.shards]}
+        if options.kill_actors:
+            ours = ray.get_runtime_context().get_node_id()
+            victims = [place for place in result["before"] if place["node"] != ours]
+            for place in victims:
+                os.kill(place["pid"], signal.SIGKILL)
+            result["killed"] = len(victims)
+            run.until(
+                lambda: recorder.snapshot().counters.get("restarts/died", 0) >= len(victims), "the deaths to be noticed"
+            )
+            run.go_on_for(options.env_steps)
+            result["after"] = run.look()
+        result["books"] = run.end()
+    runtime.close()
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

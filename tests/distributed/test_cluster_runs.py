@@ -1,0 +1,196 @@
+"""Runs over two real Ray nodes: every unroll is accounted for, and what is wrong with a cluster is said in one line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import grpc
+import pytest
+
+from launch.errors import LaunchError
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+TOKEN = "0123456789abcdef" * 4
+
+
+def environment(**changes):
+    cleared = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    return {**cleared, "RAY_AUTH_TOKEN": TOKEN, "OMP_NUM_THREADS": "1", **changes}
+
+
+class Nodes:
+    def __init__(self):
+        self._process = subprocess.Popen(
+            [sys.executable, str(HERE / "two_nodes.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment(),
+        )
+        self.address = self._read()
+
+    def tell(self, line):
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+        return self._read()
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._process.stdout.close()
+
+    def _read(self):
+        line = self._process.stdout.readline().strip()
+        assert line, "the nodes did not start"
+        return line
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    nodes = Nodes()
+    yield nodes
+    nodes.close()
+
+
+def train(tmp_path, address, **changes):
+    """Return the exit code and the lines of a run from the command line, in a directory where no LASER is."""
+    command = [str(Path(sys.executable).parent / "laser"), "train", "cartpole", "--runtime", "ray"]
+    options = ["--ray-address", address, "--steps", "2000", "--run-dir", "run", "--quiet", "--json"]
+    arguments = [*command, *options, *changes.pop("options", [])]
+    done = subprocess.run(
+        arguments, cwd=tmp_path, env=environment(**changes), capture_output=True, text=True, timeout=120, check=False
+    )
+    return done.returncode, done.stdout.splitlines(), done.stderr.splitlines()
+
+
+def test_two_nodes_account_for_every_unroll_while_one_loses_its_actors(nodes):
+    done = subprocess.run(
+        [sys.executable, str(HERE / "cluster_run.py"), nodes.address, "--kill-actors", "--env-steps", "600"],
+        env=environment(PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    books = result["books"]
+    assert len(set(result["shards"])) == 2
+    for place in [*result["before"], *result["after"]]:
+        assert place["shard_node"] == place["node"] == result["shards"][place["shard"]]
+    assert {place["node"] for place in result["before"]} == set(result["shards"])
+    assert [place["incarnation"] for place in result["after"]].count(1) == result["killed"] == books["deaths"] == 2
+    assert all(books["by_shard"])
+    assert not any(books["imbalances"].values())
+    assert books["rejected"] == books["duplicates"] == books["failed"] == books["lost_in_gaps"] == 0
+    assert books["reported"] + books["unreported"] == books["inserted"] + books["lost_on_the_way"]
+    # Each of the dead had at most this many inserts of 4 unrolls under way, and one begun in each environment.
+    assert books["lost_on_the_way"] <= 2 * 2 * 4
+    assert books["dropped_rows_at_most"] == 2 * 4 * 16
+
+
+def free_port():
+    with contextlib.closing(socket.socket()) as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def test_an_address_where_nobody_listens():
+    from launch.ray_cluster import check_reachable
+
+    address = f"127.0.0.1:{free_port()}"
+    with pytest.raises(LaunchError, match=f"ray-address: {address} cannot be reached: Connection refused"):
+        check_reachable(address)
+
+
+def test_an_address_where_something_else_listens(monkeypatch):
+    from launch import ray_cluster
+
+    monkeypatch.setattr(ray_cluster, "_REACH_DEADLINE_S", 0.5)
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(LaunchError, match=f"what answers at {address} is not a Ray head"):
+            ray_cluster.check_reachable(address)
+
+
+@pytest.mark.parametrize(("token", "words"), [("f" * 64, "this token"), ("", "calls without a token")])
+def test_a_token_that_the_cluster_does_not_know(nodes, tmp_path, monkeypatch, token, words):
+    from launch.ray_cluster import check_reachable
+
+    monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
+    check_reachable(nodes.address)
+    monkeypatch.setenv("RAY_AUTH_TOKEN", token)
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "none"))
+    with pytest.raises(LaunchError, match=f"the cluster at {nodes.address} refuses {words}"):
+        check_reachable(nodes.address)
+
+
+def test_a_cluster_that_asks_for_no_token_is_refused(nodes, monkeypatch):
+    from launch import ray_cluster
+
+    monkeypatch.setattr(ray_cluster, "_answer", lambda address, token: grpc.StatusCode.OK)
+    with pytest.raises(LaunchError, match="asks for no token: whoever reaches it may run any program there"):
+        ray_cluster.check_reachable(nodes.address)
+
+
+def test_refusals_come_in_one_line_before_anything_is_made(nodes, tmp_path):
+    begun = time.monotonic()
+    code, output, errors = train(tmp_path, nodes.address, RAY_AUTH_TOKEN="f" * 64)
+    assert (code, output) == (1, [])
+    assert len(errors) == 1, errors
+    assert errors[0].startswith("error: ray-address: the cluster at "), errors
+    assert time.monotonic() - begun < 30.0, "Ray's own retries take longer"
+    code, output, errors = train(tmp_path, nodes.address, options=["--num-actors", "9"])
+    assert (code, output) == (2, [])
+    assert len(errors) == 1, errors
+    assert "9 actors need 10 CPUs and the cluster has 4 free" in errors[0], errors
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_node_with_another_laser_is_named(nodes, tmp_path):
+    other = tmp_path / "other"
+    for package in ("laser", "actors", "learner", "replay_server", "launch"):
+        shutil.copytree(ROOT / package, other / package, ignore=shutil.ignore_patterns("__pycache__"))
+    with (other / "laser" / "frames.py").open("a") as file:
+        file.write("# a line that only this node has\n")
+    nodes.tell(f"add {other}")
+    try:
+        code, output, errors = train(tmp_path, nodes.address)
+    finally:
+        nodes.tell("remove")
+    assert (code, output) == (2, [])
+    assert len(errors) == 1, errors
+    assert "has another LASER: its sources differ" in errors[0], errors
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs", "words"),
+    [
+        ("Python", "3.12", "node 10.0.0.2 has Python 3.12, here it is 3.11"),
+        ("ray", "2.59.0", "node 10.0.0.2 has ray 2.59.0, here it is 2.60.0"),
+        ("torch", "2.12.1", "node 10.0.0.2 has torch 2.12.1, here it is 2.13.0"),
+        ("LASER", "0.2.0", "node 10.0.0.2 has LASER 0.2.0, here it is 0.1.0"),
+        ("LASER sources", "ff", "node 10.0.0.2 has another LASER"),
+        ("error", "torch is not installed", "node 10.0.0.2 cannot run LASER: torch is not installed"),
+    ],
+)
+def test_versions_that_differ(name, theirs, words):
+    from launch.ray_cluster import find_differences
+
+    here = {"Python": "3.11", "ray": "2.60.0", "torch": "2.13.0", "LASER": "0.1.0", "LASER sources": "00"}
+    assert not list(find_differences(here, {"10.0.0.1": here, "10.0.0.2": {**here, "nice": "0"}}))
+    (problem,) = find_differences(here, {"10.0.0.1": here, "10.0.0.2": {**here, name: theirs}})
+    assert words in str(problem)
