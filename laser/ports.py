@@ -52,16 +52,42 @@ View = Literal["unrolls", "steps", "streams"]
 
 
 @dataclass(frozen=True)
+class RetraceSpec:
+    """How a shard derives a column of Q-retrace; see `replay_server.retrace_sweep`.
+
+    Args:
+        discount: gamma until a write says otherwise.
+        values: column of state values.
+        ratios: column of importance ratios.
+        advantages: column of advantages; "" takes them for 0.
+        lambda_: in [0, 1], shortens the traces.
+    """
+
+    discount: float
+    values: str
+    ratios: str
+    advantages: str = ""
+    lambda_: float = 1.0
+
+
+@dataclass(frozen=True)
 class ColumnSpec:
     """A mutable number per stored step, declared by an algorithm; each member of a sweep has its own.
 
     Args:
         name: e.g. "priority".
         initial: value of a row that was never written.
+        initial_from: statistic of mu, one number, that the member's own rows start from instead.
+        far_bound: above 1 for a column of importance ratios: steps outside (1 / bound, bound) are counted as
+            far-policy, by episode and in all, until a write moves the bound. 0: nothing is counted.
+        retrace: for a column that the shard itself keeps at Q-retrace.
     """
 
     name: str
     initial: float = 0.0
+    initial_from: str = ""
+    far_bound: float = 0.0
+    retrace: RetraceSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -148,6 +174,8 @@ class Sample:
         frame_windows: image observations of "steps" and "streams" (`unrolls.frames` is empty there), None otherwise.
         origins: ORIGIN_DTYPE [N, T] for streams, whose rows have several makers; None where headers hold for all rows.
         streams: int64 [N], which stream each item belongs to; None for other views.
+        statistics: sums over all that is stored, by name, which may be added over shards: of members that count
+            far-policy steps or ask for statistics (`replay_server.derived.Derived.statistics`).
     """
 
     unrolls: Unrolls
@@ -159,6 +187,23 @@ class Sample:
     frame_windows: FrameWindows | None = None
     origins: np.ndarray | None = None
     streams: np.ndarray | None = None
+    statistics: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """How far derived columns follow a write, back through the episodes of the rows written.
+
+    Args:
+        reach: "episodes" to their first steps; "changed" until the derived numbers change by no more than `tolerance`;
+            "all" everything stored; "none" nothing.
+        discount: gamma, from now on.
+        tolerance: see `reach`.
+    """
+
+    reach: Literal["none", "episodes", "changed", "all"]
+    discount: float
+    tolerance: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -169,11 +214,18 @@ class ColumnWrites:
         member: whose columns.
         keys: KEY_DTYPE [N]; values start at `keys["row"]`.
         values: float32 [N, T] or [N, 1] by column name.
+        final_values: float32 [N] by column name, for the row after each key's, where that one holds an episode's final
+            observation; elsewhere they are left out.
+        far_bounds: bounds that far-policy steps are counted by from now on, by column name.
+        sweep: brings derived columns up to date; None leaves them.
     """
 
     member: int
     keys: np.ndarray
     values: dict[str, np.ndarray]
+    final_values: dict[str, np.ndarray] = field(default_factory=dict)
+    far_bounds: dict[str, float] = field(default_factory=dict)
+    sweep: Sweep | None = None
 
 
 @dataclass(frozen=True)

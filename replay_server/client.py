@@ -113,7 +113,9 @@ class ShardedReplay:
         for k in np.unique(owners).tolist():
             chosen = np.flatnonzero(owners == k)
             values = {name: array[chosen] for name, array in writes.values.items()}
-            parts.append(self._shards[k].write(ColumnWrites(writes.member, writes.keys[chosen], values)))
+            final_values = {name: array[chosen] for name, array in writes.final_values.items()}
+            part = replace(writes, keys=writes.keys[chosen], values=values, final_values=final_values)
+            parts.append(self._shards[k].write(part))
         return combine(parts, _merge_writes)
 
     def stats(self) -> Future[dict[str, Any]]:

@@ -91,6 +91,8 @@ class EpisodeIndex:
         # Slot of the live episode that each valid row belongs to: what samplers test and weigh rows by.
         self.episode_of_row = np.full((num_pages, self.unroll_length), NO_EPISODE, np.int32)
         self.steps_of_episode = np.full(num_rows, 0, np.int32)
+        # Kept by `FarSteps`: what removers weigh episodes by.
+        self.far_of_episode = np.full(num_rows, 0, np.int32)
         self.next_page = np.full(num_pages, NO_PAGE, np.int32)
         self.previous_page = np.full(num_pages, NO_PAGE, np.int32)
         self.num_segments = np.full(num_pages, 0, np.int32)
@@ -275,7 +277,13 @@ class EpisodeIndex:
     @property
     def num_bytes(self) -> int:
         """Bytes of the preallocated arrays; the Python records of episodes come on top."""
-        arrays = (self.episode_of_row, self.steps_of_episode, self.next_page, self.previous_page)
+        arrays = (
+            self.episode_of_row,
+            self.steps_of_episode,
+            self.far_of_episode,
+            self.next_page,
+            self.previous_page,
+        )
         counts = self.num_segments.nbytes + self.order.nbytes + self.begins_inside.nbytes
         return sum(array.nbytes for array in arrays) + counts + self.live_pages.num_bytes + self.live_episodes.num_bytes
 

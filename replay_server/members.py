@@ -24,6 +24,7 @@ class MemberSettings:
         rate: its rate limiter; `min_steps` counts over all shards.
         columns: its mutable columns.
         walks_streams: it draws episode streams, and so takes nothing before an episode has finished.
+        needs_statistics: its samples bring sums of rewards and observations over all that is stored.
     """
 
     member: int
@@ -31,6 +32,7 @@ class MemberSettings:
     rate: RateLimit = field(default_factory=RateLimit)
     columns: tuple[ColumnSpec, ...] = ()
     walks_streams: bool = False
+    needs_statistics: bool = False
 
     def share(self, num_shards: int) -> MemberSettings:
         """Return what one of `num_shards` shards keeps of it; columns and steps per call are the same everywhere."""

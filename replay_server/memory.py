@@ -49,11 +49,13 @@ def shard_sizes(spec: UnrollSpec, config: ReplayConfig, members: Sequence[Member
     unroll_length = spec.unroll_length
     capacity_pages = -(-config.capacity_steps // (config.num_shards * unroll_length))
     num_pages = capacity_pages + sum(settings.share(config.num_shards).online_capacity for settings in members)
-    num_columns = sum(len(settings.columns) for settings in members)
     rows = num_pages * unroll_length
     pages_bytes = num_pages * (spec.num_fixed_bytes + 8 + 4 + 4)
-    index_bytes = rows * (4 + 4 + 8) + num_pages * (4 + 4 + 4 + 8 + 1 + 8)
-    column_bytes = rows * 4 * num_columns
+    index_bytes = rows * (4 + 4 + 4 + 8) + num_pages * (4 + 4 + 4 + 8 + 1 + 8)
+    columns = [column for settings in members for column in settings.columns]
+    column_bytes = rows * 4 * len(columns)
+    column_bytes += rows * sum(bool(column.far_bound) for column in columns)  # which steps are far-policy
+    column_bytes += num_pages * 4 * sum(column.retrace is not None for column in columns)
     raw_bytes = sum(spec.num_frames(name) * frames.num_frame_bytes for name, frames in spec.frames.items())
     if not raw_bytes:
         return ShardSizes(capacity_pages, num_pages, 0, pages_bytes + index_bytes + column_bytes)

@@ -63,6 +63,7 @@ def concatenate_samples(parts: Sequence[Sample], probabilities: np.ndarray, num_
         _concatenate_windows(windows) if windows else None,
         np.concatenate(origins) if origins else None,
         np.concatenate(streams) if streams else None,
+        {name: np.sum([part.statistics[name] for part in parts], axis=0) for name in parts[0].statistics},
     )
 
 

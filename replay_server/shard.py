@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import CancelledError, Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -140,7 +141,7 @@ class Shard:
                     raise PortClosedError(f"shard {self.shard} is closed")
                 if writes.member not in self._members:
                     raise PortError(f"member must be one of {sorted(self._members)}, got {writes.member}")
-                receipt = self._members[writes.member].columns.write(writes)
+                receipt = self._store.write(writes)
                 self._ledger.stale_rows += receipt.num_stale
         except PortError as error:
             return failed(error)
@@ -323,10 +324,12 @@ class Shard:
         draw = self._samplers[request.view].draw(store.index, request.view, request.num_items, self._rng)
         if request.view == "steps":
             member.limiter.sampled_steps += request.num_items
-            return assemble_steps(store, member, draw, self.shard, request.num_steps, request.discount)
-        sample = assemble_unrolls(store, member, draw, self.shard)
-        member.limiter.sampled_steps += int(sample.unrolls.fields["valid"].sum())
-        return sample
+            sample = assemble_steps(store, member, draw, self.shard, request.num_steps, request.discount)
+        else:
+            sample = assemble_unrolls(store, member, draw, self.shard)
+            member.limiter.sampled_steps += int(sample.unrolls.fields["valid"].sum())
+        statistics = store.derived[request.member].statistics()
+        return replace(sample, statistics=statistics) if statistics else sample
 
     def _take_online(self, member: Member, num_items: int) -> Sample:
         num_queued = len(member.queue)

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from laser.ports import ColumnWrites, WriteReceipt
 from laser.unroll import PackedFrames, Unrolls, UnrollSpec
 from replay_server.arena import Arena
 from replay_server.config import ReplayConfig
+from replay_server.derived import Derived
 from replay_server.episode_streams import EpisodeStreams
 from replay_server.episodes import EpisodeIndex, StreamKey
 from replay_server.members import Member, MemberSettings
@@ -39,6 +41,9 @@ class Store:
         self.members = {
             settings.member: Member(settings.share(config.num_shards), self.pages, spec.unroll_length)
             for settings in members
+        }
+        self.derived = {
+            number: Derived(self.index, member.columns, member.settings) for number, member in self.members.items()
         }
         self._remover = make_remover(config.remover)
         self.num_removed = 0  # unrolls forgotten
@@ -73,6 +78,8 @@ class Store:
                 continue
             if episode is None:
                 return False
+            for derived in self.derived.values():
+                derived.forget(episode)
             self._freed(self.index.forget(episode))
         return True
 
@@ -101,9 +108,19 @@ class Store:
         for number, member in self.members.items():
             member.columns.reset(pages)
             mine = pages[of_member == number]
+            if not self.derived[number].is_empty:
+                self.derived[number].inserted(pages, mine)
             if member.settings.online_capacity and len(mine):
                 self.pages.retain(mine)
                 member.enqueue(mine)
+
+    def write(self, writes: ColumnWrites) -> WriteReceipt:
+        """Write a member's columns and what follows from them; see `Columns.write`."""
+        receipt = self.members[writes.member].columns.write(writes)
+        derived = self.derived[writes.member]
+        if not derived.is_empty:
+            derived.written(writes)
+        return receipt
 
     def release(self, pages: np.ndarray) -> None:
         """Drop the references of queue entries."""
@@ -126,6 +143,7 @@ class Store:
         """Bytes held in arrays: fixed from construction on."""
         arena = self.arena.num_bytes if self.arena is not None else 0
         columns = sum(member.columns.num_bytes for member in self.members.values())
+        columns += sum(derived.num_bytes for derived in self.derived.values())
         return self.pages.num_bytes + self.index.num_bytes + arena + columns
 
     def check_valid(self) -> None:
@@ -133,6 +151,10 @@ class Store:
         self.index.check_valid()
         for slot, num_streams in self.streams.num_pins().items():
             assert self.index.episodes[slot].num_pins >= num_streams
+        for derived in self.derived.values():
+            derived.check_valid()
+        far = sum(item.num_far for derived in self.derived.values() for item in derived.far.values())
+        assert self.index.far_of_episode.sum() == far
         queued = np.zeros(self.pages.num_pages, np.int64)
         for member in self.members.values():
             assert member.imbalance == 0
@@ -166,6 +188,7 @@ class Store:
             state["arena"] = self.arena.state_dict()
         state["streams"] = self.streams.state_dict()
         state["members"] = {str(number): member.state_dict() for number, member in self.members.items()}
+        state["derived"] = {str(number): derived.state_dict() for number, derived in self.derived.items()}
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -177,3 +200,6 @@ class Store:
         self.streams.load_state_dict(state["streams"])
         for number, member in self.members.items():
             member.load_state_dict(state["members"][str(number)])
+        self.index.far_of_episode[:] = 0
+        for number, derived in self.derived.items():
+            derived.load_state_dict(state["derived"][str(number)])

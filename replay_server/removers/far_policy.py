@@ -1,0 +1,40 @@
+"""The episode that is furthest from the policy goes first: ReF-ER's way of forgetting."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from replay_server.episodes import Episode, EpisodeIndex
+from replay_server.removers.base import Remover
+from replay_server.removers.fifo import Fifo
+
+
+class FarPolicy(Remover):
+    """Forgets the finished episode with the largest fraction of far-policy steps, the oldest of several.
+
+    Where none has any, and for open episodes, it is first in, first out. O(live episodes), as vector operations.
+    Members that share a replay are all counted.
+
+    Source:
+        Novati and Koumoutsakos 2019 (ReF-ER), section 3, rule 2.
+    """
+
+    name: ClassVar[str] = "far_policy"
+
+    def choose(self, index: EpisodeIndex) -> Episode | None:
+        """See `Remover.choose`."""
+        slots = index.live_episodes.items
+        fractions = index.far_of_episode[slots] / index.steps_of_episode[slots]
+        while len(slots):
+            most = fractions.max()
+            if most <= 0.0:
+                break
+            at_most = np.flatnonzero(fractions == most)
+            episodes = [index.episodes[slot] for slot in slots[at_most].tolist()]
+            removable = [episode for episode in episodes if episode.finished and not episode.num_pins]
+            if removable:
+                return min(removable, key=lambda episode: episode.first_order)
+            fractions[at_most] = -1.0
+        return Fifo().choose(index)
