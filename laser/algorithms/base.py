@@ -105,7 +105,7 @@ class LossOutput:
     Args:
         loss: scalar to differentiate.
         metrics: scalar tensors by name; each is what its name says, with its sign.
-        column_writes: new numbers for the replay by column name, [T, B].
+        column_writes: new numbers for the replay by column name, [T, B]; or [1, B], for an unroll's first row only.
         core_state: recurrent state by name, [B, ...], with which the next unroll of each column's stream begins: after
             row T-1, before row T, which is that unroll's row 0. Without gradient; empty for feed-forward networks.
         state_updates: new values of parameters and buffers, by their names in the networks' `state_dict`. They are

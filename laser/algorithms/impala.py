@@ -25,9 +25,13 @@ from laser.ops.distributions import Statistics
 from laser.ops.policy_gradient import policy_gradient_loss, value_loss, weighted_sum
 from laser.ops.rewards import asymmetric_rewards, clip_rewards
 from laser.ops.vtrace import vtrace_targets
+from laser.ports import ColumnSpec
 from laser.specs import EnvironmentSpec
 
 Clip = Bounds(above=0.0, allow_infinite=True)
+
+PRIORITY = "priority"
+"""The column with an unroll's critic loss, in the unroll's first row."""
 
 REWARD_TRANSFORMS: dict[str, Callable[[Tensor], Tensor]] = {
     "none": lambda rewards: rewards,
@@ -76,6 +80,9 @@ class ImpalaConfig(AlgorithmConfig):
     ] = 0.0
     pixel_control_discount: Annotated[float, Fraction, "discount of that task's rewards"] = 0.9
     pixel_control_cell: Annotated[int, Bounds(least=1), "pixels along the edge of one of its cells"] = 4
+    prioritize: Annotated[
+        bool, "write each replayed unroll's mean critic loss to the replay, for samplers that read the column priority"
+    ] = False
 
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Impala:
         """See `AlgorithmConfig.build`."""
@@ -108,6 +115,7 @@ class Impala(ActorCriticAlgorithm):
 
     def __init__(self, config: ImpalaConfig, environment: EnvironmentSpec, network: NetworkConfig):
         super().__init__(config, environment, network)
+        self.columns = (ColumnSpec(PRIORITY, initial=1.0),) if config.prioritize else ()
         self._pixel_control: PixelControl | None = None
         if config.pixel_control_cost:
             self._pixel_control = PixelControl(environment, config.pixel_control_cell, config.pixel_control_discount)
@@ -227,7 +235,12 @@ class Impala(ActorCriticAlgorithm):
             **extra_metrics,
             **means_by_source(batch.source, batch.valid, accept_fraction=used.float(), abs_log_rho=log_rhos.abs()),
         }
-        return LossOutput(loss, metrics, state_updates=state_updates)
+        column_writes = {}
+        if config.prioritize:
+            errors = torch.where(used, 0.5 * (fitted - fitted_targets).detach().square(), 0.0)
+            priorities = errors.sum(0) / batch.valid.sum(0).clamp(min=1)
+            column_writes[PRIORITY] = priorities.nan_to_num(0.0, 0.0, 0.0).unsqueeze(0)
+        return LossOutput(loss, metrics, column_writes, state_updates=state_updates)
 
     def _rewards(self, batch: Batch) -> Tensor:
         return REWARD_TRANSFORMS[self.config.reward_transform](batch.rewards) * self.config.reward_scale
