@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -16,6 +16,7 @@ from launch.bottleneck import name_bottleneck
 from launch.errors import OutputError
 from launch.event_file import EventFile
 from launch.metrics_db import MetricsDb, Tick
+from launch.task_returns import TaskReturns, task_metrics
 
 NUM_RETURNS = 20
 """Episodes in `mean_return`."""
@@ -72,6 +73,8 @@ class Recorder:
         interval_s: seconds between two writes.
         background: write from a thread.
         clock: seconds, for tests.
+        tasks: ids of the tasks, in the order of the environment's spec.
+        bucket_frames: width of the buckets of training curves.
     """
 
     def __init__(
@@ -81,6 +84,8 @@ class Recorder:
         interval_s: float = 1.0,
         background: bool = True,
         clock: Callable[[], float] = time.monotonic,
+        tasks: Sequence[str] = ("",),
+        bucket_frames: int = 1_000_000,
     ):
         self._metrics, self._events, self._interval_s, self._clock = metrics, events, interval_s, clock
         self._lock = threading.Lock()
@@ -90,6 +95,8 @@ class Recorder:
         self._last: dict[str, dict[str, float]] = {}
         self._gauges: dict[str, dict[str, float]] = {}
         self._returns: deque[float] = deque(maxlen=NUM_RETURNS)
+        self._tasks = tuple(tasks)
+        self._task_returns = TaskReturns(tasks, bucket_frames)
         self._new_episodes: list[EpisodeResult] = []
         self._evaluations: list[tuple[int, dict[str, float]]] = []
         self._begin = self._written = clock()
@@ -152,9 +159,10 @@ class Recorder:
                 snapshot = self._snapshot(now)
                 episodes, self._new_episodes = self._new_episodes, []
                 evaluations, self._evaluations = self._evaluations, []
+                by_task = self._task_returns.metrics()
                 self._window.append((now, dict(self._totals)))
                 self._written = now
-            self._write(snapshot, episodes, evaluations)
+            self._write(snapshot, episodes, evaluations, by_task)
 
     def close(self) -> None:
         """Write the rest and stop the thread; the files stay open for their owner to close.
@@ -188,6 +196,7 @@ class Recorder:
                 "totals": dict(self._totals),
                 "last": {source: dict(values) for source, values in self._last.items()},
                 "returns": list(self._returns),
+                "task_returns": self._task_returns.state_dict(),
             }
 
     def load_state_dict(self, state: Mapping[str, Any], sources_start_over: bool) -> None:
@@ -204,6 +213,8 @@ class Recorder:
             self._totals = defaultdict(float, state["totals"])
             self._last = {} if sources_start_over else {source: dict(last) for source, last in state["last"].items()}
             self._returns = deque(state["returns"], maxlen=NUM_RETURNS)
+            if "task_returns" in state:
+                self._task_returns.load_state_dict(state["task_returns"])
             self._window = deque([(now, dict(self._totals))], maxlen=_WINDOW_TICKS)
             env_steps = int(self._totals["env_steps"])
         with self._write_lock:
@@ -223,13 +234,21 @@ class Recorder:
         if report.at_env_steps is None:
             self._new_episodes.extend(report.episodes)
             self._returns.extend(episode.episode_return for episode in report.episodes)
+            self._task_returns.add(report.episodes, int(self._totals["frames"]))
         elif report.episodes:
             gauges["evaluation/mean_return"] = _mean([episode.episode_return for episode in report.episodes])
             gauges["evaluation/mean_length"] = _mean([episode.length for episode in report.episodes])
+            gauges |= self._evaluation_by_task(report.episodes)
         if report.at_env_steps is not None:
             self._evaluations.append((report.at_env_steps, gauges))
         for name, value in gauges.items():
             self._gauges.setdefault(name, {})[report.source] = value
+
+    def _evaluation_by_task(self, episodes: Sequence[EpisodeResult]) -> dict[str, float]:
+        returns: defaultdict[int, list[float]] = defaultdict(list)
+        for episode in episodes:
+            returns[episode.task].append(episode.episode_return)
+        return task_metrics(self._tasks, {task: _mean(values) for task, values in returns.items()}, "evaluation")
 
     def _snapshot(self, now: float) -> Snapshot:
         then, before = self._window[0]
@@ -251,7 +270,11 @@ class Recorder:
         )
 
     def _write(
-        self, snapshot: Snapshot, episodes: list[EpisodeResult], evaluations: list[tuple[int, dict[str, float]]]
+        self,
+        snapshot: Snapshot,
+        episodes: list[EpisodeResult],
+        evaluations: list[tuple[int, dict[str, float]]],
+        by_task: dict[str, float],
     ) -> None:
         wall_time = time.time()
         charts = {
@@ -263,7 +286,7 @@ class Recorder:
             charts["episodic_return"] = _mean([episode.episode_return for episode in episodes])
             charts["episodic_length"] = _mean([episode.length for episode in episodes])
         at = {step for step, _ in evaluations}
-        now = {f"charts/{name}": value for name, value in charts.items()}
+        now = {f"charts/{name}": value for name, value in charts.items()} | by_task
         now |= {name: value for name, value in snapshot.gauges.items() if not name.startswith("evaluation/")}
         totals = {f"totals/{name}": value for name, value in snapshot.counters.items() if name not in _PROGRESS[:3]}
         if self._metrics:

@@ -15,7 +15,7 @@ from typing import Any
 from actors.actor import EnvironmentBudgetError
 from laser.algorithms.base import Algorithm
 from laser.config import ConfigError, Problem, raise_problems
-from laser.environments import describe_environment
+from laser.environments import describe_environment, task_ids
 from laser.environments.base import EnvironmentFailedError
 from laser.environments.config import EnvironmentConfig
 from laser.ports import PortError, wait
@@ -38,6 +38,7 @@ from launch.runtime import Runtime
 from launch.schedules import Evolution, FreeSchedule, LockstepSchedule, Schedule
 from launch.settings_schedule import find_schedule_problems
 from launch.signals import StopSignal
+from launch.task_returns import bucket_frames
 from replay_server.memory import replay_bytes
 
 LEASE_S = 30.0
@@ -173,7 +174,10 @@ def run_session(
     """
     config = plan.config
     with ExitStack() as stack:
-        recorders = [stack.enter_context(_open_recorder(stack, run, config)) for run in runs]
+        recorders = [
+            stack.enter_context(_open_recorder(stack, run, each, environment))
+            for run, each, environment in zip(runs, plan.configs, plan.environments, strict=True)
+        ]
         saved = [
             restore_program(run, each, environment) if each.resume else None
             for run, each, environment in zip(runs, plan.configs, plan.environments, strict=True)
@@ -278,10 +282,12 @@ def as_launch_error(error: Exception, config: TrainConfig) -> Exception:
     return error
 
 
-def _open_recorder(stack: ExitStack, run: RunDirectory, config: TrainConfig) -> Recorder:
+def _open_recorder(stack: ExitStack, run: RunDirectory, config: TrainConfig, environment: EnvironmentSpec) -> Recorder:
     metrics = stack.enter_context(MetricsDb(run.metrics_path))
     events = stack.enter_context(EventFile(run.events_path))
-    return Recorder(metrics, events, background=config.runtime != "lockstep")
+    tasks = task_ids(config.env)
+    width = bucket_frames(tasks, config.steps * environment.action_repeat)
+    return Recorder(metrics, events, background=config.runtime != "lockstep", tasks=tasks, bucket_frames=width)
 
 
 def _number_members(plan: Plan, incarnations: Sequence[int]) -> list[Member]:

@@ -93,7 +93,12 @@ def sweep_curve(
         )
         score = np.median(by_task, axis=0) if over_tasks == "median" else np.minimum(by_task, 1.0).mean(axis=0)
         curves.append(score.reshape(-1, downsampling).mean(axis=1))
-    scores = np.stack(curves)
-    known = np.where(np.isnan(scores), -np.inf, scores).max(axis=0)
     ends = width * downsampling * np.arange(1, num_buckets // downsampling + 1)
-    return SweepCurve(ends, scores, np.where(np.isinf(known), np.nan, known))
+    return SweepCurve(ends, np.stack(curves), point_wise_best(np.stack(curves)))
+
+
+def point_wise_best(curves: np.ndarray) -> np.ndarray:
+    """Return the best member's score at each point; curves [num_members, num_points] may hold NaN for unknown."""
+    known = np.where(np.isnan(curves), -np.inf, curves).max(axis=0)
+    best: np.ndarray = np.where(np.isinf(known), np.nan, known)
+    return best

@@ -1,0 +1,110 @@
+"""Returns by task while a run trains: means of the newest episodes, and bucketed curves as papers draw them."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from laser.evaluation.protocols import ATARI_BUCKET, DMLAB_BUCKET
+from laser.evaluation.scores import find_reference, summarise
+from laser.ports import EpisodeResult
+
+_NUM_NEWEST = 20
+_BUCKETS_OF_A_SHORT_RUN = 20
+
+
+def bucket_frames(tasks: Sequence[str], total_frames: int) -> int:
+    """Return the width of a bucket: 1M frames on Atari, 10M on DeepMind Lab; elsewhere a twentieth of the run."""
+    for prefix, width in (("ALE/", ATARI_BUCKET), ("dmlab/", DMLAB_BUCKET)):
+        if all(task.startswith(prefix) for task in tasks):
+            return width
+    return max(1, total_frames // _BUCKETS_OF_A_SHORT_RUN)
+
+
+def task_metrics(tasks: Sequence[str], returns: Mapping[int, float], prefix: str) -> dict[str, float]:
+    """Return mean returns by task, where there are several, and the normalised scores over all of them.
+
+    Args:
+        tasks: ids.
+        returns: mean return of the tasks that have one, by index.
+        prefix: of the metrics' names.
+
+    Returns:
+        normalised scores only once every task has a return, since the median of some says nothing of all.
+    """
+    metrics = {}
+    if len(tasks) > 1:
+        metrics = {f"{prefix}/{tasks[index]}/mean_return": value for index, value in returns.items()}
+    references = [find_reference(task) for task in tasks]
+    normalised = {
+        tasks[index]: reference.normalise(returns[index])
+        for index, reference in enumerate(references)
+        if reference is not None and index in returns
+    }
+    if len(normalised) == len(tasks):
+        summary = summarise(normalised)
+        metrics |= {f"{prefix}/normalised_{name}": value for name, value in vars(summary).items()}
+    return metrics
+
+
+class TaskReturns:
+    """Keeps the newest returns of each task, and the sums of the current bucket. Guarded by its owner's lock.
+
+    Args:
+        tasks: ids of the tasks, in the order of the environment's spec.
+        width: frames per bucket.
+    """
+
+    def __init__(self, tasks: Sequence[str], width: int):
+        self._tasks = tuple(tasks)
+        self._width = width
+        self._newest: list[deque[float]] = [deque(maxlen=_NUM_NEWEST) for _ in tasks]
+        self._bucket = 0
+        self._sums, self._counts = [0.0] * len(tasks), [0] * len(tasks)
+        self._means: dict[int, float] = {}
+
+    def add(self, episodes: Iterable[EpisodeResult], frames: int) -> None:
+        """Take in episodes that ended when the run was at `frames`."""
+        self._advance(frames)
+        for episode in episodes:
+            self._newest[episode.task].append(episode.episode_return)
+            self._sums[episode.task] += episode.episode_return
+            self._counts[episode.task] += 1
+
+    def metrics(self) -> dict[str, float]:
+        """Return what is known now: of the newest 20 episodes, and of the last complete bucket."""
+        newest = {index: math.fsum(values) / len(values) for index, values in enumerate(self._newest) if values}
+        metrics = task_metrics(self._tasks, newest, "tasks") | task_metrics(self._tasks, self._means, "buckets")
+        if len(self._means) == len(self._tasks):
+            metrics["buckets/mean_return"] = math.fsum(self._means.values()) / len(self._means)
+            metrics["buckets/ends_at"] = float(self._bucket * self._width)
+        return metrics
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything needed to go on, as JSON values."""
+        return {
+            "newest": [list(values) for values in self._newest],
+            "bucket": self._bucket,
+            "sums": list(self._sums),
+            "counts": list(self._counts),
+            "means": {str(index): value for index, value in self._means.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state_dict`."""
+        self._newest = [deque(values, maxlen=_NUM_NEWEST) for values in state["newest"]]
+        self._bucket, self._sums, self._counts = state["bucket"], list(state["sums"]), list(state["counts"])
+        self._means = {int(index): value for index, value in state["means"].items()}
+
+    def _advance(self, frames: int) -> None:
+        """Close the buckets that end before `frames`; a task in which none ended keeps the mean of the one before."""
+        bucket = max(0, math.ceil(frames / self._width) - 1)
+        if bucket <= self._bucket:
+            return
+        for index, count in enumerate(self._counts):
+            if count:
+                self._means[index] = self._sums[index] / count
+        self._sums, self._counts = [0.0] * len(self._tasks), [0] * len(self._tasks)
+        self._bucket = bucket
