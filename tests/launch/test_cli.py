@@ -256,7 +256,6 @@ def test_the_programs_own_mistakes_keep_their_traceback(calls, capsys, monkeypat
 @pytest.mark.parametrize(
     "arguments",
     [["--help"], ["-h"], ["train", "--help"], ["eval", "--help"], ["doctor", "--help"], ["sweep", "--help"]],
-    [["--help"], ["-h"], ["train", "--help"], ["eval", "--help"], ["doctor", "--help"], ["sweep", "--help"]],
 )
 def test_help(capsys, arguments):
     code, out, err = run(capsys, *arguments)
