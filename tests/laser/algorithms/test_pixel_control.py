@@ -8,6 +8,7 @@ from random_batches import ACTIONS, make_batch
 
 from laser.algorithms.impala import ImpalaConfig
 from laser.algorithms.laser import LaserConfig
+from laser.algorithms.pixel_control import PixelControl
 from laser.networks.actor_critic import ActorCritic
 from laser.networks.config import NetworkConfig
 from laser.specs import EnvironmentSpec, FramesSpec, VectorSpec
@@ -114,3 +115,16 @@ def test_a_recurrent_agent_with_everything_compiles_whole():
     torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-3, atol=1e-3)
     torch.testing.assert_close(outputs[1].core_state, outputs[0].core_state, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(outputs[1].state_updates, outputs[0].state_updates, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("channels", "matters"), [(slice(0, 3), False), (slice(3, 6), True)])
+def test_only_the_newest_frame_of_a_stack_is_looked_at(channels, matters):
+    batch, task = make(), PixelControl(ENVIRONMENT, cell=4, discount=0.9)
+    other = batch.observations["observation"].clone()
+    other[2:, :, channels] //= 2
+    values = torch.randn(7, 3, 3, 9, 6, generator=torch.Generator().manual_seed(0))
+    before, after = (
+        task.loss(values, dataclasses.replace(batch, observations={"observation": frames}), batch.valid, batch.valid)
+        for frames in (batch.observations["observation"], other)
+    )
+    assert (before != after) == matters
