@@ -17,7 +17,8 @@ from laser.specs import CategorySpec, ContinuousActions, EnvironmentSpec, Frames
 from launch.config import TrainConfig
 from launch.errors import NothingToResumeError
 from launch.evaluation_result import EvaluationResult, TaskResult
-from launch.run_directory import RunDirectory, saved_config
+from launch.run_directory import RunDirectory, read_record, saved_config
+from launch.sweep_evaluation import MemberEvaluation, SweepEvaluation, read_best_curve
 from learner.checkpoint import Checkpoint, NoCheckpointError, load_best_checkpoint, load_newest_checkpoint
 
 Which = Literal["newest", "best"]
@@ -37,12 +38,12 @@ def evaluate(
     max_episode_frames: int | None = None,
     test_levels: bool = False,
     quiet: bool = False,
-) -> EvaluationResult:
+) -> EvaluationResult | SweepEvaluation:
     """Play episodes with a run's agent and say how it did, beside people, random play and the paper where known.
 
     Args:
-        run_dir: a directory that training left. If it was trained with classes of your own, their modules are
-            imported: do this with your own runs only.
+        run_dir: a directory that training left; of a sweep, every member plays and the best is named. If it was trained
+            with classes of your own, their modules are imported: do this with your own runs only.
         episodes: how many of each task; rounded up to the same number on each environment.
         checkpoint: the newest, or the one with the best score.
         greedy: the most likely action instead of a sample.
@@ -58,51 +59,68 @@ def evaluate(
     Raises:
         NothingToResumeError: there is no run or no checkpoint that verifies.
     """
-    run_dir = Path(run_dir)
-    agent = _read_agent(run_dir, checkpoint)
     changes: dict[str, Any] = {"test_levels": test_levels or None}
     changes |= {"max_noops": max_noops, "sticky_actions": sticky_actions, "max_episode_frames": max_episode_frames}
-    protocol = replace(
-        agent.config.environment.for_evaluation(),
-        **{name: value for name, value in changes.items() if value is not None},
-    )
-    tasks = []
-    for id in task_ids(agent.config.env):
-        results = _play(agent, id, protocol, episodes, num_envs, seed, device, greedy)
-        tasks.append(TaskResult(id, [item.episode_return for item in results], [item.length for item in results]))
-    result = EvaluationResult(
-        run_dir, agent.config.env, agent.checkpoint.step, tasks, greedy, seed, _in_force(agent.config.env, protocol)
-    )
+    changes = {name: value for name, value in changes.items() if value is not None}
+    game = _Game(episodes, checkpoint, greedy, num_envs, seed, device, changes)
+    path = Path(run_dir)
+    result = game.play_sweep(path) if "sweep" in read_record(path) else game.play(path)
     if not quiet:
         print(result.words())
     return result
 
 
-def _play(
-    agent: _Agent,
-    id: str,
-    protocol: EnvironmentConfig,
-    episodes: int,
-    num_envs: int,
-    seed: int,
-    device: str,
-    greedy: bool,
-) -> list[EpisodeResult]:
-    evaluator = Evaluator(
-        lambda: make_environment(id, min(num_envs, episodes), protocol),
-        lambda: agent.make_policy(seed, device, greedy),
-        seed,
-    )
-    try:
-        return evaluator.evaluate(agent.parameters(), episodes)
-    finally:
-        evaluator.close()
+@dataclass(frozen=True)
+class _Game:
+    """How agents play; every agent of a sweep plays the same way."""
+
+    episodes: int
+    checkpoint: Which
+    greedy: bool
+    num_envs: int
+    seed: int
+    device: str
+    changes: dict[str, Any]
+
+    def play(self, run_dir: Path) -> EvaluationResult:
+        agent = _read_agent(run_dir, self.checkpoint)
+        env, step = agent.config.env, agent.checkpoint.step
+        protocol = replace(agent.config.environment.for_evaluation(), **self.changes)
+        tasks = [self._play_task(agent, id, protocol) for id in task_ids(env)]
+        return EvaluationResult(run_dir, env, step, tasks, self.greedy, self.seed, _in_force(env, protocol))
+
+    def play_sweep(self, run_dir: Path) -> SweepEvaluation:
+        members = []
+        for path in sorted((run_dir / "members").iterdir(), key=lambda path: int(path.name)):
+            facts = read_record(path)["member"]
+            try:
+                members.append(MemberEvaluation(facts["index"], facts["overrides"], self.play(path)))
+            except NothingToResumeError as error:
+                # A member that died early has no checkpoint; the others play all the same.
+                members.append(MemberEvaluation(facts["index"], facts["overrides"], None, str(error)))
+        if not any(member.result for member in members):
+            raise NothingToResumeError("run-dir", f"no member of {run_dir} has a checkpoint", "train it first")
+        curve = read_best_curve([run_dir / "members" / str(member.number) / "metrics.db" for member in members])
+        return SweepEvaluation(run_dir, members, curve)
+
+    def _play_task(self, agent: _Agent, id: str, protocol: EnvironmentConfig) -> TaskResult:
+        evaluator = Evaluator(
+            lambda: make_environment(id, min(self.num_envs, self.episodes), protocol),
+            lambda: agent.make_policy(self.seed, self.device, self.greedy),
+            self.seed,
+        )
+        try:
+            results: list[EpisodeResult] = evaluator.evaluate(agent.parameters(), self.episodes)
+        finally:
+            evaluator.close()
+        return TaskResult(id, [item.episode_return for item in results], [item.length for item in results])
 
 
 def _in_force(env: str, protocol: EnvironmentConfig) -> dict[str, Any]:
     """Return the flags that mean something to these environments."""
     flags = frozenset().union(*(find_suite(id).flags for id in task_ids(env)))
-    return {name: value for name, value in vars(protocol).items() if name in flags}
+    values = {name: value for name, value in vars(protocol).items() if name in flags}
+    return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
 
 
 class LoadedPolicy:

@@ -10,7 +10,7 @@ import torch
 
 from launch.config import TrainConfig
 from launch.errors import NothingToResumeError
-from launch.evaluate import evaluate
+from launch.evaluate import evaluate, load_policy
 from launch.metrics_db import read_names, read_series
 from launch.population import PbtConfig
 from launch.presets import change, load_preset
@@ -127,7 +127,8 @@ def test_what_a_sweep_leaves_behind(tmp_path):
     assert member["config"]["algorithm"]["learning_rate"] == 1e-3
     assert evaluate(result.members[2].result.run_dir, 2, num_envs=2, quiet=True).env_steps >= 512
     with pytest.raises(NothingToResumeError, match="members/0"):
-        evaluate(tmp_path / "runs" / "s", 2)
+        load_policy(tmp_path / "runs" / "s")
+    assert len(evaluate(tmp_path / "runs" / "s", 2, num_envs=2, quiet=True).members) == 4
     with pytest.raises(NothingToResumeError, match="no run"):
         newest_run("cartpole", None, tmp_path / "runs")
     assert newest_run("cartpole", None, tmp_path / "runs", of_sweeps=True) == tmp_path / "runs" / "s"
