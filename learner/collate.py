@@ -16,7 +16,9 @@ from learner.frame_cuts import cut_frames
 from learner.mixing import Mix
 
 
-def collate(mix: Mix, spec: UnrollSpec, member: int, discount: float, newest_version: int) -> Batch:
+def collate(
+    mix: Mix, spec: UnrollSpec, member: int, discount: float, newest_version: int, draw_correction: float = 0.0
+) -> Batch:
     """Put a mix of samples side by side as columns, fresh ones first.
 
     Image observations stay single frames here, uint8 [B, stack - 1 + T + 1, *frame_shape]; the train step stacks them
@@ -28,6 +30,7 @@ def collate(mix: Mix, spec: UnrollSpec, member: int, discount: float, newest_ver
         member: whose learner this is; tells own from foreign experience.
         discount: gamma.
         newest_version: the learner's parameter version, for `policy_lag`.
+        draw_correction: see `AlgorithmConfig.draw_correction`.
 
     Returns:
         a batch on the CPU.
@@ -56,7 +59,7 @@ def collate(mix: Mix, spec: UnrollSpec, member: int, discount: float, newest_ver
         source=torch.from_numpy(source),
         task=torch.from_numpy(origins["task"].astype(np.int64)),
         policy_lag=torch.from_numpy(lag),
-        importance_weights=torch.ones(own.shape[1]),
+        importance_weights=torch.from_numpy(_importance_weights(mix, draw_correction)),
         core_state=_tensors({name[11:]: value for name, value in fields.items() if name.startswith("core_state/")}),
         columns=_columns(mix, spec.unroll_length),
     )
@@ -135,6 +138,17 @@ def _decode(parts: list[Sample], spec: UnrollSpec, name: str) -> np.ndarray:
             cut_frames(part.frame_windows, name, spec.frames[name].stack, spec.frames[name].padding, here)
         start += len(part.unrolls)
     return out
+
+
+def _importance_weights(mix: Mix, draw_correction: float) -> np.ndarray:
+    # Relative to the largest, so that no step becomes longer than without; float32 [B], 1 for fresh columns.
+    num_online = len(mix.online.unrolls) if mix.online is not None else 0
+    weights = np.ones(num_online, np.float32)
+    if mix.replayed is None:
+        return weights
+    probabilities = mix.replayed.probabilities
+    replayed = (probabilities.min() / probabilities) ** draw_correction
+    return np.concatenate([weights, replayed.astype(np.float32)])
 
 
 def _columns(mix: Mix, num_rows: int) -> dict[str, Tensor]:

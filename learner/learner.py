@@ -194,7 +194,7 @@ class Learner:
     def load(self, mix: Mix) -> _Ready:
         """Decode a mix and move it to the learner's device."""
         started = time.perf_counter()
-        batch = collate(mix, self._spec, self._member, self._settings.discount, self.version)
+        batch = collate(mix, self._spec, self._member, self._settings.discount, self.version, self._settings.draw_correction)
         if self._config.replay_core_state == "zero":
             for value in batch.core_state.values():
                 value[_num_online(mix) :] = 0

@@ -54,6 +54,11 @@ class AlgorithmConfig(ABC):
     batch_size: Annotated[int, Bounds(least=1), "unrolls per learner step, fresh and replayed together"] = 32
     replay_fraction: Annotated[float, Fraction, "share of each batch that is drawn from the replay"] = 0.0
 
+    @property
+    def draw_correction(self) -> float:
+        """How far uneven draws are corrected: `Batch.importance_weights` are (1 / P)^this; 0: not at all, 1: fully."""
+        return 0.0
+
     @abstractmethod
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Algorithm:
         """Return the algorithm for this environment and network.

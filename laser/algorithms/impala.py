@@ -81,12 +81,20 @@ class ImpalaConfig(AlgorithmConfig):
     pixel_control_discount: Annotated[float, Fraction, "discount of that task's rewards"] = 0.9
     pixel_control_cell: Annotated[int, Bounds(least=1), "pixels along the edge of one of its cells"] = 4
     prioritize: Annotated[
-        bool, "write each replayed unroll's mean critic loss to the replay, for samplers that read the column priority"
+        bool, "write each replayed unroll's mean critic loss to the replay, for --replay.sampler prioritized"
     ] = False
+    importance_exponent: Annotated[
+        float, Fraction, "with prioritize: how far the loss corrects for uneven draws; 0: not at all, 1: fully"
+    ] = 1.0
 
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Impala:
         """See `AlgorithmConfig.build`."""
         return Impala(self, environment, network)
+
+    @property
+    def draw_correction(self) -> float:
+        """See `AlgorithmConfig.draw_correction`."""
+        return self.importance_exponent if self.prioritize else 0.0
 
     def problems(self) -> list[Problem]:
         """Return mistakes that join several fields."""

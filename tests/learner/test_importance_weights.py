@@ -1,0 +1,43 @@
+"""Weights that correct for uneven draws."""
+
+import numpy as np
+import pytest
+
+from laser.algorithms.laser import LaserConfig
+from laser.ports import KEY_DTYPE, Sample
+from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec, VectorSpec
+from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
+from learner.collate import collate
+from learner.mixing import Mix
+
+SPEC = UnrollSpec(3, EnvironmentSpec("probe", {"x": VectorSpec((2,))}, DiscreteActions(2)), {"logits": ArraySpec((2,))})
+
+
+def sample(probabilities):
+    num = len(probabilities)
+    fields = {name: np.zeros((num, *SPEC.shape(name)), item.array.dtype) for name, item in SPEC.fields.items()}
+    unrolls = Unrolls(np.zeros(num, HEADER_DTYPE), fields)
+    return Sample(unrolls, np.zeros(num, KEY_DTYPE), np.array(probabilities), 1000)
+
+
+def weights(probabilities, correction, num_online=2):
+    online = sample([1.0] * num_online) if num_online else None
+    replayed = sample(probabilities) if probabilities else None
+    return collate(Mix(online, replayed), SPEC, 0, 0.9, 0, correction).importance_weights.tolist()
+
+
+def test_they_are_inverse_probabilities_over_the_largest():
+    expected = [(1 / (1000 * p)) ** 0.5 for p in (0.004, 0.001, 0.0005)]
+    expected = [weight / max(expected) for weight in expected]
+    assert weights([0.004, 0.001, 0.0005], 0.5) == pytest.approx([1.0, 1.0, *expected], rel=1e-6)
+
+
+@pytest.mark.parametrize(("probabilities", "correction"), [([0.1, 0.2], 0.0), ([0.001, 0.001], 1.0), ([], 1.0)])
+def test_they_are_exactly_one_where_nothing_is_to_be_corrected(probabilities, correction):
+    assert weights(probabilities, correction) == [1.0] * (2 + len(probabilities))
+
+
+def test_the_algorithm_says_how_far():
+    assert LaserConfig().draw_correction == 0.0
+    assert LaserConfig(prioritize=True).draw_correction == 1.0
+    assert LaserConfig(prioritize=True, importance_exponent=0.5).draw_correction == 0.5
