@@ -15,8 +15,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 
@@ -97,8 +98,18 @@ def key_of(name: str) -> str:
     return name.replace("_", "-")
 
 
-def field_infos(config_type: type) -> dict[str, FieldInfo]:
+# Reading type hints takes a millisecond, and a sweep asks for those of every member.
+_KNOWN_INFOS: dict[type, Mapping[str, FieldInfo]] = {}
+
+
+def field_infos(config_type: type) -> Mapping[str, FieldInfo]:
     """Return the declared type, bounds and help text of each field of a config dataclass."""
+    if config_type not in _KNOWN_INFOS:
+        _KNOWN_INFOS[config_type] = MappingProxyType(_read_infos(config_type))
+    return _KNOWN_INFOS[config_type]
+
+
+def _read_infos(config_type: type) -> dict[str, FieldInfo]:
     hints = typing.get_type_hints(config_type, include_extras=True)
     infos = {}
     for field in dataclasses.fields(config_type):

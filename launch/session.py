@@ -141,8 +141,13 @@ def plan_memory(
             replay_bytes(spec, config.replay, [mine])
             for spec, config, mine in zip(specs, configs, settings, strict=True)
         )
-    counts = [sum(item.numel() for item in algorithm.seeded_networks(0).parameters()) for algorithm in algorithms]
-    estimate = estimate_memory(configs, specs, counts, held)
+    counts: dict[object, int] = {}
+    for config, algorithm in zip(configs, algorithms, strict=True):
+        key = (config.env, config.environment, config.algorithm, config.network)
+        if key not in counts:
+            counts[key] = sum(item.numel() for item in algorithm.seeded_networks(0).parameters())
+    of_each = [counts[config.env, config.environment, config.algorithm, config.network] for config in configs]
+    estimate = estimate_memory(configs, specs, of_each, held)
     if not configs[0].ray_address:  # a cluster's nodes are asked for theirs
         raise_problems(list(find_memory_problems(estimate, available_memory(), len(configs), share_replay)))
     return estimate
