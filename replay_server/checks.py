@@ -10,7 +10,6 @@ from laser.ports import SampleRequest
 from laser.specs import CategorySpec, DiscreteActions, MultiDiscreteActions
 from laser.unroll import Unrolls, UnrollSpec, find_defects
 from replay_server.members import Member
-from replay_server.samplers import Sampler, View
 
 WRONG_SHAPE = "wrong_shape"
 UNKNOWN_MEMBER = "unknown_member"
@@ -37,9 +36,7 @@ def find_bad_unrolls(spec: UnrollSpec, unrolls: Unrolls, members: Mapping[int, M
     return {reason: mask for reason, mask in bad.items() if mask.any()}
 
 
-def find_bad_request(
-    spec: UnrollSpec, request: SampleRequest, members: Mapping[int, Member], samplers: Mapping[View, Sampler]
-) -> str | None:
+def find_bad_request(spec: UnrollSpec, request: SampleRequest, members: Mapping[int, Member]) -> str | None:
     """Return why a request can never be served, or None."""
     member = members.get(request.member)
     if member is None:
@@ -58,8 +55,9 @@ def find_bad_request(
     if request.view == "streams":
         if request.streams and len(set(request.streams)) != request.num_items:
             return f"streams must name {request.num_items} different streams, got {list(request.streams)}"
-    elif request.view not in samplers:
-        return f"this replay's sampler draws {', '.join(sorted(samplers))}, got view {request.view!r}"
+    elif request.view not in member.views:
+        drawn = ", ".join(member.views) or "nothing for a member that lacks the column it reads"
+        return f"this replay's sampler draws {drawn}, got view {request.view!r}"
     if request.view == "steps" and spec.core_state:
         return "recurrent agents draw unrolls: the state before a single step is not stored, got view 'steps'"
     limit = member.settings.rate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -22,6 +22,8 @@ class Columns:
     def __init__(self, pages: Pages, unroll_length: int, specs: Sequence[ColumnSpec]):
         self._pages = pages
         self._unroll_length = unroll_length
+        # Called after a write with pages, rows and how many rows from there on.
+        self.on_write: Callable[[np.ndarray, np.ndarray, int], None] | None = None
         self._initial = {spec.name: spec.initial for spec in specs}
         self.arrays = {spec.name: np.full((pages.num_pages, unroll_length), spec.initial, np.float32) for spec in specs}
 
@@ -61,6 +63,8 @@ class Columns:
             width = max(width, values.shape[1])
             at = (pages * self._unroll_length + rows)[:, None] + np.arange(values.shape[1])
             self.arrays[name].reshape(-1)[at] = values if num_current == len(keys) else values[current]
+        if self.on_write is not None and num_current:
+            self.on_write(pages, rows, width)
         return WriteReceipt(num_current * width, (len(keys) - num_current) * width)
 
     def _checked(self, name: str, values: np.ndarray, rows: np.ndarray) -> np.ndarray:

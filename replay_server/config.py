@@ -31,4 +31,10 @@ class ReplayConfig:
         float, Bounds(above=0.0), "seconds without a request after which a learner no longer holds up anything"
     ] = 300.0
     sampler: Annotated[str, "how unrolls, steps or episodes are drawn"] = "uniform"
+    priority_exponent: Annotated[
+        float, Bounds(least=0.0), "prioritized: exponent of priorities; 0 draws uniformly, 1 in proportion"
+    ] = 0.6
+    priority_uniform: Annotated[
+        float, Bounds(least=0.0, most=1.0), "prioritized: share of the draws that is uniform whatever the priorities"
+    ] = 0.1
     remover: Annotated[str, "which episode is forgotten when the replay is full"] = "fifo"

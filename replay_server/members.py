@@ -10,8 +10,10 @@ import numpy as np
 
 from laser.ports import ColumnSpec
 from replay_server.columns import Columns
-from replay_server.pages import Pages
+from replay_server.config import ReplayConfig
+from replay_server.episodes import EpisodeIndex
 from replay_server.rate_limiter import RateLimit, RateLimiter
+from replay_server.samplers import Sampler, View, samplers_called
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,20 @@ class Member:
     unroll still queued survives the removal of its episode.
     """
 
-    def __init__(self, settings: MemberSettings, pages: Pages, unroll_length: int):
+    def __init__(self, settings: MemberSettings, index: EpisodeIndex, config: ReplayConfig):
         self.settings = settings
         self.limiter = RateLimiter(settings.rate)
-        self.columns = Columns(pages, unroll_length, settings.columns)
+        self.columns = Columns(index.pages, index.unroll_length, settings.columns)
+        self.columns.on_write = self._written
+        self._index = index
+        self._config = config
+        # A member of a replay that others prioritise may do without the column: it draws streams or fresh unrolls.
+        self._kinds = {
+            view: kind
+            for view, kind in samplers_called(config.sampler).items()
+            if not kind.column or kind.column in self.columns.arrays
+        }
+        self.samplers: dict[View, Sampler] = {}  # of the views that have been drawn
         self.queue: deque[int] = deque()
         self.num_queued_ever = 0
         self.num_handed_out = 0
@@ -86,6 +98,33 @@ class Member:
             )
         return None
 
+    @property
+    def views(self) -> list[View]:
+        """What it may draw, besides streams."""
+        return sorted(self._kinds)
+
+    def sampler(self, view: View) -> Sampler:
+        """Return what draws a view; made when it is first needed, since few members draw more than one."""
+        if view not in self.samplers:
+            self.samplers[view] = self._kinds[view](self._index, view, self.columns, self._config)
+            self.samplers[view].inserted(self._index.live_pages.items)
+        return self.samplers[view]
+
+    def inserted(self, pages: np.ndarray) -> None:
+        """Hear of freshly inserted pages, of any member."""
+        self.columns.reset(pages)
+        for sampler in self.samplers.values():
+            sampler.inserted(pages)
+
+    def forgotten(self, pages: np.ndarray) -> None:
+        """Hear that rows of these pages are no longer stored."""
+        for sampler in self.samplers.values():
+            sampler.forgotten(pages)
+
+    def _written(self, pages: np.ndarray, rows: np.ndarray, width: int) -> None:
+        for sampler in self.samplers.values():
+            sampler.written(pages, rows, width)
+
     def enqueue(self, pages: np.ndarray) -> None:
         """Queue freshly inserted pages; the caller has added their references."""
         self.queue.extend(pages.tolist())
@@ -103,6 +142,11 @@ class Member:
         if len(pages):
             self.dropped[reason] = self.dropped.get(reason, 0) + len(pages)
         return pages
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of columns and of what samplers keep."""
+        return self.columns.num_bytes + sum(sampler.num_bytes for sampler in self.samplers.values())
 
     @property
     def imbalance(self) -> int:
@@ -130,6 +174,7 @@ class Member:
             "dropped": dict(self.dropped),
             "limiter": self.limiter.state_dict(),
             "columns": self.columns.state_dict(),
+            "samplers": {view: sampler.state_dict() for view, sampler in self.samplers.items()},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -140,3 +185,6 @@ class Member:
         self.dropped = dict(state["dropped"])
         self.limiter.load_state_dict(state["limiter"])
         self.columns.load_state_dict(state["columns"])
+        self.samplers = {}
+        for view in state["samplers"]:
+            self.sampler(view).load_state_dict(state["samplers"][view])

@@ -9,6 +9,7 @@ from laser.unroll import UnrollSpec
 from replay_server.arena import BLOCK_BYTES
 from replay_server.config import ReplayConfig
 from replay_server.members import MemberSettings
+from replay_server.samplers import samplers_called
 
 # Compressed bytes are budgeted at 1/12 of the raw frames. Measured on Atari: 24-165x smaller, worst game 6x; where a
 # game needs more, the byte capacity forgets episodes earlier than the step capacity would.
@@ -16,6 +17,8 @@ RAW_BYTES_PER_COMPRESSED_BYTE = 12
 # A replay so small that its raw frames fit in this gets room for frames that do not compress at all: there the risk
 # is a batch that cannot be held, and not memory.
 SMALL_BYTES = 64 * 2**20
+# A sampler that reads a column keeps a weight per step (or fewer, per unroll), with sums and maxima above.
+_TREE_BYTES = 10
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,8 @@ def shard_sizes(spec: UnrollSpec, config: ReplayConfig, members: Sequence[Member
     columns = [column for settings in members for column in settings.columns]
     column_bytes = rows * 4 * len(columns)
     column_bytes += rows * sum(bool(column.far_bound) for column in columns)  # which steps are far-policy
+    reads = {kind.column for kind in samplers_called(config.sampler).values()}
+    column_bytes += rows * _TREE_BYTES * sum(column.name in reads for column in columns)
     column_bytes += num_pages * 4 * sum(column.retrace is not None for column in columns)
     raw_bytes = sum(spec.num_frames(name) * frames.num_frame_bytes for name, frames in spec.frames.items())
     if not raw_bytes:

@@ -30,7 +30,7 @@ from replay_server.config import ReplayConfig
 from replay_server.futures import Settlement, done, failed, settle
 from replay_server.ledger import Ledger
 from replay_server.members import Member, MemberSettings
-from replay_server.samplers import Draw, make_samplers
+from replay_server.samplers import Draw
 from replay_server.snapshot import load_state, save_state, state_bytes
 from replay_server.store import Store
 from replay_server.streams import DUPLICATE, FRESH, OLD_INCARNATION, Streams
@@ -81,7 +81,6 @@ class Shard:
                     f"min_steps must be at most capacity_steps ({config.capacity_steps}) or nothing is ever drawn, got "
                     f"{settings.rate.min_steps}; raise capacity_steps or lower min_steps"
                 )
-        self._samplers = make_samplers(config.sampler)
         self._store = Store(spec, config, members)
         self._members = self._store.members
         self._streams = Streams()
@@ -120,7 +119,7 @@ class Shard:
 
     def sample(self, request: SampleRequest) -> Future[Sample]:
         """Draw items; see `ReplayPort.sample`."""
-        wrong = find_bad_request(self.spec, request, self._members, self._samplers)
+        wrong = find_bad_request(self.spec, request, self._members)
         if wrong:
             return failed(PortError(wrong))
         call = WaitingSample(request)
@@ -321,7 +320,7 @@ class Shard:
             member.limiter.sampled_steps += int(sample.unrolls.fields["valid"].sum())
             store.streams.keep(request, sample)
             return sample
-        draw = self._samplers[request.view].draw(store.index, request.view, request.num_items, self._rng)
+        draw = member.sampler(request.view).draw(request.num_items, self._rng)
         if request.view == "steps":
             member.limiter.sampled_steps += request.num_items
             sample = assemble_steps(store, member, draw, self.shard, request.num_steps, request.discount)

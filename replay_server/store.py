@@ -39,8 +39,7 @@ class Store:
         self.images = list(spec.frames)
         self.arena = Arena(self.sizes.arena_bytes, num_pages * len(self.images)) if self.images else None
         self.members = {
-            settings.member: Member(settings.share(config.num_shards), self.pages, spec.unroll_length)
-            for settings in members
+            settings.member: Member(settings.share(config.num_shards), self.index, config) for settings in members
         }
         self.derived = {
             number: Derived(self.index, member.columns, member.settings) for number, member in self.members.items()
@@ -80,7 +79,10 @@ class Store:
                 return False
             for derived in self.derived.values():
                 derived.forget(episode)
+            pages = np.array(episode.pages if episode.finished else episode.pages[:1], np.int32)
             self._freed(self.index.forget(episode))
+            for member in self.members.values():
+                member.forgotten(pages)
         return True
 
     def _has_room(self, num_unrolls: int, num_blocks: int) -> bool:
@@ -106,7 +108,7 @@ class Store:
         self.index.append(pages, keys, sequences)
         of_member = unrolls.headers["member"][keep]
         for number, member in self.members.items():
-            member.columns.reset(pages)
+            member.inserted(pages)
             mine = pages[of_member == number]
             if not self.derived[number].is_empty:
                 self.derived[number].inserted(pages, mine)
@@ -142,7 +144,7 @@ class Store:
     def num_bytes(self) -> int:
         """Bytes held in arrays: fixed from construction on."""
         arena = self.arena.num_bytes if self.arena is not None else 0
-        columns = sum(member.columns.num_bytes for member in self.members.values())
+        columns = sum(member.num_bytes for member in self.members.values())
         columns += sum(derived.num_bytes for derived in self.derived.values())
         return self.pages.num_bytes + self.index.num_bytes + arena + columns
 
@@ -158,6 +160,8 @@ class Store:
         queued = np.zeros(self.pages.num_pages, np.int64)
         for member in self.members.values():
             assert member.imbalance == 0
+            for sampler in member.samplers.values():
+                sampler.check_valid()
             np.add.at(queued, list(member.queue), 1)
         assert (self.pages.references == self.index.num_segments + queued).all()
         assert len(self.index.live_pages) <= self.sizes.capacity_pages

@@ -8,6 +8,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from replay_server.columns import Columns
+from replay_server.config import ReplayConfig
 from replay_server.episodes import EpisodeIndex
 
 View = Literal["unrolls", "steps"]
@@ -31,15 +33,52 @@ class Draw:
 
 
 class Sampler(ABC):
-    """Draws items with replacement. Stateless apart from what the index holds; used under the shard's lock.
+    """Draws items of one view with replacement, for one member; used under the shard's lock.
 
     A subclass sets `name`, as users write it, and `views`, what it can draw. One file per strategy in this folder;
-    `find_samplers` finds it. Two samplers may share a name when their views differ.
+    `find_samplers` finds it. Two samplers may share a name when their views differ. What a sampler keeps beside the
+    index it brings up to date when it hears of pages; most keep nothing.
+
+    Args:
+        index: what is stored.
+        view: what it draws.
+        columns: the member's.
+        config: of the replay.
     """
 
     name: ClassVar[str] = ""
     views: ClassVar[frozenset[View]] = frozenset()
+    column: ClassVar[str] = ""  # the member's column that it reads, which then must be declared
+
+    def __init__(self, index: EpisodeIndex, view: View, columns: Columns, config: ReplayConfig):
+        self.index = index
+        self.view = view
+        self.columns = columns
 
     @abstractmethod
-    def draw(self, index: EpisodeIndex, view: View, num_items: int, rng: np.random.Generator) -> Draw:
-        """Draw `num_items` of `view`; the index holds at least one step."""
+    def draw(self, num_items: int, rng: np.random.Generator) -> Draw:
+        """Draw `num_items`; the index holds at least one step."""
+
+    def inserted(self, pages: np.ndarray) -> None:  # noqa: B027 - most keep nothing
+        """Hear that these distinct pages are new, with all their rows."""
+
+    def forgotten(self, pages: np.ndarray) -> None:  # noqa: B027 - most keep nothing
+        """Hear that some rows of these distinct pages, or all, are no longer stored."""
+
+    def written(self, pages: np.ndarray, rows: np.ndarray, width: int) -> None:  # noqa: B027 - most keep nothing
+        """Hear that columns were written, `width` rows from (pages[i], rows[i]) on."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes held."""
+        return 0
+
+    def check_valid(self) -> None:  # noqa: B027 - most keep nothing
+        """Assert every invariant by recounting; for tests."""
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Return what `load_state_dict` needs."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, np.ndarray]) -> None:  # noqa: B027 - most keep nothing
+        """Restore what `state_dict` gave; index and columns have been restored before."""

@@ -21,21 +21,22 @@ class EpisodeSampler(Sampler):
     views: ClassVar[frozenset[View]] = frozenset({"steps", "unrolls"})
 
     @abstractmethod
-    def draw_episodes(self, index: EpisodeIndex, num_items: int, rng: np.random.Generator) -> np.ndarray:
+    def draw_episodes(self, num_items: int, rng: np.random.Generator) -> np.ndarray:
         """Return slots of episodes, int32 [N], drawn with replacement from those that have a step."""
 
     @abstractmethod
-    def step_probabilities(self, index: EpisodeIndex, slots: np.ndarray) -> np.ndarray:
+    def step_probabilities(self, slots: np.ndarray) -> np.ndarray:
         """Return float64 like `slots`: the probability of one step of each of these episodes."""
 
-    def draw(self, index: EpisodeIndex, view: View, num_items: int, rng: np.random.Generator) -> Draw:
+    def draw(self, num_items: int, rng: np.random.Generator) -> Draw:
         """See `Sampler.draw`."""
-        slots = self.draw_episodes(index, num_items, rng)
+        index = self.index
+        slots = self.draw_episodes(num_items, rng)
         pages, rows = _draw_steps_of(index, slots, rng)
-        if view == "steps":
-            return Draw(pages, rows, self.step_probabilities(index, slots), index.num_steps)
+        if self.view == "steps":
+            return Draw(pages, rows, self.step_probabilities(slots), index.num_steps)
         owners = index.episode_of_row[pages]
-        per_row = np.where(owners == NO_EPISODE, 0.0, self.step_probabilities(index, np.maximum(owners, 0)))
+        per_row = np.where(owners == NO_EPISODE, 0.0, self.step_probabilities(np.maximum(owners, 0)))
         return Draw(pages, np.zeros(num_items, np.int64), per_row.sum(axis=1), len(index.live_pages))
 
 
@@ -44,12 +45,13 @@ class UniformEpisodes(EpisodeSampler):
 
     name: ClassVar[str] = "episodes"
 
-    def draw_episodes(self, index: EpisodeIndex, num_items: int, rng: np.random.Generator) -> np.ndarray:
+    def draw_episodes(self, num_items: int, rng: np.random.Generator) -> np.ndarray:
         """See `EpisodeSampler.draw_episodes`."""
-        return index.live_episodes.draw(num_items, rng)
+        return self.index.live_episodes.draw(num_items, rng)
 
-    def step_probabilities(self, index: EpisodeIndex, slots: np.ndarray) -> np.ndarray:
+    def step_probabilities(self, slots: np.ndarray) -> np.ndarray:
         """See `EpisodeSampler.step_probabilities`."""
+        index = self.index
         # A slot without an episode has 0 steps; callers mask it, this only keeps the division quiet.
         probabilities: np.ndarray = 1.0 / (len(index.live_episodes) * np.maximum(index.steps_of_episode[slots], 1))
         return probabilities
@@ -60,15 +62,15 @@ class EpisodesByLength(EpisodeSampler):
 
     name: ClassVar[str] = "episodes_by_length"
 
-    def draw_episodes(self, index: EpisodeIndex, num_items: int, rng: np.random.Generator) -> np.ndarray:
+    def draw_episodes(self, num_items: int, rng: np.random.Generator) -> np.ndarray:
         """See `EpisodeSampler.draw_episodes`."""
-        pages, rows = draw_steps(index, num_items, rng)
-        slots: np.ndarray = index.episode_of_row[pages, rows]
+        pages, rows = draw_steps(self.index, num_items, rng)
+        slots: np.ndarray = self.index.episode_of_row[pages, rows]
         return slots
 
-    def step_probabilities(self, index: EpisodeIndex, slots: np.ndarray) -> np.ndarray:
+    def step_probabilities(self, slots: np.ndarray) -> np.ndarray:
         """See `EpisodeSampler.step_probabilities`."""
-        return np.full(slots.shape, 1.0 / index.num_steps)
+        return np.full(slots.shape, 1.0 / self.index.num_steps)
 
 
 def _draw_steps_of(index: EpisodeIndex, slots: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

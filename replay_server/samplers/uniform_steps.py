@@ -19,10 +19,10 @@ class UniformSteps(Sampler):
     name: ClassVar[str] = "uniform"
     views: ClassVar[frozenset[View]] = frozenset({"steps"})
 
-    def draw(self, index: EpisodeIndex, view: View, num_items: int, rng: np.random.Generator) -> Draw:
+    def draw(self, num_items: int, rng: np.random.Generator) -> Draw:
         """See `Sampler.draw`."""
-        pages, rows = draw_steps(index, num_items, rng)
-        return Draw(pages, rows, np.full(num_items, 1.0 / index.num_steps), index.num_steps)
+        pages, rows = draw_steps(self.index, num_items, rng)
+        return Draw(pages, rows, np.full(num_items, 1.0 / self.index.num_steps), self.index.num_steps)
 
 
 def draw_steps(index: EpisodeIndex, num_items: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

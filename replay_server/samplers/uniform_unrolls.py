@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from replay_server.episodes import EpisodeIndex
 from replay_server.samplers.base import Draw, Sampler, View
 
 
@@ -16,8 +15,8 @@ class UniformUnrolls(Sampler):
     name: ClassVar[str] = "uniform"
     views: ClassVar[frozenset[View]] = frozenset({"unrolls"})
 
-    def draw(self, index: EpisodeIndex, view: View, num_items: int, rng: np.random.Generator) -> Draw:
+    def draw(self, num_items: int, rng: np.random.Generator) -> Draw:
         """See `Sampler.draw`."""
-        num_stored = len(index.live_pages)
-        pages = index.live_pages.draw(num_items, rng)
+        num_stored = len(self.index.live_pages)
+        pages = self.index.live_pages.draw(num_items, rng)
         return Draw(pages, np.zeros(num_items, np.int64), np.full(num_items, 1.0 / num_stored), num_stored)

@@ -1,0 +1,130 @@
+"""A sum tree: weights of many items, so that drawing by weight and changing weights cost a logarithm."""
+
+from __future__ import annotations
+
+import numpy as np
+
+# Children of a node. The levels above the leaves are few, and one NumPy call handles all nodes of a level; with the
+# top level scanned whole that is faster than a binary tree (`benchmarks/prioritized.py`).
+_BRANCHING = 16
+# The widest top level.
+_TOP = 4096
+
+
+class SumTree:
+    """Non-negative float64 weights of `capacity` items, their sum and their maximum. Not thread-safe.
+
+    `draw` and `write` cost O(n log capacity) for n items, in a few NumPy calls. Sums are always those of the children
+    as they are now, never changed by differences, so that they do not drift however often weights change.
+
+    Args:
+        capacity: items, all of weight 0 to begin with.
+    """
+
+    def __init__(self, capacity: int):
+        self.capacity = capacity
+        self._sums: list[np.ndarray] = []
+        self._maxima: list[np.ndarray] = []
+        size = capacity
+        while True:
+            padded = -(-size // _BRANCHING) * _BRANCHING
+            self._sums.append(_touched(padded))
+            # Leaves are their own maxima.
+            self._maxima.append(self._sums[0] if len(self._sums) == 1 else _touched(padded))
+            if padded <= _TOP:
+                break
+            size = padded // _BRANCHING
+
+    @property
+    def leaves(self) -> np.ndarray:
+        """The weights, float64 [capacity]; a view."""
+        return self._sums[0][: self.capacity]
+
+    @property
+    def total(self) -> float:
+        """Sum of all weights."""
+        return float(self._sums[-1].sum())
+
+    @property
+    def largest(self) -> float:
+        """The largest weight."""
+        return float(self._maxima[-1].max())
+
+    def write(self, items: np.ndarray, weights: np.ndarray | float) -> None:
+        """Set weights; where an item is named twice the later one wins.
+
+        Args:
+            items: int [n].
+            weights: float [n], finite and not negative.
+        """
+        self._sums[0][items] = weights
+        nodes = items
+        for level in range(1, len(self._sums)):
+            nodes = nodes // _BRANCHING
+            if len(nodes) > 4 * len(self._sums[level]):
+                nodes = np.unique(nodes)
+            # Nodes named twice are computed twice, alike.
+            sums = _rows(self._sums[level - 1]).take(nodes, axis=0)
+            maxima = sums if level == 1 else _rows(self._maxima[level - 1]).take(nodes, axis=0)
+            self._sums[level][nodes] = sums @ _ONES
+            self._maxima[level][nodes] = maxima.max(axis=1)
+
+    def draw(self, num: int, rng: np.random.Generator) -> np.ndarray:
+        """Return `num` items drawn in proportion to their weights, int64 [num]; some weight must be positive.
+
+        Stratified: one draw from each of `num` equal parts of the sum.
+        """
+        top = np.cumsum(self._sums[-1])
+        return self.find((np.arange(num) + rng.random(num)) * (top[-1] / num), top)
+
+    def find(self, masses: np.ndarray, top: np.ndarray | None = None) -> np.ndarray:
+        """Return the items in which these points of the cumulated sum lie, int64 [n]. Never one of weight 0.
+
+        Args:
+            masses: float64 [n], in [0, total).
+            top: cumulated sums of the top level, where they are known.
+        """
+        top = np.cumsum(self._sums[-1]) if top is None else top
+        # Rounding may carry a point to the end of its node, and there beyond the last child that weighs anything.
+        masses = np.minimum(masses, np.nextafter(top[-1], 0.0))
+        nodes = np.searchsorted(top, masses, side="right")
+        masses = masses - np.where(nodes > 0, top[nodes - 1], 0.0)
+        cumulated = np.zeros((len(masses), _BRANCHING + 1))
+        rows = np.arange(len(masses))
+        for sums in self._sums[-2::-1]:
+            np.cumsum(_rows(sums).take(nodes, axis=0), axis=1, out=cumulated[:, 1:])
+            np.minimum(masses, np.nextafter(cumulated[:, -1], 0.0), out=masses)
+            child = (cumulated[:, 1:] > masses[:, None]).argmax(axis=1)
+            masses -= cumulated[rows, child]
+            nodes = nodes * _BRANCHING + child
+        return nodes
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes held."""
+        return sum(array.nbytes for array in [*self._sums, *self._maxima[1:]])
+
+    def check_valid(self) -> None:
+        """Assert that every node is the sum and the maximum of its children; for tests."""
+        for level in range(1, len(self._sums)):
+            size = len(self._sums[level - 1]) // _BRANCHING
+            sums, maxima = self._sums[level], self._maxima[level]
+            np.testing.assert_allclose(sums[:size], _rows(self._sums[level - 1]).sum(axis=1), rtol=1e-14)
+            np.testing.assert_array_equal(maxima[:size], _rows(self._maxima[level - 1]).max(axis=1))
+            assert (sums[size:] == 0).all()
+            assert (maxima[size:] == 0).all()
+        assert (self._sums[0][self.capacity :] == 0).all()
+
+
+_ONES = np.ones(_BRANCHING)
+
+
+def _rows(level: np.ndarray) -> np.ndarray:
+    """Return the nodes of a level, one row of children per parent; a view."""
+    return level.reshape(-1, _BRANCHING)
+
+
+def _touched(size: int) -> np.ndarray:
+    array = np.empty(size)
+    array.fill(0.0)
+    return array
