@@ -9,7 +9,8 @@ from laser.ops.frame_stacks import stack_frames
 from laser.ports import SampleRequest, wait
 from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec, FramesSpec
 from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
-from learner.frame_cuts import cut_frames
+from learner.collate import collate
+from learner.mixing import Mix
 from replay_server.config import ReplayConfig
 from replay_server.members import MemberSettings
 from replay_server.shard import Shard
@@ -58,10 +59,8 @@ def test_streams_show_what_the_environment_showed(padding, stack, shape, mean_le
     amid = False
     for sequence in range(15):
         sample = wait(shard.sample(SampleRequest(0, 6, view="streams", sequence=sequence)), 5, "streams")
-        out = np.empty((6, spec.num_frames("image"), *shape), np.uint8)
-        cut_frames(sample.frame_windows, "image", stack, padding, out)
-        first = torch.from_numpy(sample.unrolls.fields["first"].T.copy())
-        stacks = stack_frames(torch.from_numpy(out), first, stack, padding)
+        batch = collate(Mix(None, sample), spec, 0, 0.9, 0)
+        stacks = stack_frames(batch.observations["image"], batch.first, stack, padding)
         for i in range(6):
             for t in range(LENGTH):
                 episode, step, _ = log[int(sample.unrolls.fields["rewards"][i, t])]
