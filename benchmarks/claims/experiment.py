@@ -57,14 +57,16 @@ class Outcome:
     Args:
         label: the arm.
         settings: what tuning chose.
-        returns: float [seeds, points], mean return of the last 20 training episodes.
+        returns: float [seeds, points], mean return of the last 20 training episodes; of a sweep, the members' mean.
         numbers: means over a run's later half by metric, one value per seed.
+        best: the same as `returns` for the best member at each point; None where nothing was swept.
     """
 
     label: str
     settings: dict[str, Any]
     returns: np.ndarray
     numbers: dict[str, list[float]]
+    best: np.ndarray | None = None
 
     @property
     def final(self) -> np.ndarray:
@@ -90,6 +92,45 @@ def run_job(job: Job) -> dict[str, Any]:
         config = load_preset(job.preset, {**job.values, **fixed})
         result = train(config)
         return {"seconds": result.seconds, **read_run(Path(place) / "run", config.steps)}
+
+
+def run_sweep(job: Job) -> dict[str, Any]:
+    """Train a sweep and return its members' mean and best; `sweep/grid` and `sweep/share` of the job say which.
+
+    The other values are the command line's.
+    """
+    import torch
+
+    from launch.presets import load_preset
+    from launch.sweep import sweep
+    from launch.sweep_config import SweepConfig, SweepOptions
+
+    torch.set_num_threads(1)
+    values = dict(job.values)
+    grid, share = values.pop("sweep/grid"), values.pop("sweep/share")
+    with tempfile.TemporaryDirectory() as place:
+        fixed = {"seed": job.seed, "run-dir": Path(place) / "sweep", "runtime": "lockstep", "quiet": True}
+        base = load_preset(job.preset, {**values, **fixed})
+        result = sweep(SweepConfig(base, grid, SweepOptions(share_replay=share)))
+        failed = [member.error for member in result.members if member.error]
+        if failed:
+            raise measure.BenchmarkError(failed[0])
+        members = [read_run(member.result.run_dir, base.steps) for member in result.members]
+    curves = np.array([member["returns"] for member in members])
+    names = set.intersection(*(set(member["numbers"]) for member in members))
+    return {
+        "seconds": result.seconds,
+        "returns": curves.mean(0).tolist(),
+        "best": curves.max(0).tolist(),
+        "numbers": {name: float(np.mean([member["numbers"][name] for member in members])) for name in names},
+    }
+
+
+def steps_to(curves: np.ndarray, goal: float, num_steps: int) -> np.ndarray:
+    """Return the env steps at which each curve [seeds, points] first reaches `goal`; infinity where it never does."""
+    reached = curves >= goal
+    first = reached.argmax(1) + 1
+    return np.where(reached.any(1), first * num_steps / NUM_POINTS, np.inf)
 
 
 def read_run(run_dir: Path, num_steps: int) -> dict[str, Any]:
@@ -152,7 +193,9 @@ def compare(
             results = [future.result() for future in futures]
             names = sorted(set.intersection(*(set(result["numbers"]) for result in results)))
             numbers = {name: [result["numbers"][name] for result in results] for name in names}
-            outcome = Outcome(arm.label, best, np.array([result["returns"] for result in results]), numbers)
+            curves = np.array([result["returns"] for result in results])
+            tops = np.array([result["best"] for result in results]) if "best" in results[0] else None
+            outcome = Outcome(arm.label, best, curves, numbers, tops)
             print(f"[{time.perf_counter() - begun:.0f} s] {describe(outcome)}", flush=True)
             outcomes.append(outcome)
     return outcomes
@@ -252,6 +295,7 @@ def save(
                     "area": outcome.area.tolist(),
                     "numbers": outcome.numbers,
                     "returns": np.round(outcome.returns, 4).tolist(),
+                    **({} if outcome.best is None else {"best": np.round(outcome.best, 4).tolist()}),
                 }
                 for outcome in outcomes
             },
