@@ -29,9 +29,8 @@ class PolicyState:
         self.last_action = np.zeros((num_envs, *action.shape), action.dtype)
         self.last_reward = np.zeros(num_envs, np.float32)
         self.first = np.ones(num_envs, bool)
-        self.core_state = {
-            name: np.zeros((num_envs, *array.shape), array.dtype) for name, array in algorithm.core_state.items()
-        }
+        state = {**algorithm.core_state, **algorithm.acting_state}
+        self.core_state = {name: np.zeros((num_envs, *array.shape), array.dtype) for name, array in state.items()}
 
     def state_dict(self) -> dict[str, Any]:
         """Return copies of all arrays."""

@@ -90,8 +90,8 @@ class UnrollBuilder:
         header["parameter_version"][environments] = parameter_version
         self._fields["last_action"][environments] = last_action
         self._fields["last_reward"][environments] = last_reward
-        for name, value in core_state.items():
-            self._fields[f"core_state/{name}"][environments] = value
+        for name in self.spec.core_state:
+            self._fields[f"core_state/{name}"][environments] = core_state[name]
         for name, item in self.spec.frames.items():
             self._frames[name][environments, : item.stack] = observations[name]
         self._write_observation(environments, observations, first)

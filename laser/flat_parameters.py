@@ -7,6 +7,8 @@ of a population one memcpy. For small networks this removes most of a learner st
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -40,12 +42,22 @@ class FlatParameters:
                 item.data = view
                 start += item.numel()
         self._parameters = parameters
+        self._names = [name for name, _ in module.named_parameters()]
         self.gradient = torch.zeros(self.num_trainable, device=device)
 
     @property
     def trainable(self) -> Tensor:
         """The part of the vector that is trained (a view)."""
         return self.vector[: self.num_trainable]
+
+    @property
+    def buffers(self) -> Tensor:
+        """The rest of the vector (a view)."""
+        return self.vector[self.num_trainable :]
+
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield names and parameters in the order of the vector."""
+        return zip(self._names, self._parameters, strict=True)
 
     def collect_gradients(self) -> Tensor:
         """Make every parameter's gradient a view of one zeroed vector, and return that vector.

@@ -173,7 +173,8 @@ class TrainConfig:
 
     def _replay_problems(self) -> Iterator[Problem]:
         algorithm, replay, unroll = self.algorithm, self.replay, self.unroll_length
-        capacity, batch = replay.capacity_steps, algorithm.batch_size * unroll
+        capacity, rows = replay.capacity_steps, algorithm.rows_per_item(unroll)
+        batch = algorithm.batch_size * rows
         least = max(batch, replay.num_shards * unroll)
         if capacity // replay.num_shards < unroll:
             yield Problem(
@@ -184,7 +185,7 @@ class TrainConfig:
         elif capacity < batch:
             yield Problem(
                 "replay.capacity-steps",
-                f"must hold a batch of {algorithm.batch_size} unrolls of {unroll} env steps, got {capacity}",
+                f"must hold a batch of {algorithm.batch_size} unrolls of {rows} env steps, got {capacity}",
                 f"use at least {least}, or a smaller algorithm.batch-size",
             )
         elif algorithm.num_replayed and replay.min_steps > capacity:
@@ -192,6 +193,12 @@ class TrainConfig:
                 "replay.min-steps",
                 f"must be at most replay.capacity-steps ({capacity}), got {replay.min_steps}: nothing is drawn",
                 f"use at most {capacity}",
+            )
+        elif algorithm.num_replayed and algorithm.view == "steps" and replay.min_steps < batch:
+            yield Problem(
+                "replay.min-steps",
+                f"must be at least a batch of {batch} steps, got {replay.min_steps}: its steps would repeat",
+                f"use at least {batch}, or a smaller algorithm.batch-size",
             )
         for part, count, fraction in (
             ("replayed", algorithm.num_replayed, algorithm.replay_fraction),

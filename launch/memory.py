@@ -68,8 +68,9 @@ def _member_bytes(config: TrainConfig, spec: UnrollSpec, num_parameters: int) ->
     raw_unroll = spec.num_fixed_bytes + (spec.unroll_length + 1) * stacked
     # Parameters, gradients, two moments, published copies; activations take about ten times the input in float32.
     networks = 4 * num_parameters
-    batch = config.algorithm.batch_size * raw_unroll
-    activations = 10 * 4 * config.algorithm.batch_size * (spec.unroll_length + 1) * _largest_input(spec)
+    num_rows = config.algorithm.rows_per_item(spec.unroll_length) + 1
+    batch = config.algorithm.batch_size * raw_unroll * num_rows // (spec.unroll_length + 1)
+    activations = 10 * 4 * config.algorithm.batch_size * num_rows * _largest_input(spec)
     learner = 6 * networks + (config.learner.num_prefetch + 2) * batch + activations
     per_actor = networks + config.num_envs * (_ENVIRONMENT_BYTES + (config.actor.max_unacknowledged + 1) * raw_unroll)
     processes = config.num_actors if config.runtime == "ray" else 0

@@ -184,10 +184,12 @@ def member_settings(config: TrainConfig, algorithm: Algorithm, number: int = 0) 
         samples_per_insert=config.replay.samples_per_insert if limits else math.inf,
         min_steps=config.replay.min_steps if settings.num_replayed else 0,
         max_insert_steps=config.num_envs * config.unroll_length,
-        max_sample_steps=max(1, settings.num_replayed) * config.unroll_length,
+        max_sample_steps=max(1, settings.num_replayed) * settings.rows_per_item(config.unroll_length),
     )
     walks_streams = config.learner.walks_streams(algorithm.core_state, settings.num_replayed)
-    return MemberSettings(number, online_capacity(config), rate, algorithm.columns, walks_streams)
+    return MemberSettings(
+        number, online_capacity(config), rate, algorithm.columns, walks_streams, algorithm.needs_statistics
+    )
 
 
 def make_shard(members: Sequence[Member], index: int) -> Shard:

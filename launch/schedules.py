@@ -279,7 +279,7 @@ class _Turn:
         # Replayed experience is never used up: each env step earns its share of it.
         rate = replay.samples_per_insert if math.isfinite(replay.samples_per_insert) else 1.0
         owed: float = (member["inserted_steps"] - replay.min_steps) * rate - member["sampled_steps"]
-        return max(0, math.ceil(owed / (algorithm.num_replayed * config.unroll_length)))
+        return max(0, math.ceil(owed / (algorithm.num_replayed * algorithm.rows_per_item(config.unroll_length))))
 
     def _stats(self) -> dict[str, Any]:
         stats: dict[str, Any] = wait(self.attendant.program.replay.stats(), 60.0, "the replay's statistics")

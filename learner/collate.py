@@ -43,6 +43,8 @@ def collate(
         source[:, : len(mix.online.unrolls)] = ONLINE
     fields = {name: _side_by_side(parts, name, spec) for name in spec.fields}
     discounts = (1.0 - fields["terminated"].astype(np.float32)) * np.float32(discount)
+    if mix.replayed is not None and mix.replayed.discounts is not None:  # windows know how many steps they fold
+        discounts[:, discounts.shape[1] - len(mix.replayed.discounts) :] = mix.replayed.discounts.T
     observations = {name[13:]: value for name, value in fields.items() if name.startswith("observations/")}
     observations.update({name: _decode(parts, spec, name) for name in spec.frames})
     lag = np.where(own, newest_version - origins["parameter_version"], 0).astype(np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import queue
 import threading
 import time
@@ -16,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from laser.algorithms.base import Algorithm, AlgorithmConfig
+from laser.algorithms.base import Algorithm, AlgorithmConfig, LossOutput
 from laser.algorithms.metrics import drop_absent_sources
 from laser.batch import Batch
 from laser.ports import (
@@ -87,7 +88,9 @@ class Learner:
         self._settings = algorithm.config  # with the changes made since
         self._changed: dict[str, float] = {}
         self._schedule: dict[str, Any] = {}
-        self._spec = spec
+        steps_view = algorithm.config.view == "steps"
+        # Of the items that are learned from.
+        self._spec = spec = dataclasses.replace(spec, unroll_length=algorithm.config.rows_per_item(spec.unroll_length))
         self._replay = replay
         self._parameters = parameters
         self._config = config
@@ -104,6 +107,8 @@ class Learner:
             num_in_flight=2 if prefetch else 0,
             deadline_s=config.deadline_s,
             stream_set=_stream_set(seed, 0) if walks_streams else None,
+            num_steps=settings.steps_per_item if steps_view else 0,
+            discount=settings.discount,
         )
         self._replay_states = (
             ReplayStates(spec.core_state, settings.num_replayed, self.train_step.device) if walks_streams else None
@@ -166,6 +171,9 @@ class Learner:
         started = time.perf_counter()
         settings = self._settings
         rate = learning_rate_at(self.progress, settings.learning_rate, settings.learning_rate_schedule)
+        rate *= settings.rate_factor(self.num_steps)
+        if ready.mix.replayed is not None and ready.mix.replayed.statistics:
+            self.train_step.observe(ready.mix.replayed.statistics, self.num_steps)
         batch = ready.batch
         if self._replay_states is not None and ready.streams is not None:
             batch = self._replay_states.join(batch, ready.streams)
@@ -176,7 +184,7 @@ class Learner:
                 states = self.train_step.next_core_state(batch, self._schedule)
             self._replay_states.keep(states, ready.streams)
         self._accumulate(metrics)
-        self._write_columns(ready.mix, output.column_writes)
+        self._write_columns(ready.mix, output)
         self.num_steps += 1
         done = time.perf_counter()
         if self.num_steps % self._config.publish_interval == 0:
@@ -194,7 +202,9 @@ class Learner:
     def load(self, mix: Mix) -> _Ready:
         """Decode a mix and move it to the learner's device."""
         started = time.perf_counter()
-        batch = collate(mix, self._spec, self._member, self._settings.discount, self.version, self._settings.draw_correction)
+        batch = collate(
+            mix, self._spec, self._member, self._settings.discount, self.version, self._settings.draw_correction
+        )
         if self._config.replay_core_state == "zero":
             for value in batch.core_state.values():
                 value[_num_online(mix) :] = 0
@@ -243,6 +253,7 @@ class Learner:
             self._settings.max_gradient_norm,
         )
         self._changed |= settings
+        self._mixer.discount = self._settings.discount
         for name in sorted(set(settings) - set(AlgorithmConfig.live_settings)):  # what the loss takes from its schedule
             self._schedule[name] = self.train_step.scalar(settings[name])
 
@@ -261,6 +272,8 @@ class Learner:
             ValueError: they belong to other networks.
         """
         self._load_weights(weights)
+        for target in self.train_step.targets.values():
+            target.parameters.vector.copy_(self.train_step.parameters.vector)
         self.publish()
 
     def close(self) -> None:
@@ -277,6 +290,8 @@ class Learner:
         """Return everything that continues this learner: tensors by group, and plain numbers."""
         step = self.train_step
         tensors = self.weights()
+        for name, target in step.targets.items():
+            tensors[f"target_{name}"] = {"vector": target.parameters.vector.detach().cpu().clone()}
         if self._replay_states is not None:
             tensors["replay_states"] = self._replay_states.state_dict()
         return {
@@ -301,6 +316,9 @@ class Learner:
         """
         step = self.train_step
         self._load_weights(state["tensors"])
+        for name, target in step.targets.items():
+            target.parameters.load_numpy(state["tensors"][f"target_{name}"]["vector"].numpy())
+            target.num_updates = state["numbers"]["num_steps"] * math.prod(self._settings.passes)
         step.generator.set_state(torch.from_numpy(np.array(state["arrays"]["generator"], np.uint8)))
         numbers = state["numbers"]
         self.num_steps, self.progress = numbers["num_steps"], numbers["progress"]
@@ -336,18 +354,23 @@ class Learner:
         self._metric_sums += values
         self._num_metrics += 1
 
-    def _write_columns(self, mix: Mix, column_writes: dict[str, Tensor]) -> None:
-        if not column_writes or mix.replayed is None:
+    def _write_columns(self, mix: Mix, output: LossOutput) -> None:
+        if not output.column_writes or mix.replayed is None:
             return
         replayed = slice(_num_online(mix), None)
-        values = {name: value[:, replayed].T.contiguous().cpu().numpy() for name, value in column_writes.items()}
+        values = {name: value[:, replayed].T.contiguous().cpu().numpy() for name, value in output.column_writes.items()}
+        final = {name: value[0, replayed].contiguous().cpu().numpy() for name, value in output.final_writes.items()}
+        options = self._algorithm.write_options(self.num_steps)
         keys = mix.replayed.keys
         if keys.ndim == 2:  # the rows of a stream's piece lie here and there
-            keys, values = keys.reshape(-1), {name: value.reshape(-1, 1) for name, value in values.items()}
+            num_rows = next(iter(values.values())).shape[1]
+            keys = keys[:, :num_rows].reshape(-1)
+            values = {name: value.reshape(-1, 1) for name, value in values.items()}
         failed = sum(future.done() and future.exception() is not None for future in self._writes)
         self._counters["column_writes_failed"] += failed  # a shard that is gone costs numbers, not the run
         self._writes = [future for future in self._writes if not future.done()]
-        self._writes.append(self._replay.write(ColumnWrites(self._member, keys, values)))
+        writes = ColumnWrites(self._member, keys, values, final, options.far_bounds, options.sweep)
+        self._writes.append(self._replay.write(writes))
 
     def _count(self, mix: Mix) -> None:
         num_replayed = len(mix.replayed.unrolls) if mix.replayed is not None else 0

@@ -55,6 +55,8 @@ class Mixer:
         num_in_flight: batches asked for ahead of need; 0 asks only when one is wanted (repeatable order).
         deadline_s: how long to wait for a batch while nothing arrives.
         stream_set: replayed columns are episode streams, of the set with this number; None: whole unrolls.
+        num_steps: replayed columns are windows of so many steps, folded to one row; 0: whole unrolls.
+        discount: gamma that windows are folded with; may be changed.
     """
 
     def __init__(
@@ -66,10 +68,14 @@ class Mixer:
         num_in_flight: int,
         deadline_s: float,
         stream_set: int | None = None,
+        num_steps: int = 0,
+        discount: float = 1.0,
     ):
         self.waiting_for = ""
         self.stream_set = stream_set
         self.num_asked = 0  # of streams: the number of the next request
+        self.discount = discount
+        self._num_steps = num_steps
         self._replay = replay
         self._member = member
         self._num_online = num_online
@@ -135,6 +141,17 @@ class Mixer:
         return self._ask(SampleRequest(self._member, self._num_online, "online", timeout_s=self._timeout_s))
 
     def _ask_replay(self) -> _Asked | None:
+        if self._num_steps:
+            return self._ask(
+                SampleRequest(
+                    self._member,
+                    self._num_replayed,
+                    view="steps",
+                    num_steps=self._num_steps,
+                    discount=self.discount,
+                    timeout_s=self._timeout_s,
+                )
+            )
         if self.stream_set is None:
             return self._ask(SampleRequest(self._member, self._num_replayed, timeout_s=self._timeout_s))
         self.num_asked += 1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from laser.algorithms.base import ParameterGroup
 from laser.flat_parameters import FlatParameters
 
 
@@ -24,6 +26,7 @@ class FlatOptimizer:
         kind: "rmsprop" or "adam".
         epsilon: added to the root of the second moment.
         max_gradient_norm: gradients are scaled down to this global norm; inf switches it off.
+        groups: parameters with step sizes or weight decay of their own; the first prefix that fits a name counts.
     """
 
     def __init__(
@@ -32,6 +35,7 @@ class FlatOptimizer:
         kind: Literal["rmsprop", "adam"],
         epsilon: float,
         max_gradient_norm: float,
+        groups: Sequence[ParameterGroup] = (),
     ):
         self.parameters = parameters
         self.kind = kind
@@ -40,6 +44,8 @@ class FlatOptimizer:
         self._second = torch.zeros_like(parameters.gradient)
         self._first = torch.zeros_like(parameters.gradient) if kind == "adam" else None
         self._num_steps = torch.zeros((), device=parameters.gradient.device)
+        self._rates = _spread(parameters, groups, lambda group, item: group.rate, 1.0)
+        self._decays = _spread(parameters, groups, lambda group, item: group.weight_decay * (item.ndim > 1), 0.0)
 
     @torch.no_grad()
     def step(self, loss: Tensor, learning_rate: float) -> tuple[Tensor, Tensor]:
@@ -60,8 +66,12 @@ class FlatOptimizer:
         gradient.mul_(scale)
         gradient.nan_to_num_(0.0, 0.0, 0.0)  # 0 * inf and 0 * nan are nan
         trainable = self.parameters.trainable
+        if self._decays is not None:
+            gradient.addcmul_(self._decays * applied, trainable)
         if self._first is None:
             self._moving_average(self._second, gradient * gradient, 0.99, applied)
+            if self._rates is not None:
+                gradient.mul_(self._rates)
             trainable.addcdiv_(gradient, self._second.sqrt().add_(self.epsilon), value=-learning_rate)
         else:
             self._num_steps += applied
@@ -69,6 +79,8 @@ class FlatOptimizer:
             self._moving_average(self._first, gradient, 0.9, applied)
             self._moving_average(self._second, gradient * gradient, 0.999, applied)
             step_size = applied * learning_rate / (1 - 0.9**steps)
+            if self._rates is not None:
+                step_size = step_size * self._rates
             root = (self._second / (1 - 0.999**steps)).sqrt_().add_(self.epsilon)
             trainable.sub_(self._first * step_size / root)
         return norm, applied
@@ -98,3 +110,27 @@ class FlatOptimizer:
         self._num_steps.copy_(state["num_steps"])
         if self._first is not None:
             self._first.copy_(state["first"])
+
+
+def _spread(
+    parameters: FlatParameters,
+    groups: Sequence[ParameterGroup],
+    value_of: Callable[[ParameterGroup, Tensor], float],
+    default: float,
+) -> Tensor | None:
+    """Return a number per trainable weight, or None where all have the default.
+
+    Raises:
+        ValueError: a group fits no parameter.
+    """
+    spread, start = torch.full_like(parameters.gradient, default), 0
+    unused = {group.prefix for group in groups}
+    for name, item in parameters.named_parameters():
+        group = next((group for group in groups if name.startswith(group.prefix)), None)
+        if group is not None:
+            unused.discard(group.prefix)
+            spread[start : start + item.numel()] = value_of(group, item)
+        start += item.numel()
+    if unused:
+        raise ValueError(f"parameter groups must fit the networks' parameters, but none begins with {sorted(unused)}")
+    return None if bool((spread == default).all()) else spread

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from laser.algorithms.base import Algorithm, LossOutput
+from laser.algorithms.base import Algorithm, LossOutput, Target
 from laser.batch import Batch
 from laser.compilation import can_compile, compile_for
 from laser.flat_parameters import FlatParameters
@@ -47,8 +48,14 @@ class TrainStep:
         self._state = self.networks.state_dict()  # views of the same memory
         settings = algorithm.config
         self.optimizer = FlatOptimizer(
-            self.parameters, settings.optimizer, settings.optimizer_epsilon, settings.max_gradient_norm
+            self.parameters,
+            settings.optimizer,
+            settings.optimizer_epsilon,
+            settings.max_gradient_norm,
+            algorithm.parameter_groups,
         )
+        self.targets = {name: TargetNetwork(self.networks, target) for name, target in algorithm.targets.items()}
+        self._target_modules = {name: target.networks for name, target in self.targets.items()}
         self.generator = torch.Generator(device=device).manual_seed(seed)
         self._algorithm = algorithm
         self._spec = spec
@@ -58,6 +65,7 @@ class TrainStep:
             config.compile == "auto" and (has_frames or device.type == "cuda") and can_compile(device)
         )
         self._loss = compile_for(device, self._stacked_loss) if self._compiled else self._stacked_loss
+        self._part_loss = compile_for(device, self._plain_loss) if self._compiled else self._plain_loss
         # Copies to the card run beside the previous step's kernels.
         self._copy_stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
@@ -104,15 +112,51 @@ class TrainStep:
         Returns:
             metrics (scalar tensors, on the device) and what the loss said.
         """
+        if self._algorithm.config.passes != (1, 1):
+            return self._passes(batch, learning_rate, schedule)
+        return self._pass(self._loss, batch, learning_rate, schedule)
+
+    def _pass(
+        self, loss: Callable[..., LossOutput], batch: Batch, learning_rate: float, schedule: Mapping[str, Any]
+    ) -> tuple[dict[str, Tensor], LossOutput]:
         self.parameters.collect_gradients()
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
-            output = self._loss(batch, schedule)
+            output = loss(batch, schedule)
         output.loss.backward()
         self._write_state(output)
         norm, applied = self.optimizer.step(output.loss.detach(), learning_rate)
+        for target in self.targets.values():
+            target.follow(self.parameters)
         metrics = {name: value.detach() for name, value in output.metrics.items()}
         metrics |= {"gradient_norm": norm, "updates_applied": applied}
         return metrics, output
+
+    def _passes(
+        self, batch: Batch, learning_rate: float, schedule: Mapping[str, Any]
+    ) -> tuple[dict[str, Tensor], LossOutput]:
+        num_epochs, num_minibatches = self._algorithm.config.passes
+        with torch.no_grad(), torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
+            batch = self._algorithm.prepare(self.networks, self._stacked(batch))
+        num_columns = batch.shape[1]
+        means: dict[str, Tensor] = {}
+        for _ in range(num_epochs):
+            order = torch.randperm(num_columns, generator=self.generator, device=self.device)
+            for columns in order.tensor_split(num_minibatches):
+                part = take_columns(batch, columns)
+                metrics, output = self._pass(self._part_loss, part, learning_rate, schedule)
+                for name, value in metrics.items():
+                    means[name] = means.get(name, torch.zeros_like(value)) + value / (num_epochs * num_minibatches)
+        return means, output
+
+    @torch.no_grad()
+    def observe(self, statistics: Mapping[str, Any], num_updates: int) -> None:
+        """Let the algorithm set its buffers from sums over the replay; see `Algorithm.observe`."""
+        updates = self._algorithm.observe(self.networks, statistics, num_updates)
+        for name, value in updates.items():
+            self._state[name].copy_(value)
+        if updates:
+            for target in self.targets.values():
+                target.parameters.buffers.copy_(self.parameters.buffers)
 
     @torch.no_grad()
     def next_core_state(self, batch: Batch, schedule: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -129,19 +173,68 @@ class TrainStep:
             own[name].copy_(torch.where(fine, value, own[name]))
 
     def _stacked_loss(self, batch: Batch, schedule: Mapping[str, Any]) -> LossOutput:
+        return self._plain_loss(self._stacked(batch), schedule)
+
+    def _stacked(self, batch: Batch) -> Batch:
         observations = dict(batch.observations)
         for name, item in self._spec.environment.observations.items():
             if isinstance(item, FramesSpec):
                 observations[name] = stack_frames(observations[name], batch.first, item.stack, item.padding)
-        batch = dataclasses.replace(batch, observations=observations)
+        return dataclasses.replace(batch, observations=observations)
+
+    def _plain_loss(self, batch: Batch, schedule: Mapping[str, Any]) -> LossOutput:
         # torch.compile cannot trace a generator; compiled losses draw from torch's global one.
         generator = None if self._compiled else self.generator
-        return self._algorithm.loss(self.networks, {}, batch, schedule, generator)
+        return self._algorithm.loss(self.networks, self._target_modules, batch, schedule, generator)
+
+
+class TargetNetwork:
+    """A copy of the networks that follows them; buffers are copied, parameters move by a share of the way.
+
+    Args:
+        networks: what is copied.
+        target: how it follows.
+    """
+
+    def __init__(self, networks: nn.Module, target: Target):
+        self.networks = copy.deepcopy(networks).requires_grad_(False)
+        self.parameters = FlatParameters(self.networks)
+        self._target = target
+        self.num_updates = 0
+
+    @torch.no_grad()
+    def follow(self, source: FlatParameters) -> None:
+        """Count an update of the networks, and move if it is due."""
+        self.num_updates += 1
+        if self.num_updates % self._target.period:
+            return
+        if self._target.rate == 1.0:
+            self.parameters.vector.copy_(source.vector)
+            return
+        self.parameters.trainable.lerp_(source.trainable, self._target.rate)
+        self.parameters.buffers.copy_(source.buffers)
 
 
 def learning_rate_at(progress: float, initial: float, schedule: str) -> float:
     """Return the step size after a fraction `progress` of training: constant, or linear to 0."""
     return initial * max(0.0, 1.0 - progress) if schedule == "linear" else initial
+
+
+def take_columns(batch: Batch, columns: Tensor) -> Batch:
+    """Return some columns of a batch.
+
+    Args:
+        batch: with frames stacked.
+        columns: int64 [n].
+    """
+    without_time = {"last_action", "last_reward", "importance_weights", "core_state"}
+
+    def take(name: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: take(name, item) for key, item in value.items()}
+        return value.index_select(0 if name in without_time else 1, columns)
+
+    return Batch(**{item.name: take(item.name, getattr(batch, item.name)) for item in dataclasses.fields(batch)})
 
 
 def _map_tensors(batch: Batch, function: Any) -> Batch:

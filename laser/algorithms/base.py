@@ -17,7 +17,7 @@ from torch import Generator, Tensor, nn
 from laser.batch import Batch
 from laser.config import Bounds
 from laser.networks.config import NetworkConfig
-from laser.ports import ColumnSpec
+from laser.ports import ColumnSpec, Sweep
 from laser.specs import ArraySpec, EnvironmentSpec
 
 # Initialisation draws from torch's one global generator, and components of one process are built side by side.
@@ -33,6 +33,8 @@ class AlgorithmConfig(ABC):
     """What every algorithm's config has. A subclass sets `name` and `build`, and adds its own fields."""
 
     name: ClassVar[str] = ""
+    view: ClassVar[Literal["unrolls", "steps"]] = "unrolls"
+    """What the replayed items of a batch are: whole unrolls, or single steps (T = 1, `steps_per_item` folded)."""
     live_settings: ClassVar[tuple[str, ...]] = (
         "learning_rate",
         "optimizer_epsilon",
@@ -53,6 +55,24 @@ class AlgorithmConfig(ABC):
     discount: Annotated[float, Fraction, "gamma, per env step"] = 0.99
     batch_size: Annotated[int, Bounds(least=1), "unrolls per learner step, fresh and replayed together"] = 32
     replay_fraction: Annotated[float, Fraction, "share of each batch that is drawn from the replay"] = 0.0
+
+    def rows_per_item(self, unroll_length: int) -> int:
+        """Return T of the items that learning is from."""
+        return 1 if self.view == "steps" else unroll_length
+
+    @property
+    def steps_per_item(self) -> int:
+        """Env steps folded into one item of the "steps" view."""
+        return 1
+
+    def rate_factor(self, num_updates: int) -> float:
+        """Return what multiplies the step size after so many updates, beside `learning_rate_schedule`."""
+        return 1.0
+
+    @property
+    def passes(self) -> tuple[int, int]:
+        """Epochs over each batch, and minibatches it is cut into in each of them."""
+        return 1, 1
 
     @property
     def draw_correction(self) -> float:
@@ -115,6 +135,8 @@ class LossOutput:
             row T-1, before row T, which is that unroll's row 0. Without gradient; empty for feed-forward networks.
         state_updates: new values of parameters and buffers, by their names in the networks' `state_dict`. They are
             written between the backward pass and the optimiser's step, if the loss is finite.
+        final_writes: for single steps, new numbers by column name, [1, B], of the observation after each; the replay
+            keeps them where that is an episode's final one.
     """
 
     loss: Tensor
@@ -122,6 +144,43 @@ class LossOutput:
     column_writes: dict[str, Tensor] = field(default_factory=dict)
     core_state: dict[str, Tensor] = field(default_factory=dict)
     state_updates: dict[str, Tensor] = field(default_factory=dict)
+    final_writes: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A copy of the networks that follows them.
+
+    Args:
+        rate: share of the way to the networks that it goes with each update that is due, in (0, 1]; 1 copies them.
+        period: updates between two moves.
+    """
+
+    rate: float = 1.0
+    period: int = 1
+
+
+@dataclass(frozen=True)
+class ParameterGroup:
+    """Parameters with a step size or weight decay of their own.
+
+    Args:
+        prefix: of their names.
+        rate: multiplies the step size.
+        weight_decay: times the weights is added to the gradient of matrices (not of biases), after clipping.
+    """
+
+    prefix: str
+    rate: float = 1.0
+    weight_decay: float = 0.0
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """What goes with an update's column writes; see `laser.ports.ColumnWrites`."""
+
+    far_bounds: dict[str, float] = field(default_factory=dict)
+    sweep: Sweep | None = None
 
 
 class Algorithm(ABC):
@@ -129,6 +188,37 @@ class Algorithm(ABC):
 
     config: AlgorithmConfig
     columns: tuple[ColumnSpec, ...] = ()
+    targets: Mapping[str, Target] = {}
+    """Target networks by name; losses get them, checkpoints keep them."""
+    parameter_groups: tuple[ParameterGroup, ...] = ()
+    needs_statistics: bool = False
+    """Whether samples shall bring sums over the replay; see `observe`."""
+
+    @property
+    def acting_state(self) -> Mapping[str, ArraySpec]:
+        """What `act` carries from step to step of one environment beside `core_state`, and nobody else sees."""
+        return {}
+
+    def observe(self, networks: nn.Module, statistics: Mapping[str, Any], num_updates: int) -> dict[str, Tensor]:
+        """Return new values of buffers, by their names in the networks' `state_dict`, before an update.
+
+        Args:
+            networks: as they are.
+            statistics: `Sample.statistics` of the batch, float64 arrays by name.
+            num_updates: made so far.
+        """
+        return {}
+
+    def prepare(self, networks: nn.Module, batch: Batch) -> Batch:
+        """Return the batch that the passes of `AlgorithmConfig.passes` go over; called once, without gradients.
+
+        With several passes, what it returns is cut along B; images are stacked before.
+        """
+        return batch
+
+    def write_options(self, num_updates: int) -> WriteOptions:
+        """Return what goes with the column writes of update number `num_updates`."""
+        return WriteOptions()
 
     @property
     def core_state(self) -> Mapping[str, ArraySpec]:

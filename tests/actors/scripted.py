@@ -100,6 +100,7 @@ class CountingAlgorithm:
     """Takes action (calls so far) % 5 everywhere and says so in mu; its recurrent state counts steps since `first`."""
 
     core_state: ClassVar = {"age": ArraySpec((1,))}
+    acting_state: ClassVar = {}
     behaviour: ClassVar = {"logits": ArraySpec((5,))}
 
     def __init__(self):
