@@ -67,12 +67,13 @@ def make_environment(
 
 
 def describe_environment(id: str, config: EnvironmentConfig) -> EnvironmentSpec:
-    """Return what an environment offers; builds one of each task and closes it. Raises as `make_environment` does."""
+    """Return what an environment offers, or several in common; builds one of each. Raises as making them does."""
     ids = task_ids(id)
-    environment = make_environment(id, len(ids), dataclasses.replace(config, vectorization="auto"))
-    spec = environment.spec
-    environment.close()
-    return spec
+    suites = [find_suite(each) for each in ids]
+    for suite in {suite.name: suite for suite in suites}.values():
+        _warn_of_idle_flags(suite, config)
+    specs = [suite.describe(each, config) for suite, each in zip(suites, ids, strict=True)]
+    return specs[0] if len(specs) == 1 else join_specs(id, specs)
 
 
 def _warn_of_idle_flags(suite: Suite, config: EnvironmentConfig) -> None:

@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from laser.environments.base import VectorEnvironment
 from laser.environments.config import EnvironmentConfig
 from laser.environments.named_sets import DMLAB30, DMLAB_LEVELS
 from laser.environments.processes import ProcessEnvironments
-from laser.environments.spaces import action_writer, observation_reader
+from laser.environments.spaces import ActionWriter, ObservationReader, action_writer, observation_reader
 from laser.environments.suite import Suite, env_error, unknown_id
 from laser.environments.sync import SyncEnvironments
 from laser.specs import EnvironmentSpec
@@ -100,17 +101,27 @@ class DmLabSuite(Suite):
 
     def make(self, id: str, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
         """Return a vector of one level, a process for each environment unless `sync` is asked for."""
-        level, held_out = find_level(id, config.test_levels)
-        if importlib.util.find_spec("deepmind_lab") is None:
-            raise env_error(f"{id} needs deepmind_lab, which is not installed and not on PyPI", _BUILD)
-        make = functools.partial(DmLab, level, held_out, config)
-        described = make()
-        reader, writer = observation_reader(described.observation_space), action_writer(described.action_space)
-        spec = EnvironmentSpec(id, reader.specs, writer.spec, action_repeat=config.frame_skip)
-        makers: list[Any] = [make] * num_envs
+        make, spec, reader, writer = _prepare(id, config)
+        makers = [make] * num_envs
         if config.vectorization == "sync":
             return SyncEnvironments(spec, makers, reader, writer)
         return ProcessEnvironments(spec, makers, reader, writer, config.deadline_s)
+
+    def describe(self, id: str, config: EnvironmentConfig) -> EnvironmentSpec:
+        """Return what a level offers, without starting an engine or a process."""
+        return _prepare(id, config)[1]
+
+
+def _prepare(
+    id: str, config: EnvironmentConfig
+) -> tuple[Callable[[], gymnasium.Env[Any, Any]], EnvironmentSpec, ObservationReader, ActionWriter]:
+    level, held_out = find_level(id, config.test_levels)
+    if importlib.util.find_spec("deepmind_lab") is None:
+        raise env_error(f"{id} needs deepmind_lab, which is not installed and not on PyPI", _BUILD)
+    make = functools.partial(DmLab, level, held_out, config)
+    described = make()
+    reader, writer = observation_reader(described.observation_space), action_writer(described.action_space)
+    return make, EnvironmentSpec(id, reader.specs, writer.spec, action_repeat=config.frame_skip), reader, writer
 
 
 def find_level(id: str, test_levels: bool) -> tuple[str, bool]:

@@ -6,6 +6,7 @@ import difflib
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from laser.config import ConfigError, Problem
 from laser.environments.base import VectorEnvironment
 from laser.environments.config import EnvironmentConfig
+from laser.specs import EnvironmentSpec
 
 
 class Suite(ABC):
@@ -42,6 +44,12 @@ class Suite(ABC):
         Raises:
             ConfigError: the id is unknown, or something that a user can mend keeps it from being built.
         """
+
+    def describe(self, id: str, config: EnvironmentConfig) -> EnvironmentSpec:
+        """Return what an environment offers; builds one and closes it. Raises as `make` does."""
+        environment = self.make(id, 1, replace(config, vectorization="auto"))
+        environment.close()
+        return environment.spec
 
 
 def find_suites() -> list[Suite]:
