@@ -59,7 +59,8 @@ class RetraceColumn:
         elif reach == "episodes":
             self._sweep(self._with_earlier(np.unique(pages)))
         elif reach == "changed":
-            front = np.unique(pages)
+            # Numbers of a row 0 matter to the page before, not to its own.
+            front = np.unique(np.concatenate([pages, self._earlier(pages)]))
             while len(front):
                 before = self._targets[front, 0].copy()
                 self._sweep(front)
