@@ -11,7 +11,7 @@ from laser.config import ConfigError, Problem, field_infos, find_problems, key_o
 from launch.config import NOT_FLAGS, TrainConfig
 from launch.config_file import read_config_file
 from launch.errors import NothingToResumeError
-from launch.flags import Arguments, split_arguments, surplus, switches_of
+from launch.flags import split_arguments, surplus, switches_of
 from launch.overrides import apply_overrides, find_leaves, unknown_key
 from launch.population import PbtConfig
 from launch.presets import find_presets, load_preset
@@ -59,7 +59,8 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
     of_sweep = [*find_leaves(options), *find_leaves(pbt, _PBT)]
     given = split_arguments(arguments, switches_of([*find_leaves(preset), *of_sweep]), {_GRID})
     problems = [*given.problems, *surplus(given.positionals[1:])]
-    values, own = _divide(given, {leaf.key for leaf in of_sweep})
+    own = {key: text for key, text in given.values.items() if key in {leaf.key for leaf in of_sweep}}
+    values = {key: text for key, text in given.values.items() if key not in own}
     file_name = values.pop("config", None)
     base, resumed = preset, None
     path = _path_to_resume(preset, values, of_sweeps=True)
@@ -107,15 +108,6 @@ def _find_preset(arguments: Sequence[str], switches: Collection[str]) -> TrainCo
 def _switches() -> set[str]:
     """Switches that any preset has, for finding the preset's name among the arguments."""
     return {key_of(name) for name, info in field_infos(TrainConfig).items() if info.type is bool}
-
-
-def _divide(given: Arguments, keys: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the values of the members' config, and those of these keys and whatever begins with `pbt.`."""
-    own = {key for key in given.values if key in keys or key.startswith(_PBT)}
-    return (
-        {key: text for key, text in given.values.items() if key not in own},
-        {key: given.values[key] for key in given.values if key in own},
-    )
 
 
 def _path_to_resume(preset: TrainConfig, values: Mapping[str, str], of_sweeps: bool) -> Path | None:
