@@ -251,7 +251,7 @@ def test_a_sweep_that_does_not_go_back_is_told_apart():
     assert worst_error(shard, 0.9) > 1e-2
     wait(shard.write(ColumnWrites(0, sample.keys, values, sweep=Sweep("changed", 0.9, tolerance=10.0))), 5, "write")
     assert worst_error(shard, 0.9) > 1e-3, "the tolerance has no effect"
-    wait(shard.write(ColumnWrites(0, sample.keys, values, sweep=Sweep("changed", 0.9))), 5, "write")
+    wait(shard.write(ColumnWrites(0, sample.keys, values, sweep=Sweep("episodes", 0.9))), 5, "write")
     assert worst_error(shard, 0.9) < 2e-6
 
 
