@@ -114,3 +114,11 @@ def test_leaving_the_directory():
     assert not leaves_directory(Path("a/../b"))
     assert not leaves_directory(Path("..a/b"))
     assert not leaves_directory(Path("/tmp/x"))
+
+
+@pytest.mark.parametrize("key", ["sampler", "remover"])
+def test_strategies_that_are_not_there_are_named_before_anything_starts(key):
+    (problem,) = find_problems(make(replay=ReplayConfig(**{key: "nope"})))
+    assert problem.key == f"replay.{key}"
+    assert "must be one of" in problem.wrong
+    assert "got 'nope'" in problem.wrong

@@ -1,0 +1,50 @@
+"""Replay by priority through a whole run, and who cannot have it."""
+
+import pytest
+
+import laser
+from laser.config import ConfigError
+
+QUICK = {
+    "steps": 1200,
+    "quiet": True,
+    "runtime": "lockstep",
+    "num_envs": 2,
+    "replay.min_steps": 64,
+    "replay.sampler": "prioritized",
+    "network.separate_critic": False,
+}
+
+
+def test_unrolls_are_drawn_by_what_the_learner_wrote(tmp_path, monkeypatch):
+    from learner.learner import Learner
+
+    seen = []
+    load = Learner.load
+
+    def watched(self, mix):
+        ready = load(self, mix)
+        if mix.replayed is not None:
+            seen.append((mix.replayed.probabilities, ready.batch.importance_weights.numpy()))
+        return ready
+
+    monkeypatch.setattr(Learner, "load", watched)
+    values = {**QUICK, "algorithm.prioritize": True, "run_dir": str(tmp_path / "run")}
+    result = laser.train(laser.load_preset("cartpole", values))
+    assert result.learner_steps > 3
+    probabilities, weights = seen[-1]
+    assert probabilities.max() > 2 * probabilities.min(), "no priority was written"
+    replayed = weights[-len(probabilities) :]
+    assert replayed.max() == 1.0
+    assert replayed[probabilities.argmax()] == replayed.min() < 0.5
+
+
+def test_without_priorities_it_is_refused_in_one_line(tmp_path):
+    config = laser.load_preset("cartpole", {**QUICK, "run_dir": str(tmp_path / "run")})
+    with pytest.raises(ConfigError, match=r"replay.sampler: prioritized reads the column priority, which laser does"):
+        laser.train(config)
+
+
+def test_episode_streams_do_not_ask_the_sampler(tmp_path):
+    values = {**QUICK, "network.core": "lstm", "network.core_size": 8, "run_dir": str(tmp_path / "run")}
+    assert laser.train(laser.load_preset("cartpole", values)).learner_steps > 3
