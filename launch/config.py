@@ -19,6 +19,8 @@ from laser.networks.config import NetworkConfig
 from launch.user_classes import class_path
 from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
+from replay_server.removers import find_removers
+from replay_server.samplers import find_samplers
 
 NOT_FLAGS = ("preset",)
 """Keys that are recorded but are not the user's to set."""
@@ -84,6 +86,13 @@ class TrainConfig:
                 class_path(type(part))
             except ValueError as error:
                 yield Problem(key, str(error), "move the class there, or the run could not be resumed")
+        for key, value, kinds in (
+            ("sampler", self.replay.sampler, find_samplers()),
+            ("remover", self.replay.remover, find_removers()),
+        ):
+            names = sorted({kind.name for kind in kinds})
+            if value not in names:
+                yield Problem(f"replay.{key}", f"must be one of {', '.join(names)}, got {value!r}")
         if self.run_dir is not None and leaves_directory(self.run_dir):
             yield Problem(
                 "run-dir",

@@ -21,6 +21,7 @@ from actors.policy import Policy
 from actors.unroll_builder import Identity
 from laser.algorithms.base import Algorithm
 from laser.compilation import can_compile
+from laser.config import ConfigError, Problem
 from laser.environments import make_environment, task_ids
 from laser.ports import ParameterPort, ReplayPort, ReportPort
 from laser.specs import EnvironmentSpec, FramesSpec
@@ -32,6 +33,7 @@ from learner.parameter_store import ParameterStore
 from replay_server.client import ShardedReplay
 from replay_server.members import MemberSettings
 from replay_server.rate_limiter import RateLimit
+from replay_server.samplers import find_samplers
 from replay_server.shard import Shard
 
 
@@ -117,7 +119,7 @@ def make_population(
     """
     for member in members:
         # Refuses unsupported spaces before anything starts.
-        member.config.algorithm.build(member.environment, member.config.network)
+        check_sampler(member.config, member.config.algorithm.build(member.environment, member.config.network))
     owners = [list(members)] if share_replay else [[member] for member in members]
     shards_of = [
         [partial(make_shard, users, index) for index in range(users[0].config.replay.num_shards)] for users in owners
@@ -131,6 +133,25 @@ def make_population(
             owns_replay = member is users[0]
             programs.append(_make_member(member, owns_replay, shards, runtime, runtime.reports(next(sinks))))
     return programs
+
+
+def check_sampler(config: TrainConfig, algorithm: Algorithm) -> None:
+    """Raise `ConfigError` if the replay's sampler reads numbers that this algorithm never writes."""
+    settings = config.algorithm
+    if not settings.num_replayed or config.learner.walks_streams(algorithm.core_state, settings.num_replayed):
+        return
+    written = {column.name for column in algorithm.columns}
+    for kind in find_samplers():
+        if kind.name == config.replay.sampler and kind.column and kind.column not in written:
+            raise ConfigError(
+                [
+                    Problem(
+                        "replay.sampler",
+                        f"{kind.name} reads the column {kind.column}, which {settings.name} does not write",
+                        "add --algorithm.prioritize true, or use --replay.sampler uniform",
+                    )
+                ]
+            )
 
 
 def _make_member(
