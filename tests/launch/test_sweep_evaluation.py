@@ -88,11 +88,12 @@ def test_the_best_at_every_point(tmp_path):
     paths = [
         write(tmp_path / "a.db", {100: 1, 200: 5, 300: 5, 400: 2}),  # the second 5 is not stored again
         write(tmp_path / "b.db", {200: 3, 400: 6}),
+        write(tmp_path / "d.db", {500: 0}),  # the others keep what they had
         write(tmp_path / "c.db", {}),
         tmp_path / "missing.db",
     ]
     curve = read_best_curve(paths)
     assert curve.name == "buckets/mean_return"
-    assert curve.ends == [100, 200, 300, 400]
-    assert curve.scores == [1, 5, 5, 6]
-    assert read_best_curve(paths[2:]) is None
+    assert curve.ends == [100, 200, 300, 400, 500]
+    assert curve.scores == [1, 5, 5, 6, 6]
+    assert read_best_curve(paths[3:]) is None
