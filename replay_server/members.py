@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -50,15 +51,20 @@ class Member:
 
     The queue hands out each unroll once, first in, first out. Its entries hold a reference to their page, so that an
     unroll still queued survives the removal of its episode.
+
+    A member whose learner has not asked for anything during its whole lease holds up nobody, its own actors neither:
+    they go on feeding those it shares the replay with, while its queue drops its oldest unrolls and its limiter does
+    not count. It is back as soon as its learner asks.
     """
 
     def __init__(self, settings: MemberSettings, index: EpisodeIndex, config: ReplayConfig):
         self.settings = settings
-        self.limiter = RateLimiter(settings.rate)
-        self.columns = Columns(index.pages, index.unroll_length, settings.columns)
-        self.columns.on_write = self._written
         self._index = index
         self._config = config
+        self.limiter = RateLimiter(settings.rate)
+        self.renew_lease()
+        self.columns = Columns(index.pages, index.unroll_length, settings.columns)
+        self.columns.on_write = self._written
         # A member of a replay that others prioritise may do without the column: it draws streams or fresh unrolls.
         self._kinds = {
             view: kind
@@ -98,6 +104,10 @@ class Member:
             )
         return None
 
+    def renew_lease(self) -> None:
+        """Its learner has asked for something."""
+        self.lease_ends_at = time.monotonic() + self._config.lease_s
+
     @property
     def views(self) -> list[View]:
         """What it may draw, besides streams."""
@@ -135,12 +145,12 @@ class Member:
         self.num_handed_out += num_unrolls
         return np.array([self.queue.popleft() for _ in range(num_unrolls)], np.int32)
 
-    def drop_queue(self, reason: str) -> np.ndarray:
-        """Empty the queue, counting its entries under `reason`; return their pages."""
-        pages = np.array(self.queue, np.int32)
-        self.queue.clear()
-        if len(pages):
-            self.dropped[reason] = self.dropped.get(reason, 0) + len(pages)
+    def drop_queue(self, reason: str, num_left: int = 0) -> np.ndarray:
+        """Take the oldest entries out until `num_left` remain, counting them under `reason`; return their pages."""
+        num_dropped = max(0, len(self.queue) - num_left)
+        pages = np.array([self.queue.popleft() for _ in range(num_dropped)], np.int32)
+        if num_dropped:
+            self.dropped[reason] = self.dropped.get(reason, 0) + num_dropped
         return pages
 
     @property

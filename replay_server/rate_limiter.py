@@ -83,13 +83,14 @@ class RateLimiter:
         self.limit = limit
         self.inserted_steps = 0
         self.sampled_steps = 0
+        self.forgiven_steps = 0  # inserted while nobody drew, which need not be made up for
 
     @property
     def difference(self) -> float:
         """`inserts * samples_per_insert - samples`; 0 while the inequality is off."""
         if not self.limit.limits:
             return 0.0
-        return self.inserted_steps * self.limit.samples_per_insert - self.sampled_steps
+        return (self.inserted_steps - self.forgiven_steps) * self.limit.samples_per_insert - self.sampled_steps
 
     def insert_lacks(self, num_steps: int) -> str | None:
         """Return why `num_steps` may not be inserted now, or None."""
@@ -115,8 +116,10 @@ class RateLimiter:
 
     def state_dict(self) -> dict[str, Any]:
         """Return what `load_state_dict` needs."""
-        return {"inserted_steps": self.inserted_steps, "sampled_steps": self.sampled_steps}
+        names = ("inserted_steps", "sampled_steps", "forgiven_steps")
+        return {name: getattr(self, name) for name in names}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` gave."""
-        self.inserted_steps, self.sampled_steps = state["inserted_steps"], state["sampled_steps"]
+        for name, value in state.items():
+            setattr(self, name, value)

@@ -91,6 +91,7 @@ class Shard:
         self._samples: list[WaitingSample] = []
         self._changed = threading.Condition()
         self._watcher: threading.Thread | None = None
+        self._pumped_at = -math.inf
         self._next_look = math.inf  # when the watcher wakes by itself
         self._closed = False
 
@@ -127,6 +128,7 @@ class Shard:
         with self._changed:
             if self._closed:
                 return failed(PortClosedError(f"shard {self.shard} is closed"))
+            self._members[request.member].renew_lease()
             self._samples.append(call)
             self._pump(settled)
         settle(settled)
@@ -140,6 +142,7 @@ class Shard:
                     raise PortClosedError(f"shard {self.shard} is closed")
                 if writes.member not in self._members:
                     raise PortError(f"member must be one of {sorted(self._members)}, got {writes.member}")
+                self._members[writes.member].renew_lease()
                 receipt = self._store.write(writes)
                 self._ledger.stale_rows += receipt.num_stale
         except PortError as error:
@@ -158,6 +161,21 @@ class Shard:
             if self._closed:
                 return failed(PortClosedError(f"shard {self.shard} is closed"))
             return done(self._stats())
+
+    def add_member(self, settings: MemberSettings) -> None:
+        """Let one more member use the replay; a member that is known with the same settings is back, and keeps all.
+
+        Its columns are allocated now. Its online queue has no pages of its own: while they hold what has left the
+        replay, so much less of it is kept.
+
+        Args:
+            settings: over all shards, as at construction.
+
+        Raises:
+            ValueError: the member is known with other settings.
+        """
+        with self._changed:
+            self._store.add_member(settings)
 
     def client_state(self) -> dict[str, Any]:
         """Return nothing: the shard itself is all there is; see `ReplayPort.client_state`."""
@@ -190,6 +208,7 @@ class Shard:
     # -- serving -------------------------------------------------------------------------------------------------------
 
     def _pump(self, settled: list[Settlement]) -> None:
+        self._pumped_at = time.monotonic()
         # An insert can let a sample go and the reverse; each round answers at least one call, so this ends.
         num_waiting = -1
         while num_waiting != len(self._inserts) + len(self._samples):
@@ -234,6 +253,7 @@ class Shard:
         fresh = plan.verdicts == FRESH
         keep = np.flatnonzero(fresh & call.good)
         steps_of: dict[int, int] = {}
+        unread: dict[int, int] = {}
         if len(keep):
             of_member, steps = unrolls.headers["member"][keep], unrolls.fields["valid"][keep].sum(axis=1)
             num_blocks = store.blocks_needed(unrolls, keep)
@@ -243,18 +263,31 @@ class Shard:
                 mine, member = of_member == number, self._members[number]
                 num_unrolls, steps_of[number] = int(mine.sum()), int(steps[mine].sum())
                 wrong = wrong or member.never_takes(num_unrolls, steps_of[number])
-                lacks = lacks or member.queue_lacks(num_unrolls, self._num_wanted(number), self._warming_up(number))
-                lacks = lacks or member.limiter.insert_lacks(steps_of[number])
+                held_up = member.queue_lacks(num_unrolls, self._num_wanted(number), self._warming_up(number))
+                held_up = held_up or member.limiter.insert_lacks(steps_of[number])
+                if held_up and self._is_away(number):
+                    unread[number] = num_unrolls
+                else:
+                    lacks = lacks or held_up
             if wrong:
                 raise PortError(wrong)
             if not lacks and not store.make_room(len(keep), num_blocks):
-                lacks = "no room: all that is stored waits in online queues or is pinned"
+                away = [number for number in self._members if self._is_away(number)]
+                for number in away:
+                    store.release(self._members[number].drop_queue("no_reader"))
+                if not away or not store.make_room(len(keep), num_blocks):
+                    lacks = "no room: all that is stored waits in online queues"
             if lacks:
                 call.lacks = lacks
                 if not call.future.cancelled():
                     return None
         if not call.claim():
             raise CancelledError
+        for number, num_unrolls in unread.items():
+            member = self._members[number]
+            if capacity := member.settings.online_capacity:
+                store.release(member.drop_queue("no_reader", num_left=capacity - num_unrolls))
+            member.limiter.forgiven_steps += steps_of[number]
         ended = self._streams.commit(plan)
         if len(keep):
             kept = keep.tolist()
@@ -280,6 +313,13 @@ class Shard:
         requests = [call.request for call in self._samples if not call.future.cancelled()]
         waiting = [each.num_items for each in requests if each.table == "online" and each.member == member]
         return max(waiting, default=0)
+
+    def _is_away(self, member: int) -> bool:
+        return self._lease_end(member) <= time.monotonic()
+
+    def _lease_end(self, member: int) -> float:
+        asking = any(call.request.member == member for call in self._samples if not call.future.cancelled())
+        return math.inf if asking else self._members[member].lease_ends_at
 
     def _warming_up(self, member: int) -> bool:
         settings = self._members[member].settings
@@ -345,8 +385,15 @@ class Shard:
             self._watcher = threading.Thread(target=self._watch_deadlines, name=f"shard-{self.shard}", daemon=True)
             self._watcher.start()
         # Calls come and go far more often than deadlines pass: the thread is woken only for an earlier one.
-        if min(call.deadline for call in [*self._inserts, *self._samples]) < self._next_look:
+        if self._wakes_at() < self._next_look:
             self._changed.notify_all()
+
+    def _wakes_at(self) -> float:
+        """Return when the next deadline passes, or the next lease whose end may let an insert go."""
+        times = [call.deadline for call in [*self._inserts, *self._samples]]
+        held_up = {member for call in self._inserts for member in call.members if member in self._members}
+        times += [end for end in map(self._lease_end, sorted(held_up)) if end > self._pumped_at]
+        return min(times, default=math.inf)
 
     def _watch_deadlines(self) -> None:
         while True:
@@ -357,9 +404,10 @@ class Shard:
                 now = time.monotonic()
                 calls: list[WaitingCall] = [*self._inserts, *self._samples]
                 late = [call for call in calls if call.deadline <= now]
-                if not late:
-                    self._next_look = min((call.deadline for call in calls), default=math.inf)
-                    self._changed.wait(None if math.isinf(self._next_look) else self._next_look - now)
+                wakes_at = self._wakes_at()
+                if wakes_at > now:
+                    self._next_look = wakes_at
+                    self._changed.wait(None if math.isinf(wakes_at) else wakes_at - now)
                     continue
                 self._inserts = [call for call in self._inserts if call.deadline > now]
                 self._samples = [call for call in self._samples if call.deadline > now]

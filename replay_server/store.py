@@ -31,6 +31,7 @@ class Store:
 
     def __init__(self, spec: UnrollSpec, config: ReplayConfig, members: Sequence[MemberSettings]):
         self.spec = spec
+        self._config = config
         self.sizes = shard_sizes(spec, config, members)
         num_pages = self.sizes.num_pages
         self.pages = Pages(spec, num_pages)
@@ -46,6 +47,19 @@ class Store:
         }
         self._remover = make_remover(config.remover)
         self.num_removed = 0  # unrolls forgotten
+
+    def add_member(self, settings: MemberSettings) -> None:
+        """Register a member; see `Shard.add_member`."""
+        share = settings.share(self._config.num_shards)
+        known = self.members.get(settings.member)
+        if known is not None:
+            if known.settings != share:
+                raise ValueError(f"member {settings.member} is known with other settings; choose another number")
+            return
+        member = self.members[settings.member] = Member(share, self.index, self._config)
+        derived = self.derived[settings.member] = Derived(self.index, member.columns, share)
+        if not derived.is_empty:
+            derived.inserted(self.index.live_pages.items.copy(), np.empty(0, np.int32))
 
     def blocks_needed(self, unrolls: Unrolls, keep: np.ndarray) -> int:
         """Return the blocks that the images of unrolls `keep` will take."""

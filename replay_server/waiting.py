@@ -45,8 +45,8 @@ class WaitingInsert(WaitingCall):
     """
 
     def __init__(self, unrolls: Unrolls, bad: dict[str, np.ndarray], timeout_s: float):
-        members = frozenset(unrolls.headers["member"].tolist())
-        super().__init__(timeout_s, members, f"insert of {len(unrolls)} unrolls")
+        self.members: frozenset[int] = frozenset(unrolls.headers["member"].tolist())
+        super().__init__(timeout_s, self.members, f"insert of {len(unrolls)} unrolls")
         self.future: Future[InsertReceipt] = Future()
         self.unrolls = unrolls
         self.bad = bad

@@ -57,7 +57,7 @@ def test_streams_show_what_the_environment_showed(padding, stack, shape, mean_le
         header["sequence"] = sequence
         wait(shard.insert(Unrolls(header, fields, {"image": compress_frames(frames[None])})), 5, "insert")
     amid = False
-    for sequence in range(15):
+    for sequence in range(8):
         sample = wait(shard.sample(SampleRequest(0, 6, view="streams", sequence=sequence)), 5, "streams")
         batch = collate(Mix(None, sample), spec, 0, 0.9, 0)
         stacks = stack_frames(batch.observations["image"], batch.first, stack, padding)
