@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,42 +27,56 @@ class Ended:
 
 
 class Accounts:
-    """Says where the unrolls of given-up actors went. Used from one thread.
+    """Says where the unrolls of given-up actors went, and what lost shards held. Used from one thread.
 
     What an actor made and what the shards have heard of it differ by what was under way: unrolls that it reported and
     that never arrived are lost, and unrolls that arrived before it could report them are unreported. So, once nothing
-    is under way, over all actors
+    is under way, over all actors and all shards, those that ended as they were last seen,
 
         reported + unreported = inserted + rejected + lost on the way + lost in gaps.
     """
 
     def __init__(self) -> None:
         self._ended: list[Ended] = []
+        self._shards: dict[int, dict[str, Any]] = {}
+        self._lost_shards: set[int] = set()
 
     def end(self, ended: Ended) -> None:
         """Open an account: the actor makes nothing any more."""
         self._ended.append(ended)
 
-    def counters(self, stats: dict[str, Any]) -> dict[str, float]:
-        """Return totals by name, as far as the replay's statistics know now; {} while no actor was given up.
+    def look(self, stats: Mapping[str, Any]) -> None:
+        """Remember what the shards say of themselves, as long as they can.
 
         Args:
-            stats: of all shards together (see `replay_server.shard.Shard.stats`).
+            stats: of the replay (see `replay_server.client.ShardedReplay.stats`).
         """
-        if not self._ended:
-            return {}
-        lost = unreported = rows = 0
-        for ended in self._ended:
-            arrived = sum(
-                count
-                for (run, actor, incarnation), count in stats["arrived"].items()
-                if (run, actor) == (ended.run, ended.actor) and incarnation in ended.incarnations
-            )
-            lost += max(0, ended.num_reported - arrived)
-            unreported += max(0, arrived - ended.num_reported)
-            rows += ended.num_rows
-        return {
-            "unrolls_lost/died": float(lost),
-            "unrolls_unreported/died": float(unreported),
-            "dropped_rows_at_most/died": float(rows),
-        }
+        for index, part in enumerate(stats.get("shards", [stats])):
+            if part is None:
+                self._lost_shards.add(index)
+            else:
+                self._shards[index] = part
+                self._lost_shards.discard(index)
+
+    def counters(self) -> dict[str, float]:
+        """Return totals by name, as of the last look; {} while nothing was lost."""
+        totals: dict[str, float] = {}
+        if self._ended:
+            arrived = [self._num_arrived(ended) for ended in self._ended]
+            pairs = [(ended.num_reported, num) for ended, num in zip(self._ended, arrived, strict=True)]
+            totals["unrolls_lost/died"] = float(sum(max(0, reported - num) for reported, num in pairs))
+            totals["unrolls_unreported/died"] = float(sum(max(0, num - reported) for reported, num in pairs))
+            totals["dropped_rows_at_most/died"] = float(sum(ended.num_rows for ended in self._ended))
+        if self._lost_shards:
+            held = [self._shards[index]["num_unrolls"] for index in self._lost_shards if index in self._shards]
+            totals["shards_lost"] = float(len(self._lost_shards))
+            totals["unrolls_lost/shard"] = float(sum(held))
+        return totals
+
+    def _num_arrived(self, ended: Ended) -> int:
+        return sum(
+            count
+            for part in self._shards.values()
+            for (run, actor, incarnation), count in part["arrived"].items()
+            if (run, actor) == (ended.run, ended.actor) and incarnation in ended.incarnations
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections import defaultdict
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from launch.runtime import Worker, WorkerDiedError
 from launch.settings_schedule import SettingsSchedule
 
 _CALL_DEADLINE_S = 120.0
+_LOOK_INTERVAL_S = 2.0
 
 
 class HungEnvironmentError(LaunchError):
@@ -56,6 +58,8 @@ class Attendant:
         self._evaluations_failed = 0
         self._restarts: defaultdict[str, float] = defaultdict(float)
         self._accounts = Accounts()
+        self._look: Future[Any] | None = None
+        self._looked_at = 0.0
 
     @property
     def number(self) -> int:
@@ -150,11 +154,16 @@ class Attendant:
             the error of the first worker that failed.
         """
         config = self.program.config.environment
+        is_cluster = bool(self.program.config.ray_address)
+        if is_cluster:
+            self._look_at_replay()
         for worker in self.program.workers:
             failure = worker.failure()
             may_die = worker is not self.program.learner and worker.incarnation < config.max_restarts
             if isinstance(failure, WorkerDiedError) and may_die:
                 self._replace(worker, "died")
+            elif isinstance(failure, PortClosedError) and may_die and is_cluster and len(self.program.shards) > 1:
+                self._replace(worker, "shard_lost")  # the next one finds another
             elif failure is not None:
                 raise failure
         for actor in self.program.actors:
@@ -174,9 +183,19 @@ class Attendant:
         )
 
     def report_accounts(self) -> None:
-        """Report what was under way when actors were given up; at the end, since it may still arrive for a while."""
+        """Report what was lost with actors and shards; at the end, since some of it may still arrive for a while."""
         stats = wait(self.program.replay.stats(), _CALL_DEADLINE_S, "the replay's statistics")
-        self.recorder.report(Report("supervisor", self._accounts.counters(stats)))
+        self._accounts.look(stats)
+        self.recorder.report(Report("supervisor", self._accounts.counters()))
+
+    def _look_at_replay(self) -> None:
+        """Remember now and then what each shard holds: of one that is lost nobody can say it any more."""
+        if self._look is None and time.monotonic() - self._looked_at >= _LOOK_INTERVAL_S:
+            self._look, self._looked_at = self.program.replay.stats(), time.monotonic()
+        elif self._look is not None and self._look.done():
+            if self._look.exception() is None:
+                self._accounts.look(self._look.result())
+            self._look = None
 
     def _replace(self, worker: Worker, why: str) -> None:
         if worker in self.program.actors:

@@ -74,8 +74,8 @@ class Cluster:
         return _options(self._placement.worker(name, _living_nodes(self._reserved)))
 
     def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
-        """Return what becomes the nearest shard, wherever the actor is."""
-        return cast(ReplayPort, NearestShard(cast(Sequence[RayReplay], shards), actor))
+        """Return what finds the nearest shard, wherever the actor is."""
+        return NearestShard(cast(Sequence[RayReplay], shards), actor)
 
 
 def check_cluster(address: str, needs: Needs) -> None:

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import launch.ray_settings  # noqa: F401 - read by Ray when it is imported
@@ -50,10 +50,6 @@ INLINE_BYTES = 4 * 2**20
 _SMALL_VECTOR_BYTES = 64 * 1024
 # Threads for calls that wait: a replay port has one insert under way, a learner a few samples.
 _INSERT_THREADS, _SAMPLE_THREADS = 128, 32
-
-
-class UnreachableError(PortError):
-    """The other side may live, but calls do not reach it, even when repeated."""
 
 
 class RayReplay:
@@ -130,9 +126,10 @@ class RayReplay:
 
 
 class NearestShard:
-    """Stands for a shard until it arrives somewhere: unpickled, it is a port to a living shard, if possible there.
+    """A port to a living shard, on the node where it is used if there is one; picklable. One thread inserts.
 
-    So an actor that is placed again on another node finds the shard there, and one whose shard has died another.
+    It is chosen at the first call. So an actor that is placed again on another node finds the shard there, and one
+    whose shard has ended another.
 
     Args:
         shards: ports to all of them.
@@ -144,19 +141,43 @@ class NearestShard:
         self._number = number
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Rebuild as the shard that is chosen there."""
-        return _choose_shard, (self._shards, self._number)
+        """Rebuild without the choice."""
+        return NearestShard, (self._shards, self._number)
 
+    @cached_property
+    def chosen(self) -> RayReplay:
+        """The shard."""
+        here = ray.get_runtime_context().get_node_id()
+        # Actors are dealt to nodes in turn, so that those of one node have numbers that far apart.
+        rank = self._number // len({shard.node for shard in self._shards})
+        near = [shard for shard in self._shards if shard.node == here]
+        far = [shard for shard in self._shards if shard.node != here]
+        in_order = [*_rotated(near, rank), *_rotated(far, self._number)]
+        # Where none answers, the first insert will say so.
+        return next((shard for shard in in_order if shard.answers(_ANSWER_DEADLINE_S)), in_order[0])
 
-def _choose_shard(shards: list[RayReplay], number: int) -> RayReplay:
-    here = ray.get_runtime_context().get_node_id()
-    # Actors are dealt to nodes in turn, so that those of one node have numbers that far apart.
-    rank = number // len({shard.node for shard in shards})
-    near = [shard for shard in shards if shard.node == here]
-    far = [shard for shard in shards if shard.node != here]
-    in_order = [*_rotated(near, rank), *_rotated(far, number)]
-    # Where none answers, the first insert will say so.
-    return next((shard for shard in in_order if shard.answers(_ANSWER_DEADLINE_S)), in_order[0])
+    def insert(self, unrolls: Unrolls) -> Future[InsertReceipt]:
+        """See `ReplayPort.insert`."""
+        return self.chosen.insert(unrolls)
+
+    def sample(self, request: SampleRequest) -> Future[Sample]:
+        """See `ReplayPort.sample`."""
+        return self.chosen.sample(request)
+
+    def write(self, writes: ColumnWrites) -> Future[WriteReceipt]:
+        """See `ReplayPort.write`."""
+        return self.chosen.write(writes)
+
+    def stats(self) -> Future[dict[str, Any]]:
+        """See `ReplayPort.stats`."""
+        return self.chosen.stats()
+
+    def client_state(self) -> dict[str, Any]:
+        """Return nothing; see `ReplayPort.client_state`."""
+        return {}
+
+    def load_client_state(self, state: dict[str, Any]) -> None:
+        """Restore nothing."""
 
 
 def _rotated(shards: list[RayReplay], by: int) -> list[RayReplay]:
@@ -270,7 +291,7 @@ def port_error(error: BaseException, who: str) -> BaseException:
     if isinstance(error, ray.exceptions.RayTaskError):
         return error.cause if isinstance(error.cause, BaseException) else PortError(_line(error))
     if isinstance(error, ray.exceptions.ActorUnavailableError):
-        return UnreachableError(f"{who} cannot be reached: {_line(error)}")
+        return PortClosedError(f"{who} cannot be reached: {_line(error)}")
     if isinstance(error, ray.exceptions.ActorUnschedulableError):
         return PortClosedError(f"{who} did not start: its node has ended")
     if isinstance(error, ray.exceptions.RayActorError | ray.exceptions.OwnerDiedError):

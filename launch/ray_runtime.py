@@ -35,7 +35,7 @@ from launch.kept_process import kept_as_it_was
 from launch.placement import Needs
 from launch.ray_cluster import Cluster
 from launch.ray_loopback import OwnRay
-from launch.ray_ports import NUM_RETRIES, UnreachableError, call_remote, serve_parameters, serve_shards
+from launch.ray_ports import NUM_RETRIES, call_remote, serve_parameters, serve_shards
 from launch.runtime import ShardPort, WorkerDiedError
 
 _START_DEADLINE_S = 120.0
@@ -160,8 +160,8 @@ class RayWorker:
         """Return what ended the ticking, as of the last answer; never waits. Hands on the reports that came along."""
         if self._asked.done():
             error = self._asked.exception()
-            # One that cannot be reached is given up; should it live on, what it still inserts is as good as any.
-            if isinstance(error, PortClosedError | UnreachableError):
+            # One that cannot be reached is given up, too; should it live on, what it still inserts is as good as any.
+            if isinstance(error, PortClosedError):
                 return WorkerDiedError(str(error))
             if error is not None:
                 return error

@@ -46,7 +46,8 @@ class ShardedReplay:
     An actor's unrolls all go to shard `actor % K`, so a stream never crosses shards. A replay sample is split over
     the shards multinomially by their sizes as last heard; an item's probability is P(shard) as used for the split
     times its probability in the shard, so it is exact even when the sizes are a little old. A shard that fails is
-    left out of later samples until it is seen alive again. With one shard calls go straight through.
+    left out of samples until it is seen alive again; one that has ended is drawn around. With one shard calls go
+    straight through.
 
     Each episode stream lives on one shard, alike many on all; one that has to move begins a new episode there.
 
@@ -65,6 +66,7 @@ class ShardedReplay:
         self._sizes = {view: np.zeros(len(shards), np.int64) for view in ("unrolls", "steps", "streams")}
         self._homes: dict[tuple[int, int], np.ndarray] = {}  # shard of each stream, by member and set
         self._num_draws = 0
+        self._all_gone = False  # when last looked
         self._pools: dict[int, OnlinePool] = {}
         self._closed = False
 
@@ -158,16 +160,20 @@ class ShardedReplay:
 
     def _learn_sizes(self, stats: list[dict[str, Any] | None]) -> None:
         with self._lock:
+            self._all_gone = all(item is None for item in stats)
             for view, sizes in self._sizes.items():
                 sizes[:] = [0 if item is None else item["num_stored"][view] for item in stats]
 
     def _looked(self, whole: Future[Sample], request: SampleRequest, deadline: float) -> None:
         with self._lock:
-            sizes, closed = self._sizes_for(request), self._closed
+            sizes, closed, all_gone = self._sizes_for(request), self._closed, self._all_gone
         if whole.cancelled():
             return
         if sizes.any():
             self._split(whole, request, deadline, sizes)
+        elif all_gone:
+            if whole.set_running_or_notify_cancel():
+                whole.set_exception(PortClosedError("no shard of the replay answers"))
         elif closed or time.monotonic() >= deadline:
             if whole.set_running_or_notify_cancel():
                 what = f"sample of {request.num_items} {request.view}: no shard has anything stored"
@@ -216,7 +222,16 @@ class ShardedReplay:
             )
             return concatenate_samples(parts, probabilities, num_stored)
 
-        combine(asked, merge).add_done_callback(partial(_forward, whole))
+        combine(asked, merge).add_done_callback(partial(self._drawn, whole, request, deadline))
+
+    def _drawn(self, whole: Future[Sample], request: SampleRequest, deadline: float, done: Future[Sample]) -> None:
+        with self._lock:
+            closed = self._closed
+        if isinstance(done.exception(), PortClosedError) and not closed and time.monotonic() < deadline:
+            # A shard has ended. The others still have what they hold.
+            self._start_draw(whole, request, deadline, look=True)
+        else:
+            _forward(whole, done)
 
     def _heard(self, shard: int, view: str, part: Future[Sample]) -> None:
         with self._lock:

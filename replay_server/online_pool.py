@@ -61,6 +61,7 @@ class OnlinePool:
         self._parts: deque[Sample] = deque()
         self._waiting: deque[tuple[Future[Sample], SampleRequest, float]] = deque()
         self._outstanding: set[int] = set()
+        self._gone: set[int] = set()  # the last call failed
         self._closed = False
         self.num_pooled = 0
 
@@ -144,9 +145,12 @@ class OnlinePool:
             if error is None and not self._closed:
                 self._parts.append(part.result())
                 self.num_pooled += len(part.result().keys)
-            if not gone:
+            if gone:
+                self._gone.add(shard)
+            else:
+                self._gone.discard(shard)
                 self._outstanding.discard(shard)
-            elif self._outstanding == {shard}:
+            if len(self._gone) == len(self._shards):
                 settled = [(future, None, error) for future, _, _ in self._waiting]
                 self._waiting.clear()
         settle((future, None, error) for future, _, error in settled if future.set_running_or_notify_cancel())

@@ -1,6 +1,6 @@
 """A short run over the nodes of a cluster that was started elsewhere; prints what became of every unroll, as JSON.
 
-Usage: cluster_run.py HOST:PORT [--kill-node HOST_OR_ID] [--actors N] [--env-steps N]
+Usage: cluster_run.py HOST:PORT [--kill-actors] [--kill-shard] [--actors N] [--env-steps N]
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from functools import partial
@@ -51,8 +52,8 @@ def _looking(factory, incarnation):
     actor.look = lambda: {
         "node": own,
         "pid": os.getpid(),
-        "shard": actor._replay.index,
-        "shard_node": actor._replay.node,
+        "shard": actor._replay.chosen.index,
+        "shard_node": actor._replay.chosen.node,
         "incarnation": incarnation,
     }
     return actor
@@ -67,7 +68,8 @@ class Run:
         self.program = make_program(config, environment, LookingRuntime(runtime), recorder)
         wait(self.program.learner.call("warm_up"), DEADLINE_S, "the learner")
         self._stop = threading.Event()
-        schedule = FreeSchedule([Attendant(self.program, recorder)], self._stop.is_set, lambda *_: None)
+        self._attendant = Attendant(self.program, recorder)
+        schedule = FreeSchedule([self._attendant], self._stop.is_set, lambda *_: None)
         self.errors = []
 
         def run():
@@ -82,13 +84,16 @@ class Run:
     def until(self, condition, what):
         deadline = time.monotonic() + DEADLINE_S
         while not condition():
-            assert not self.errors, self.errors
+            assert not self.errors, self._failures()
             assert time.monotonic() < deadline, f"waited {DEADLINE_S:g} s for {what}"
             time.sleep(0.1)
 
     def go_on_for(self, env_steps):
         goal = self.recorder.snapshot().env_steps + env_steps
         self.until(lambda: self.recorder.snapshot().env_steps >= goal, f"{goal} env steps")
+
+    def await_count(self, counter, num):
+        self.until(lambda: self.recorder.snapshot().counters.get(counter, 0) >= num, f"{counter} to be {num}")
 
     def look(self):
         return [wait(actor.call("look"), DEADLINE_S, actor.name) for actor in self.program.actors]
@@ -98,29 +103,37 @@ class Run:
         self._stop.set()
         self._thread.join(DEADLINE_S)
         assert not self._thread.is_alive()
-        assert not self.errors, self.errors
+        assert not self.errors, self._failures()
         self.program.learner.start()  # makes room for what actors still wait to insert
         reported, before = self._settle(), -1
         while reported != before:  # an actor may hear that it is to stop only after its next unroll
             reported, before = self._settle(), reported
         self.program.learner.stop()
-        stats = wait(self.program.replay.stats(), 30.0, "the books")
+        self._attendant.report_accounts()
         counters = self.recorder.snapshot().counters
-        ledger = stats["ledger"]
+        # Shards that were lost as they were last seen.
+        parts = [part for _, part in sorted(self._attendant._accounts._shards.items())]
+        ledgers = [part["ledger"] for part in parts]
         return {
             "reported": int(counters["unrolls"]),
             "unreported": int(counters.get("unrolls_unreported/died", 0)),
             "lost_on_the_way": int(counters.get("unrolls_lost/died", 0)),
             "dropped_rows_at_most": int(counters.get("dropped_rows_at_most/died", 0)),
             "deaths": int(counters.get("restarts/died", 0)),
-            "inserted": ledger["inserted"],
-            "by_shard": [part["ledger"]["inserted"] for part in stats["shards"]],
-            "rejected": sum(ledger["rejected"].values()),
-            "lost_in_gaps": ledger["lost"],
-            "duplicates": ledger["duplicates"],
-            "failed": ledger["failed"],
-            "imbalances": stats["imbalances"],
+            "moves": int(counters.get("restarts/shard_lost", 0)),
+            "shards_lost": int(counters.get("shards_lost", 0)),
+            "lost_with_shard": int(counters.get("unrolls_lost/shard", 0)),
+            "by_shard": [ledger["inserted"] for ledger in ledgers],
+            "rejected": sum(sum(ledger["rejected"].values()) for ledger in ledgers),
+            "lost_in_gaps": sum(ledger["lost"] for ledger in ledgers),
+            "duplicates": sum(ledger["duplicates"] for ledger in ledgers),
+            "failed": sum(ledger["failed"] for ledger in ledgers),
+            "imbalances": [part["imbalances"] for part in parts],
         }
+
+    def _failures(self):
+        workers = [(worker.name, worker.incarnation, worker.failure()) for worker in self.program.workers]
+        return self.errors, workers
 
     def _settle(self):
         """Wait for what is under way now, and return how many unrolls were reported by then."""
@@ -139,6 +152,7 @@ def main():
     parser.add_argument("--actors", type=int, default=3)
     parser.add_argument("--env-steps", type=int, default=2000)
     parser.add_argument("--kill-actors", action="store_true", help="kill all actors of the node that is not ours")
+    parser.add_argument("--kill-shard", action="store_true", help="kill its shard, too, some time later")
     options = parser.parse_args()
     config = load_preset("cartpole")
     replay = dataclasses.replace(config.replay, capacity_steps=4000, min_steps=128, num_shards=2)
@@ -158,17 +172,23 @@ def main():
         run = Run(runtime, recorder, config)
         run.go_on_for(options.env_steps)
         result = {"before": run.look(), "shards": [port.node for port in run.program.shards]}
+        ours = ray.get_runtime_context().get_node_id()
         if options.kill_actors:
-            ours = ray.get_runtime_context().get_node_id()
             victims = [place for place in result["before"] if place["node"] != ours]
+            result["killed"] = len(victims)
             for place in victims:
                 os.kill(place["pid"], signal.SIGKILL)
-            result["killed"] = len(victims)
-            run.until(
-                lambda: recorder.snapshot().counters.get("restarts/died", 0) >= len(victims), "the deaths to be noticed"
-            )
+            run.await_count("restarts/died", len(victims))
             run.go_on_for(options.env_steps)
             result["after"] = run.look()
+        if options.kill_shard:
+            (port,) = [port for port in run.program.shards if port.node != ours]
+            num_cut_off = sum(place["shard"] == port.index for place in run.look())
+            os.kill(port.pid, signal.SIGKILL)
+            run.await_count("restarts/shard_lost", num_cut_off)
+            run.go_on_for(options.env_steps)
+            result["moved"] = run.look()
+        print(json.dumps(result), file=sys.stderr, flush=True)  # of use where the end fails
         result["books"] = run.end()
     runtime.close()
     print(json.dumps(result))

@@ -186,8 +186,6 @@ def test_it_goes_on_without_a_shard_that_fails(make_replay):
     fill(client, {0: 10, 1: 10, 2: 10})
     wait(client.sample(SampleRequest(0, 30)), 5, "sample")
     shards[1].close()
-    with pytest.raises(PortClosedError):
-        wait(client.sample(SampleRequest(0, 30)), 5, "sample")
     sample = wait(client.sample(SampleRequest(0, 30)), 5, "sample")
     assert set(sample.keys["shard"].tolist()) == {0, 2}
     np.testing.assert_allclose(sample.probabilities, 1 / 20)
@@ -198,6 +196,8 @@ def test_it_goes_on_without_a_shard_that_fails(make_replay):
         shards[k].close()
     with pytest.raises(PortClosedError, match="no shard"):
         wait(client.stats(), 5, "stats")
+    with pytest.raises(PortClosedError, match="no shard of the replay answers"):
+        wait(client.sample(SampleRequest(0, 30)), 5, "sample")
     with pytest.raises(PortClosedError):
         wait(client.sample(SampleRequest(0, 1, table="online")), 5, "online")
 
@@ -287,8 +287,6 @@ def test_streams_leave_a_shard_that_fails(make_replay):
     fill(client, {0: 12, 1: 12})
     ask_streams(client, 0)
     shards[1].close()
-    with pytest.raises(PortClosedError):
-        ask_streams(client, 1)
     sample = ask_streams(client, 1)
     assert set(sample.keys["shard"].flat) == {0}
     assert len(sample.streams) == 6

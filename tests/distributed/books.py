@@ -1,0 +1,22 @@
+"""What must hold of a run of `cluster_run.py` over two nodes, one of which lost its actors and then its shard."""
+
+
+def check(result, num_envs=4, unroll_length=16):
+    """Assert that every unroll is accounted for, and that actors insert on their own node while they can."""
+    books = result["books"]
+    assert len(set(result["shards"])) == 2
+    for place in [*result["before"], *result["after"]]:
+        assert place["shard_node"] == place["node"] == result["shards"][place["shard"]]
+    assert {place["node"] for place in result["before"]} == set(result["shards"])
+    assert [place["incarnation"] for place in result["after"]].count(1) == result["killed"] == books["deaths"] > 0
+    # The shard of the same node was lost then, and its actors went on with the other.
+    assert {place["shard_node"] for place in result["moved"]} < set(result["shards"])
+    assert {place["node"] for place in result["moved"]} == set(result["shards"])
+    assert (books["shards_lost"], books["moves"]) == (1, books["deaths"])
+    assert books["lost_with_shard"] > 0
+    assert all(books["by_shard"])
+    assert not any(value for part in books["imbalances"] for value in part.values())
+    assert books["rejected"] == books["duplicates"] == books["failed"] == books["lost_in_gaps"] == 0
+    assert books["reported"] + books["unreported"] == sum(books["by_shard"]) + books["lost_on_the_way"]
+    # Who dies has at most this much under way; what a shard takes after it was last seen is lost with it.
+    assert books["dropped_rows_at_most"] == (books["deaths"] + books["moves"]) * num_envs * unroll_length
