@@ -71,7 +71,8 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
         options, pbt = resumed.options, resumed.pbt
     all_keys = [leaf.key for leaf in [*find_leaves(base), *of_sweep] if leaf.key not in NOT_FLAGS] + [_GRID, "config"]
     known = {key: value for key, value in values.items() if key_of(key) in all_keys}
-    problems += [unknown_key(key_of(key), all_keys) for key in values if key not in known]
+    sections = [key for key in all_keys if key != "pbt"]  # `pbt` is a switch and a section: name the section's keys
+    problems += [unknown_key(key_of(key), sections) for key in values if key not in known]
     base, found = _with_values(base, file_name, known)
     problems += found
     options, found = apply_overrides(options, {key: text for key, text in own.items() if not key.startswith(_PBT)})

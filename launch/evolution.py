@@ -16,6 +16,8 @@ from launch.run_directory import RunDirectory
 from launch.runtime import Worker
 from launch.settings_schedule import field_names, setting_keys, write_changes
 
+SCHEDULE_NAME = "schedule.json"
+"""File in a member's directory that holds its settings over time, traced back through its ancestors."""
 _CALL_DEADLINE_S = 120.0
 
 
@@ -47,7 +49,7 @@ class PopulationTraining:
         self._config = config
         self._attendants = {attendant.number: attendant for attendant in attendants}
         self._paths = {
-            attendant.number: run.path / "schedule.json" for attendant, run in zip(attendants, runs, strict=True)
+            attendant.number: run.path / SCHEDULE_NAME for attendant, run in zip(attendants, runs, strict=True)
         }
         self._lineage = lineage
         self._seed = seed

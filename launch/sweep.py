@@ -6,12 +6,12 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from launch.attendant import Attendant
-from launch.evolution import PopulationTraining
+from launch.evolution import SCHEDULE_NAME, PopulationTraining
 from launch.lineage import Lineage
 from launch.overrides import show
 from launch.progress import Progress
@@ -19,6 +19,7 @@ from launch.recorder import Recorder
 from launch.run_directory import RunDirectory, open_run
 from launch.schedules import Evolution
 from launch.session import Plan, make_plan, run_session, say
+from launch.settings_schedule import read_changes
 from launch.signals import stop_on_signals
 from launch.sweep_config import SweepConfig, SweepMember
 from launch.sweep_progress import SweepSnapshot, closing_table, describe_sweep
@@ -27,19 +28,21 @@ from launch.train import TrainResult, result_of
 
 @dataclass(frozen=True)
 class MemberResult:
-    """What one member came to, and what set it apart."""
+    """What one member came to, and what set it apart: `overrides` at the start, `settings` of an evolved one now."""
 
     number: int
     overrides: dict[str, Any]
     seed: int
     result: TrainResult
     error: str
+    settings: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the member's entry in the object that `--json` prints."""
         overrides = {key: list(value) if isinstance(value, tuple) else value for key, value in self.overrides.items()}
         values = self.result.to_json() | {"member": self.number, "overrides": overrides, "seed": self.seed}
-        return values | ({"error": self.error} if self.error else {})
+        extra = {"error": self.error, "settings": self.settings}
+        return values | {name: value for name, value in extra.items() if value}
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,7 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
                 member.config.seed,
                 result_of(outcome, its_run),
                 "" if outcome.error is None else " ".join(str(outcome.error).split()),
+                read_changes(its_run.path / SCHEDULE_NAME)[-1].settings if config.options.pbt else {},
             )
             for member, outcome, its_run in zip(members, outcomes, runs, strict=True)
         ]

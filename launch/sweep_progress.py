@@ -64,7 +64,8 @@ def closing_table(result: SweepResult, preset: str) -> str:
     rows = [("member", "return", "env steps", "ended", "settings")]
     ranked = sorted(result.members, key=lambda item: -_finite(item.result.mean_return))
     for item in ranked:
-        settings = ", ".join(f"{key}={show(value)}" for key, value in item.overrides.items()) or f"seed={item.seed}"
+        shown = item.overrides | item.settings or {"seed": item.seed}
+        settings = ", ".join(f"{key}={show(value)}" for key, value in shown.items())
         reached = f"{item.result.mean_return:,.1f}" if math.isfinite(item.result.mean_return) else "none"
         ended = item.result.finished + (f": {item.error[:80]}" if item.error else "")
         rows.append((str(item.number), reached, f"{item.result.env_steps:,}", ended, settings))
