@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from actors.policy import Policy
 from actors.unroll_builder import Identity
 from laser.algorithms.base import Algorithm
 from laser.compilation import can_compile
-from laser.config import ConfigError, Problem
+from laser.config import Problem
 from laser.environments import make_environment, task_ids
 from laser.ports import ParameterPort, ReplayPort, ReportPort
 from laser.specs import EnvironmentSpec, FramesSpec
@@ -119,7 +119,7 @@ def make_population(
     """
     for member in members:
         # Refuses unsupported spaces before anything starts.
-        check_sampler(member.config, member.config.algorithm.build(member.environment, member.config.network))
+        member.config.algorithm.build(member.environment, member.config.network)
     owners = [list(members)] if share_replay else [[member] for member in members]
     shards_of = [
         [partial(make_shard, users, index) for index in range(users[0].config.replay.num_shards)] for users in owners
@@ -135,23 +135,19 @@ def make_population(
     return programs
 
 
-def check_sampler(config: TrainConfig, algorithm: Algorithm) -> None:
-    """Raise `ConfigError` if the replay's sampler reads numbers that this algorithm never writes."""
+def find_sampler_problems(config: TrainConfig, algorithm: Algorithm) -> Iterator[Problem]:
+    """Yield whether the replay's sampler reads numbers that this algorithm never writes."""
     settings = config.algorithm
     if not settings.num_replayed or config.learner.walks_streams(algorithm.core_state, settings.num_replayed):
         return
     written = {column.name for column in algorithm.columns}
-    for kind in find_samplers():
-        if kind.name == config.replay.sampler and kind.column and kind.column not in written:
-            raise ConfigError(
-                [
-                    Problem(
-                        "replay.sampler",
-                        f"{kind.name} reads the column {kind.column}, which {settings.name} does not write",
-                        "add --algorithm.prioritize true, or use --replay.sampler uniform",
-                    )
-                ]
-            )
+    wanted = {kind.column for kind in find_samplers() if kind.name == config.replay.sampler}
+    for column in sorted(wanted - written - {""}):
+        yield Problem(
+            "replay.sampler",
+            f"{config.replay.sampler} reads the column {column}, which {settings.name} does not write",
+            "add --algorithm.prioritize true, or use --replay.sampler uniform",
+        )
 
 
 def _make_member(

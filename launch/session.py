@@ -31,7 +31,15 @@ from launch.memory import MemoryEstimate, available_memory, estimate_memory, fin
 from launch.metrics_db import MetricsDb
 from launch.pace import PaceLimit
 from launch.placement import Needs
-from launch.program import Member, Program, describe, make_population, member_settings, unroll_spec
+from launch.program import (
+    Member,
+    Program,
+    describe,
+    find_sampler_problems,
+    make_population,
+    member_settings,
+    unroll_spec,
+)
 from launch.recorder import Recorder, Snapshot
 from launch.run_directory import RunDirectory
 from launch.runtime import Runtime
@@ -87,16 +95,17 @@ def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False) -> Pla
         try:
             algorithms.append(config.algorithm.build(environment, config.network))
             problems += find_schedule_problems(config)
+            problems += find_sampler_problems(config, algorithms[-1])
         except ValueError as error:
-            problem = _named_problem(error)
-            if problem is None:
-                raise
-            problems.append(problem)
+            problems += _named_problems(error)
     raise_problems(list(dict.fromkeys(problems)))
     specs = [unroll_spec(*parts) for parts in zip(configs, environments, algorithms, strict=True)]
     if share_replay:
         raise_problems(find_differences(specs))
-    memory = plan_memory(configs, specs, algorithms, share_replay)
+    try:
+        memory = plan_memory(configs, specs, algorithms, share_replay)
+    except ValueError as error:  # networks are built here for the first time
+        raise ConfigError(_named_problems(error)) from error
     if configs[0].ray_address:
         from launch.ray_cluster import check_cluster
 
@@ -329,7 +338,11 @@ def _save_what_can_be_saved(run: RunDirectory, attendant: Attendant) -> None:
         run.log(f"no checkpoint could be written: {type(error).__name__}: {error}")
 
 
-def _named_problem(error: ValueError) -> Problem | None:
-    """Return what an algorithm or a network says about the user's choice, e.g. "network.torso: ..."."""
+def _named_problems(error: ValueError) -> list[Problem]:
+    """Return what an algorithm or a network says about the user's choice, e.g. "network.torso: ..."; raise the rest."""
+    if isinstance(error, ConfigError):
+        return error.problems
     named = re.fullmatch(r"((?:algorithm|network|env)[\w.-]*): (.*)", str(error), re.DOTALL)
-    return None if named is None or isinstance(error, ConfigError) else Problem(*named.groups())
+    if named is None:
+        raise error
+    return [Problem(*named.groups())]
