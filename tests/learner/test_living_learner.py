@@ -1,0 +1,90 @@
+"""A learner that is changed while it trains: its settings, and weights taken over from another."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from laser.environments import describe_environment
+from laser.ports import wait
+from launch.local_runtime import LocalRuntime
+from launch.presets import load_preset
+from launch.program import Member, make_population
+from launch.recorder import Recorder
+
+
+@pytest.fixture
+def pair():
+    """Two members with learners that have learned a little, and what calls them."""
+    config = load_preset("cartpole", {"num_envs": 4, "replay.min_steps": 0, "replay.capacity_steps": 2000})
+    environment = describe_environment(config.env, config.environment)
+    runtime = LocalRuntime()
+    members = [
+        Member(dataclasses.replace(config, seed=number), environment, number, number, population=2)
+        for number in range(2)
+    ]
+    with Recorder(background=False) as recorder:
+        programs = make_population(members, [recorder, recorder], runtime)
+
+        def call(number, method, *arguments):
+            return wait(programs[number].learner.call(method, *arguments), 60, method)
+
+        for number, program in enumerate(programs):
+            call(number, "warm_up")
+            for worker in program.actors:
+                wait(worker.call("run_unroll"), 60, "unroll")
+            call(number, "step")
+        yield programs, call
+        runtime.close()
+
+
+def same(one, other):
+    return all(torch.equal(value, other[group][name]) for group in one for name, value in one[group].items())
+
+
+def test_adopting_takes_networks_and_moments_and_publishes_them(pair):
+    programs, call = pair
+    weights = call(0, "weights")
+    assert not same(weights, call(1, "weights"))
+    before = wait(programs[1].parameters.newest(-1), 5, "parameters")
+    call(1, "adopt", weights)
+    assert same(weights, call(1, "weights"))
+    after = wait(programs[1].parameters.newest(-1), 5, "parameters")
+    assert after.version == before.version + 1
+    np.testing.assert_array_equal(after.vector, wait(programs[0].parameters.newest(-1), 5, "parameters").vector)
+    call(1, "step")  # the other's copy is its own
+    assert not same(weights, call(1, "weights"))
+    assert same(weights, call(0, "weights"))
+
+
+def test_settings_hold_from_the_next_update_on_and_are_saved(pair):
+    _, call = pair
+    start = call(0, "weights")
+    call(0, "change_settings", {"learning_rate": 1e-30, "entropy_cost": 0.5, "discount": 0.5})
+    call(0, "step")
+    moved = call(0, "weights")
+    assert all(torch.equal(value, moved["networks"][name]) for name, value in start["networks"].items())
+    state = call(0, "state_dict")
+    assert state["numbers"]["settings"] == {"learning_rate": 1e-30, "entropy_cost": 0.5, "discount": 0.5}
+    call(1, "adopt", call(0, "weights"))
+    call(1, "change_settings", state["numbers"]["settings"])
+    call(1, "change_settings", {"learning_rate": 1e-3})
+    call(1, "step")
+    assert not same(moved, call(1, "weights"))
+
+
+def test_what_cannot_change_is_refused(pair):
+    _, call = pair
+    with pytest.raises(ValueError, match="batch_size, rho_clip cannot change while training"):
+        call(0, "change_settings", {"rho_clip": 2.0, "batch_size": 3, "learning_rate": 1.0})
+    assert call(0, "state_dict")["numbers"]["settings"] == {}
+
+
+def test_weights_of_other_networks_are_refused(pair):
+    _, call = pair
+    weights = call(0, "weights")
+    name = next(iter(weights["networks"]))
+    wrong = {**weights, "networks": weights["networks"] | {name: torch.zeros(3, 3)}}
+    with pytest.raises(ValueError, match="other networks"):
+        call(1, "adopt", wrong)
