@@ -1,0 +1,97 @@
+"""What DDPG and NAF share: a policy that is a mean, explored around with noise of a fixed size."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from torch import Generator, Tensor, nn
+
+from laser.algorithms.base import ActOutput, Target
+from laser.algorithms.step_learning import StepAlgorithm, StepConfig
+from laser.config import Bounds
+from laser.networks.config import NetworkConfig
+from laser.ops.noise import ornstein_uhlenbeck_step
+from laser.specs import ArraySpec, EnvironmentSpec
+
+NOISE = "noise"
+SLOW = "slow"
+
+
+@dataclass(frozen=True)
+class DeterministicConfig(StepConfig):
+    """Settings of deterministic policies with a slow copy of the networks."""
+
+    exploration: Annotated[
+        Literal["gaussian", "ornstein_uhlenbeck"], "noise on actions: fresh at every step, or drifting"
+    ] = "gaussian"
+    exploration_std: Annotated[float, Bounds(above=0.0), "size of the noise, in [-1, 1] action units"] = 0.2
+    exploration_theta: Annotated[
+        float, Bounds(above=0.0, most=1.0), "ornstein_uhlenbeck: how much of itself the noise forgets per step"
+    ] = 0.15
+    target_rate: Annotated[
+        float, Bounds(above=0.0, most=1.0), "share of the way that the target networks go with each learner step"
+    ] = 0.01
+    num_steps: Annotated[int, Bounds(least=1), "env steps whose rewards are summed before the bootstrap"] = 1
+
+    @property
+    def steps_per_item(self) -> int:
+        """See `AlgorithmConfig.steps_per_item`."""
+        return self.num_steps
+
+
+class DeterministicAlgorithm(StepAlgorithm):
+    """Acts with `mean_action` and noise; what is stored as mu is a Gaussian of the noise's size around the mean.
+
+    Drifting noise is not that Gaussian, so that ratios mean less with it; the paper uses it without ReF-ER only.
+    """
+
+    config: DeterministicConfig
+
+    def __init__(self, config: DeterministicConfig, environment: EnvironmentSpec, network: NetworkConfig):
+        super().__init__(config, environment, network)
+        self.targets = {SLOW: Target(config.target_rate)}
+
+    @property
+    def acting_state(self) -> Mapping[str, ArraySpec]:
+        """The noise, where it drifts; see `Algorithm.acting_state`."""
+        return {NOISE: ArraySpec((self.num_dimensions,))} if self.config.exploration == "ornstein_uhlenbeck" else {}
+
+    @abstractmethod
+    def mean_action(self, networks: nn.Module, observations: Mapping[str, Tensor]) -> Tensor:
+        """Return the actions of N states, [N, d]."""
+
+    def policy(self, mean: Tensor) -> dict[str, Tensor]:
+        """Return the Gaussian that ratios and divergences are taken of."""
+        return {"mean": mean, "std": torch.full_like(mean, self.config.exploration_std)}
+
+    @torch.no_grad()
+    def act(
+        self,
+        networks: nn.Module,
+        observations: Mapping[str, Tensor],
+        last_action: Tensor,
+        last_reward: Tensor,
+        first: Tensor,
+        core_state: Mapping[str, Tensor],
+        generator: Generator | None,
+        *,
+        greedy: bool = False,
+    ) -> ActOutput:
+        """See `Algorithm.act`."""
+        mean = self.mean_action(networks, observations).float()
+        mu, values = self.policy(mean), mean.new_zeros(len(mean))
+        if greedy:
+            return ActOutput(mean, mu, values, dict(core_state))
+        device = generator.device if generator is not None else mean.device
+        normal = torch.randn(mean.shape, generator=generator, device=device).to(mean.device)
+        if self.config.exploration == "gaussian":
+            return ActOutput(mean + self.config.exploration_std * normal, mu, values)
+        config = self.config
+        noise = ornstein_uhlenbeck_step(
+            core_state[NOISE], first, config.exploration_theta, config.exploration_std, normal
+        )
+        return ActOutput(mean + noise, mu, values, {NOISE: noise})

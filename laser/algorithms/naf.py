@@ -1,0 +1,126 @@
+"""NAF: Q-learning with an action value that is a paraboloid over actions, so that its maximum is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import torch
+from torch import Generator, Tensor, nn
+
+from laser.algorithms.base import LossOutput
+from laser.algorithms.deterministic import SLOW, DeterministicAlgorithm, DeterministicConfig
+from laser.algorithms.refer import bounded_rhos
+from laser.algorithms.step_learning import StepNetworks, glorot_, near_zero_, weighted_mean
+from laser.batch import Batch
+from laser.networks.config import NetworkConfig
+from laser.networks.encoder import ObservationEncoder
+from laser.networks.heads import PreciseLinear
+from laser.ops.advantages import QuadraticAdvantage, lower_triangular, quadratic_form
+from laser.specs import EnvironmentSpec
+
+
+@dataclass(frozen=True)
+class NafConfig(DeterministicConfig):
+    """NAF's settings; defaults are the paper's."""
+
+    name: ClassVar[str] = "naf"
+
+    def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Naf:
+        """See `AlgorithmConfig.build`."""
+        return Naf(self, environment, network)
+
+
+class NafNetworks(StepNetworks):
+    """One torso with heads for the value, the best action and the curvature around it.
+
+    Args:
+        environment: spaces.
+        network: the torso.
+        config: settings.
+        num_dimensions: of actions.
+    """
+
+    def __init__(self, environment: EnvironmentSpec, network: NetworkConfig, config: NafConfig, num_dimensions: int):
+        super().__init__(environment, config)
+        self.encoder = ObservationEncoder(environment.observations, network)
+        if self.encoder.mlp is not None:
+            glorot_(self.encoder.mlp)
+        num_features = self.encoder.num_features
+        self.value_head = near_zero_(PreciseLinear(num_features, 1))
+        self.mean_head = near_zero_(PreciseLinear(num_features, num_dimensions))
+        self.triangle_head = near_zero_(PreciseLinear(num_features, QuadraticAdvantage(num_dimensions).num_outputs))
+
+    def forward(self, observations: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return values [N], best actions [N, d] and triangles [N, d (d + 1) / 2] of N states."""
+        features = self.encoder(self.normalizer(observations))
+        return self.value_head(features).squeeze(-1), self.mean_head(features), self.triangle_head(features)
+
+
+class Naf(DeterministicAlgorithm):
+    """Normalised advantage functions.
+
+        Q(s, a) = V(s) - 1/2 (a - m)^T L L^T (a - m)
+        loss    = near * 1/2 (r + disc * V'(s') - Q(s, a))^2 + (1 - beta) KL(mu || pi)
+
+    with the slow copy V'. Of the first term's gradient, the part through m is multiplied by beta, as ReF-ER wants it
+    for the policy; value and curvature learn at full size.
+
+    Source:
+        Gu et al. 2016 (NAF); Novati and Koumoutsakos 2019 (ReF-ER), section 6.2 and appendix D.
+    """
+
+    config: NafConfig
+
+    def make_networks(self) -> nn.Module:
+        """See `Algorithm.make_networks`."""
+        return NafNetworks(self.environment, self.network, self.config, self.num_dimensions)
+
+    def mean_action(self, networks: nn.Module, observations: Mapping[str, Tensor]) -> Tensor:
+        """See `DeterministicAlgorithm.mean_action`."""
+        mean: Tensor = networks(observations)[1]
+        return mean
+
+    def loss(
+        self,
+        networks: nn.Module,
+        targets: Mapping[str, nn.Module],
+        batch: Batch,
+        schedule: Mapping[str, Any],
+        generator: Generator | None,
+    ) -> LossOutput:
+        """See `Algorithm.loss`."""
+        networks = cast(NafNetworks, networks)
+        state, scale = networks.refer, networks.normalizer.reward_scale
+        values, mean, coefficients = networks({name: value[0] for name, value in batch.observations.items()})
+        with torch.no_grad():
+            next_values = targets[SLOW]({name: value[1] for name, value in batch.observations.items()})[0]
+            q_targets = torch.addcmul(batch.rewards[0] / scale, batch.discounts[0], next_values)
+        with torch.autocast(batch.rewards.device.type, enabled=False):
+            actions, policy = batch.actions[0], self.policy(mean.float())
+            mu = {name: batch.mu[name][0] for name in self.gaussian.sizes}
+            kls = self.gaussian.kl(mu, policy)
+            with torch.no_grad():
+                log_rhos = self.gaussian.log_prob(policy, actions) - self.gaussian.log_prob(mu, actions)
+                near = self.refer.near(state, log_rhos)
+            beta = state.beta if self.config.refer.enabled else 1.0
+            steered = beta * mean + (1.0 - beta) * mean.detach()
+            triangle = lower_triangular(coefficients.float(), self.num_dimensions)
+            q_values = values + quadratic_form(actions, steered, triangle)
+            errors = q_targets - q_values
+            losses = torch.where(near, 0.5 * errors.square(), 0.0)
+            loss = weighted_mean(losses, batch) + (1.0 - beta) * kls.mean()
+        metrics = {
+            "critic_loss": losses.detach().mean(),
+            "mean_value": values.detach().mean(),
+            "mean_q_value": q_values.detach().mean(),
+            "mean_abs_action": mean.detach().abs().mean(),
+            "reward_scale": scale.clone(),
+        }
+        writes = self.writes(bounded_rhos(log_rhos), errors)
+        return LossOutput(
+            loss,
+            metrics | self.refer.metrics(state, log_rhos, kls),
+            {name: value.unsqueeze(0) for name, value in writes.items()},
+        )

@@ -1,0 +1,120 @@
+"""ReF-ER as a part of any off-policy algorithm: settings, the column of ratios, beta and c_max, and the mixed loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import torch
+from torch import Tensor, nn
+
+from laser.algorithms.base import Fraction, NotNegative
+from laser.config import Bounds
+from laser.ops.refer import annealed, c_max_at, near_policy, next_beta, refer_terms
+from laser.ports import ColumnSpec
+
+RATIO = "rho"
+
+# Stored and used ratios stay within exp(+-7), as in the authors' code.
+MAX_LOG_RATIO = 7.0
+
+
+@dataclass(frozen=True)
+class ReferConfig:
+    """Remember-and-forget experience replay; the paper's values where it gives one.
+
+    The third rule, forgetting the episode that is furthest from the policy, is `replay.remover far_policy`.
+    """
+
+    enabled: Annotated[bool, "learn from near-policy steps only, pulled towards the behaviour; false: plain replay"] = (
+        True
+    )
+    c: Annotated[float, Bounds(above=0.0), "C: ratios are near within 1 + C of 1, at the start"] = 4.0
+    tolerance: Annotated[
+        float, Bounds(above=0.0, below=1.0), "D: the fraction of stored steps that may be far-policy"
+    ] = 0.1
+    annealing: Annotated[
+        float, NotNegative, "C and the step size are divided by 1 + this times the learner steps; 0 keeps them"
+    ] = 5e-7
+    initial_beta: Annotated[
+        float, Fraction, "weight of the gradient against the pull at the start; the paper's code starts near 0"
+    ] = 1e-4
+    beta_rate: Annotated[float, Bounds(above=0.0, most=1.0), "how far one learner step moves that weight"] = 1e-4
+    recount_interval: Annotated[
+        int, Bounds(least=1), "learner steps between two recounts of far-policy steps, as C is annealed"
+    ] = 1000
+
+
+class ReferState(nn.Module):
+    """Beta and c_max: buffers of the networks, so that they are saved and copied with them.
+
+    Args:
+        config: where they start.
+    """
+
+    beta: Tensor
+    c_max: Tensor
+
+    def __init__(self, config: ReferConfig):
+        super().__init__()
+        self.register_buffer("beta", torch.tensor(config.initial_beta if config.enabled else 1.0))
+        self.register_buffer("c_max", torch.tensor(c_max_at(0, config.c, config.annealing)))
+
+
+class Refer:
+    """What an algorithm with a `ReferState` called `refer` among its networks does with it.
+
+    Args:
+        config: settings. Without `enabled`, far-policy steps are counted but learned from like the others.
+    """
+
+    def __init__(self, config: ReferConfig):
+        self.config = config
+        self.column = ColumnSpec(RATIO, initial=1.0, far_bound=c_max_at(0, config.c, config.annealing))
+
+    def observe(self, state: ReferState, statistics: Mapping[str, Any], num_updates: int) -> dict[str, Tensor]:
+        """Return the state's next values, by their names in the networks; see `Algorithm.observe`."""
+        config = self.config
+        updates = {"refer.c_max": torch.tensor(c_max_at(num_updates, config.c, config.annealing))}
+        if config.enabled and num_updates:
+            far_fraction = float(statistics[f"num_far/{RATIO}"]) / max(1.0, float(statistics["num_steps"]))
+            beta = next_beta(float(state.beta), far_fraction, config.tolerance, config.beta_rate)
+            updates["refer.beta"] = torch.tensor(beta)
+        return updates
+
+    def far_bounds(self, num_updates: int) -> dict[str, float]:
+        """Return the bound that the replay counts by from this update on; it is told now and then."""
+        if num_updates % self.config.recount_interval:
+            return {}
+        return {RATIO: c_max_at(num_updates, self.config.c, self.config.annealing)}
+
+    def rate_factor(self, num_updates: int) -> float:
+        """Return what the step size is multiplied by; plain replay does not anneal."""
+        return annealed(1.0, num_updates, self.config.annealing) if self.config.enabled else 1.0
+
+    def near(self, state: ReferState, log_rhos: Tensor) -> Tensor:
+        """Return which steps are near-policy, bool [...]; all, without ReF-ER."""
+        if not self.config.enabled:
+            return torch.ones_like(log_rhos, dtype=torch.bool)
+        return near_policy(log_rhos, state.c_max)
+
+    def terms(self, state: ReferState, losses: Tensor, kls: Tensor, near: Tensor) -> Tensor:
+        """Return what each step adds to the loss, [...]; see `refer_terms`."""
+        return refer_terms(losses, kls, near, state.beta) if self.config.enabled else losses
+
+    @torch.no_grad()
+    def metrics(self, state: ReferState, log_rhos: Tensor, kls: Tensor) -> dict[str, Tensor]:
+        """Return what shows how far the policy has gone, over the steps of a batch."""
+        return {
+            "refer_beta": state.beta.clone(),
+            "refer_c_max": state.c_max.clone(),
+            "far_fraction": 1.0 - near_policy(log_rhos, state.c_max).float().mean(),
+            "kl_from_behaviour": kls.mean(),
+        }
+
+
+@torch.no_grad()
+def bounded_rhos(log_rhos: Tensor) -> Tensor:
+    """Return importance ratios within exp(+-7), finite whatever the log ratios are."""
+    return log_rhos.nan_to_num(-MAX_LOG_RATIO).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()

@@ -1,0 +1,248 @@
+"""V-RACER: an off-policy actor-critic on single steps, with state values and Q-retrace kept in the replay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, cast
+
+import torch
+from torch import Generator, Tensor, nn
+
+from laser.algorithms.base import ActOutput, Fraction, LossOutput, NotNegative, WriteOptions
+from laser.algorithms.refer import RATIO, bounded_rhos
+from laser.algorithms.step_learning import (
+    StepAlgorithm,
+    StepConfig,
+    StepNetworks,
+    glorot_,
+    near_zero_,
+    weighted_mean,
+)
+from laser.batch import Batch
+from laser.config import Bounds
+from laser.networks.config import NetworkConfig
+from laser.networks.encoder import ObservationEncoder
+from laser.networks.heads import MIN_STD, PreciseLinear
+from laser.ops.advantages import Advantage
+from laser.ops.truncated_normal import sample_truncated
+from laser.ports import ColumnSpec, RetraceSpec, Sweep
+from laser.specs import ArraySpec, EnvironmentSpec
+
+VALUE, ADVANTAGE, Q_RETRACE = "value", "advantage", "q_retrace"
+
+
+@dataclass(frozen=True)
+class VRacerConfig(StepConfig):
+    """V-RACER's settings; defaults are table 1 of the paper."""
+
+    name: ClassVar[str] = "v_racer"
+
+    trace_lambda: Annotated[float, Fraction, "shortens the traces of Q-retrace"] = 1.0
+    initial_std: Annotated[float, Bounds(above=0.0), "standard deviation of the policy at the start"] = math.sqrt(0.2)
+    truncation: Annotated[
+        float, Bounds(above=0.0), "actions are drawn within so many standard deviations of the mean"
+    ] = 3.0
+    refresh: Annotated[
+        Literal["per_sample", "early_stop", "every"],
+        "how Q-retrace follows new values: back to the start of each drawn step's episode; until it changes little; "
+        "or all of it, every refresh-interval learner steps",
+    ] = "every"
+    refresh_interval: Annotated[int, Bounds(least=1), "learner steps between two sweeps over all episodes"] = 1000
+    refresh_tolerance: Annotated[
+        float, NotNegative, "change of Q-retrace, in rewards as they are, that early_stop stops at"
+    ] = 1e-4
+
+    def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> VRacer:
+        """See `AlgorithmConfig.build`."""
+        return VRacer(self, environment, network)
+
+
+@dataclass(frozen=True)
+class RacerOutput:
+    """What the networks say about states.
+
+    Args:
+        values: [...] in units of normalised rewards.
+        policy: "mean" and "std", [..., d].
+        coefficients: [..., n] of the advantage; n = 0 without one.
+    """
+
+    values: Tensor
+    policy: dict[str, Tensor]
+    coefficients: Tensor
+
+
+class RacerNetworks(StepNetworks):
+    """One torso with a head each for value, mean and advantage; a standard deviation that no state changes.
+
+    Args:
+        environment: spaces.
+        network: the torso.
+        config: where things start.
+        num_dimensions: of actions.
+        advantage: its family, or None.
+    """
+
+    def __init__(
+        self,
+        environment: EnvironmentSpec,
+        network: NetworkConfig,
+        config: VRacerConfig,
+        num_dimensions: int,
+        advantage: Advantage | None,
+    ):
+        super().__init__(environment, config)
+        self.encoder = ObservationEncoder(environment.observations, network)
+        if self.encoder.mlp is not None:
+            glorot_(self.encoder.mlp)
+        num_features = self.encoder.num_features
+        self.value_head = near_zero_(PreciseLinear(num_features, 1))
+        self.mean_head = near_zero_(PreciseLinear(num_features, num_dimensions))
+        initial = math.log(max(config.initial_std - MIN_STD, MIN_STD))
+        self.log_std = nn.Parameter(torch.full((num_dimensions,), initial))
+        self.advantage_head = None
+        if advantage is not None:
+            self.advantage_head = near_zero_(PreciseLinear(num_features, advantage.num_outputs))
+            with torch.no_grad():
+                self.advantage_head.bias.copy_(advantage.initial_bias())
+
+    def forward(self, observations: Mapping[str, Tensor]) -> RacerOutput:
+        """Evaluate N states, [N, ...] by name."""
+        features = self.encoder(self.normalizer(observations))
+        mean = self.mean_head(features)
+        std = (MIN_STD + self.log_std.exp()).expand_as(mean)
+        coefficients = mean.new_zeros(*mean.shape[:-1], 0)
+        if self.advantage_head is not None:
+            coefficients = self.advantage_head(features)
+        return RacerOutput(self.value_head(features).squeeze(-1), {"mean": mean, "std": std}, coefficients)
+
+
+class VRacer(StepAlgorithm):
+    """Policy gradient and values from Q-retrace that the replay keeps up to date.
+
+        A^ret = Q^ret - V          (dq = A^ret - A)
+        loss  = near * beta * [1/2 (V + min(1, rho) dq - V)^2 - rho A^ret log pi(a)] + (1 - beta) KL(mu || pi)
+
+    with targets, ratios and A^ret held fixed. Here A = 0; `Racer` adds one, with a loss of its own. V, A and Q-retrace
+    are stored in rewards as the environment gave them: they stay true when the size of rewards is measured anew.
+
+    Source:
+        Novati and Koumoutsakos 2019 (RACER), section 4 and appendix B.
+    """
+
+    config: VRacerConfig
+    advantage: Advantage | None = None
+
+    def __init__(self, config: VRacerConfig, environment: EnvironmentSpec, network: NetworkConfig):
+        super().__init__(config, environment, network)
+        advantage = "" if self.advantage is None else ADVANTAGE
+        retrace = RetraceSpec(config.discount, VALUE, RATIO, advantage, config.trace_lambda)
+        names = [VALUE] if self.advantage is None else [VALUE, ADVANTAGE]
+        self._estimates = tuple(ColumnSpec(name, initial_from=name) for name in names)
+        self.columns = (*self.columns, *self._estimates, ColumnSpec(Q_RETRACE, retrace=retrace))
+
+    @property
+    def behaviour(self) -> dict[str, ArraySpec]:
+        """The policy, and what the networks made of state and action when it acted; see `Algorithm.behaviour`."""
+        return super().behaviour | {column.name: ArraySpec((1,)) for column in self._estimates}
+
+    def make_networks(self) -> nn.Module:
+        """See `Algorithm.make_networks`."""
+        return RacerNetworks(self.environment, self.network, self.config, self.num_dimensions, self.advantage)
+
+    @torch.no_grad()
+    def act(
+        self,
+        networks: nn.Module,
+        observations: Mapping[str, Tensor],
+        last_action: Tensor,
+        last_reward: Tensor,
+        first: Tensor,
+        core_state: Mapping[str, Tensor],
+        generator: Generator | None,
+        *,
+        greedy: bool = False,
+    ) -> ActOutput:
+        """See `Algorithm.act`."""
+        output: RacerOutput = networks(observations)
+        policy = {name: value.float() for name, value in output.policy.items()}
+        actions = policy["mean"]
+        if not greedy:
+            actions = sample_truncated(policy["mean"], policy["std"], self.config.truncation, generator)
+        scale = cast(StepNetworks, networks).normalizer.reward_scale
+        values = output.values.float() * scale
+        estimates = {VALUE: values, ADVANTAGE: self._advantages(output, actions) * scale}
+        mu = policy | {column.name: estimates[column.name].unsqueeze(-1) for column in self._estimates}
+        return ActOutput(actions, mu, values)
+
+    def loss(
+        self,
+        networks: nn.Module,
+        targets: Mapping[str, nn.Module],
+        batch: Batch,
+        schedule: Mapping[str, Any],
+        generator: Generator | None,
+    ) -> LossOutput:
+        """See `Algorithm.loss`."""
+        networks = cast(RacerNetworks, networks)
+        state, scale = networks.refer, networks.normalizer.reward_scale
+        output: RacerOutput = networks({name: value[0] for name, value in batch.observations.items()})
+        with torch.no_grad():  # only for the ends of episodes, whose value nobody else refreshes
+            after: RacerOutput = networks({name: value[1] for name, value in batch.observations.items()})
+        with torch.autocast(batch.rewards.device.type, enabled=False):
+            actions, values = batch.actions[0], output.values
+            mu = {name: batch.mu[name][0] for name in self.gaussian.sizes}
+            log_pi, kls = self.gaussian.log_prob(output.policy, actions), self.gaussian.kl(mu, output.policy)
+            log_rhos = (log_pi - self.gaussian.log_prob(mu, actions)).detach()
+            rhos, near = bounded_rhos(log_rhos), self.refer.near(state, log_rhos)
+            advantages = self._advantages(output, actions)
+            with torch.no_grad():
+                advantages_to_fit = batch.columns[Q_RETRACE][0] / scale - values
+                errors = advantages_to_fit - advantages
+                value_targets = values + rhos.clamp(max=1.0) * errors
+            value_losses = 0.5 * (value_targets - values).square()
+            policy_losses = -rhos * advantages_to_fit * log_pi
+            advantage_losses = 0.5 * rhos * (advantages_to_fit - advantages).square()
+            losses = value_losses + policy_losses + advantage_losses * (self.advantage is not None)
+            loss = weighted_mean(self.refer.terms(state, losses, kls, near), batch)
+        writes = self.writes(rhos, errors) | {VALUE: values.detach() * scale, ADVANTAGE: advantages.detach() * scale}
+        declared = {column.name for column in self.columns}
+        metrics = {
+            "value_loss": value_losses.detach().mean(),
+            "advantage_loss": advantage_losses.detach().mean(),
+            "mean_value": values.detach().mean(),
+            "mean_std": output.policy["std"].detach().mean(),
+            "mean_rho": rhos.mean(),
+            "reward_scale": scale.clone(),
+        }
+        return LossOutput(
+            loss,
+            metrics | self.refer.metrics(state, log_rhos, kls),
+            {name: _storable(value) for name, value in writes.items() if name in declared},
+            final_writes={VALUE: _storable(after.values * scale)},
+        )
+
+    def write_options(self, num_updates: int) -> WriteOptions:
+        """See `Algorithm.write_options`."""
+        config = self.config
+        reach: Literal["none", "episodes", "changed", "all"]
+        if config.refresh == "every":
+            reach = "all" if num_updates % config.refresh_interval == 0 else "none"
+        else:
+            reach = "episodes" if config.refresh == "per_sample" else "changed"
+        sweep = Sweep(reach, config.discount, config.refresh_tolerance)
+        return WriteOptions(self.refer.far_bounds(num_updates), sweep)
+
+    def _advantages(self, output: RacerOutput, actions: Tensor) -> Tensor:
+        """Return A(s, a) [N] with gradients to its coefficients only: the policy is moved by the policy gradient."""
+        if self.advantage is None:
+            return torch.zeros_like(output.values)
+        mean, std = output.policy["mean"].detach(), output.policy["std"].detach()
+        return self.advantage(output.coefficients.float(), actions, mean, std.square())
+
+
+def _storable(values: Tensor) -> Tensor:
+    """Return numbers [1, B] that a replay takes: a diverged network's infinities are cut."""
+    return values.detach().float().nan_to_num(0.0, 1e30, -1e30).unsqueeze(0)
