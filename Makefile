@@ -22,7 +22,7 @@ CREATED := $(VENV)/.created-$(PLACE)
 RUN_READY := $(VENV)/.run-ready-$(PLACE)
 TEST_READY := $(VENV)/.test-ready-$(PLACE)
 
-.PHONY: help run install test lint format types imports unit test-slow test-gpu clean
+.PHONY: help run install test lint format types imports images unit test-slow test-gpu clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -32,7 +32,7 @@ run: $(RUN_READY)
 
 install: $(TEST_READY)
 
-test: lint format types imports unit
+test: lint format types imports images unit
 	@echo "== all checks passed"
 
 lint: $(TEST_READY)
@@ -50,6 +50,13 @@ types: $(TEST_READY)
 imports: $(TEST_READY)
 	@echo "== import contracts"
 	@$(BIN)/python -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
+
+# Images are looked at, not built: that needs a Docker daemon. hadolint has no wheel for every machine.
+images: $(TEST_READY)
+	@echo "== images"
+	@if [ -x $(BIN)/hadolint ]; then $(BIN)/hadolint docker/Dockerfile && echo "docker/Dockerfile: clean"; \
+		else echo "docker/Dockerfile: not looked at, there is no hadolint for this machine"; fi
+	@$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose*.yaml
 
 # pytest exits with 5 when it collects nothing, so an empty selection fails here.
 unit: $(TEST_READY)

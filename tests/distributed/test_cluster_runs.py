@@ -9,7 +9,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import grpc
@@ -142,12 +141,10 @@ def test_a_cluster_that_asks_for_no_token_is_refused(nodes, monkeypatch):
 
 
 def test_refusals_come_in_one_line_before_anything_is_made(nodes, tmp_path):
-    begun = time.monotonic()
     code, output, errors = train(tmp_path, nodes.address, RAY_AUTH_TOKEN="f" * 64)
     assert (code, output) == (1, [])
-    assert len(errors) == 1, errors
+    assert len(errors) == 1, errors  # Ray's own retries would have left a line per second
     assert errors[0].startswith("error: ray-address: the cluster at "), errors
-    assert time.monotonic() - begun < 30.0, "Ray's own retries take longer"
     code, output, errors = train(tmp_path, nodes.address, options=["--num-actors", "9"])
     assert (code, output) == (2, [])
     assert len(errors) == 1, errors
