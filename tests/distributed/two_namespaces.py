@@ -110,6 +110,7 @@ def main():
             "RAY_AUTH_TOKEN_PATH": str(token),
             "RAY_worker_niceness": "0",
             "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": str(ROOT),
         }
         path = folder / "ray.log"
         log = stack.enter_context(path.open("w"))
@@ -133,7 +134,7 @@ def main():
                 "--kill-actors",
                 "--kill-shard",
             ],
-            env={**environment, "PYTHONPATH": str(ROOT)},
+            env=environment,
             capture_output=True,
             text=True,
             timeout=300,
