@@ -19,20 +19,29 @@ from learner.checkpoint import Checkpoint, NoCheckpointError, load_newest_checkp
 _DEADLINE_S = 120.0
 
 
-def save_program(run: RunDirectory, program: Program, recorder: Recorder, snapshot: Snapshot) -> None:
+def save_program(
+    run: RunDirectory, program: Program, recorder: Recorder, snapshot: Snapshot, with_actors: bool = True
+) -> None:
     """Write a checkpoint: the learner, how far the run is, and in lockstep the actors.
 
     The replay goes with it when the config asks for it. Together with the actors that makes a resumed lockstep run
     equal to one that was never interrupted; otherwise actors begin new episodes and the replay fills anew.
+
+    Args:
+        run: where to.
+        program: what to save.
+        recorder: knows how far it is.
+        snapshot: how far it is.
+        with_actors: False after a failure: an actor may hang or be broken.
 
     Raises:
         OutputError: it cannot be written.
     """
     config = program.config
     learner = wait(program.learner.call("state_dict"), _DEADLINE_S, "the learner's state")
-    lockstep = config.runtime == "lockstep"
+    with_actors = with_actors and config.runtime == "lockstep"
     actors = [
-        wait(actor.call("state_dict"), _DEADLINE_S, f"the state of {actor.name}") if lockstep else None
+        wait(actor.call("state_dict"), _DEADLINE_S, f"the state of {actor.name}") if with_actors else None
         for actor in program.actors
     ]
     tree = {

@@ -333,7 +333,7 @@ def _save_what_can_be_saved(run: RunDirectory, attendant: Attendant) -> None:
     for worker in attendant.program.workers:
         worker.stop()
     try:
-        save_program(run, attendant.program, attendant.recorder, attendant.recorder.snapshot())
+        save_program(run, attendant.program, attendant.recorder, attendant.recorder.snapshot(), with_actors=False)
     except Exception as error:  # noqa: BLE001 - the failure that led here is raised by the caller
         run.log(f"no checkpoint could be written: {type(error).__name__}: {error}")
 

@@ -179,3 +179,30 @@ def test_a_signal_saves_and_ends_with_its_code(tmp_path, number, code):
     assert process.returncode == code, errors
     assert "Traceback" not in errors
     assert list_checkpoints(run / "checkpoints")
+
+
+HANGING = """
+import time
+import gymnasium
+from gymnasium.envs.classic_control import CartPoleEnv
+
+class Hanging(CartPoleEnv):
+    def step(self, action):
+        self.num_steps = getattr(self, "num_steps", 0) + 1
+        if self.num_steps > 40:
+            time.sleep(5.0)
+        return super().step(action)
+
+gymnasium.register("Hanging-v0", Hanging)
+"""
+
+
+def test_lockstep_notices_an_environment_that_hangs(tmp_path, monkeypatch):
+    (tmp_path / "hanging_environment.py").write_text(HANGING)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = small(tmp_path / "run", env="hanging_environment:Hanging-v0", num_envs=1)
+    config = dataclasses.replace(config, environment=dataclasses.replace(config.environment, deadline_s=0.5))
+    started = time.monotonic()
+    with pytest.raises(LaunchError, match=r"did not return from a step for 0.5 s.*environment.deadline-s"):
+        train(config)
+    assert time.monotonic() - started < 30.0

@@ -43,6 +43,8 @@ def test_results_are_printed_with_their_units(capsys):
         (["learner", "--second", "1"], "error: second: unknown key; did you mean seconds?"),
         (["learner", "--seconds", "0"], "error: seconds: must be above 0, got 0.0"),
         (["learner", "--preset", "pongg"], "error: preset: there is no preset 'pongg'; did you mean pong?"),
+        (["--device", "tpu", "--preset", "pong", "learner"], "error: device: must be auto, cpu, cuda or cuda:N"),
+        (["--json", "--seconds", "0", "learner"], "error: seconds: must be above 0, got 0.0"),
         (["learner", "--device", "tpu"], "error: device: must be auto, cpu, cuda or cuda:N"),
     ],
 )
