@@ -61,6 +61,10 @@ class Cluster:
         self._reserved = {node.id: _total_cpus(node.id) - node.num_cpus for node in nodes}
         self._placement = Placement(nodes, needs)
 
+    def close(self) -> None:
+        """Leave the cluster, which ends what this run has placed there."""
+        ray.shutdown()
+
     def shards(self, num_shards: int) -> list[dict[str, Any]]:
         """Return Ray's options for each shard."""
         return [_options(seat) for seat in self._placement.shards(num_shards)]
@@ -86,8 +90,7 @@ def check_cluster(address: str, needs: Needs) -> None:
         ConfigError: see `Cluster`.
     """
     with kept_as_it_was():
-        Cluster(address, needs)
-        ray.shutdown()
+        Cluster(address, needs).close()
 
 
 def check_reachable(address: str) -> None:

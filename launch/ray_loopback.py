@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import stat
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ from launch.errors import LaunchError
 from launch.ray_ports import INLINE_BYTES
 from launch.runtime import ShardPort
 
+_REMOVE_DEADLINE_S = 5.0
+
 
 class OwnRay:
     """Starts Ray on loopback. Everything goes to the one node, and nothing is reserved there.
@@ -34,7 +38,7 @@ class OwnRay:
     def __init__(self) -> None:
         make_token_private()
         try:
-            _start_ray()
+            self._session = Path(_start_ray())
         except (RuntimeError, ConnectionError, TimeoutError, OSError) as error:
             ray.shutdown()
             line = " ".join(str(error).split())[:300]
@@ -47,6 +51,11 @@ class OwnRay:
                 f"Ray listens on {address}, where other machines reach it",
                 "do not import ray before launch.ray_settings, which it reads its settings from",
             )
+
+    def close(self) -> None:
+        """End Ray and everything in it, and remove what it leaves in its temporary directory."""
+        ray.shutdown()
+        _remove(self._session)
 
     def shards(self, num_shards: int) -> list[dict[str, Any]]:
         """Return Ray's options for each shard."""
@@ -65,10 +74,11 @@ class OwnRay:
         return shards[actor % len(shards)]
 
 
-def _start_ray() -> None:
+def _start_ray() -> str:
+    """Return the directory of Ray's session."""
     # Workers find the modules that this process finds, a user's own environments among them.
     os.environ["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
-    ray.init(
+    context: Any = ray.init(
         address="local",
         include_dashboard=False,
         _node_ip_address="127.0.0.1",
@@ -76,6 +86,19 @@ def _start_ray() -> None:
         configure_logging=False,
         _system_config={"max_direct_call_object_size": INLINE_BYTES},
     )
+    return str(context.address_info["session_dir"])
+
+
+def _remove(session: Path) -> None:
+    """Remove a session's directory: logs and sockets of processes that have ended, which Ray would leave for ever."""
+    deadline = time.monotonic() + _REMOVE_DEADLINE_S
+    while session.exists() and time.monotonic() < deadline:
+        shutil.rmtree(session, ignore_errors=True)  # the last processes may still write their last lines
+        if session.exists():
+            time.sleep(0.05)
+    latest = session.parent / "session_latest"
+    if latest.is_symlink() and latest.readlink().name == session.name:
+        latest.unlink(missing_ok=True)
 
 
 def make_token_private() -> None:

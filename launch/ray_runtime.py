@@ -107,7 +107,7 @@ class RayRuntime:
         if closing:
             ray.wait(closing, num_returns=len(closing), timeout=_CLOSE_DEADLINE_S)
         self._workers = []
-        ray.shutdown()
+        self._places.close()
 
 
 class RayWorker:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -134,6 +135,7 @@ def test_a_killed_actor_is_replaced_and_a_killed_learner_ends_the_run(runtime):
         assert stats["ledger"]["received"] >= recorder.snapshot().counters["unrolls"] - under_way
 
         stop.clear()
+        schedule = FreeSchedule([Attendant(program, recorder)], stop.is_set, lambda *_: None)
         thread = threading.Thread(target=run)
         thread.start()
         go_on_for(500)
@@ -189,11 +191,16 @@ def await_log(run_dir, word):
         time.sleep(0.1)
 
 
+def session_folders(pid="*"):
+    return (Path(os.environ.get("RAY_TMPDIR", "/tmp")) / "ray").glob(f"session_*_{pid}")
+
+
 @pytest.mark.usefixtures("runtime")  # another Ray on the machine, which must be left alone
 def test_a_run_from_the_command_line_ends_cleanly(tmp_path):
-    process, seen = start(tmp_path / "run", 3000), {}
+    process, seen, sessions = start(tmp_path / "run", 3000), {}, set()
     while process.poll() is None:
         seen |= processes_of(process)
+        sessions |= set(session_folders(process.pid))
         time.sleep(0.2)
     output, errors = process.communicate()
     assert process.returncode == 0, errors
@@ -203,6 +210,9 @@ def test_a_run_from_the_command_line_ends_cleanly(tmp_path):
     assert result["learner_steps"] > 5
     assert result["episodes"] > 5
     assert list_checkpoints(tmp_path / "run" / "checkpoints")
+    assert len(sessions) == 1, "the run left its name nowhere, so nothing was tested"
+    assert not list(session_folders(process.pid))
+    assert list(session_folders(os.getpid())), "another Ray's folder is gone"
     assert len(seen) > 8, "two shards, two actors, a learner, an evaluator, a store and Ray's own"
     assert_gone(seen)
 
