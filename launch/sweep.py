@@ -22,6 +22,7 @@ from launch.session import Plan, make_plan, run_session, say
 from launch.settings_schedule import read_changes
 from launch.signals import stop_on_signals
 from launch.sweep_config import SweepConfig, SweepMember
+from launch.sweep_evaluation import BestCurve, read_best_curve
 from launch.sweep_progress import SweepSnapshot, closing_table, describe_sweep
 from launch.train import TrainResult, result_of
 
@@ -54,12 +55,14 @@ class SweepResult:
         seconds: of training.
         run_dir: where everything was left; each member has a run directory of its own below.
         share_replay: whether they shared one.
+        best_curve: the point-wise best of their bucketed curves; None where no bucket was completed.
     """
 
     members: list[MemberResult]
     seconds: float
     run_dir: Path
     share_replay: bool
+    best_curve: BestCurve | None = None
 
     @property
     def best(self) -> MemberResult:
@@ -83,6 +86,7 @@ class SweepResult:
             "episodes": sum(result.episodes for result in results),
             "run_dir": str(self.run_dir),
             "share_replay": self.share_replay,
+            "best_curve": None if self.best_curve is None else vars(self.best_curve),
             "members": [member.to_json() for member in self.members],
         }
 
@@ -130,7 +134,11 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
             for member, outcome, its_run in zip(members, outcomes, runs, strict=True)
         ]
         result = SweepResult(
-            results, max(item.result.seconds for item in results), run.path, config.options.share_replay
+            results,
+            max(item.result.seconds for item in results),
+            run.path,
+            config.options.share_replay,
+            read_best_curve([its_run.metrics_path for its_run in runs]),
         )
         env_steps = sum(item.result.env_steps for item in results)
         run.log(f"finished: {', '.join(item.result.finished for item in results)}")

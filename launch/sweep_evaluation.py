@@ -44,6 +44,11 @@ class BestCurve:
     ends: list[float]
     scores: list[float]
 
+    def words(self) -> str:
+        """Return its last point."""
+        of = self.name.removeprefix("buckets/").replace("_", " ")
+        return f"point-wise best while training, {of}: {self.scores[-1]:,.3f} at {self.ends[-1]:,.0f} frames per member"
+
 
 @dataclass(frozen=True)
 class SweepEvaluation:
@@ -102,10 +107,7 @@ class SweepEvaluation:
         if len(self.members) > 1 and self.best.result is not None:
             lines.append(self.best.result.words())
         if self.curve is not None:
-            lines.append(
-                f"point-wise best while training, {self.curve.name.removeprefix('buckets/').replace('_', ' ')}: "
-                f"{self.curve.scores[-1]:,.3f} at {self.curve.ends[-1]:,.0f} frames per member"
-            )
+            lines.append(self.curve.words())
         return "\n".join(lines)
 
 

@@ -73,6 +73,8 @@ def closing_table(result: SweepResult, preset: str) -> str:
     lines = [
         "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows
     ]
+    if result.best_curve is not None:
+        lines.append(result.best_curve.words())
     laser, best = program_path("laser"), result.best.result.run_dir
     lines += [
         f"done in {duration(result.seconds)}; everything is in {result.run_dir}; what to try next:",

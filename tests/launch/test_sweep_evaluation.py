@@ -13,6 +13,7 @@ from launch.presets import change, load_preset
 from launch.sweep import sweep
 from launch.sweep_config import SweepConfig, SweepOptions
 from launch.sweep_evaluation import read_best_curve
+from launch.sweep_progress import closing_table
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,11 @@ def swept(tmp_path_factory):
     )
     base = dataclasses.replace(base, run_dir=tmp_path_factory.mktemp("runs") / "sweep")
     grid = {"algorithm.learning-rate": [3e-3, 1e-3, 1e-5]}
-    return sweep(SweepConfig(base, grid, SweepOptions(share_replay=True))).run_dir
+    result = sweep(SweepConfig(base, grid, SweepOptions(share_replay=True)))
+    assert result.best_curve is not None
+    assert vars(result.best_curve) == result.to_json()["best_curve"]
+    assert "point-wise best while training, normalised median" in closing_table(result, "")
+    return result.run_dir
 
 
 def test_every_member_plays_and_the_best_is_named(swept, capsys):
