@@ -24,9 +24,9 @@ _CALL_DEADLINE_S = 120.0
 class PopulationTraining:
     """Compares members when it is time, and carries out what `launch.population` decides. Used from one thread.
 
-    A member's fitness is its mean return over the last 20 training episodes. Whose turn it is follows from env steps
-    and episodes, and chance from the seed, the member and the number of its decisions: so a lockstep sweep repeats, and
-    a resumed one goes on as if it had not been interrupted.
+    A member's fitness is its mean return over the last 20 training episodes (see `Recorder.fitness`). Whose turn it is
+    follows from env steps and episodes, and chance from the seed, the member and the number of its decisions: so a
+    lockstep sweep repeats, and a resumed one goes on as if it had not been interrupted.
 
     Args:
         config: see `PbtConfig`.
@@ -81,8 +81,10 @@ class PopulationTraining:
             return
         if snapshot.episodes - self._episodes_at[number] < NUM_RETURNS:
             return
-        self._decided_at[number], self._episodes_at[number] = snapshot.env_steps, snapshot.episodes
         fitness = self._fitness()
+        if number not in fitness:  # of several tasks one may have no episode yet
+            return
+        self._decided_at[number], self._episodes_at[number] = snapshot.env_steps, snapshot.episodes
         num_decisions = sum(decision.member == number for decision in self._lineage.decisions)
         generator = np.random.Generator(np.random.PCG64([self._seed, number, num_decisions]))
         model = choose_model(config, number, fitness, generator)
@@ -102,14 +104,9 @@ class PopulationTraining:
         self._write_schedules()
 
     def _fitness(self) -> dict[int, float]:
-        snapshots = {
-            number: attendant.recorder.snapshot()
-            for number, attendant in self._attendants.items()
-            if attendant.finished != "failed"
-        }
-        return {
-            number: snapshot.mean_return for number, snapshot in snapshots.items() if snapshot.episodes >= NUM_RETURNS
-        }
+        living = [each for each in self._attendants.values() if each.finished != "failed"]
+        found = {attendant.number: attendant.recorder.fitness() for attendant in living}
+        return {number: fitness for number, fitness in found.items() if fitness is not None}
 
     def _write_schedules(self) -> None:
         for number, changes in schedules(self._first_settings, self._lineage.decisions).items():

@@ -17,9 +17,11 @@ import numpy as np
 
 from laser.algorithms.base import AlgorithmConfig
 from laser.config import Bounds, Problem, field_infos
+from laser.environments import task_ids
 from launch.config import TrainConfig
 from launch.overrides import nearest
 from launch.settings_schedule import field_names, setting_keys
+from launch.task_returns import has_capped_score
 
 IMPALA_FACTOR, IMPALA_PROBABILITY = 1.2, 1.0 / 3.0
 TRUNCATION_FACTORS = (1.2, 0.8)
@@ -36,7 +38,7 @@ class PbtConfig:
     interval: Annotated[
         int, Bounds(least=1), "env steps between two comparisons; 20 new episodes must have ended as well"
     ] = 5_000
-    margin: Annotated[float, Bounds(least=0.0), "impala: how much better the rival's mean return must be"] = 0.0
+    margin: Annotated[float, Bounds(least=0.0), "impala: how much better the rival must be"] = 0.0
     truncation: Annotated[float, Bounds(above=0.0, most=0.5), "truncation: share that counts as worst, and as best"] = (
         0.2
     )
@@ -53,16 +55,24 @@ class PbtConfig:
             yield Problem(
                 "interval", f"must be below the {steps} env steps of the run, got {self.interval}", "lower it"
             )
-        solved = min(config.stop_at_return for config in configs)
-        if self.rule == "impala" and self.margin > 0.0 and self.margin >= solved > 0.0:
-            wrong = f"must be below the return at which a member is at its end ({solved:g}), got {self.margin:g}"
-            yield Problem("margin", f"{wrong}: no rival is ever that much better", "lower it")
+        if self.rule == "impala":
+            yield from self._margin_problems(configs)
         algorithms = [config.algorithm for config in configs]
         if len({config.network for config in configs}) > 1 or len({(type(a), a.optimizer) for a in algorithms}) > 1:
             wrong = "members with different networks, algorithms or optimisers cannot copy each other's weights"
             yield Problem("rule", wrong, "take those out of the grid")
             return
         yield from self._setting_problems(algorithms)
+
+    def _margin_problems(self, configs: Sequence[TrainConfig]) -> Iterator[Problem]:
+        solved = min(config.stop_at_return for config in configs)
+        if any(has_capped_score(task_ids(config.env)) for config in configs) and self.margin >= 1.0:
+            wrong = f"must be below 1, the best capped normalised score, got {self.margin:g}"
+        elif self.margin >= solved > 0.0:
+            wrong = f"must be below the return at which a member is at its end ({solved:g}), got {self.margin:g}"
+        else:
+            return
+        yield Problem("margin", f"{wrong}: no rival is ever that much better", "lower it")
 
     def _setting_problems(self, algorithms: Sequence[AlgorithmConfig]) -> Iterator[Problem]:
         if not self.perturb:

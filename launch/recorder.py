@@ -147,6 +147,11 @@ class Recorder:
         with self._lock:
             return self._snapshot(self._clock())
 
+    def fitness(self) -> float | None:
+        """Return what the agent is worth by its newest training episodes; None before there are 20 of them."""
+        with self._lock:
+            return self._task_returns.fitness()
+
     def flush(self) -> None:
         """Write what has come in since the last write.
 

@@ -120,6 +120,7 @@ def find_differences(specs: Sequence[UnrollSpec]) -> list[Problem]:
         for what, ours, theirs in (
             ("observations", first.environment.observations, spec.environment.observations),
             ("actions", first.environment.actions, spec.environment.actions),
+            ("tasks", _numbered_tasks(first), _numbered_tasks(spec)),
             ("behaviour statistics", first.behaviour, spec.behaviour),
             ("recurrent states", first.core_state, spec.core_state),
             ("unroll lengths", first.unroll_length, spec.unroll_length),
@@ -129,6 +130,11 @@ def find_differences(specs: Sequence[UnrollSpec]) -> list[Problem]:
                 problems.append(Problem("share-replay", wrong, "use --no-share-replay"))
                 break
     return problems
+
+
+def _numbered_tasks(spec: UnrollSpec) -> tuple[str, ...]:
+    """Return the tasks that an unroll's number stands for; where there is one it says nothing."""
+    return spec.environment.tasks if len(spec.environment.tasks) > 1 else ()
 
 
 def plan_memory(

@@ -49,6 +49,11 @@ def task_metrics(tasks: Sequence[str], returns: Mapping[int, float], prefix: str
     return metrics
 
 
+def has_capped_score(tasks: Sequence[str]) -> bool:
+    """Return whether these tasks are judged by their mean capped normalised score: several, all with references."""
+    return len(tasks) > 1 and all(find_reference(task) is not None for task in tasks)
+
+
 class TaskReturns:
     """Keeps the newest returns of each task, and the sums of the current bucket. Guarded by its owner's lock.
 
@@ -81,6 +86,18 @@ class TaskReturns:
             metrics["buckets/mean_return"] = math.fsum(self._means.values()) / len(self._means)
             metrics["buckets/ends_at"] = float(self._bucket * self._width)
         return metrics
+
+    def fitness(self) -> float | None:
+        """Return what the agent is worth by the newest 20 episodes of each task, or None while that is not known.
+
+        The mean return, of several tasks with references the mean capped normalised score.
+        """
+        newest = {index: math.fsum(values) / len(values) for index, values in enumerate(self._newest) if values}
+        if len(newest) < len(self._tasks) or sum(map(len, self._newest)) < _NUM_NEWEST:
+            return None
+        if has_capped_score(self._tasks):
+            return task_metrics(self._tasks, newest, "")["/normalised_mean_capped"]
+        return math.fsum(newest.values()) / len(newest)
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything needed to go on, as JSON values."""

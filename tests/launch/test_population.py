@@ -83,6 +83,12 @@ def test_settings_that_can_never_exploit(changes, key):
     assert list(PbtConfig().never(configs)) == []
 
 
+def test_scores_that_are_capped_at_1_are_never_better_by_1():
+    pair = [load_preset("pong", {"env": "ALE/Pong-v5,ALE/Breakout-v5", "seed": seed}) for seed in range(2)]
+    assert [item.key for item in dataclasses.replace(PbtConfig(), margin=1.0).never(pair)] == ["margin"]
+    assert list(dataclasses.replace(PbtConfig(), margin=0.05).never(pair)) == []
+
+
 def test_populations_that_can_never_exploit():
     config = load_preset("cartpole")
     assert [item.key for item in PbtConfig().never([config])] == ["rule"]

@@ -24,6 +24,20 @@ def test_newest_returns_by_task():
     assert returns.metrics()["tasks/Acrobot-v1/mean_return"] == -3
 
 
+def test_fitness_is_the_mean_return_or_the_capped_score_once_there_are_twenty_episodes():
+    alone = TaskReturns(POLES[:1], 1000)
+    alone.add([episode(value) for value in range(19)], 10)
+    assert alone.fitness() is None
+    alone.add([episode(value) for value in range(19, 30)], 20)
+    assert alone.fitness() == np.mean(range(10, 30))
+    several = TaskReturns(GAMES, 1000)
+    several.add([episode(1000.0)] * 20, 10)
+    assert several.fitness() is None, "nothing is known of the other game"
+    reference = find_reference(GAMES[1])
+    several.add([episode((reference.random + reference.human) / 2, 1)], 20)
+    assert several.fitness() == pytest.approx((1.0 + 0.5) / 2), "the first game counts 1 at most"
+
+
 def test_normalised_scores_wait_for_every_task():
     returns = TaskReturns(GAMES, 1000)
     returns.add([episode(14.6)], 10)
