@@ -145,9 +145,9 @@ class Ddpg(DeterministicAlgorithm):
         """See `Algorithm.loss`."""
         networks, slow = cast(DdpgNetworks, networks), cast(DdpgNetworks, targets[SLOW])
         state, scale = networks.refer, networks.normalizer.reward_scale
-        now = networks.normalizer({name: value[0] for name, value in batch.observations.items()})
+        states = networks.normalizer(batch.observations)
+        now, after = ({name: value[row] for name, value in states.items()} for row in (0, 1))
         with torch.no_grad():
-            after = networks.normalizer({name: value[1] for name, value in batch.observations.items()})
             next_values = slow.critic(after, slow.actor(after))
             q_targets = torch.addcmul(batch.rewards[0] / scale, batch.discounts[0], next_values)
         actions = batch.actions[0]
@@ -155,7 +155,7 @@ class Ddpg(DeterministicAlgorithm):
         fixed = {name: value.detach() for name, value in networks.critic.named_parameters()}
         climbed = functional_call(networks.critic, fixed, (now, mean))
         with torch.autocast(batch.rewards.device.type, enabled=False):
-            policy = self.policy(mean.float())
+            policy = self.policy(mean)
             mu = {name: batch.mu[name][0] for name in self.gaussian.sizes}
             kls = self.gaussian.kl(mu, policy)
             with torch.no_grad():
@@ -166,16 +166,18 @@ class Ddpg(DeterministicAlgorithm):
             actor_losses = self.refer.terms(state, -climbed, kls, near)
             # Draws by priority are corrected for where they are drawn by: the critic's errors.
             loss = weighted_mean(critic_losses, batch) + actor_losses.mean()
-        metrics = {
-            "critic_loss": critic_losses.detach().mean(),
-            "mean_q_value": q_values.detach().mean(),
-            "mean_q_of_policy": climbed.detach().mean(),
-            "mean_abs_action": mean.detach().abs().mean(),
-            "reward_scale": scale.clone(),
-        }
+        metrics = self.metrics(
+            networks,
+            log_rhos,
+            kl_from_behaviour=kls,
+            critic_loss=critic_losses,
+            q_value=q_values,
+            q_of_policy=climbed,
+            abs_mean_action=mean.abs().mean(-1),
+        )
         writes = self.writes(bounded_rhos(log_rhos), errors)
         return LossOutput(
             loss,
-            metrics | self.refer.metrics(state, log_rhos, kls),
+            metrics,
             {name: value.unsqueeze(0) for name, value in writes.items()},
         )

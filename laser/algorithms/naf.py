@@ -48,14 +48,14 @@ class NafNetworks(StepNetworks):
         if self.encoder.mlp is not None:
             glorot_(self.encoder.mlp)
         num_features = self.encoder.num_features
-        self.value_head = near_zero_(PreciseLinear(num_features, 1))
-        self.mean_head = near_zero_(PreciseLinear(num_features, num_dimensions))
-        self.triangle_head = near_zero_(PreciseLinear(num_features, QuadraticAdvantage(num_dimensions).num_outputs))
+        # Value, best action and curvature side by side.
+        self._sizes = [1, num_dimensions, QuadraticAdvantage(num_dimensions).num_outputs]
+        self.output = near_zero_(PreciseLinear(num_features, sum(self._sizes)))
 
     def forward(self, observations: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Return values [N], best actions [N, d] and triangles [N, d (d + 1) / 2] of N states."""
-        features = self.encoder(self.normalizer(observations))
-        return self.value_head(features).squeeze(-1), self.mean_head(features), self.triangle_head(features)
+        values, mean, coefficients = self.output(self.encoder(self.normalizer(observations))).split(self._sizes, -1)
+        return values.squeeze(-1), mean, coefficients
 
 
 class Naf(DeterministicAlgorithm):
@@ -98,7 +98,7 @@ class Naf(DeterministicAlgorithm):
             next_values = targets[SLOW]({name: value[1] for name, value in batch.observations.items()})[0]
             q_targets = torch.addcmul(batch.rewards[0] / scale, batch.discounts[0], next_values)
         with torch.autocast(batch.rewards.device.type, enabled=False):
-            actions, policy = batch.actions[0], self.policy(mean.float())
+            actions, policy = batch.actions[0], self.policy(mean)
             mu = {name: batch.mu[name][0] for name in self.gaussian.sizes}
             kls = self.gaussian.kl(mu, policy)
             with torch.no_grad():
@@ -106,21 +106,23 @@ class Naf(DeterministicAlgorithm):
                 near = self.refer.near(state, log_rhos)
             beta = state.beta if self.config.refer.enabled else 1.0
             steered = beta * mean + (1.0 - beta) * mean.detach()
-            triangle = lower_triangular(coefficients.float(), self.num_dimensions)
+            triangle = lower_triangular(coefficients, self.num_dimensions)
             q_values = values + quadratic_form(actions, steered, triangle)
             errors = q_targets - q_values
             losses = torch.where(near, 0.5 * errors.square(), 0.0)
             loss = weighted_mean(losses, batch) + (1.0 - beta) * kls.mean()
-        metrics = {
-            "critic_loss": losses.detach().mean(),
-            "mean_value": values.detach().mean(),
-            "mean_q_value": q_values.detach().mean(),
-            "mean_abs_action": mean.detach().abs().mean(),
-            "reward_scale": scale.clone(),
-        }
+        metrics = self.metrics(
+            networks,
+            log_rhos,
+            kl_from_behaviour=kls,
+            critic_loss=losses,
+            value=values,
+            q_value=q_values,
+            abs_mean_action=mean.abs().mean(-1),
+        )
         writes = self.writes(bounded_rhos(log_rhos), errors)
         return LossOutput(
             loss,
-            metrics | self.refer.metrics(state, log_rhos, kls),
+            metrics,
             {name: value.unsqueeze(0) for name, value in writes.items()},
         )

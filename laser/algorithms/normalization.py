@@ -45,11 +45,11 @@ class Normalizer(nn.Module):
         self.register_buffer("reward_scale", torch.ones(()))
 
     def forward(self, observations: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the observations with their vectors standardised."""
+        """Return the observations with their vectors standardised; any leading axes."""
         standard = dict(observations)
         for number, name in enumerate(self._names):
             mean, std = getattr(self, f"mean_{number}"), getattr(self, f"std_{number}")
-            standard[name] = ((observations[name] - mean) / (std + EPSILON)).clamp(-MAX_STANDARD, MAX_STANDARD)
+            standard[name] = ((observations[name] - mean) / (std + EPSILON)).clamp_(-MAX_STANDARD, MAX_STANDARD)
         return standard
 
     def observation_updates(self, statistics: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -103,16 +103,6 @@ class Refer:
         """Return what each step adds to the loss, [...]; see `refer_terms`."""
         return refer_terms(losses, kls, near, state.beta) if self.config.enabled else losses
 
-    @torch.no_grad()
-    def metrics(self, state: ReferState, log_rhos: Tensor, kls: Tensor) -> dict[str, Tensor]:
-        """Return what shows how far the policy has gone, over the steps of a batch."""
-        return {
-            "refer_beta": state.beta.clone(),
-            "refer_c_max": state.c_max.clone(),
-            "far_fraction": 1.0 - near_policy(log_rhos, state.c_max).float().mean(),
-            "kl_from_behaviour": kls.mean(),
-        }
-
 
 @torch.no_grad()
 def bounded_rhos(log_rhos: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from laser.batch import Batch
 from laser.config import Bounds, Problem
 from laser.networks.config import NetworkConfig
 from laser.ops.distributions import DiagonalGaussian
+from laser.ops.refer import near_policy
 from laser.ports import ColumnSpec
 from laser.specs import ArraySpec, ContinuousActions, EnvironmentSpec
 
@@ -136,6 +137,24 @@ class StepAlgorithm(Algorithm):
     def write_options(self, num_updates: int) -> WriteOptions:
         """See `Algorithm.write_options`."""
         return WriteOptions(far_bounds=self.refer.far_bounds(num_updates))
+
+    @torch.no_grad()
+    def metrics(self, networks: StepNetworks, log_rhos: Tensor, **values: Tensor) -> dict[str, Tensor]:
+        """Return the state of ReF-ER and of the rewards' size, and means over the steps of a batch.
+
+        Args:
+            networks: as they were.
+            log_rhos: [B].
+            **values: [B] by name.
+        """
+        near = near_policy(log_rhos, networks.refer.c_max)
+        averages = torch.stack([*values.values(), (~near).to(log_rhos.dtype)]).mean(-1)
+        own = {
+            "refer_beta": networks.refer.beta.clone(),
+            "refer_c_max": networks.refer.c_max.clone(),
+            "reward_scale": networks.normalizer.reward_scale.clone(),
+        }
+        return dict(zip([*values, "far_fraction"], averages.unbind(), strict=True)) | own
 
     def writes(self, rhos: Tensor, errors: Tensor) -> dict[str, Tensor]:
         """Return column writes [1, B] of ratios, and of priorities if they are wanted."""

@@ -98,25 +98,24 @@ class RacerNetworks(StepNetworks):
         if self.encoder.mlp is not None:
             glorot_(self.encoder.mlp)
         num_features = self.encoder.num_features
-        self.value_head = near_zero_(PreciseLinear(num_features, 1))
-        self.mean_head = near_zero_(PreciseLinear(num_features, num_dimensions))
+        # Value, mean and the advantage's coefficients side by side.
+        self._sizes = [1, num_dimensions, 0 if advantage is None else advantage.num_outputs]
+        self.output = near_zero_(PreciseLinear(num_features, sum(self._sizes)))
+        if advantage is not None:
+            with torch.no_grad():
+                self.output.bias[1 + num_dimensions :] = advantage.initial_bias()
         initial = math.log(max(config.initial_std - MIN_STD, MIN_STD))
         self.log_std = nn.Parameter(torch.full((num_dimensions,), initial))
-        self.advantage_head = None
-        if advantage is not None:
-            self.advantage_head = near_zero_(PreciseLinear(num_features, advantage.num_outputs))
-            with torch.no_grad():
-                self.advantage_head.bias.copy_(advantage.initial_bias())
 
     def forward(self, observations: Mapping[str, Tensor]) -> RacerOutput:
         """Evaluate N states, [N, ...] by name."""
-        features = self.encoder(self.normalizer(observations))
-        mean = self.mean_head(features)
+        return self.evaluate(self.normalizer(observations))
+
+    def evaluate(self, states: Mapping[str, Tensor]) -> RacerOutput:
+        """Evaluate N standardised states, [N, ...] by name."""
+        values, mean, coefficients = self.output(self.encoder(states)).split(self._sizes, -1)
         std = (MIN_STD + self.log_std.exp()).expand_as(mean)
-        coefficients = mean.new_zeros(*mean.shape[:-1], 0)
-        if self.advantage_head is not None:
-            coefficients = self.advantage_head(features)
-        return RacerOutput(self.value_head(features).squeeze(-1), {"mean": mean, "std": std}, coefficients)
+        return RacerOutput(values.squeeze(-1), {"mean": mean, "std": std}, coefficients)
 
 
 class VRacer(StepAlgorithm):
@@ -188,9 +187,10 @@ class VRacer(StepAlgorithm):
         """See `Algorithm.loss`."""
         networks = cast(RacerNetworks, networks)
         state, scale = networks.refer, networks.normalizer.reward_scale
-        output: RacerOutput = networks({name: value[0] for name, value in batch.observations.items()})
+        states = networks.normalizer(batch.observations)
+        output = networks.evaluate({name: value[0] for name, value in states.items()})
         with torch.no_grad():  # only for the ends of episodes, whose value nobody else refreshes
-            after: RacerOutput = networks({name: value[1] for name, value in batch.observations.items()})
+            after = networks.evaluate({name: value[1] for name, value in states.items()})
         with torch.autocast(batch.rewards.device.type, enabled=False):
             actions, values = batch.actions[0], output.values
             mu = {name: batch.mu[name][0] for name in self.gaussian.sizes}
@@ -209,17 +209,19 @@ class VRacer(StepAlgorithm):
             loss = weighted_mean(self.refer.terms(state, losses, kls, near), batch)
         writes = self.writes(rhos, errors) | {VALUE: values.detach() * scale, ADVANTAGE: advantages.detach() * scale}
         declared = {column.name for column in self.columns}
-        metrics = {
-            "value_loss": value_losses.detach().mean(),
-            "advantage_loss": advantage_losses.detach().mean(),
-            "mean_value": values.detach().mean(),
-            "mean_std": output.policy["std"].detach().mean(),
-            "mean_rho": rhos.mean(),
-            "reward_scale": scale.clone(),
-        }
+        metrics = self.metrics(
+            networks,
+            log_rhos,
+            kl_from_behaviour=kls,
+            value_loss=value_losses,
+            advantage_loss=advantage_losses,
+            value=values,
+            std=output.policy["std"].mean(-1),
+            rho=rhos,
+        )
         return LossOutput(
             loss,
-            metrics | self.refer.metrics(state, log_rhos, kls),
+            metrics,
             {name: _storable(value) for name, value in writes.items() if name in declared},
             final_writes={VALUE: _storable(after.values * scale)},
         )
@@ -240,7 +242,7 @@ class VRacer(StepAlgorithm):
         if self.advantage is None:
             return torch.zeros_like(output.values)
         mean, std = output.policy["mean"].detach(), output.policy["std"].detach()
-        return self.advantage(output.coefficients.float(), actions, mean, std.square())
+        return self.advantage(output.coefficients, actions, mean, std.square())
 
 
 def _storable(values: Tensor) -> Tensor:

@@ -1,0 +1,12 @@
+"""NAF with ReF-ER on Hopper-v5 (MuJoCo), with the paper's constants."""
+
+import dataclasses
+
+from laser.algorithms.naf import NafConfig
+from launch.config import TrainConfig
+from launch.presets.racer import racer
+
+
+def naf() -> TrainConfig:
+    """Return the config: N = 2^19, B = 256, F = 1, eta = 1e-4, slow copies follow by 0.01."""
+    return dataclasses.replace(racer(), algorithm=NafConfig())

@@ -1,0 +1,12 @@
+"""V-RACER with ReF-ER on Hopper-v5 (MuJoCo): RACER without an advantage, with its constants."""
+
+import dataclasses
+
+from laser.algorithms.v_racer import VRacerConfig
+from launch.config import TrainConfig
+from launch.presets.racer import racer
+
+
+def v_racer() -> TrainConfig:
+    """Return the config: RACER's, as in the paper's figure 6."""
+    return dataclasses.replace(racer(), algorithm=VRacerConfig())
