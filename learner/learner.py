@@ -141,6 +141,7 @@ class Learner:
         started = time.perf_counter()
         ready = self._prefetcher.next(timeout_s=0.2) if self._prefetcher else self.poll(0.2)
         self._counters["time/learner_wait"] += time.perf_counter() - started
+        self.waiting_for = self._mixer.waiting_for
         if ready is not None:
             self._update(ready)
         if time.monotonic() - self._reported < REPORT_INTERVAL_S:
@@ -180,7 +181,8 @@ class Learner:
         metrics, output = self.train_step(batch, rate, self._schedule)
         if self._replay_states is not None and ready.streams is not None:
             states = output.core_state
-            if self._config.recompute_core_state:
+            # Of several passes the last one saw but a part of the columns.
+            if self._config.recompute_core_state or settings.passes != (1, 1):
                 states = self.train_step.next_core_state(batch, self._schedule)
             self._replay_states.keep(states, ready.streams)
         self._accumulate(metrics)

@@ -162,7 +162,10 @@ class TrainStep:
     def next_core_state(self, batch: Batch, schedule: Mapping[str, Any]) -> dict[str, Tensor]:
         """Return `LossOutput.core_state` anew, of the parameters as they are now; costs one more forward."""
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
-            return self._loss(batch, schedule).core_state
+            if self._algorithm.config.passes == (1, 1):
+                return self._loss(batch, schedule).core_state
+            batch = self._algorithm.prepare(self.networks, self._stacked(batch))
+            return self._part_loss(batch, schedule).core_state
 
     @torch.no_grad()
     def _write_state(self, output: LossOutput) -> None:

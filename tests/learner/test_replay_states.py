@@ -1,6 +1,7 @@
 """Streamed recurrent states, through shards, a client of two and the learner, against a full recomputation."""
 
 from concurrent.futures import Future
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -82,8 +83,8 @@ class Source:
 class Setup:
     """Two shards, a learner of member 0 with a recurrent network, and sources of two members."""
 
-    def __init__(self, *, core="lstm", learning_rate=1e-30, num_shards=2, seed=1, **learner):
-        algorithm_config = LaserConfig(
+    def __init__(self, *, core="lstm", learning_rate=1e-30, num_shards=2, seed=1, algorithm=LaserConfig, **learner):
+        algorithm_config = algorithm(
             batch_size=NUM_REPLAYED + 1, replay_fraction=NUM_REPLAYED / (NUM_REPLAYED + 1), learning_rate=learning_rate
         )
         network = NetworkConfig(hidden_sizes=(8,), core=core, core_size=SIZE)
@@ -133,6 +134,17 @@ class Setup:
             self.learner.step()
         finally:
             self.learner.train_step._loss = loss
+        return seen[0]
+
+    def step_in_passes(self):
+        """Apply one update of several passes; return the whole batch as it was joined."""
+        seen = []
+        join = self.learner._replay_states.join
+        self.learner._replay_states.join = lambda *args: seen.append(join(*args)) or seen[-1]
+        try:
+            self.learner.step()
+        finally:
+            self.learner._replay_states.join = join
         return seen[0]
 
     def states_by_observation(self):
@@ -288,4 +300,39 @@ def test_feed_forward_networks_draw_whole_unrolls():
     )
     assert learner.poll(0.01) is None
     assert [(request.table, request.view) for request in asked] == [("online", "unrolls"), ("replay", "unrolls")]
+    setup.close()
+
+
+def test_a_learner_that_starts_again_begins_new_streams():
+    setup = Setup()
+    state = setup.learner.state_dict()
+    state["numbers"]["num_steps"] = 5
+    config = LearnerConfig(compile="off", precision="float32")
+    learners = [
+        Learner(setup.algorithm, setup.spec, setup.replay, ParameterStore(), config, "cpu", seed, prefetch=True)
+        for seed in (3, 3, 4)
+    ]
+    learners[1].load_state_dict(state)
+    sets = {learner._mixer.stream_set for learner in learners}
+    assert len(sets) == 3, "streams whose states went with another learner would go on"
+    for learner in learners:
+        learner.close()
+    setup.close()
+
+
+def test_after_several_passes_all_columns_have_their_state():
+    @dataclass(frozen=True)
+    class ManyPasses(LaserConfig):
+        @property
+        def passes(self):
+            return 2, 3
+
+    setup = Setup(algorithm=ManyPasses)
+    setup.collect(12)
+    batches = []
+    for _ in range(8):
+        setup.collect()
+        batch = setup.step_in_passes()
+        batches.append(batch)
+    assert largest_error(setup, batches) < 1e-6
     setup.close()
