@@ -7,7 +7,9 @@ import pytest
 from replay_helpers import Stream, join, make_spec
 
 from laser.ports import PortError, SampleRequest, wait
-from laser.unroll import PackedFrames, Unrolls
+from laser.specs import ArraySpec, CategorySpec, DiscreteActions, EnvironmentSpec
+from laser.unroll import HEADER_DTYPE, PackedFrames, Unrolls, UnrollSpec, find_defects
+from replay_server.checks import _find_bad_contents
 from replay_server.config import ReplayConfig
 from replay_server.members import MemberSettings
 from replay_server.shard import Shard
@@ -134,3 +136,16 @@ def test_requests_that_can_never_be_served_fail_at_once(wrong, message):
     with pytest.raises(PortError, match=message):
         wait(shard.sample(SampleRequest(**{"member": 0, "num_items": 1, **wrong})), 5, "sample")
     shard.close()
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_categories_are_checked_one_by_one(shape):
+    environment = EnvironmentSpec("Words-v0", {"words": CategorySpec(7, shape)}, DiscreteActions(3))
+    spec = UnrollSpec(4, environment, {"logits": ArraySpec((3,))})
+    arrays = {name: np.zeros((2, *spec.shape(name)), field.array.dtype) for name, field in spec.fields.items()}
+    assert arrays["observations/words"].shape == (2, 5, *shape)
+    unrolls = Unrolls(np.zeros(2, HEADER_DTYPE), arrays)
+    assert find_defects(spec, unrolls) is None
+    for wrong, found in ((6, [False, False]), (7, [False, True]), (-1, [False, True])):
+        arrays["observations/words"][1].reshape(-1)[-1] = wrong
+        assert _find_bad_contents(spec, unrolls)["out_of_range"].tolist() == found
