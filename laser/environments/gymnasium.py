@@ -116,7 +116,7 @@ def _build(id: str, registered: EnvSpec, render_mode: str | None) -> gymnasium.E
     """Build one environment; its constructor's mistakes become a ConfigError in its own words."""
     arguments: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
     if "mujoco" in str(registered.entry_point):
-        _let_mujoco_draw_without_a_display()
+        let_mujoco_draw_without_a_display()
     # Our own checks are stricter than the passive checker's warnings, and cheaper.
     environment: gymnasium.Env = _explained(
         id, functools.partial(gymnasium.make, registered, disable_env_checker=True, **arguments)
@@ -125,7 +125,8 @@ def _build(id: str, registered: EnvSpec, render_mode: str | None) -> gymnasium.E
 
 
 @functools.cache
-def _let_mujoco_draw_without_a_display() -> None:
+def let_mujoco_draw_without_a_display() -> None:
+    """Choose how MuJoCo draws before it is imported, where there is no display."""
     # MuJoCo reads MUJOCO_GL when it is imported, and cannot be imported if the library it names is missing.
     headless = sys.platform == "linux" and not os.environ.get("DISPLAY")
     if headless and "MUJOCO_GL" not in os.environ and ctypes.util.find_library("EGL"):

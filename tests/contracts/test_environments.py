@@ -83,6 +83,7 @@ CASES = [
     Case(OWN + "SameStep-v0", 60, BOTH, alone="consecutive"),
     Case(OWN + "DenseFinals-v0", 60, BOTH, alone="consecutive"),
     Case(OWN + "Disabled-v0", 60, BOTH, alone="consecutive"),
+    Case("dm_control/cartpole-balance-v0", 1005, ("truncated",), alone=None),
     Case("mini/Catch-v0", 30, ("terminated",), alone=None),
     Case("mini/SparseCatch2-v0", 60, ("terminated",), alone=None),
     Case("mini/DeepSea8-v0", 30, ("terminated",), alone=None, seeded=False),

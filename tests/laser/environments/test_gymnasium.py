@@ -8,7 +8,7 @@ import pytest
 
 from laser.config import ConfigError
 from laser.environments import EnvironmentConfig, describe_environment, make_environment
-from laser.environments.gymnasium import _let_mujoco_draw_without_a_display
+from laser.environments.gymnasium import let_mujoco_draw_without_a_display
 from laser.environments.processes import ProcessEnvironments
 from laser.environments.suite import Suite, find_suite, find_suites, split_seed
 from laser.environments.sync import SyncEnvironments
@@ -123,7 +123,7 @@ def test_mujoco_is_told_to_draw_without_a_display_only_where_it_can(library, cho
     monkeypatch.setattr("os.environ", {})
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setattr("ctypes.util.find_library", lambda name: library)
-    _let_mujoco_draw_without_a_display.__wrapped__()
+    let_mujoco_draw_without_a_display.__wrapped__()
     assert os.environ.get("MUJOCO_GL") == chosen
 
 
