@@ -114,6 +114,16 @@ def check_atari() -> Iterator[Finding]:
         yield Finding("note", "Atari ROMs", "none were found", "pip install --force-reinstall 'ale-py==0.12.*'")
 
 
+def check_deepmind_lab() -> Iterator[Finding]:
+    """Whether DMLab-30 can be played; optional."""
+    if importlib.util.find_spec("deepmind_lab") is not None:
+        yield Finding("ok", "DeepMind Lab", "is installed")
+        return
+    from laser.environments.dmlab import HOW_TO_BUILD
+
+    yield Finding("note", "DeepMind Lab", "is not installed (only dmlab/... environments need it)", HOW_TO_BUILD)
+
+
 def check_rendering() -> Iterator[Finding]:
     """How MuJoCo would draw."""
     choice = os.environ.get("MUJOCO_GL")
@@ -179,6 +189,7 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     check_requirements,
     check_compiler,
     check_atari,
+    check_deepmind_lab,
     check_rendering,
     check_machine,
     check_torch,

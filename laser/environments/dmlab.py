@@ -76,8 +76,8 @@ HEIGHT, WIDTH = 72, 96
 NUM_BUCKETS = 1000
 NUM_WORDS = 16
 _TEST_MIXER_SEED = 0x600D5EED  # of IMPALA's evaluation: mazes that training never draws
-_BUILD = (
-    "build it: git clone https://github.com/google-deepmind/lab && cd lab && bazel build -c opt "
+HOW_TO_BUILD = (
+    "git clone https://github.com/google-deepmind/lab && cd lab && bazel build -c opt "
     "//python/pip_package:build_pip_package && bazel-bin/python/pip_package/build_pip_package /tmp/dmlab && "
     "pip install /tmp/dmlab/*.whl"
 )
@@ -117,7 +117,7 @@ def _prepare(
 ) -> tuple[Callable[[], gymnasium.Env[Any, Any]], EnvironmentSpec, ObservationReader, ActionWriter]:
     level, held_out = find_level(id, config.test_levels)
     if importlib.util.find_spec("deepmind_lab") is None:
-        raise env_error(f"{id} needs deepmind_lab, which is not installed and not on PyPI", _BUILD)
+        raise env_error(f"{id} needs deepmind_lab, which is not installed and not on PyPI", f"build it: {HOW_TO_BUILD}")
     make = functools.partial(DmLab, level, held_out, config)
     described = make()
     reader, writer = observation_reader(described.observation_space), action_writer(described.action_space)

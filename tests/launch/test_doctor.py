@@ -11,7 +11,17 @@ def test_this_machine_is_usable():
     stream = io.StringIO()
     assert examine(stream)
     report = stream.getvalue()
-    for subject in ("python", "packages", "torch", "gymnasium", "Atari ROMs", "memory", "disk", "device"):
+    for subject in (
+        "python",
+        "packages",
+        "torch",
+        "gymnasium",
+        "Atari ROMs",
+        "DeepMind Lab",
+        "memory",
+        "disk",
+        "device",
+    ):
         assert f" {subject}: " in report
     assert report.endswith("LASER can run here.\n")
 
