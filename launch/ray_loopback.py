@@ -20,7 +20,6 @@ import ray.util
 
 from laser.ports import ReplayPort
 from launch.errors import LaunchError
-from launch.ray_ports import INLINE_BYTES
 from launch.runtime import ShardPort
 
 _REMOVE_DEADLINE_S = 5.0
@@ -84,7 +83,6 @@ def _start_ray() -> str:
         _node_ip_address="127.0.0.1",
         log_to_driver=False,
         configure_logging=False,
-        _system_config={"max_direct_call_object_size": INLINE_BYTES},
     )
     return str(context.address_info["session_dir"])
 

@@ -1,6 +1,6 @@
 """Ports over Ray: calls to actors with Ray's failures turned into the ports' own, and the actors that answer them.
 
-Messages of the replay travel inside calls and answers and stay out of Ray's object store (see `INLINE_BYTES`);
+Messages of the replay travel inside calls and answers and stay out of Ray's object store (see `launch.ray_settings`);
 references to answers are dropped as soon as the answer is there.
 """
 
@@ -43,9 +43,6 @@ _STATE_DEADLINE_S = 600.0
 _START_DEADLINE_S = 120.0
 # A shard that lives answers this within milliseconds, whatever else it does.
 _ANSWER_DEADLINE_S = 10.0
-# Messages up to this size travel inside calls and answers, larger ones through the object store. Ray's own default of
-# 100 kB sends a sample of 128 Atari unrolls (0.5 MB) through the store, which takes about 0.9 ms of the raylet's time.
-INLINE_BYTES = 4 * 2**20
 # Parameters above this are put into the store once, and everyone on a node maps the same memory.
 _SMALL_VECTOR_BYTES = 64 * 1024
 # Threads for calls that wait: a replay port has one insert under way, a learner a few samples.

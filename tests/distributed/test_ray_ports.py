@@ -82,7 +82,7 @@ def test_inserts_of_all_sizes_keep_their_order(runtime):
     # one's unrolls for repeated ones.
     spec, rng = make_spec(unroll_length=20, vector_size=4000), np.random.default_rng(0)
     (port,) = place_shards(runtime, spec, online_capacity=4000)
-    from launch.ray_ports import INLINE_BYTES
+    from launch.ray_settings import INLINE_BYTES
 
     streams = [Stream(spec, rng, environment=index, mean_length=None) for index in range(16)]
     sizes = [16, 1, 16, 1, 1, 16, 1]
@@ -92,6 +92,16 @@ def test_inserts_of_all_sizes_keep_their_order(runtime):
     assert [receipt.num_inserted for receipt in receipts] == sizes
     assert wait(port.stats(), 30.0, "stats")["ledger"]["lost"] == 0
     os.kill(port.pid, signal.SIGKILL)
+
+
+@pytest.mark.usefixtures("runtime")
+@pytest.mark.parametrize(("num_bytes", "in_store"), [(2**20, False), (8 * 2**20, True)])
+def test_messages_of_a_megabyte_stay_out_of_the_object_store(num_bytes, in_store):
+    import ray
+
+    reference = ray.remote(num_cpus=0)(lambda: bytes(num_bytes)).remote()
+    ray.wait([reference], timeout=30.0, fetch_local=False)
+    until(lambda: bool(ray.experimental.get_object_locations([reference])[reference]["node_ids"]) == in_store)
 
 
 def test_a_killed_shard_closes_its_port_and_waiting_calls(runtime):

@@ -109,6 +109,7 @@ def main():
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": str(token),
             "RAY_worker_niceness": "0",
+            "RAY_max_direct_call_object_size": "4194304",
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": str(ROOT),
         }
@@ -116,8 +117,7 @@ def main():
         log = stack.enter_context(path.open("w"))
         address = f"{HOSTS[0]}:{PORT}"
         head = ["--head", f"--node-ip-address={HOSTS[0]}", f"--port={PORT}", "--include-dashboard=false"]
-        settings = '--system-config={"max_direct_call_object_size":4194304}'
-        start(NAMES[0], environment, log, *head, settings, f"--temp-dir={folder / 'ray'}")
+        start(NAMES[0], environment, log, *head, f"--temp-dir={folder / 'ray'}")
         await_starts(path, 1)
         start(NAMES[1], environment, log, f"--address={address}", f"--node-ip-address={HOSTS[1]}")
         await_starts(path, 2)
