@@ -63,3 +63,25 @@ def test_it_resumes(run):
     resumed = laser.train(laser.load_preset("cartpole", {**values, "steps": 900, "resume": True}))
     assert resumed.env_steps >= 900
     assert resumed.learner_steps > result.learner_steps
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("core", "learns"), [("lstm", True), ("preco", True), ("none", False)])
+def test_what_was_shown_at_the_beginning_is_remembered_at_the_end(core, learns, tmp_path):
+    values = {
+        "env": "mini/TMaze3-v0",
+        "steps": 30_000,
+        "unroll_length": 10,
+        "quiet": True,
+        "run_dir": str(tmp_path / "run"),
+        "network.core": core,
+        "network.core_size": 32,
+        "algorithm.learning_rate": 3e-3,
+        "algorithm.replay_fraction": 0.5,
+        "algorithm.batch_size": 8,
+        "algorithm.entropy_cost": 0.02,
+    }
+    result = laser.train(laser.load_preset("mini", values))
+    # The best without a memory is 0, the best is 1.
+    assert (result.mean_return > 0.9) == learns
+    assert learns or result.mean_return < 0.6
