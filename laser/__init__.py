@@ -24,14 +24,19 @@ _API = {
     "change": "launch.presets",
     "load_policy": "launch.evaluate",
     "evaluate": "launch.evaluate",
+    "sweep": "launch.sweep",
     "TrainConfig": "launch.config",
+    "SweepConfig": "launch.sweep_config",
+    "SweepOptions": "launch.sweep_config",
+    "PbtConfig": "launch.population",
+    "SweepResult": "launch.sweep",
     "TrainResult": "launch.train",
     "EvaluationResult": "launch.evaluate",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Find what the command line offers: `train`, `load_preset`, `change`, `load_policy`, `evaluate`, their types."""
+    """Find what the command line offers: `train`, `sweep`, `load_preset`, `evaluate` and the others, and their types."""
     if name not in _API:
         raise AttributeError(f"module 'laser' has no attribute {name!r}")
     return getattr(importlib.import_module(_API[name]), name)

@@ -25,6 +25,9 @@ def test_all_mistakes_are_named_at_once():
 def test_everything_named_is_there():
     names = (
         "train",
+        "sweep",
+        "SweepConfig",
+        "SweepResult",
         "load_preset",
         "change",
         "load_policy",
