@@ -64,6 +64,8 @@ class LocalWorker:
 class LocalRuntime:
     """Places everything in this process (see `launch.runtime.Runtime`)."""
 
+    notes: Sequence[str] = ()
+
     def __init__(self) -> None:
         self._workers: list[LocalWorker] = []
         self._shards: list[Any] = []

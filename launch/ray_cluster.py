@@ -56,7 +56,7 @@ class Cluster:
         except BaseException:
             ray.shutdown()
             raise
-        self.notes = list(_find_notes(nodes, facts))
+        self.notes = list(_find_notes(nodes, facts, needs))
         self._hosts = {node.id: node.host for node in nodes}
         self._reserved = {node.id: _total_cpus(node.id) - node.num_cpus for node in nodes}
         self._placement = Placement(nodes, needs)
@@ -282,7 +282,12 @@ def _make_probe() -> Callable[[Sequence[str]], dict[str, str]]:
     return probe
 
 
-def _find_notes(nodes: Sequence[Node], facts: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+def _find_notes(nodes: Sequence[Node], facts: Mapping[str, Mapping[str, str]], needs: Needs) -> Iterator[str]:
+    if needs.num_shards < len(nodes):
+        yield (
+            f"the replay has fewer shards ({needs.num_shards}) than the cluster has nodes ({len(nodes)}), so that "
+            f"actors send what they see over the network; --replay.num-shards {len(nodes)} gives each node one"
+        )
     slow = [host for host, values in facts.items() if int(values.get("nice", "0")) > 0]
     if slow:
         yield (

@@ -75,7 +75,7 @@ class RayRuntime:
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a user should know of the place, for the log."""
+        """What a user should know of the place."""
         return self._places.notes
 
     def shards(self, factories: list[Callable[[], Any]]) -> list[ShardPort]:

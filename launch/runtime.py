@@ -58,6 +58,10 @@ class ShardPort(ReplayPort, Protocol):
 class Runtime(Protocol):
     """Places components and connects them. Where it crosses processes, factories and ports are pickled."""
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a user should know of the place; never an error."""
+
     def shards(self, factories: list[Callable[[], Any]]) -> list[ShardPort]:
         """Place the shards of the replay and return a port to each."""
 

@@ -207,6 +207,8 @@ def run_session(
                 say(f"warning: {warning}")
         runtime = make_runtime(config, _needs(plan.configs, plan.share_replay, plan.memory))
         stack.callback(runtime.close)
+        for note in runtime.notes if not config.quiet else ():
+            say(f"warning: {note}")
         members = _number_members(plan, [state.next_incarnation if state else 0 for state in saved])
         programs = make_population(members, recorders, runtime, plan.share_replay)
         try:
