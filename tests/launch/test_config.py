@@ -35,6 +35,13 @@ def test_the_default_config_is_right():
         ({"env": "  "}, "env", "--env CartPole-v1"),
         ({"device": "gpu"}, "device", "must be auto, cpu, cuda or cuda:N"),
         ({"device": "cuda:x"}, "device", "must be auto"),
+        ({"ray_address": "nowhere", "runtime": "ray"}, "ray-address", "must be HOST:PORT, got 'nowhere'"),
+        (
+            {"ray_address": "10.0.0.1:6379"},
+            "ray-address",
+            "needs the Ray runtime, got runtime local; add --runtime ray",
+        ),
+        ({"ray_address": "a:1", "runtime": "ray", "device": "cuda:1"}, "device", "Ray chooses the card"),
         ({"run_dir": Path("../elsewhere")}, "run-dir", "leaves the working directory"),
         ({"run_dir": Path("runs/../../x")}, "run-dir", "leaves the working directory"),
         ({"algorithm": LaserConfig(learning_rate=float("nan"))}, "algorithm.learning-rate", "finite"),
