@@ -3,7 +3,6 @@
 from laser.algorithms.racer import RacerConfig
 from laser.networks.config import NetworkConfig
 from launch.config import TrainConfig
-from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
 
 
@@ -20,5 +19,4 @@ def racer() -> TrainConfig:
         network=NetworkConfig(hidden_sizes=(128, 128), activation="softsign"),
         # 256 steps drawn per step inserted are one batch per env step, F = 1.
         replay=ReplayConfig(capacity_steps=2**19, min_steps=2**18, samples_per_insert=256.0, remover="far_policy"),
-        learner=LearnerConfig(publish_interval=16),
     )

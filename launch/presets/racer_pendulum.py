@@ -7,7 +7,6 @@ from laser.algorithms.refer import ReferConfig
 from laser.networks.config import NetworkConfig
 from launch.config import TrainConfig
 from launch.presets.racer import racer
-from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
 
 # Of 10 million steps in the paper and 40,000 here: annealing 250 times as fast, measured and swept 10 times as often.
@@ -27,5 +26,4 @@ def racer_pendulum() -> TrainConfig:
         ),
         network=NetworkConfig(hidden_sizes=(64, 64), activation="softsign"),
         replay=SHORT_REPLAY,
-        learner=LearnerConfig(publish_interval=8),
     )

@@ -1,0 +1,95 @@
+"""Whole small runs of the algorithms that learn from single steps, and of PPO: repeatable, resumable, bounded."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+
+from laser.config import ConfigError, find_problems
+from launch.metrics_db import read_names
+from launch.presets import load_preset
+from launch.train import train
+from learner.checkpoint import load_newest_checkpoint
+
+FORGETFUL = {"replay.capacity-steps": 640, "replay.min-steps": 256, "algorithm.refer.recount-interval": 7}
+CASES = {
+    "racer": ("racer_pendulum", {"algorithm.refresh-interval": 5, "algorithm.reward-interval": 5, **FORGETFUL}),
+    "v_racer": ("v_racer_pendulum", {"algorithm.refresh": "early_stop", **FORGETFUL}),
+    "ddpg": ("ddpg_pendulum", {"algorithm.exploration": "ornstein_uhlenbeck", "algorithm.num-steps": 3, **FORGETFUL}),
+    "naf": ("naf_pendulum", {"algorithm.prioritize": True, "replay.sampler": "prioritized", **FORGETFUL}),
+    "ppo": ("ppo_pendulum", {"algorithm.num-minibatches": 4, "algorithm.num-epochs": 2, "num-envs": 2}),
+}
+
+
+def small(name: str, path: Path, **changes: object):
+    preset, values = CASES[name]
+    if name != "ppo":
+        values = values | {"algorithm.batch-size": 16, "replay.samples-per-insert": 8.0}
+    values = values | {"network.hidden-sizes": (8,), "unroll-length": 8, "run-dir": path, "quiet": True, **changes}
+    return load_preset(preset, values)
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    checkpoint, warnings = load_newest_checkpoint(path / "checkpoints")
+    assert not warnings
+    return {f"{group}/{name}": value for group, part in checkpoint.tensors.items() for name, value in part.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_resumed_run_equals_one_that_was_never_interrupted(name, tmp_path):
+    keep = {"checkpoint-replay": True}
+    whole = train(small(name, tmp_path / "whole", steps=960, **keep))
+    train(small(name, tmp_path / "parts", steps=480, **keep))
+    train(small(name, tmp_path / "parts", steps=960, **keep, resume=True))
+    one, other = weights(tmp_path / "whole"), weights(tmp_path / "parts")
+    assert set(one) == set(other)
+    for key, value in one.items():
+        torch.testing.assert_close(value, other[key], rtol=0, atol=0, msg=key)
+    assert whole.learner_steps > 10
+    assert ("target_slow/vector" in one) == (name in ("ddpg", "naf"))
+    if name != "ppo":
+        assert one["networks/normalizer.reward_scale"] != 1.0
+        assert (one["networks/normalizer.mean_0"] != 0).any()
+        names = read_names(tmp_path / "whole" / "metrics.db")
+        assert {"refer_beta", "far_fraction", "kl_from_behaviour"} <= {each.split("/")[-1] for each in names}
+
+
+@pytest.mark.parametrize("name", ["racer", "ddpg", "ppo"])
+def test_threads_learn_too(name, tmp_path):
+    config = small(name, tmp_path / "run", steps=960, runtime="local")
+    result = train(dataclasses.replace(config, learner=dataclasses.replace(config.learner, deadline_s=60.0)))
+    assert result.learner_steps > 10
+    assert result.env_steps >= 960
+
+
+def test_what_is_out_of_range_is_named():
+    config = load_preset("racer")
+    wrong = {
+        "algorithm.refer.tolerance": 1.5,
+        "algorithm.refer.c": 0.0,
+        "algorithm.refer.initial-beta": -0.1,
+        "algorithm.refer.beta-rate": 2.0,
+        "replay.min-steps": 2**20,
+    }
+    with pytest.raises(ConfigError) as caught:
+        load_preset("racer", wrong)
+    assert {problem.key for problem in caught.value.problems} == set(wrong)
+    small_warm_up = dataclasses.replace(config, replay=dataclasses.replace(config.replay, min_steps=100))
+    (problem,) = find_problems(small_warm_up)
+    assert str(problem).startswith("replay.min-steps: must be at least a batch of 256 steps, got 100")
+
+
+@pytest.mark.parametrize(
+    ("preset", "env", "line"),
+    [
+        ("racer", "CartPole-v1", "algorithm: racer needs continuous actions"),
+        ("ddpg", "ALE/Pong-v5", "algorithm: ddpg needs continuous actions"),
+    ],
+)
+def test_discrete_environments_are_refused_before_anything_starts(preset, env, line, tmp_path):
+    with pytest.raises(ConfigError, match=line):
+        train(load_preset(preset, {"env": env, "run-dir": tmp_path / "run", "quiet": True}))
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,177 @@
+"""Target networks, parameter groups, passes over a batch and buffers from statistics."""
+
+import dataclasses
+
+import pytest
+import torch
+from torch import nn
+
+from laser.algorithms.base import Algorithm, AlgorithmConfig, LossOutput, ParameterGroup, Target
+from laser.flat_parameters import FlatParameters
+from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec, VectorSpec
+from laser.unroll import UnrollSpec
+from learner.collate import example_batch
+from learner.config import LearnerConfig
+from learner.optimizer import FlatOptimizer
+from learner.train_step import TrainStep, take_columns
+
+SPEC = UnrollSpec(
+    4, EnvironmentSpec("Test-v0", {"x": VectorSpec((1,))}, DiscreteActions(2)), {"logits": ArraySpec((2,))}
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Config(AlgorithmConfig):
+    optimizer: str = "adam"
+    epochs: int = 1
+    parts: int = 1
+
+    @property
+    def passes(self):
+        return self.epochs, self.parts
+
+    def build(self, environment, network):
+        raise NotImplementedError
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(1, 3), nn.Linear(3, 1)
+        self.register_buffer("size", torch.ones(()))
+
+    def forward(self, x):
+        return self.second(self.first(x / self.size).tanh()).squeeze(-1)
+
+
+class Fit(Algorithm):
+    behaviour = {"logits": ArraySpec((2,))}  # noqa: RUF012
+
+    def __init__(self, config=None, **attributes):
+        self.config = config or Config()
+        self.seen = []
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    def make_networks(self):
+        return Net()
+
+    def act(self, *arguments, **options):
+        raise NotImplementedError
+
+    def observe(self, networks, statistics, num_updates):
+        return {"size": torch.tensor(float(statistics["size"]))}
+
+    def prepare(self, networks, batch):
+        return dataclasses.replace(batch, columns={"prepared": batch.rewards + 1.0})
+
+    def loss(self, networks, targets, batch, schedule, generator):
+        self.seen.append((batch, {name: [v.clone() for v in target.parameters()] for name, target in targets.items()}))
+        errors = networks(batch.observations["x"])[:-1] - 3.0
+        return LossOutput(errors.square().mean(), {"error": errors.detach().mean()})
+
+
+def make_step(algorithm):
+    torch.manual_seed(0)
+    return TrainStep(algorithm, algorithm.make_networks(), SPEC, LearnerConfig(), torch.device("cpu"), 0)
+
+
+def make_batch(num_columns=6):
+    batch = example_batch(SPEC, num_columns, [])
+    generator = torch.Generator().manual_seed(2)
+    batch.observations["x"] = torch.randn(5, num_columns, 1, generator=generator)
+    batch.rewards[...] = torch.arange(num_columns)
+    return batch
+
+
+@pytest.mark.parametrize("rate", [0.3, 1.0])
+@pytest.mark.parametrize("period", [1, 3])
+def test_targets_follow_as_declared(rate, period):
+    algorithm = Fit(targets={"slow": Target(rate, period)})
+    step = make_step(algorithm)
+    expected = [value.detach().clone() for value in step.networks.parameters()]
+    for update in range(1, 8):
+        step(make_batch(), 0.1, {})
+        for got, wanted in zip(algorithm.seen[-1][1]["slow"], expected, strict=True):
+            torch.testing.assert_close(got, wanted)
+        if update % period == 0:
+            now = [value.detach() for value in step.networks.parameters()]
+            expected = [(1 - rate) * old + rate * new for old, new in zip(expected, now, strict=True)]
+    assert all(not value.requires_grad for value in step.targets["slow"].networks.parameters())
+
+
+def test_a_rate_of_one_is_a_copy():
+    step = make_step(Fit(targets={"slow": Target()}))
+    step(make_batch(), 0.1, {})
+    assert (step.targets["slow"].parameters.vector == step.parameters.vector).all()
+
+
+def test_buffers_are_set_before_the_update_and_in_targets_too():
+    algorithm = Fit(targets={"slow": Target(0.1)})
+    step = make_step(algorithm)
+    step.observe({"size": 4.0}, 0)
+    assert step.networks.size == step.targets["slow"].networks.size == 4.0
+    step(make_batch(), 0.1, {})
+    assert step.targets["slow"].networks.size == 4.0
+
+
+def test_passes_go_over_every_column_once_an_epoch_in_an_order_of_their_own():
+    algorithm = Fit(Config(epochs=3, parts=2))
+    step = make_step(algorithm)
+    before = step.parameters.vector.clone()
+    metrics, _ = step(make_batch(), 0.01, {})
+    assert len(algorithm.seen) == 6
+    orders = []
+    for epoch in range(3):
+        parts = [algorithm.seen[2 * epoch + i][0] for i in range(2)]
+        columns = torch.cat([part.rewards[0] for part in parts])
+        assert sorted(columns.tolist()) == list(range(6))
+        assert all((part.columns["prepared"] == part.rewards + 1).all() for part in parts)
+        orders.append(columns.tolist())
+    assert orders[0] != orders[1] or orders[1] != orders[2]
+    assert (step.parameters.vector != before).any()
+    assert metrics["updates_applied"] == 1.0
+    assert set(metrics) == {"error", "gradient_norm", "updates_applied"}
+
+
+def test_columns_are_taken_along_the_right_axis():
+    batch = make_batch()
+    taken = take_columns(batch, torch.tensor([4, 1]))
+    assert taken.rewards[0].tolist() == [4.0, 1.0]
+    assert taken.observations["x"].shape == (5, 2, 1)
+    assert taken.last_reward.shape == taken.importance_weights.shape == (2,)
+    torch.testing.assert_close(taken.observations["x"], batch.observations["x"][:, [4, 1]])
+
+
+@pytest.mark.parametrize("kind", ["rmsprop", "adam"])
+def test_groups_have_rates_and_decay_of_their_own(kind):
+    torch.manual_seed(0)
+    mine, theirs = Net(), Net()
+    theirs.load_state_dict(mine.state_dict())
+    groups = (ParameterGroup("first.", rate=0.1), ParameterGroup("second.", weight_decay=0.05))
+    optimizer = FlatOptimizer(FlatParameters(mine), kind, 0.01, float("inf"), groups)
+    parts = [
+        {"params": theirs.first.parameters(), "lr": 0.01},
+        {"params": [theirs.second.weight], "lr": 0.1, "weight_decay": 0.05},
+        {"params": [theirs.second.bias], "lr": 0.1},
+    ]
+    if kind == "adam":
+        reference = torch.optim.Adam(parts, eps=0.01)
+    else:
+        reference = torch.optim.RMSprop(parts, alpha=0.99, eps=0.01)
+    inputs = torch.randn(16, 1)
+    for _ in range(20):
+        optimizer.parameters.collect_gradients()
+        loss = (mine(inputs) - 1.0).square().sum()
+        loss.backward()
+        optimizer.step(loss.detach(), 0.1)
+        reference.zero_grad()
+        (theirs(inputs) - 1.0).square().sum().backward()
+        reference.step()
+    for one, other in zip(mine.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_a_group_that_fits_nothing_is_a_mistake():
+    with pytest.raises(ValueError, match=r"none begins with \['third.'\]"):
+        FlatOptimizer(FlatParameters(Net()), "adam", 0.01, 1.0, (ParameterGroup("third.", rate=2.0),))
