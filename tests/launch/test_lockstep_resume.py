@@ -12,12 +12,16 @@ from learner.checkpoint import load_newest_checkpoint
 
 def small(path, *, recurrent, num_shards, **changes):
     config = load_preset("cartpole")
-    values = {"quiet": True, "run_dir": path, "runtime": "lockstep", "num_envs": 2, "num_actors": 2, **changes}
+    values = {"quiet": True, "run_dir": path, "runtime": "lockstep", "num_envs": 3, "num_actors": 2, **changes}
     replay = dataclasses.replace(config.replay, capacity_steps=1000, min_steps=128, num_shards=num_shards)
     network = config.network
     if recurrent:
         network = dataclasses.replace(network, core="lstm", core_size=8, separate_critic=False)
-    return dataclasses.replace(config, replay=replay, network=network, checkpoint_replay=True, **values)
+    # Fresh unrolls that do not fill a batch wait for the next one, also across a resumption.
+    algorithm = dataclasses.replace(config.algorithm, batch_size=16, replay_fraction=0.75)
+    return dataclasses.replace(
+        config, algorithm=algorithm, replay=replay, network=network, checkpoint_replay=True, **values
+    )
 
 
 def saved(path):

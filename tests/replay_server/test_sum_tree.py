@@ -71,6 +71,17 @@ def test_a_weight_of_zero_is_never_drawn():
 
 
 @pytest.mark.usefixtures("top")
+@pytest.mark.parametrize("seed", range(5))
+def test_the_end_of_the_sum_is_the_last_item_that_weighs_anything(seed):
+    weights = np.random.default_rng(seed).random(700)
+    weights[650:] = 0.0
+    tree = SumTree(700)
+    tree.write(np.arange(700), weights)
+    ends = np.array([1.0, 1.0 - 2**-53, 2.0]) * tree.total
+    assert set(tree.find(ends).tolist()) == {649}
+
+
+@pytest.mark.usefixtures("top")
 def test_draws_follow_the_weights():
     rng = np.random.default_rng(3)
     weights = rng.random(900) * (rng.random(900) < 0.8)

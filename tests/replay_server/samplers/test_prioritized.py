@@ -173,6 +173,23 @@ def test_probabilities_are_global_over_shards():
         shard.close()
 
 
+def test_a_write_to_an_unroll_that_only_waits_in_a_queue_gives_it_no_weight():
+    shard = make_shard([MemberSettings(0, online_capacity=10, columns=PRIORITY)], capacity_unrolls=10)
+    source = Stream(shard.spec, np.random.default_rng(1), mean_length=2)
+    for _ in range(10):
+        wait(shard.insert(source.next_unroll()), 5, "insert")
+    sample = draw(shard, "unrolls", 60)
+    other = Stream(shard.spec, np.random.default_rng(2), actor=1, member=1, mean_length=2)
+    shard.add_member(MemberSettings(1))
+    for _ in range(10):
+        wait(shard.insert(other.next_unroll()), 5, "insert")
+    _, receipt = write(shard, sample, "unrolls", np.random.default_rng(3))
+    assert receipt.num_written == 60, "the pages were not kept by the queue"
+    shard.check_valid()
+    assert set(draw(shard, "unrolls", 60).unrolls.headers["actor"].tolist()) == {1}
+    shard.close()
+
+
 def test_priorities_are_restored(tmp_path):
     rng = np.random.default_rng(1)
     shard = make_shard([MemberSettings(0, columns=PRIORITY)])
