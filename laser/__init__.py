@@ -36,7 +36,7 @@ _API = {
 
 
 def __getattr__(name: str) -> Any:
-    """Find what the command line offers: `train`, `sweep`, `load_preset`, `evaluate` and the others, and their types."""
+    """Find what the command line offers: `train`, `sweep`, `load_preset`, `evaluate` and others, and their types."""
     if name not in _API:
         raise AttributeError(f"module 'laser' has no attribute {name!r}")
     return getattr(importlib.import_module(_API[name]), name)
