@@ -34,11 +34,11 @@ def saved(path):
 def test_a_resumed_run_equals_one_that_was_never_interrupted(tmp_path, recurrent, num_shards):
     kind = {"recurrent": recurrent, "num_shards": num_shards}
     whole = train(small(tmp_path / "whole", steps=1024, **kind))
-    train(small(tmp_path / "parts", steps=512, **kind))
+    train(small(tmp_path / "parts", steps=600, **kind))  # amid a batch
     train(small(tmp_path / "parts", steps=1024, resume=True, **kind))
     one, other = saved(tmp_path / "whole"), saved(tmp_path / "parts")
     assert set(one) == set(other)
     assert ("replay_states/hidden" in one) == recurrent
     for name, value in one.items():
         torch.testing.assert_close(value, other[name], rtol=0, atol=0, msg=name)
-    assert whole.learner_steps > 20
+    assert whole.learner_steps > 10
