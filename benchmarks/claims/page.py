@@ -50,7 +50,10 @@ def results_of(name: str) -> str:
             *(row_of(label, arm) for label, arm in result["arms"].items()),
             "",
         ]
-    return "\n".join(lines).rstrip()
+    tables = len(lines)
+    described = {f"{task}: {label}:" for task, result in content["results"].items() for label in result["arms"]}
+    lines += [f"* {line}" for line in content["conclusions"] if not line.startswith(tuple(described))]
+    return "\n".join(lines if len(lines) > tables else lines[:-1])
 
 
 def row_of(label: str, arm: dict) -> str:
