@@ -358,6 +358,7 @@ class Shard:
             numbers = request.streams or range(request.num_items)
             sample = assemble_streams(store, member, drawn, numbers, self.shard)
             member.limiter.sampled_steps += int(sample.unrolls.fields["valid"].sum())
+            sample = self._with_statistics(sample, request)
             store.streams.keep(request, sample)
             return sample
         draw = member.sampler(request.view).draw(request.num_items, self._rng)
@@ -367,7 +368,10 @@ class Shard:
         else:
             sample = assemble_unrolls(store, member, draw, self.shard)
             member.limiter.sampled_steps += int(sample.unrolls.fields["valid"].sum())
-        statistics = store.derived[request.member].statistics()
+        return self._with_statistics(sample, request)
+
+    def _with_statistics(self, sample: Sample, request: SampleRequest) -> Sample:
+        statistics = self._store.derived[request.member].statistics()
         return replace(sample, statistics=statistics) if statistics else sample
 
     def _take_online(self, member: Member, num_items: int) -> Sample:

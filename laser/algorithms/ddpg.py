@@ -156,10 +156,10 @@ class Ddpg(DeterministicAlgorithm):
         climbed = functional_call(networks.critic, fixed, (now, mean))
         with torch.autocast(batch.rewards.device.type, enabled=False):
             policy = self.policy(mean)
-            mu = {name: batch.mu[name][0] for name in self.gaussian.sizes}
-            kls = self.gaussian.kl(mu, policy)
+            mu = {name: batch.mu[name][0] for name in self.distribution.sizes}
+            kls = self.distribution.kl(mu, policy)
             with torch.no_grad():
-                log_rhos = self.gaussian.log_prob(policy, actions) - self.gaussian.log_prob(mu, actions)
+                log_rhos = self.distribution.log_prob(policy, actions) - self.distribution.log_prob(mu, actions)
                 near = self.refer.near(state, log_rhos)
             errors = q_targets - q_values
             critic_losses = torch.where(near, 0.5 * errors.square(), 0.0)

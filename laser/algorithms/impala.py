@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
 from torch import Generator, Tensor, nn
 
 from laser.algorithms.actor_critic import ActorCriticAlgorithm, next_core_state
-from laser.algorithms.base import AlgorithmConfig, Fraction, LossOutput, NotNegative, live
+from laser.algorithms.base import AlgorithmConfig, Fraction, LossOutput, NotNegative, WriteOptions, live
 from laser.algorithms.metrics import explained_variance, means, means_by_source
 from laser.algorithms.pixel_control import PixelControl
 from laser.algorithms.popart import normalized_critic, values_of_tasks
+from laser.algorithms.refer import RATIO, Refer, ReferConfig, ReferState, bounded_rhos
 from laser.batch import Batch
 from laser.config import Bounds, Problem
 from laser.networks.actor_critic import ActorCritic, ActorCriticOutput
@@ -87,6 +88,14 @@ class ImpalaConfig(AlgorithmConfig):
         float, Fraction, "with prioritize: how far the loss corrects for uneven draws; 0: not at all, 1: fully"
     ] = 1.0
 
+    refer: Annotated[ReferConfig, "remember-and-forget experience replay"] = field(
+        default_factory=lambda: ReferConfig(enabled=False)
+    )
+
+    def rate_factor(self, num_updates: int) -> float:
+        """See `AlgorithmConfig.rate_factor`."""
+        return Refer(self.refer).rate_factor(num_updates)
+
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Impala:
         """See `AlgorithmConfig.build`."""
         return Impala(self, environment, network)
@@ -100,6 +109,9 @@ class ImpalaConfig(AlgorithmConfig):
         """Return mistakes that join several fields."""
         if self.c_clip > self.rho_clip:
             return [Problem("c-clip", f"must be at most rho-clip ({self.rho_clip:g}), got {self.c_clip:g}", "lower it")]
+        if self.refer.enabled and self.prioritize:
+            wrong = "draws steps that are far from the policy more often, which refer.enabled forgets"
+            return [Problem("prioritize", wrong, "use one of them")]
         return []
 
 
@@ -108,7 +120,8 @@ class Impala(ActorCriticAlgorithm):
 
         loss = pg_loss + baseline_cost * value_loss - entropy_cost * sum of entropies
 
-    Subclasses change which rows count: `_accept` and `_entropy_rows`.
+    Subclasses change which rows count: `_accept` and `_entropy_rows`. With ReF-ER the first two sums are over near
+    rows only, all of it is multiplied by beta, and (1 - beta) KL(mu || pi) of every row is added.
 
     Args:
         config: settings.
@@ -124,6 +137,9 @@ class Impala(ActorCriticAlgorithm):
     def __init__(self, config: ImpalaConfig, environment: EnvironmentSpec, network: NetworkConfig):
         super().__init__(config, environment, network)
         self.columns = (ColumnSpec(PRIORITY, initial=1.0),) if config.prioritize else ()
+        self.refer = Refer(config.refer)
+        if config.refer.enabled:
+            self.columns = (self.refer.column,)
         self._pixel_control: PixelControl | None = None
         if config.pixel_control_cost:
             self._pixel_control = PixelControl(environment, config.pixel_control_cell, config.pixel_control_discount)
@@ -143,7 +159,19 @@ class Impala(ActorCriticAlgorithm):
         if self._pixel_control:
             assert isinstance(networks, ActorCritic)
             networks.pixel_control_head = self._pixel_control.make_head(networks.num_features)
+        if self.config.refer.enabled:
+            networks.refer = ReferState(self.config.refer)
         return networks
+
+    def observe(self, networks: nn.Module, statistics: Mapping[str, Any], num_updates: int) -> dict[str, Tensor]:
+        """See `Algorithm.observe`."""
+        if not self.config.refer.enabled:
+            return {}
+        return self.refer.observe(cast(ReferState, networks.refer), statistics, num_updates)
+
+    def write_options(self, num_updates: int) -> WriteOptions:
+        """See `Algorithm.write_options`."""
+        return WriteOptions(self.refer.far_bounds(num_updates) if self.config.refer.enabled else {})
 
     def loss(
         self,
@@ -204,6 +232,10 @@ class Impala(ActorCriticAlgorithm):
             if config.reduction == "mean_per_column":
                 column_weights = column_weights / len(column_weights)
             weights = used * column_weights
+            refer_state = cast(ReferState, networks.refer) if config.refer.enabled else None
+            if refer_state is not None:
+                near = self.refer.near(refer_state, log_rhos)
+                weights = weights * near
 
         fitted, fitted_targets, state_updates = values, vs, {}
         if config.popart:
@@ -227,7 +259,15 @@ class Impala(ActorCriticAlgorithm):
         baseline_cost = live("baseline_cost", config, schedule)
         entropy_cost = live("entropy_cost", config, schedule)
         loss = pg_term + baseline_cost * value_term - entropy_cost * entropy_term
-        extra_metrics = {}
+        extra_metrics: dict[str, Tensor] = {}
+        column_writes: dict[str, Tensor] = {}
+        if refer_state is not None:
+            kls = torch.where(batch.valid, self.distribution.kl(batch.mu, pi), 0.0)
+            pull = weighted_sum(kls, batch.valid * column_weights)
+            loss = refer_state.beta * loss + (1.0 - refer_state.beta) * pull
+            extra_metrics |= {"refer_beta": refer_state.beta.clone(), "refer_c_max": refer_state.c_max.clone()}
+            extra_metrics |= means(batch.valid, kl_from_behaviour=kls, far_fraction=(~near).float())
+            column_writes[RATIO] = torch.where(batch.valid, bounded_rhos(log_rhos), 1.0)
         if self._pixel_control and pixel_values is not None:
             pixel_term = self._pixel_control.loss(pixel_values, batch, used, weights)
             loss = loss + config.pixel_control_cost * pixel_term
@@ -243,7 +283,6 @@ class Impala(ActorCriticAlgorithm):
             **extra_metrics,
             **means_by_source(batch.source, batch.valid, accept_fraction=used.float(), abs_log_rho=log_rhos.abs()),
         }
-        column_writes = {}
         if config.prioritize:
             errors = torch.where(used, 0.5 * (fitted - fitted_targets).detach().square(), 0.0)
             priorities = errors.sum(0) / batch.valid.sum(0).clamp(min=1)

@@ -99,10 +99,10 @@ class Naf(DeterministicAlgorithm):
             q_targets = torch.addcmul(batch.rewards[0] / scale, batch.discounts[0], next_values)
         with torch.autocast(batch.rewards.device.type, enabled=False):
             actions, policy = batch.actions[0], self.policy(mean)
-            mu = {name: batch.mu[name][0] for name in self.gaussian.sizes}
-            kls = self.gaussian.kl(mu, policy)
+            mu = {name: batch.mu[name][0] for name in self.distribution.sizes}
+            kls = self.distribution.kl(mu, policy)
             with torch.no_grad():
-                log_rhos = self.gaussian.log_prob(policy, actions) - self.gaussian.log_prob(mu, actions)
+                log_rhos = self.distribution.log_prob(policy, actions) - self.distribution.log_prob(mu, actions)
                 near = self.refer.near(state, log_rhos)
             beta = state.beta if self.config.refer.enabled else 1.0
             steered = beta * mean + (1.0 - beta) * mean.detach()

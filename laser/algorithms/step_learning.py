@@ -50,7 +50,7 @@ class StepConfig(AlgorithmConfig):
     importance_exponent: Annotated[
         float, Fraction, "with prioritize: how far the loss corrects for uneven draws; 0: not at all, 1: fully"
     ] = 0.5
-    refer: ReferConfig = field(default_factory=ReferConfig)
+    refer: Annotated[ReferConfig, "remember-and-forget experience replay"] = field(default_factory=ReferConfig)
 
     @property
     def draw_correction(self) -> float:
@@ -113,7 +113,7 @@ class StepAlgorithm(Algorithm):
         self.environment = environment
         self.network = network
         self.num_dimensions = len(actions.low)
-        self.gaussian = DiagonalGaussian(self.num_dimensions)
+        self.distribution = DiagonalGaussian(self.num_dimensions)
         self.refer = Refer(config.refer)
         priority = (ColumnSpec(PRIORITY, initial=1.0),) if config.prioritize else ()
         self.columns = (self.refer.column, *priority)
@@ -121,7 +121,7 @@ class StepAlgorithm(Algorithm):
     @property
     def behaviour(self) -> dict[str, ArraySpec]:
         """See `Algorithm.behaviour`."""
-        return {name: ArraySpec((size,)) for name, size in self.gaussian.sizes.items()}
+        return {name: ArraySpec((size,)) for name, size in self.distribution.sizes.items()}
 
     def observe(self, networks: nn.Module, statistics: Mapping[str, Any], num_updates: int) -> dict[str, Tensor]:
         """See `Algorithm.observe`: observations are measured once, rewards and far-policy steps again and again."""

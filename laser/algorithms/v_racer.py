@@ -193,9 +193,9 @@ class VRacer(StepAlgorithm):
             after = networks.evaluate({name: value[1] for name, value in states.items()})
         with torch.autocast(batch.rewards.device.type, enabled=False):
             actions, values = batch.actions[0], output.values
-            mu = {name: batch.mu[name][0] for name in self.gaussian.sizes}
-            log_pi, kls = self.gaussian.log_prob(output.policy, actions), self.gaussian.kl(mu, output.policy)
-            log_rhos = (log_pi - self.gaussian.log_prob(mu, actions)).detach()
+            mu = {name: batch.mu[name][0] for name in self.distribution.sizes}
+            log_pi, kls = self.distribution.log_prob(output.policy, actions), self.distribution.kl(mu, output.policy)
+            log_rhos = (log_pi - self.distribution.log_prob(mu, actions)).detach()
             rhos, near = bounded_rhos(log_rhos), self.refer.near(state, log_rhos)
             advantages = self._advantages(output, actions)
             with torch.no_grad():

@@ -20,13 +20,14 @@ CASES = {
     "v_racer": ("v_racer_pendulum", {"algorithm.refresh": "early_stop", **FORGETFUL}),
     "ddpg": ("ddpg_pendulum", {"algorithm.exploration": "ornstein_uhlenbeck", "algorithm.num-steps": 3, **FORGETFUL}),
     "naf": ("naf_pendulum", {"algorithm.prioritize": True, "replay.sampler": "prioritized", **FORGETFUL}),
+    "laser": ("cartpole", {"algorithm.refer.enabled": True, "algorithm.refer.beta-rate": 0.01, "num-envs": 2}),
     "ppo": ("ppo_pendulum", {"algorithm.num-minibatches": 4, "algorithm.num-epochs": 2, "num-envs": 2}),
 }
 
 
 def small(name: str, path: Path, **changes: object):
     preset, values = CASES[name]
-    if name != "ppo":
+    if name not in ("ppo", "laser"):
         values = values | {"algorithm.batch-size": 16, "replay.samples-per-insert": 8.0}
     values = values | {"network.hidden-sizes": (8,), "unroll-length": 8, "run-dir": path, "quiet": True, **changes}
     return load_preset(preset, values)
@@ -50,9 +51,10 @@ def test_a_resumed_run_equals_one_that_was_never_interrupted(name, tmp_path):
         torch.testing.assert_close(value, other[key], rtol=0, atol=0, msg=key)
     assert whole.learner_steps > 10
     assert ("target_slow/vector" in one) == (name in ("ddpg", "naf"))
-    if name != "ppo":
+    if name not in ("ppo", "laser"):
         assert one["networks/normalizer.reward_scale"] != 1.0
         assert (one["networks/normalizer.mean_0"] != 0).any()
+    if name != "ppo":
         names = read_names(tmp_path / "whole" / "metrics.db")
         assert {"refer_beta", "far_fraction", "kl_from_behaviour"} <= {each.split("/")[-1] for each in names}
 

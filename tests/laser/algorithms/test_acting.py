@@ -4,7 +4,9 @@ import torch
 from random_batches import ACTIONS, NUM_INPUTS, make_environment
 
 from laser.algorithms import find_algorithms
+from laser.algorithms.step_learning import StepConfig
 from laser.networks.config import NetworkConfig
+from laser.specs import ContinuousActions
 
 NUM_ENVS = 6
 
@@ -26,7 +28,12 @@ def act(algorithm, networks, seed=0, **options):
 @pytest.mark.parametrize("name", find_algorithms())
 @pytest.mark.parametrize("actions", ACTIONS.values(), ids=ACTIONS)
 def test_what_is_acted_fits_the_specs(name, actions):
-    algorithm = find_algorithms()[name]().build(make_environment(actions), NetworkConfig())
+    config = find_algorithms()[name]()
+    if isinstance(config, StepConfig) and not isinstance(actions, ContinuousActions):
+        with pytest.raises(ValueError, match="needs continuous actions"):
+            config.build(make_environment(actions), NetworkConfig())
+        return
+    algorithm = config.build(make_environment(actions), NetworkConfig())
     networks = algorithm.make_networks()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         output = act(algorithm, networks)
