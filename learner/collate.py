@@ -36,7 +36,8 @@ def collate(
         a batch on the CPU.
     """
     parts = mix.parts
-    origins = np.concatenate([origins_of(part, spec.unroll_length) for part in parts]).T  # [T, B]
+    # [T, B]; strides are part of what is compiled for, so they are those of `example_batch`.
+    origins = np.ascontiguousarray(np.concatenate([origins_of(part, spec.unroll_length) for part in parts]).T)
     own = origins["member"] == member
     source = np.where(own, OWN_REPLAY, FOREIGN_REPLAY).astype(np.int8)
     if mix.online is not None:

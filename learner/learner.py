@@ -8,7 +8,7 @@ import queue
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -97,6 +97,8 @@ class Learner:
         self._member = member
         networks = algorithm.seeded_networks(seed)
         self.train_step = TrainStep(algorithm, networks, spec, config, torch.device(device), seed + 1)
+        if self.train_step.is_compiled:  # the code is then the same for all values, so for all members of a sweep
+            self._schedule = self._taken_from_schedule(self._settings.live_settings)
         settings = algorithm.config
         walks_streams = config.walks_streams(spec.core_state, settings.num_replayed)
         self._mixer = Mixer(
@@ -126,7 +128,8 @@ class Learner:
     def warm_up(self) -> str:
         """Compile, publish the first parameters, and return how the train step computes."""
         columns = [column.name for column in self._algorithm.columns]
-        self.train_step.warm_up(example_batch(self._spec, self._algorithm.config.batch_size, columns))
+        batch = example_batch(self._spec, self._algorithm.config.batch_size, columns)
+        self.train_step.warm_up(batch, self._schedule)
         if self.version < 0:
             self.publish()
         self.settle()
@@ -256,8 +259,12 @@ class Learner:
         )
         self._changed |= settings
         self._mixer.discount = self._settings.discount
-        for name in sorted(set(settings) - set(AlgorithmConfig.live_settings)):  # what the loss takes from its schedule
-            self._schedule[name] = self.train_step.scalar(settings[name])
+        self._schedule |= self._taken_from_schedule(settings)
+
+    def _taken_from_schedule(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return, of these settings, the values of those that the loss takes from its schedule."""
+        own = sorted(set(names) - set(AlgorithmConfig.live_settings))
+        return {name: self.train_step.scalar(getattr(self._settings, name)) for name in own}
 
     def weights(self) -> dict[str, dict[str, Tensor]]:
         """Return copies of the networks and of the optimiser's state: what another member may take over."""

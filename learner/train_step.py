@@ -88,14 +88,19 @@ class TrainStep:
         """Return a number for the loss's schedule, so that other values of it do not compile the loss anew."""
         return torch.tensor(value, dtype=torch.float32, device=self.device) if self._compiled else value
 
-    def warm_up(self, batch: Batch) -> None:
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the loss is compiled."""
+        return self._compiled
+
+    def warm_up(self, batch: Batch, schedule: Mapping[str, Any]) -> None:
         """Compile forward and backward for batches of this shape; changes nothing that is trained."""
         if not self._compiled:
             return
         state = torch.get_rng_state()
         self.parameters.collect_gradients()
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
-            output = self._loss(self.to_device(batch), {})
+            output = self._loss(self.to_device(batch), schedule)
         output.loss.backward()
         torch.set_rng_state(state)
 

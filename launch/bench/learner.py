@@ -64,7 +64,7 @@ def run(options: Options) -> dict[str, Any]:
 
     flops = _count_flops(make(compiled=False), batch)
     step = make(compiled=True)
-    step.warm_up(batch)
+    step.warm_up(batch, {})
     moved = step.to_device(batch)
     step_s = _median_s(lambda: step(moved, 1e-6, {}), device, options.seconds)
     transfer_s = (

@@ -12,6 +12,7 @@ from launch.local_runtime import LocalRuntime
 from launch.presets import load_preset
 from launch.program import Member, make_population
 from launch.recorder import Recorder
+from learner.collate import example_batch
 
 
 @pytest.fixture
@@ -88,3 +89,21 @@ def test_weights_of_other_networks_are_refused(pair):
     wrong = {**weights, "networks": weights["networks"] | {name: torch.zeros(3, 3)}}
     with pytest.raises(ValueError, match="other networks"):
         call(1, "adopt", wrong)
+
+
+def test_batches_are_laid_out_like_the_one_that_is_compiled_for(pair):
+    """Another shape, type or stride of any tensor would compile the loss a second time, amid training."""
+    programs, call = pair
+    learner = programs[0].learner._host._component
+    seen = []
+    loss = learner.train_step._loss
+    learner.train_step._loss = lambda batch, schedule: (seen.append(batch), loss(batch, schedule))[1]
+    call(0, "step")
+    example = example_batch(learner._spec, learner._algorithm.config.batch_size, ())
+    for item in dataclasses.fields(example):
+        one, other = getattr(seen[0], item.name), getattr(example, item.name)
+        pairs = [(one[name], other[name]) for name in other] if isinstance(other, dict) else [(one, other)]
+        for given, wanted in pairs:
+            assert given.shape == wanted.shape, item.name
+            assert given.dtype == wanted.dtype, item.name
+            assert given.stride() == wanted.stride(), item.name
