@@ -227,9 +227,13 @@ class ShardedReplay:
     def _drawn(self, whole: Future[Sample], request: SampleRequest, deadline: float, done: Future[Sample]) -> None:
         with self._lock:
             closed = self._closed
-        if isinstance(done.exception(), PortClosedError) and not closed and time.monotonic() < deadline:
-            # A shard has ended. The others still have what they hold.
-            self._start_draw(whole, request, deadline, look=True)
+        if isinstance(done.exception(), PortClosedError) and not closed:
+            # A shard has ended. The others still have what they hold; who has waited too long may ask them again.
+            if time.monotonic() < deadline:
+                self._start_draw(whole, request, deadline, look=True)
+            elif whole.set_running_or_notify_cancel():
+                message = f"waited {request.timeout_s:g} s for {request.num_items} {request.view}: {done.exception()}"
+                whole.set_exception(PortTimeoutError(message))
         else:
             _forward(whole, done)
 
