@@ -15,6 +15,7 @@ import torch
 
 from actors.config import ActorConfig
 from actors.policy import Policy, PolicyState
+from actors.policy_lag import PolicyLag, PolicyLagLimit
 from actors.unroll_builder import Identity, UnrollBuilder
 from laser.environments import tasks_of
 from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment
@@ -67,6 +68,7 @@ class Actor:
         seed: environments of group g are reset with `seed + g * 1000`.
         max_restarts: rebuilds of failed environments before the actor gives up.
         incarnation: how often this actor has been started before.
+        lag_limit: how new the policy must be where the actor paces itself (`tick`); None: as it comes.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Actor:
         seed: int,
         max_restarts: int = 3,
         incarnation: int = 0,
+        lag_limit: PolicyLagLimit | None = None,
     ):
         self.identity = identity
         self.heartbeat = time.monotonic()
@@ -95,6 +98,7 @@ class Actor:
         self._config = config
         self._seed = seed
         self._restarts_left = max_restarts
+        self._policy_lag = PolicyLag(lag_limit)
         self._incarnation = incarnation
         self._groups: list[Group] = []
         self._unacknowledged: deque[Future[InsertReceipt]] = deque()
@@ -146,7 +150,28 @@ class Actor:
                     "the learner takes no unrolls"
                 )
             return None
+        if not self._is_on_policy(timeout_s=0.2):
+            return None
+        self._policy_lag.shipped()
         return self.run_unroll()
+
+    def _is_on_policy(self, timeout_s: float) -> bool:
+        """Take new parameters until they are as new as the algorithm wants them; False if that takes too long."""
+        if self._policy.version < 0:
+            self._swap_parameters()
+        deadline = time.monotonic() + timeout_s
+        while not self._policy_lag.allows(self._policy.version):
+            newest = wait(self._parameters.newest(self._policy.version), 60.0, "the newest parameters")
+            if newest is not None:
+                self._policy.load(newest)
+            elif time.monotonic() > deadline:
+                self.heartbeat = time.monotonic()
+                return False
+            else:
+                time.sleep(0.002)
+        if self._policy_lag.num_given_up:
+            self._counters["policy_lag_given_up"] = float(self._policy_lag.num_given_up)
+        return True
 
     def settle(self) -> None:
         """Wait until every insert is acknowledged, at most for the insert deadline."""

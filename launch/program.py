@@ -18,6 +18,7 @@ import torch
 from actors.actor import Actor
 from actors.evaluator import Evaluator
 from actors.policy import Policy
+from actors.policy_lag import PolicyLagLimit
 from actors.unroll_builder import Identity
 from laser.algorithms.base import Algorithm
 from laser.compilation import can_compile
@@ -286,6 +287,19 @@ def make_actor(member: Member, shard: ReplayPort, parameters: ParameterPort, ind
         config.environment.max_restarts,
         # Rebuilds of the one before must not have used it: its unrolls would be taken for repetitions and dropped.
         member.first_incarnation + incarnation * incarnations_per_start(config),
+        lag_limit(config),
+    )
+
+
+def lag_limit(config: TrainConfig) -> PolicyLagLimit | None:
+    """Return how actors keep pace with the learner of an on-policy algorithm; None for others."""
+    algorithm = config.algorithm
+    if algorithm.max_policy_lag is None or not algorithm.num_online:
+        return None
+    return PolicyLagLimit(
+        algorithm.max_policy_lag,
+        unrolls_per_round=config.num_actors * config.num_envs,
+        unrolls_per_version=algorithm.num_online * config.learner.publish_interval,
     )
 
 

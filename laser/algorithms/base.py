@@ -75,6 +75,11 @@ class AlgorithmConfig(ABC):
         return 1, 1
 
     @property
+    def max_policy_lag(self) -> int | None:
+        """Versions that a policy may be behind when it acts, after which actors wait; None: they never do."""
+        return None
+
+    @property
     def draw_correction(self) -> float:
         """How far uneven draws are corrected: `Batch.importance_weights` are (1 / P)^this; 0: not at all, 1: fully."""
         return 0.0

@@ -56,6 +56,11 @@ class PpoConfig(AlgorithmConfig):
         """See `AlgorithmConfig.passes`."""
         return self.num_epochs, self.num_minibatches
 
+    @property
+    def max_policy_lag(self) -> int:
+        """See `AlgorithmConfig.max_policy_lag`: each batch is of the newest policy."""
+        return 0
+
     def problems(self) -> list[Problem]:
         """Return mistakes that join several fields."""
         if self.replay_fraction:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import sqlite3
 from pathlib import Path
 
 import pytest
 import torch
 
+from laser.algorithms.ppo import PpoConfig
 from laser.config import ConfigError, find_problems
 from launch.metrics_db import read_names
 from launch.presets import load_preset
@@ -95,3 +97,20 @@ def test_discrete_environments_are_refused_before_anything_starts(preset, env, l
     with pytest.raises(ConfigError, match=line):
         train(load_preset(preset, {"env": env, "run-dir": tmp_path / "run", "quiet": True}))
     assert not (tmp_path / "run").exists()
+
+
+def test_on_policy_actors_wait_for_the_version_that_their_unrolls_lead_to(tmp_path):
+    assert mean_lag(tmp_path / "run") == 1.0  # counted when the next version is out
+
+
+def test_that_they_wait_can_be_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(PpoConfig, "max_policy_lag", None)
+    assert mean_lag(tmp_path / "run") > 1.0
+
+
+def mean_lag(path: Path) -> float:
+    train(small("ppo", path, steps=960, runtime="local", **{"num-actors": 2, "algorithm.batch-size": 4}))
+    with sqlite3.connect(path / "metrics.db") as db:
+        query = "select max(value) from points join names using(id) where name = 'totals/policy_lag_{}/online'"
+        lag, count = (db.execute(query.format(what)).fetchone()[0] for what in ("sum", "count"))
+    return float(lag / count)
