@@ -14,15 +14,13 @@ from collections.abc import Mapping, Sequence
 import experiment
 import numpy as np
 
-TASKS = {"mini/DeepSea10-v0": 40_000, "mini/SparseCatch4-v0": 40_000}
+TASKS = {"mini/DeepSea10-v0": 30_000, "mini/SparseCatch3-v0": 25_000}
 MEMBERS = {"algorithm.learning-rate": [5e-4, 2e-3], "algorithm.entropy-cost": [3e-3, 1e-2]}
 ALONE, SHARED = {"sweep/share": False}, {"sweep/share": True}
 ARMS = [
     experiment.Arm("not shared", {**ALONE, "algorithm.trust-region-threshold": 0.1}),
-    experiment.Arm("not shared, no trust region", {**ALONE, "algorithm.trust-region-threshold": np.inf}),
     experiment.Arm("shared, threshold 0.03", {**SHARED, "algorithm.trust-region-threshold": 0.03}),
     experiment.Arm("shared, threshold 0.1", {**SHARED, "algorithm.trust-region-threshold": 0.1}),
-    experiment.Arm("shared, threshold 0.3", {**SHARED, "algorithm.trust-region-threshold": 0.3}),
     experiment.Arm("shared, no trust region", {**SHARED, "algorithm.trust-region-threshold": np.inf}),
 ]
 
