@@ -140,7 +140,7 @@ def test_what_a_sweep_leaves_behind(tmp_path):
     assert newest_run("cartpole", None, tmp_path / "runs", of_sweeps=True) == tmp_path / "runs" / "s"
 
 
-@pytest.mark.parametrize("share_replay", [True, False])
+@pytest.mark.parametrize("share_replay", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_threads_keep_pace(tmp_path, share_replay):
     values = {"runtime": "local", "steps": 2000, "num_envs": 2, "replay.num-shards": 2}
     result = sweep(small(tmp_path / "run", share_replay=share_replay, **values))
@@ -158,7 +158,7 @@ def evolving(path, rule="impala", **changes):
     return small(path, {"algorithm.learning-rate": [1e-5, 3e-3]}, pbt, **EVOLVING | changes)
 
 
-@pytest.mark.parametrize("rule", ["impala", "truncation"])
+@pytest.mark.parametrize("rule", ["impala", pytest.param("truncation", marks=pytest.mark.slow)])
 def test_evolution_copies_between_living_members_and_repeats(tmp_path, rule):
     first, second = sweep(evolving(tmp_path / "a", rule)), sweep(evolving(tmp_path / "b", rule))
     lineage = Lineage(tmp_path / "a" / "lineage.jsonl").decisions

@@ -160,17 +160,26 @@ def test_a_failing_environment_ends_the_run_with_its_own_words(tmp_path):
         sys.path.remove(str(tmp_path))
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_saves_and_ends_with_its_code(tmp_path, number, code):
+@pytest.mark.parametrize(
+    ("number", "code", "command"),
+    [
+        (signal.SIGINT, 130, ["train"]),
+        (signal.SIGTERM, 143, ["train"]),
+        (signal.SIGINT, 130, ["sweep", "--seeds", "2"]),
+    ],
+)
+def test_a_signal_saves_and_ends_with_its_code(tmp_path, number, code, command):
     run = tmp_path / "run"
+    arguments = [*command, "cartpole", "--steps", "10_000_000", "--stop-at-return", "inf", "--run-dir", str(run)]
+    log = (run / "members" / "1" if "sweep" in command else run) / "log.txt"
     process = subprocess.Popen(
-        [sys.executable, "-m", "launch", "train", "cartpole", "--steps", "10_000_000", "--run-dir", str(run)],
+        [sys.executable, "-m", "launch", *arguments],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
     deadline = time.monotonic() + 60
-    while "running" not in (run / "log.txt").read_text() if (run / "log.txt").exists() else True:
+    while "running" not in log.read_text() if log.exists() else True:
         assert time.monotonic() < deadline
         time.sleep(0.1)
     time.sleep(1.0)
@@ -178,7 +187,7 @@ def test_a_signal_saves_and_ends_with_its_code(tmp_path, number, code):
     _, errors = process.communicate(timeout=60)
     assert process.returncode == code, errors
     assert "Traceback" not in errors
-    assert list_checkpoints(run / "checkpoints")
+    assert list_checkpoints(log.parent / "checkpoints")
 
 
 HANGING = """
