@@ -32,7 +32,7 @@ class ReplayConfig:
     ] = 300.0
     sampler: Annotated[str, "how unrolls, steps or episodes are drawn"] = "uniform"
     priority_exponent: Annotated[
-        float, Bounds(least=0.0), "prioritized: exponent of priorities; 0 draws uniformly, 1 in proportion"
+        float, Bounds(least=0.0), "prioritized: exponent of priorities, or of ranks; 0 draws uniformly, 1 in proportion"
     ] = 0.6
     priority_uniform: Annotated[
         float, Bounds(least=0.0, most=1.0), "prioritized: share of the draws that is uniform whatever the priorities"

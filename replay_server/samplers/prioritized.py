@@ -79,7 +79,12 @@ class Prioritized(Sampler):
             items = pages
             priorities = column[pages, 0]
             stored = self._is_stored(pages)[:, 0]
-        self._tree.write(items, np.where(stored, np.abs(priorities.astype(np.float64)) ** self._exponent, 0.0))
+        self._tree.write(items, np.where(stored, self._weights_of(np.abs(priorities.astype(np.float64))), 0.0))
+
+    def _weights_of(self, priorities: np.ndarray) -> np.ndarray:
+        """Return the weights of items that have these priorities, none of them negative."""
+        weights: np.ndarray = priorities**self._exponent
+        return weights
 
     def _items(self, pages: np.ndarray) -> np.ndarray:
         items: np.ndarray = (pages.astype(np.int64)[:, None] * self._per_page + np.arange(self._per_page)).reshape(-1)

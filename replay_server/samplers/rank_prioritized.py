@@ -1,0 +1,83 @@
+"""Prioritised by rank: what counts is an item's place in the order of priorities, not how large its number is."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from replay_server.columns import Columns
+from replay_server.config import ReplayConfig
+from replay_server.episodes import EpisodeIndex
+from replay_server.samplers.base import View
+from replay_server.samplers.prioritized import Prioritized
+
+
+class RankPrioritized(Prioritized):
+    """Like `Prioritized` with weights rank^-alpha, rank 1 for the largest priority; no outlier can take all draws.
+
+    Items are sorted again once as many numbers have been written as there are items. Between two sorts a written item
+    gets the rank that its number would have had at the last one. Until the learner has written one, an item has rank 1.
+    Probabilities are those of the weights as drawn from, so that corrections by them are exact. A write costs a
+    logarithm, and its share of a sort another.
+
+    Source:
+        Schaul et al. 2016, section 3.3, the rank-based variant.
+    """
+
+    name: ClassVar[str] = "prioritized_rank"
+
+    def __init__(self, index: EpisodeIndex, view: View, columns: Columns, config: ReplayConfig):
+        super().__init__(index, view, columns, config)
+        self._sorted = np.zeros(0)  # priorities at the last sort, ascending
+        self._is_new = np.full(self._tree.capacity, False)
+        self._num_written = 0
+
+    def inserted(self, pages: np.ndarray) -> None:
+        """See `Sampler.inserted`."""
+        super().inserted(pages)
+        self._is_new[self._items(pages)] = True
+
+    def written(self, pages: np.ndarray, rows: np.ndarray, width: int) -> None:
+        """See `Sampler.written`."""
+        super().written(pages, rows, width)
+        if self.view == "steps":
+            items = ((pages * self._per_page + rows)[:, None] + np.arange(width)).reshape(-1)
+        else:
+            items = pages
+        self._is_new[items] = False
+        self._num_written += len(items)
+        num_stored = self.index.num_steps if self.view == "steps" else len(self.index.live_pages)
+        if self._num_written >= num_stored:
+            self.sort()
+
+    def sort(self) -> None:
+        """Rank all items anew."""
+        self._num_written = 0
+        items = np.flatnonzero((self._tree.leaves > 0.0) & ~self._is_new)
+        column = self.columns.arrays[self.column]
+        priorities = column.reshape(-1) if self.view == "steps" else column[:, 0]
+        priorities = np.abs(priorities[items].astype(np.float64))
+        self._sorted = np.sort(priorities)
+        self._tree.write(items, self._weights_of(priorities))
+
+    def _weights_of(self, priorities: np.ndarray) -> np.ndarray:
+        ranks = 1.0 + len(self._sorted) - np.searchsorted(self._sorted, priorities, side="right")
+        weights: np.ndarray = ranks**-self._exponent
+        return weights
+
+    @property
+    def num_bytes(self) -> int:
+        """See `Sampler.num_bytes`; the sorted numbers count as if there were as many as items."""
+        return super().num_bytes + self._is_new.nbytes + 8 * self._tree.capacity
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """See `Sampler.state_dict`."""
+        counts = {"num_written": np.array(self._num_written)}
+        return super().state_dict() | {"sorted": self._sorted.copy(), "is_new": self._is_new.copy()} | counts
+
+    def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
+        """See `Sampler.load_state_dict`."""
+        super().load_state_dict(state)
+        self._sorted, self._is_new = state["sorted"].copy(), state["is_new"].copy()
+        self._num_written = int(state["num_written"])
