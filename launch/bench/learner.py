@@ -55,6 +55,7 @@ def run(options: Options) -> dict[str, Any]:
     spec_of_environment = describe_environment(config.env, config.environment)
     algorithm = settings.build(spec_of_environment, config.network)
     spec = unroll_spec(config, spec_of_environment, algorithm)
+    spec = dataclasses.replace(spec, unroll_length=settings.rows_per_item(spec.unroll_length))
     device = torch.device(resolve_device(config.device))
     batch = example_batch(spec, settings.batch_size, [column.name for column in algorithm.columns])
 
