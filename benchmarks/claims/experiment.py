@@ -28,6 +28,8 @@ import measure
 
 PICTURES = measure.ROOT / "docs" / "pictures" / "claims"
 NUM_POINTS = 60
+# Metrics that are kept beside the returns, by how their names begin.
+_NUMBERS = ("accept_fraction", "abs_log_rho", "entropy", "policy_lag", "kl_from", "far_fraction", "refer_beta")
 _FIRST_TUNING_SEED = 1_000
 
 
@@ -147,7 +149,7 @@ def read_run(run_dir: Path, num_steps: int) -> dict[str, Any]:
     returns = values[np.maximum(np.searchsorted(steps, points, "right") - 1, 0)]
     numbers = {}
     for name in read_names(path):
-        if name.startswith(("accept_fraction", "abs_log_rho", "entropy", "policy_lag")):
+        if name.startswith(_NUMBERS):
             later = [value for step, value in read_series(path, name) if step >= num_steps / 2]
             if later:
                 numbers[name] = float(np.mean(later))

@@ -1,0 +1,47 @@
+"""ReF-ER's first and second claim: it keeps the policy near its behaviours, and so keeps DDPG and NAF stable.
+
+DDPG without bounds on its policy: with ReF-ER at three values of C, with plain replay, and with replay prioritised
+by rank; `--preset naf_pendulum` runs NAF instead. Beside returns: the mean divergence of the policy
+from the behaviours in a batch, in nats, and the fraction of far-policy steps, which ReF-ER is to hold at D = 0.1.
+Source: Novati and Koumoutsakos 2019, figures 2 to 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import experiment
+import numpy as np
+
+TASKS = {"Pendulum-v1": 20_000, "InvertedPendulum-v5": 20_000, "InvertedDoublePendulum-v5": 20_000}
+PLAIN = {"algorithm.refer.enabled": False, "replay.remover": "fifo"}
+RANKED = {"algorithm.prioritize": True, "replay.sampler": "prioritized_rank", "replay.priority-exponent": 0.25}
+ARMS = [
+    *(experiment.Arm(f"ReF-ER, C = {c}", {"algorithm.refer.c": float(c)}) for c in (2, 4, 8)),
+    experiment.Arm("plain replay", PLAIN),
+    experiment.Arm("plain replay, prioritised by rank", PLAIN | RANKED),
+]
+GRID = {"algorithm.learning-rate": (1e-3, 3e-4)}
+METRICS = ("kl_from_behaviour", "far_fraction", "refer_beta")
+
+
+def conclude(task: str, num_steps: int, outcomes: Sequence[experiment.Outcome]) -> list[str]:
+    lines = []
+    for outcome in outcomes:
+        numbers = [f"{name} {np.median(outcome.numbers[name]):.3g}" for name in METRICS if name in outcome.numbers]
+        # A run that has forgotten what it could do at its best.
+        lost = outcome.returns.max(1) - outcome.final
+        lines.append(f"{task}: {outcome.label}: {', '.join(numbers)}; lost since its best {experiment.spread(lost)}")
+    return lines
+
+
+def main() -> None:
+    options = experiment.parser(__doc__)
+    options.set_defaults(preset="ddpg_pendulum")
+    arguments = options.parse_args()
+    name = f"refer_distance_{arguments.preset.partition('_')[0]}"
+    experiment.run_claim(name, "Replay near and far from the policy", arguments, TASKS, ARMS, GRID, conclude=conclude)
+
+
+if __name__ == "__main__":
+    main()
