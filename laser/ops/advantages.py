@@ -9,7 +9,7 @@ Source: Novati and Koumoutsakos 2019 (RACER), appendix A.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -41,9 +41,25 @@ class Advantage(Protocol):
 
 def positive(outputs: Tensor) -> Tensor:
     """Map real numbers to positive ones, (x + sqrt(1 + x^2)) / 2: 0.5 at 0, about x for large x, never exactly 0."""
-    root = (outputs.square() + 1.0).sqrt()
-    # For x < 0 the sum would cancel; the same number as 1 / (2 (sqrt(1 + x^2) - x)).
-    return torch.where(outputs < 0.0, 0.5 / (root + outputs.abs()), 0.5 * (root + outputs.abs()))
+    mapped: Tensor = _Positive.apply(outputs)  # type: ignore[no-untyped-call]
+    return mapped
+
+
+class _Positive(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, outputs: Tensor) -> Tensor:
+        root = (outputs.square() + 1.0).sqrt_()
+        # For x < 0 the sum would cancel; the same number as 1 / (2 (sqrt(1 + x^2) - x)).
+        both = root + outputs.abs()
+        mapped = torch.where(outputs < 0.0, 0.5 / both, 0.5 * both)
+        ctx.save_for_backward(mapped, root)
+        return mapped
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        mapped, root = ctx.saved_tensors
+        slopes: Tensor = mapped / root
+        return gradients[0] * slopes
 
 
 def lower_triangular(outputs: Tensor, num_dimensions: int) -> Tensor:
@@ -127,7 +143,8 @@ class SymmetricAdvantage:
 
     def __call__(self, outputs: Tensor, actions: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """See `Advantage`."""
-        height, widths = positive(outputs[..., 0]), positive(outputs[..., 1:])
+        mapped = positive(outputs)
+        height, widths = mapped[..., 0], mapped[..., 1:]
         return bump(actions, mean, height, widths, widths) - bump_expectation(height, widths, widths, variance)
 
 
@@ -148,8 +165,9 @@ class AsymmetricAdvantage:
 
     def __call__(self, outputs: Tensor, actions: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """See `Advantage`."""
-        height = positive(outputs[..., 0])
-        above, below = positive(outputs[..., 1:]).chunk(2, -1)
+        mapped = positive(outputs)
+        height = mapped[..., 0]
+        above, below = mapped[..., 1:].chunk(2, -1)
         return bump(actions, mean, height, above, below) - bump_expectation(height, above, below, variance)
 
 

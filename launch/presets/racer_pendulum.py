@@ -7,6 +7,7 @@ from laser.algorithms.refer import ReferConfig
 from laser.networks.config import NetworkConfig
 from launch.config import TrainConfig
 from launch.presets.racer import racer
+from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
 
 # Of 10 million steps in the paper and 40,000 here: annealing 250 times as fast, measured and swept 10 times as often.
@@ -20,10 +21,12 @@ def racer_pendulum() -> TrainConfig:
         racer(),
         env="Pendulum-v1",
         steps=40_000,
+        runtime="lockstep",
         unroll_length=8,
         algorithm=RacerConfig(
             learning_rate=1e-3, discount=0.98, refer=SHORT_REFER, refresh_interval=100, reward_interval=100
         ),
         network=NetworkConfig(hidden_sizes=(64, 64), activation="softsign"),
         replay=SHORT_REPLAY,
+        learner=LearnerConfig(),
     )
