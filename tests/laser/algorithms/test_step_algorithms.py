@@ -15,6 +15,11 @@ from laser.algorithms.refer import ReferConfig
 from laser.algorithms.v_racer import VRacerConfig
 from laser.networks.config import NetworkConfig
 from laser.ops.advantages import lower_triangular, quadratic_form
+from laser.specs import EnvironmentSpec, FramesSpec, VectorSpec
+from laser.unroll import UnrollSpec
+from learner.collate import example_batch
+from learner.config import LearnerConfig
+from learner.train_step import TrainStep
 
 CONTINUOUS = ACTIONS["continuous"]
 NETWORK = NetworkConfig(hidden_sizes=(16, 8), activation="softsign")
@@ -361,3 +366,15 @@ def test_other_spaces_and_memories_are_refused_in_one_line(name):
         ALL[name].build(make_environment(CONTINUOUS), NetworkConfig(core="lstm"))
     (problem,) = dataclasses.replace(ALL[name], replay_fraction=0.5).problems()
     assert "must be 1" in str(problem)
+
+
+@pytest.mark.parametrize("name", ["asymmetric", "ddpg", "naf"])
+def test_images_can_be_seen_beside_vectors(name):
+    images = {"image": FramesSpec((84, 84), stack=2), "x": VectorSpec((3,))}
+    algorithm = ALL[name].build(EnvironmentSpec("Test-v0", images, CONTINUOUS), NetworkConfig())
+    spec = UnrollSpec(1, algorithm.environment, algorithm.behaviour)
+    config = LearnerConfig(compile="off")
+    step = TrainStep(algorithm, algorithm.seeded_networks(0), spec, config, torch.device("cpu"), 0)
+    metrics, output = step(example_batch(spec, 4, [column.name for column in algorithm.columns]), 1e-4, {})
+    assert metrics["updates_applied"] == 1.0
+    assert output.column_writes["rho"].shape == (1, 4)
