@@ -1,6 +1,6 @@
 """What one learner step from single replayed steps costs, and how that grows with the replay.
 
-    python benchmarks/step_learning.py [--presets racer ddpg ...] [--items N ...] [--compile] [--quick]
+    python benchmarks/step_learning.py [--presets racer ddpg ...] [--items N ...] [--eager] [--quick]
 
 The whole step as a run does it: the draw, the batch, loss and optimiser, columns written back and Q-retrace swept every
 so often. Per preset and size, median microseconds of wall time and of CPU time of all threads; on a busy machine the
@@ -53,8 +53,13 @@ def fill(shard: Shard, spec: UnrollSpec, num_steps: int) -> None:
 
 def bench(preset: str, num_steps: int, compiled: bool, num_calls: int, repeats: int) -> dict[str, Any]:
     """Return what one learner step costs."""
-    values = {"replay.capacity-steps": num_steps, "replay.min-steps": 512, "num-envs": NUM_STREAMS}
-    config = load_preset(preset, values | ({"learner.compile": "on"} if compiled else {}))
+    values = {
+        "replay.capacity-steps": num_steps,
+        "replay.min-steps": 512,
+        "num-envs": NUM_STREAMS,
+        "runtime": "lockstep",
+    }
+    config = load_preset(preset, values | {"learner.compile": "on" if compiled else "off"})
     environment = describe_environment(config.env, config.environment)
     algorithm = config.algorithm.build(environment, config.network)
     spec = unroll_spec(config, environment, algorithm)
@@ -82,14 +87,14 @@ def main() -> None:
     options.add_argument("--presets", nargs="+", default=["racer", "v_racer", "ddpg", "naf"])
     options.add_argument("--items", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     options.add_argument("--repeats", type=int, default=5)
-    options.add_argument("--compile", action="store_true", help="compile the loss")
+    options.add_argument("--eager", action="store_true", help="do not compile the loss")
     arguments = options.parse_args()
     torch.set_num_threads(1)
     num_calls, repeats = (5, 1) if arguments.quick else (200, arguments.repeats)
     rows = []
     for preset in arguments.presets:
         for num_steps in arguments.items:
-            rows.append(bench(preset, num_steps, arguments.compile, num_calls, repeats))
+            rows.append(bench(preset, num_steps, not arguments.eager, num_calls, repeats))
             row = rows[-1]
             print(
                 f"{preset:<10} {num_steps:>9,} steps {row['wall_us']:>7} us wall {row['cpu_us']:>7} us CPU", flush=True
