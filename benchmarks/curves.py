@@ -9,7 +9,7 @@ from pathlib import Path
 
 import measure
 
-from launch.metrics_db import Axis, read_series
+from launch.recording.metrics_db import Axis, read_series
 
 AXES: tuple[Axis, ...] = ("env_steps", "seconds")
 

@@ -24,7 +24,7 @@ from laser.frames import compress_frames, decompress_frames
 from laser.ports import ReplayPort, Sample, SampleRequest, wait
 from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec, FramesSpec
 from laser.unroll import HEADER_DTYPE, PackedFrames, Unrolls, UnrollSpec
-from launch.ray_runtime import RayRuntime
+from launch.runtimes.ray_runtime import RayRuntime
 from replay_server.config import ReplayConfig
 from replay_server.members import MemberSettings
 from replay_server.shard import Shard

@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if complaint is not None:
         print(complaint, file=sys.stderr)
         return 1
-    from launch.cli import run
+    from launch.command_line.cli import run
     from launch.errors import run_reporting
 
     return run_reporting(lambda: run(sys.argv[1:] if arguments is None else list(arguments)))

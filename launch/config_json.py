@@ -14,8 +14,8 @@ from typing import Any
 from laser.algorithms import find_algorithms
 from laser.algorithms.base import AlgorithmConfig
 from laser.config import Problem, field_infos, key_of, raise_problems
+from launch.command_line.overrides import convert
 from launch.config import TrainConfig
-from launch.overrides import convert
 from launch.user_classes import class_path, find_class
 
 

@@ -138,7 +138,7 @@ def check_rendering() -> Iterator[Finding]:
 
 def check_machine() -> Iterator[Finding]:
     """Cores, memory, disk, and the shared memory that Ray uses."""
-    from launch.memory import available_memory, size
+    from launch.sessions.memory import available_memory, size
 
     yield Finding(
         "ok", "cores", str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())

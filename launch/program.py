@@ -28,7 +28,7 @@ from laser.ports import ParameterPort, ReplayPort, ReportPort
 from laser.specs import EnvironmentSpec, FramesSpec
 from laser.unroll import UnrollSpec
 from launch.config import TrainConfig
-from launch.runtime import Runtime, ShardPort, Worker
+from launch.runtimes.runtime import Runtime, ShardPort, Worker
 from learner.learner import Learner
 from learner.parameter_store import ParameterStore
 from replay_server.client import ShardedReplay

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launch.attendant import Outcome
 from launch.config import TrainConfig
-from launch.progress import Progress, closing_message
-from launch.run_directory import RunDirectory, open_run
-from launch.session import make_plan, run_session, say
-from launch.signals import stop_on_signals
+from launch.recording.progress import Progress, closing_message
+from launch.sessions.attendant import Outcome
+from launch.sessions.run_directory import RunDirectory, open_run
+from launch.sessions.session import make_plan, run_session, say
+from launch.sessions.signals import stop_on_signals
 
 
 @dataclass(frozen=True)

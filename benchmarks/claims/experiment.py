@@ -104,8 +104,8 @@ def run_sweep(job: Job) -> dict[str, Any]:
     import torch
 
     from launch.presets import load_preset
-    from launch.sweep import sweep
-    from launch.sweep_config import SweepConfig, SweepOptions
+    from launch.sweeps.sweep import sweep
+    from launch.sweeps.sweep_config import SweepConfig, SweepOptions
 
     torch.set_num_threads(1)
     values = dict(job.values)
@@ -137,7 +137,7 @@ def steps_to(curves: np.ndarray, goal: float, num_steps: int) -> np.ndarray:
 
 def read_run(run_dir: Path, num_steps: int) -> dict[str, Any]:
     """Return `returns` [points] and `numbers` of a finished run."""
-    from launch.metrics_db import read_names, read_series
+    from launch.recording.metrics_db import read_names, read_series
 
     path = run_dir / "metrics.db"
     series = read_series(path, "charts/mean_return")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from laser.config import ConfigError, Problem
-from launch.overrides import nearest
+from launch.command_line.overrides import nearest
 
 
 class Bench(Protocol):

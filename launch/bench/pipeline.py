@@ -12,14 +12,14 @@ from typing import Annotated, Any, Literal
 from laser.config import Bounds, raise_problems
 from laser.environments import describe_environment
 from laser.ports import wait
-from launch.attendant import Attendant
 from launch.bench import machine
-from launch.placement import Needs
 from launch.presets import load_preset
 from launch.program import make_program
-from launch.recorder import Recorder, Snapshot
-from launch.schedules import FreeSchedule
-from launch.session import make_runtime
+from launch.recording.recorder import Recorder, Snapshot
+from launch.runtimes.placement import Needs
+from launch.sessions.attendant import Attendant
+from launch.sessions.schedules import FreeSchedule
+from launch.sessions.session import make_runtime
 
 _START_DEADLINE_S = 600.0  # compilation is part of it
 

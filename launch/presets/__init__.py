@@ -42,7 +42,7 @@ def load_preset(name: str, values: Mapping[str, Any] | None = None) -> TrainConf
     presets = find_presets()
     known = name.replace("-", "_")
     if known not in presets:
-        from launch.overrides import nearest
+        from launch.command_line.overrides import nearest
 
         best = nearest(known, list(presets))
         remedy = f"did you mean {best}?" if best else f"presets are {', '.join(presets)}"
@@ -58,8 +58,8 @@ def change(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
     Raises:
         ConfigError: unknown keys, wrong types, values out of range or that do not go together, all of them.
     """
+    from launch.command_line.overrides import apply_overrides
     from launch.config import NOT_FLAGS
-    from launch.overrides import apply_overrides
 
     changed, problems = apply_overrides(config, values, NOT_FLAGS)
     raise_problems([*problems, *find_problems(changed)])

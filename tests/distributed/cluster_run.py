@@ -15,20 +15,20 @@ import threading
 import time
 from functools import partial
 
-import launch.ray_settings  # noqa: F401 - before Ray itself
+import launch.runtimes.ray_settings  # noqa: F401 - before Ray itself
 
 # isort: split
 import ray
 
 from laser.environments import describe_environment
 from laser.ports import wait
-from launch.attendant import Attendant
-from launch.placement import Needs
 from launch.presets import load_preset
 from launch.program import make_program
-from launch.recorder import Recorder
-from launch.schedules import FreeSchedule
-from launch.session import make_runtime
+from launch.recording.recorder import Recorder
+from launch.runtimes.placement import Needs
+from launch.sessions.attendant import Attendant
+from launch.sessions.schedules import FreeSchedule
+from launch.sessions.session import make_runtime
 
 DEADLINE_S = 90.0
 

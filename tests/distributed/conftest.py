@@ -13,7 +13,7 @@ for folder in (Path(__file__).parent, Path(__file__).parents[1] / "replay_server
 @pytest.fixture(scope="session")
 def runtime():
     """Return a Ray runtime that all tests of a session share."""
-    from launch.ray_runtime import RayRuntime
+    from launch.runtimes.ray_runtime import RayRuntime
 
     runtime = RayRuntime()
     yield runtime

@@ -103,7 +103,7 @@ def free_port():
 
 
 def test_an_address_where_nobody_listens():
-    from launch.ray_cluster import check_reachable
+    from launch.runtimes.ray_cluster import check_reachable
 
     address = f"127.0.0.1:{free_port()}"
     with pytest.raises(LaunchError, match=f"ray-address: {address} cannot be reached: Connection refused"):
@@ -111,7 +111,7 @@ def test_an_address_where_nobody_listens():
 
 
 def test_an_address_where_something_else_listens(monkeypatch):
-    from launch import ray_cluster
+    from launch.runtimes import ray_cluster
 
     monkeypatch.setattr(ray_cluster, "_REACH_DEADLINE_S", 0.5)
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
@@ -122,7 +122,7 @@ def test_an_address_where_something_else_listens(monkeypatch):
 
 @pytest.mark.parametrize(("token", "words"), [("f" * 64, "this token"), ("", "calls without a token")])
 def test_a_token_that_the_cluster_does_not_know(nodes, tmp_path, monkeypatch, token, words):
-    from launch.ray_cluster import check_reachable
+    from launch.runtimes.ray_cluster import check_reachable
 
     monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
     check_reachable(nodes.address)
@@ -133,7 +133,7 @@ def test_a_token_that_the_cluster_does_not_know(nodes, tmp_path, monkeypatch, to
 
 
 def test_a_cluster_that_asks_for_no_token_is_refused(nodes, monkeypatch):
-    from launch import ray_cluster
+    from launch.runtimes import ray_cluster
 
     monkeypatch.setattr(ray_cluster, "_answer", lambda address, token: grpc.StatusCode.OK)
     with pytest.raises(LaunchError, match="asks for no token: whoever reaches it may run any program there"):
@@ -181,7 +181,7 @@ def test_a_node_with_another_laser_is_named(nodes, tmp_path):
     ],
 )
 def test_versions_that_differ(name, theirs, words):
-    from launch.ray_cluster import find_differences
+    from launch.runtimes.ray_cluster import find_differences
 
     here = {"Python": "3.11", "ray": "2.60.0", "torch": "2.13.0", "LASER": "0.1.0", "LASER sources": "00"}
     assert not list(find_differences(here, {"10.0.0.1": here, "10.0.0.2": {**here, "nice": "0"}}))

@@ -20,7 +20,7 @@ from replay_helpers import Stream, join, make_spec
 
 from laser.ports import Parameters, PortClosedError, PortError, PortTimeoutError, SampleRequest, wait
 from launch.errors import LaunchError
-from launch.runtime import WorkerDiedError
+from launch.runtimes.runtime import WorkerDiedError
 from learner.parameter_store import ParameterStore
 
 pytestmark = [pytest.mark.ray]
@@ -82,7 +82,7 @@ def test_inserts_of_all_sizes_keep_their_order(runtime):
     # one's unrolls for repeated ones.
     spec, rng = make_spec(unroll_length=20, vector_size=4000), np.random.default_rng(0)
     (port,) = place_shards(runtime, spec, online_capacity=4000)
-    from launch.ray_settings import INLINE_BYTES
+    from launch.runtimes.ray_settings import INLINE_BYTES
 
     streams = [Stream(spec, rng, environment=index, mean_length=None) for index in range(16)]
     sizes = [16, 1, 16, 1, 1, 16, 1]
@@ -218,7 +218,7 @@ def test_everything_listens_on_loopback_with_a_private_token_and_normal_priority
 def test_our_own_ray_refuses_who_does_not_know_its_token(monkeypatch, tmp_path):
     import ray
 
-    from launch.ray_cluster import check_reachable
+    from launch.runtimes.ray_cluster import check_reachable
 
     address = ray.get_runtime_context().gcs_address
     assert address.startswith("127.0.0.1:")
@@ -242,7 +242,7 @@ def test_lost_answers_neither_lose_nor_double_unrolls(tmp_path):
             from hosted import make_small_shard
             from replay_helpers import Stream, make_spec
             from laser.ports import wait
-            from launch.ray_runtime import RayRuntime
+            from launch.runtimes.ray_runtime import RayRuntime
 
             runtime, spec = RayRuntime(), make_spec()
             (port,) = runtime.shards([partial(make_small_shard, spec, 0, 1000)])

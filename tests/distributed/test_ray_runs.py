@@ -20,13 +20,13 @@ from hosted import NUM_BATCHES, RecordingRuntime
 
 from laser.environments import describe_environment
 from laser.ports import PortClosedError, wait
-from launch.attendant import Attendant
-from launch.local_runtime import LocalRuntime
 from launch.presets import load_preset
 from launch.program import make_program
-from launch.recorder import Recorder
-from launch.runtime import WorkerDiedError
-from launch.schedules import FreeSchedule, LockstepSchedule
+from launch.recording.recorder import Recorder
+from launch.runtimes.local_runtime import LocalRuntime
+from launch.runtimes.runtime import WorkerDiedError
+from launch.sessions.attendant import Attendant
+from launch.sessions.schedules import FreeSchedule, LockstepSchedule
 from learner.checkpoint import list_checkpoints
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from laser.config import ConfigError, find_problems
-from launch.evaluate import evaluate
-from launch.metrics_db import read_names, read_series
+from launch.evaluation.evaluate import evaluate
 from launch.presets import load_preset
+from launch.recording.metrics_db import read_names, read_series
 from launch.train import train
 from learner.checkpoint import load_newest_checkpoint
 

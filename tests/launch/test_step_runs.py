@@ -11,8 +11,8 @@ import torch
 
 from laser.algorithms.ppo import PpoConfig
 from laser.config import ConfigError, find_problems
-from launch.metrics_db import read_names
 from launch.presets import load_preset
+from launch.recording.metrics_db import read_names
 from launch.train import train
 from learner.checkpoint import load_newest_checkpoint
 

@@ -17,9 +17,9 @@ import torch
 
 from launch.config import EvaluationConfig, TrainConfig
 from launch.errors import LaunchError, NothingToResumeError
-from launch.evaluate import evaluate, load_policy
-from launch.metrics_db import read_names
+from launch.evaluation.evaluate import evaluate, load_policy
 from launch.presets import load_preset
+from launch.recording.metrics_db import read_names
 from launch.train import train
 from learner.checkpoint import list_checkpoints, load_newest_checkpoint
 

@@ -8,10 +8,10 @@ import torch
 
 from laser.environments import describe_environment
 from laser.ports import wait
-from launch.local_runtime import LocalRuntime
 from launch.presets import load_preset
 from launch.program import Member, make_population
-from launch.recorder import Recorder
+from launch.recording.recorder import Recorder
+from launch.runtimes.local_runtime import LocalRuntime
 from learner.collate import example_batch
 
 

@@ -1,0 +1,163 @@
+"""Command lines of `laser train` and `laser sweep` as checked configs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from laser.config import ConfigError, Problem, field_infos, find_problems, key_of, raise_problems
+from launch.command_line.config_file import read_config_file
+from launch.command_line.flags import split_arguments, surplus, switches_of
+from launch.command_line.overrides import apply_overrides, find_leaves, unknown_key
+from launch.config import NOT_FLAGS, TrainConfig
+from launch.errors import NothingToResumeError
+from launch.presets import find_presets, load_preset
+from launch.sessions.run_directory import newest_run, read_record, saved_config
+from launch.sweeps.population import PbtConfig
+from launch.sweeps.sweep_config import SweepConfig, SweepOptions, parse_grid, read_base, sweep_from_json
+
+_GRID = "grid"
+_PBT = "pbt."
+
+
+def parse_train(arguments: Sequence[str]) -> TrainConfig:
+    """Return the config that a `laser train` command line asks for, checked.
+
+    Precedence: the preset (or, with `--resume`, the run's own config), then the file, then flags.
+
+    Raises:
+        ConfigError: every mistake at once.
+        NothingToResumeError: `--resume` without a run.
+    """
+    preset = _find_preset(arguments, _switches())
+    given = split_arguments(arguments, switches_of(find_leaves(preset)))
+    problems = [*given.problems, *surplus(given.positionals[1:])]
+    values = dict(given.values)
+    file_name = values.pop("config", None)
+    base = preset
+    path = _path_to_resume(preset, values, of_sweeps=False)
+    if path is not None:
+        base = _talking_like(preset, _same_preset(preset, saved_config(path), "train"))
+    config, found = _with_values(base, file_name, values)
+    raise_problems([*problems, *found, *find_problems(config)])
+    return config
+
+
+def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
+    """Return the sweep that a `laser sweep` command line asks for, with all its members checked.
+
+    Precedence is as for `laser train`. A resumed sweep keeps its grid and options.
+
+    Raises:
+        ConfigError: every mistake at once.
+        NothingToResumeError: `--resume` without a sweep.
+    """
+    preset = _find_preset(arguments, {*_switches(), "share-replay", "pbt"})
+    options, pbt = SweepOptions(), PbtConfig()
+    of_sweep = [*find_leaves(options), *find_leaves(pbt, _PBT)]
+    given = split_arguments(arguments, switches_of([*find_leaves(preset), *of_sweep]), {_GRID})
+    problems = [*given.problems, *surplus(given.positionals[1:])]
+    own = {key: text for key, text in given.values.items() if key in {leaf.key for leaf in of_sweep}}
+    values = {key: text for key, text in given.values.items() if key not in own}
+    file_name = values.pop("config", None)
+    base, resumed = preset, None
+    path = _path_to_resume(preset, values, of_sweeps=True)
+    if path is not None:
+        record = read_record(path)
+        base = _talking_like(preset, _same_preset(preset, read_base(record, path), "sweep"))
+        resumed = sweep_from_json(record, base)
+        options, pbt = resumed.options, resumed.pbt
+    all_keys = [leaf.key for leaf in [*find_leaves(base), *of_sweep] if leaf.key not in NOT_FLAGS] + [_GRID, "config"]
+    known = {key: value for key, value in values.items() if key_of(key) in all_keys}
+    sections = [key for key in all_keys if key != "pbt"]  # `pbt` is a switch and a section: name the section's keys
+    problems += [unknown_key(key_of(key), sections) for key in values if key not in known]
+    base, found = _with_values(base, file_name, known)
+    problems += found
+    options, found = apply_overrides(options, {key: text for key, text in own.items() if not key.startswith(_PBT)})
+    problems += found
+    evolving = {key.removeprefix(_PBT): text for key, text in own.items() if key.startswith(_PBT)}
+    pbt, found = apply_overrides(pbt, evolving)
+    problems += [dataclasses.replace(problem, key=_PBT + problem.key) for problem in found]
+    if evolving and not options.pbt:
+        problems += [Problem(_PBT + key, "has no effect without --pbt", "add --pbt") for key in evolving]
+    grid: dict[str, list[Any]] = {}
+    try:
+        grid = parse_grid(base, given.lists.get(_GRID, []), [key_of(key) for key in known])
+        if resumed is not None:
+            problems += _changes(resumed, grid, options, pbt)
+            grid = resumed.grid
+    except ConfigError as error:
+        problems += error.problems
+    raise_problems([*problems, *(find_problems(base) if problems else ())])
+    sweep = SweepConfig(base, grid, options, pbt)
+    sweep.members()
+    return sweep
+
+
+def _find_preset(arguments: Sequence[str], switches: Collection[str]) -> TrainConfig:
+    # The preset decides the keys, and with them which words are values, so its name is looked for first.
+    names = split_arguments(arguments, switches, {_GRID}).positionals
+    known = [name for words in (names, arguments) for name in words if name in find_presets()]
+    names = known or names
+    if not names:
+        raise ConfigError([Problem("preset", "is missing", f"presets are {', '.join(find_presets())}")])
+    return load_preset(names[0])
+
+
+def _switches() -> set[str]:
+    """Switches that any preset has, for finding the preset's name among the arguments."""
+    return {key_of(name) for name, info in field_infos(TrainConfig).items() if info.type is bool}
+
+
+def _path_to_resume(preset: TrainConfig, values: Mapping[str, str], of_sweeps: bool) -> Path | None:
+    asked = {key: text for key, text in values.items() if key in ("resume", "run-dir", "env")}
+    wanted, mistakes = apply_overrides(preset, asked, NOT_FLAGS)
+    if not wanted.resume or mistakes:
+        return None
+    return wanted.run_dir or newest_run(preset.preset, wanted.env if "env" in values else None, of_sweeps=of_sweeps)
+
+
+def _same_preset(preset: TrainConfig, base: TrainConfig, command: str) -> TrainConfig:
+    if base.preset != preset.preset:
+        raise NothingToResumeError(
+            "run-dir",
+            f"{base.run_dir} was trained with preset {base.preset or 'none'}",
+            f"use laser {command} {base.preset}",
+        )
+    return base
+
+
+def _talking_like(preset: TrainConfig, base: TrainConfig) -> TrainConfig:
+    """How to talk to the user is this command's business, not the interrupted one's."""
+    return dataclasses.replace(base, quiet=preset.quiet, json=preset.json)
+
+
+def _with_values(
+    base: TrainConfig, file_name: str | None, values: Mapping[str, str]
+) -> tuple[TrainConfig, list[Problem]]:
+    problems: list[Problem] = []
+    if file_name is not None:
+        try:
+            base, problems = apply_overrides(
+                base, read_config_file(Path(file_name)), NOT_FLAGS, where=f"in {file_name}: "
+            )
+        except ConfigError as error:
+            problems = error.problems
+    config, found = apply_overrides(base, values, NOT_FLAGS)
+    return config, [*problems, *found]
+
+
+def _changes(resumed: SweepConfig, grid: Mapping[str, Any], options: SweepOptions, pbt: PbtConfig) -> list[Problem]:
+    """Return what cannot change when a sweep is resumed."""
+    kept = "a resumed sweep keeps its own"
+    problems = [Problem(_GRID, kept, "leave it out, or start a new sweep")] if grid not in ({}, resumed.grid) else []
+    problems += [
+        Problem(key_of(key), kept, "leave it out, or start a new sweep")
+        for key in ("seeds", "share_replay", "pbt")
+        if getattr(options, key) != getattr(resumed.options, key)
+    ]
+    if pbt != resumed.pbt:
+        problems.append(Problem("pbt", f"{kept} settings", "leave them out, or start a new sweep"))
+    return problems

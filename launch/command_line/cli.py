@@ -1,0 +1,224 @@
+"""The commands of `laser`: reads their arguments, names every mistake at once, and calls what does the work.
+
+Nothing heavy is imported before it is needed: `laser --help` must not wait for torch.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from laser.config import ConfigError, Problem, find_problems, raise_problems
+from launch.command_line.flags import Arguments, format_flags, split_arguments, surplus, switches_of
+from launch.command_line.overrides import apply_overrides, find_leaves, nearest
+
+O = TypeVar("O")  # noqa: E741
+
+_USAGE = """\
+usage: laser COMMAND ...
+
+  laser train PRESET [--env ID] [--steps N] [--seed S] [--run-dir DIR] [--runtime local|lockstep|ray]
+                     [--config FILE.toml] [--resume] [--json] [--KEY VALUE ...]     train an agent
+  laser sweep PRESET --grid KEY=V1,V2 [--grid ...] [--share-replay | --no-share-replay] [--seeds N] [--pbt]
+                     [--resume] [--json] [--KEY VALUE ...]                          train several, at the same pace
+  laser eval RUN_DIR [--episodes N] [--json]                                        play with a trained one
+  laser bench NAME [--json]                                                         measure a part
+  laser doctor                               what is installed, what is missing, and the command that mends it
+
+laser COMMAND --help says more. laser train PRESET --help lists every key with its default and range."""
+
+_HELP_FLAGS = ("--help", "-h")
+
+
+class _Result(Protocol):
+    def to_json(self) -> dict[str, Any]: ...
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code.
+
+    Raises:
+        ConfigError: mistakes in the arguments.
+        LaunchError: the command could not do its work; the error knows its exit code.
+    """
+    commands: dict[str, Callable[[list[str]], int]] = {
+        "train": _train,
+        "sweep": _sweep,
+        "eval": _eval,
+        "bench": _bench,
+        "doctor": _doctor,
+    }
+    if not arguments or arguments[0] in (*_HELP_FLAGS, "help"):
+        print(_USAGE)
+        return 0 if arguments else 2
+    name, *rest = arguments
+    if name == "--version":
+        from importlib.metadata import version
+
+        print(f"laser {version('laser-rl')}")
+        return 0
+    if name not in commands:
+        best = nearest(name, list(commands))
+        remedy = f"did you mean laser {best}?" if best else f"commands are {', '.join(commands)}"
+        raise ConfigError([Problem("command", f"there is no command {name!r}", remedy)])
+    return commands[name](rest)
+
+
+def _train(arguments: list[str]) -> int:
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        return _train_help([argument for argument in arguments if argument not in _HELP_FLAGS])
+    from launch.command_line.arguments import parse_train
+
+    config = parse_train(arguments)
+    if not config.quiet:
+        for warning in config.warnings():
+            print(f"warning: {warning}", file=sys.stderr)
+    from launch.train import train
+
+    result = train(config)
+    if config.json:
+        print_json(result)
+    return 0
+
+
+def _sweep(arguments: list[str]) -> int:
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        return _sweep_help([argument for argument in arguments if argument not in _HELP_FLAGS])
+    from launch.command_line.arguments import parse_sweep
+
+    config = parse_sweep(arguments)
+    if not config.base.quiet:
+        for warning in dict.fromkeys(item for member in config.members() for item in member.config.warnings()):
+            print(f"warning: {warning}", file=sys.stderr)
+    from launch.sweeps.sweep import sweep
+
+    result = sweep(config)
+    if config.base.json:
+        print_json(result)
+    return 0
+
+
+def _sweep_help(arguments: list[str]) -> int:
+    from launch.sweeps.population import PbtConfig
+    from launch.sweeps.sweep_config import SweepOptions
+
+    preset = next((argument for argument in arguments if not argument.startswith("-")), "PRESET")
+    print(f"usage: laser sweep {preset} --grid KEY=V1,V2 [--grid ...] [--KEY VALUE ...]\n")
+    print(f"  {'--grid KEY=V1,V2':<40}values to try, for any key of laser train; several make all combinations\n")
+    print(format_flags([*find_leaves(SweepOptions()), *find_leaves(PbtConfig(), "pbt.")]).replace("run:", "sweep:", 1))
+    print(f"\nAnd every key of laser train: laser train {preset} --help lists them.")
+    return 0
+
+
+def _train_help(arguments: list[str]) -> int:
+    from launch.presets import find_presets, load_preset
+
+    names = [argument for argument in arguments if not argument.startswith("-")]
+    if names:
+        from launch.config import NOT_FLAGS
+
+        leaves = [leaf for leaf in find_leaves(load_preset(names[0])) if leaf.key not in NOT_FLAGS]
+        print(f"usage: laser train {names[0]} [--config FILE.toml] [--KEY VALUE ...]\n")
+        print(format_flags(leaves))
+        return 0
+    print(_USAGE.partition("\n  laser eval")[0].replace("COMMAND ...", "train PRESET ...") + "\n\npresets:")
+    for name, text in find_presets().items():
+        print(f"  {name:<18}{text}")
+    print("\nlaser train PRESET --help lists every key with its default and range.")
+    return 0
+
+
+def _eval(arguments: list[str]) -> int:
+    from launch.command_line.command_options import EvalOptions
+
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        return _options_help("laser eval RUN_DIR", EvalOptions())
+    (run_dir,), options = _parse_options(arguments, EvalOptions(), ("run-dir",))
+    from launch.evaluation.evaluate import evaluate
+
+    values = {name: value for name, value in vars(options).items() if name not in ("episodes", "json")}
+    result = evaluate(Path(run_dir), options.episodes, **values)
+    if options.json:
+        print_json(result)
+    return 0
+
+
+def _bench(arguments: list[str]) -> int:
+    from launch.bench import find_benches, load_bench
+
+    benches = find_benches()
+    asks_help = any(flag in arguments for flag in _HELP_FLAGS)
+    # Which words are values is known only with the bench, so a word that names one is taken for it.
+    words = split_arguments(arguments, ("json", "help")).positionals
+    names = [word for place in (words, arguments) for word in place if word.replace("-", "_") in benches] or words
+    if asks_help and not names:
+        print("usage: laser bench NAME [--json]\n\nbenches:")
+        for name, text in benches.items():
+            print(f"  {name:<18}{text}")
+        return 0
+    if not names:
+        raise ConfigError([Problem("bench", "a name is missing", f"benches are {', '.join(benches)}")])
+    bench = load_bench(names[0])
+    if asks_help:
+        return _options_help(f"laser bench {names[0]}", bench.Options())
+    _, options = _parse_options(arguments, bench.Options(), ("name",))
+    result = bench.run(options)
+    if options.json:
+        print(json.dumps(finite(result)))
+    else:
+        for key, value in result.items():
+            print(f"{key.replace('_', ' ')}: {_readable(value)}")
+    return 0
+
+
+def _readable(value: Any) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _doctor(arguments: list[str]) -> int:
+    from launch.doctor import examine
+
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        print("usage: laser doctor\n\nSays what is installed, what is missing, and the command that mends it.")
+        return 0
+    given = split_arguments(arguments, ())
+    unknown = [Problem(key, "unknown key", "laser doctor takes none") for key in given.values]
+    raise_problems([*given.problems, *surplus(given.positionals), *unknown])
+    healthy: bool = examine(sys.stdout)
+    return 0 if healthy else 1
+
+
+def _parse_options(arguments: Sequence[str], options: O, positionals: tuple[str, ...]) -> tuple[list[str], O]:
+    given: Arguments = split_arguments(arguments, switches_of(find_leaves(options)))
+    missing = [Problem(name, "is missing", "see --help") for name in positionals[len(given.positionals) :]]
+    options, found = apply_overrides(options, given.values)
+    too_many = surplus(given.positionals[len(positionals) :])
+    raise_problems([*given.problems, *missing, *too_many, *found, *find_problems(options)])
+    return given.positionals, options
+
+
+def _options_help(usage: str, options: Any) -> int:
+    print(f"usage: {usage} [--KEY VALUE ...]\n")
+    print(format_flags(find_leaves(options)).replace("run:", "options:", 1))
+    return 0
+
+
+def print_json(result: _Result) -> None:
+    """Print a result as one JSON object, the last line of standard output; numbers that are not finite become null."""
+    sys.stdout.flush()
+    print(json.dumps(finite(result.to_json())), flush=True)
+
+
+def finite(value: Any) -> Any:
+    """Return a JSON value without NaN and infinities, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

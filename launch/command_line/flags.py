@@ -1,0 +1,106 @@
+"""Command-line flags of a tree of configs: splitting arguments into keys and texts, and writing the help."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args, get_origin
+
+from laser.config import Problem
+from launch.command_line.overrides import Leaf, show
+
+_TRUTH_WORDS = ("true", "false", "yes", "no", "on", "off")
+
+
+@dataclass
+class Arguments:
+    """A command line, taken apart: `positionals`, texts by key, and what could not be understood.
+
+    `lists` holds the texts of keys that may be given several times.
+    """
+
+    positionals: list[str] = field(default_factory=list)
+    values: dict[str, str] = field(default_factory=dict)
+    lists: dict[str, list[str]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def split_arguments(arguments: Sequence[str], switches: Collection[str], repeatable: Collection[str] = ()) -> Arguments:
+    """Take `--key value`, `--key=value`, `--switch` and `--no-switch` apart; the last of a repeated key counts.
+
+    Unknown keys pass: whoever knows the keys complains about all of them at once. Keys are returned with hyphens.
+
+    Args:
+        arguments: without the program's name.
+        switches: keys that need no value (booleans).
+        repeatable: keys all of whose texts count; they end up in `lists`.
+    """
+    result = Arguments()
+    waiting = list(arguments)
+    while waiting:
+        argument = waiting.pop(0)
+        if not argument.startswith("--") or argument == "--":
+            if argument.startswith("-") and argument != "--":
+                result.problems.append(Problem(argument, "unknown flag", "flags begin with two hyphens"))
+            elif argument != "--":
+                result.positionals.append(argument)
+            continue
+        key, equals, value = argument[2:].partition("=")
+        key = key.replace("_", "-")
+        follows = bool(waiting) and not waiting[0].startswith("--")
+        if key in repeatable and (equals or follows):
+            result.lists.setdefault(key, []).append(value if equals else waiting.pop(0))
+        elif equals:
+            result.values[key] = value
+        elif key in switches:
+            result.values[key] = waiting.pop(0) if follows and waiting[0].lower() in _TRUTH_WORDS else "true"
+        elif key.startswith("no-") and key[3:] in switches:
+            result.values[key[3:]] = "false"
+        elif follows:
+            result.values[key] = waiting.pop(0)
+        else:
+            result.problems.append(Problem(key, "needs a value", f"write --{key} VALUE"))
+    return result
+
+
+def surplus(arguments: Sequence[str]) -> list[Problem]:
+    """Return the complaint about each argument that no command takes."""
+    return [Problem(argument, "is one argument too many", "values follow their --key") for argument in arguments]
+
+
+def switches_of(leaves: Iterable[Leaf]) -> set[str]:
+    """Return the keys of the boolean values."""
+    return {leaf.key for leaf in leaves if leaf.info.type is bool}
+
+
+def format_flags(leaves: Iterable[Leaf], width: int = 110) -> str:
+    """Return the help of every flag: its choices, what it is for, its range and its default, by section."""
+    lines: list[str] = []
+    section = None
+    for leaf in leaves:
+        here = leaf.key.rpartition(".")[0]
+        if here != section:
+            section = here
+            lines += ["", f"{here or 'run'}:"]
+        facts = [str(leaf.info.bounds)] if leaf.info.bounds else []
+        facts.append(f"default {show(leaf.value)}")
+        text = f"{leaf.info.help} ({'; '.join(facts)})"
+        head = f"  --{leaf.key} {_placeholder(leaf)}".rstrip()
+        wrapped = textwrap.wrap(text, width - 42)
+        if len(head) > 40:
+            lines.append(head)
+        else:
+            lines.append(f"{head:<42}{wrapped.pop(0)}")
+        lines += [" " * 42 + line for line in wrapped]
+    return "\n".join(lines).lstrip("\n")
+
+
+def _placeholder(leaf: Leaf) -> str:
+    kind = leaf.info.type
+    if get_origin(kind) is Literal:
+        return "|".join(map(show, get_args(kind)))
+    if get_origin(kind) is tuple:
+        return "A,B,..."
+    names = {bool: "", int: "N", float: "X", str: "TEXT"}
+    return names.get(kind, "DIR")

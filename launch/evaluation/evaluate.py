@@ -1,0 +1,238 @@
+"""Playing with a trained agent: `laser eval`, and the policy object people put into their own programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from actors.evaluator import Evaluator
+from actors.policy import Policy, PolicyState
+from laser.environments import EnvironmentConfig, make_environment, task_ids
+from laser.environments.suite import find_suite
+from laser.ports import EpisodeResult, Parameters
+from laser.specs import CategorySpec, ContinuousActions, EnvironmentSpec, FramesSpec, environment_spec_from_json
+from launch.config import TrainConfig
+from launch.errors import NothingToResumeError
+from launch.evaluation.evaluation_result import EvaluationResult, TaskResult
+from launch.sessions.run_directory import RunDirectory, read_record, saved_config
+from launch.sweeps.sweep_evaluation import MemberEvaluation, SweepEvaluation, read_best_curve
+from learner.checkpoint import Checkpoint, NoCheckpointError, load_best_checkpoint, load_newest_checkpoint
+
+Which = Literal["newest", "best"]
+
+
+def evaluate(
+    run_dir: str | Path,
+    episodes: int = 20,
+    *,
+    checkpoint: Which = "newest",
+    greedy: bool = False,
+    num_envs: int = 4,
+    seed: int = 0,
+    device: str = "cpu",
+    max_noops: int | None = None,
+    sticky_actions: float | None = None,
+    max_episode_frames: int | None = None,
+    test_levels: bool = False,
+    quiet: bool = False,
+) -> EvaluationResult | SweepEvaluation:
+    """Play episodes with a run's agent and say how it did, beside people, random play and the paper where known.
+
+    Args:
+        run_dir: a directory that training left; of a sweep, every member plays and the best is named. If it was trained
+            with classes of your own, their modules are imported: do this with your own runs only.
+        episodes: how many of each task; rounded up to the same number on each environment.
+        checkpoint: the newest, or the one with the best score.
+        greedy: the most likely action instead of a sample.
+        num_envs: environments side by side.
+        seed: of environments and policy.
+        device: where the policy computes.
+        max_noops: Atari: most no-ops at an episode's start; None: as in training, for this and the next two.
+        sticky_actions: Atari: probability to repeat the last action.
+        max_episode_frames: Atari: emulator frames per episode.
+        test_levels: DeepMind Lab: the held-out variant of levels that have one.
+        quiet: print nothing.
+
+    Raises:
+        NothingToResumeError: there is no run or no checkpoint that verifies.
+    """
+    changes: dict[str, Any] = {"test_levels": test_levels or None}
+    changes |= {"max_noops": max_noops, "sticky_actions": sticky_actions, "max_episode_frames": max_episode_frames}
+    changes = {name: value for name, value in changes.items() if value is not None}
+    game = _Game(episodes, checkpoint, greedy, num_envs, seed, device, changes)
+    path = Path(run_dir)
+    result = game.play_sweep(path) if "sweep" in read_record(path) else game.play(path)
+    if not quiet:
+        print(result.words())
+    return result
+
+
+@dataclass(frozen=True)
+class _Game:
+    """How agents play; every agent of a sweep plays the same way."""
+
+    episodes: int
+    checkpoint: Which
+    greedy: bool
+    num_envs: int
+    seed: int
+    device: str
+    changes: dict[str, Any]
+
+    def play(self, run_dir: Path) -> EvaluationResult:
+        agent = _read_agent(run_dir, self.checkpoint)
+        env, step = agent.config.env, agent.checkpoint.step
+        protocol = replace(agent.config.environment.for_evaluation(), **self.changes)
+        tasks = [self._play_task(agent, id, protocol) for id in task_ids(env)]
+        return EvaluationResult(run_dir, env, step, tasks, self.greedy, self.seed, _in_force(env, protocol))
+
+    def play_sweep(self, run_dir: Path) -> SweepEvaluation:
+        members = []
+        for path in sorted((run_dir / "members").iterdir(), key=lambda path: int(path.name)):
+            facts = read_record(path)["member"]
+            try:
+                members.append(MemberEvaluation(facts["index"], facts["overrides"], self.play(path)))
+            except NothingToResumeError as error:
+                # A member that died early has no checkpoint; the others play all the same.
+                members.append(MemberEvaluation(facts["index"], facts["overrides"], None, str(error)))
+        if not any(member.result for member in members):
+            raise NothingToResumeError("run-dir", f"no member of {run_dir} has a checkpoint", "train it first")
+        curve = read_best_curve([run_dir / "members" / str(member.number) / "metrics.db" for member in members])
+        return SweepEvaluation(run_dir, members, curve)
+
+    def _play_task(self, agent: _Agent, id: str, protocol: EnvironmentConfig) -> TaskResult:
+        evaluator = Evaluator(
+            lambda: make_environment(id, min(self.num_envs, self.episodes), protocol),
+            lambda: agent.make_policy(self.seed, self.device, self.greedy),
+            self.seed,
+        )
+        try:
+            results: list[EpisodeResult] = evaluator.evaluate(agent.parameters(), self.episodes)
+        finally:
+            evaluator.close()
+        return TaskResult(id, [item.episode_return for item in results], [item.length for item in results])
+
+
+def _in_force(env: str, protocol: EnvironmentConfig) -> dict[str, Any]:
+    """Return the flags that mean something to these environments."""
+    flags = frozenset().union(*(find_suite(id).flags for id in task_ids(env)))
+    values = {name: value for name, value in vars(protocol).items() if name in flags}
+    return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
+
+
+class LoadedPolicy:
+    """A trained agent for one environment at a time: `action = policy.act(observation)`.
+
+    It remembers what recurrent agents need between steps; call `reset()` when an episode begins. Not thread-safe.
+    """
+
+    def __init__(self, policy: Policy, environment: EnvironmentSpec):
+        self.environment = environment
+        self._policy = policy
+        self._state = PolicyState(1, environment, policy.algorithm)
+
+    def reset(self) -> None:
+        """Begin an episode."""
+        self._state = PolicyState(1, self.environment, self._policy.algorithm)
+
+    def act(self, observation: Any, reward: float = 0.0) -> Any:
+        """Choose an action, as the environment takes it.
+
+        Args:
+            observation: what the Gymnasium environment returned: an array, a number, or a dict of these. Frames are
+                `[stack, height, width]` or `[height, width, colours]`.
+            reward: what the last action earned (only agents that look at it need this).
+
+        Returns:
+            an int, an int array, or a float array within the environment's bounds.
+
+        Raises:
+            ValueError: the observation does not fit the environment the agent was trained on.
+        """
+        self._state.last_reward[:] = reward
+        actions, _ = self._policy.act(self._batch_of_one(observation), self._state)
+        self._state.first[:] = False
+        self._state.last_action[:] = actions
+        spec = self.environment.actions
+        if isinstance(spec, ContinuousActions):
+            low, high = np.asarray(spec.low, np.float32), np.asarray(spec.high, np.float32)
+            return low + (np.clip(actions[0], -1.0, 1.0) + 1.0) * 0.5 * (high - low)
+        return actions[0].item() if actions[0].ndim == 0 else actions[0]
+
+    def _batch_of_one(self, observation: Any) -> dict[str, np.ndarray]:
+        named = observation if isinstance(observation, dict) else {"observation": observation}
+        if set(named) != set(self.environment.observations):
+            raise ValueError(f"observation must have {sorted(self.environment.observations)}, got {sorted(named)}")
+        batch = {}
+        for name, spec in self.environment.observations.items():
+            if isinstance(spec, FramesSpec):
+                value, shape = np.array(named[name], np.uint8), (spec.stack, *spec.frame_shape)
+                value = value[None] if value.ndim == len(spec.frame_shape) else value
+            elif isinstance(spec, CategorySpec):
+                value, shape = np.array(named[name], np.int32), spec.shape
+            else:
+                value, shape = np.array(named[name], np.float32), spec.shape
+            if value.shape != shape:
+                raise ValueError(f"observation {name} must have shape {shape}, got {value.shape}")
+            batch[name] = value[None]
+        return batch
+
+
+def load_policy(
+    run_dir: str | Path, *, checkpoint: Which = "newest", greedy: bool = False, seed: int = 0, device: str = "cpu"
+) -> LoadedPolicy:
+    """Return a run's agent as an object with `act(observation)`.
+
+    Args:
+        run_dir: a directory that training left. If it was trained with classes of your own, their modules are
+            imported: do this with your own runs only.
+        checkpoint: the newest, or the one with the best score.
+        greedy: the most likely action instead of a sample.
+        seed: of sampled actions.
+        device: where it computes.
+
+    Raises:
+        NothingToResumeError: there is no run or no checkpoint that verifies.
+    """
+    agent = _read_agent(Path(run_dir), checkpoint)
+    return LoadedPolicy(agent.make_policy(seed, device, greedy, loaded=True), agent.environment)
+
+
+@dataclass(frozen=True)
+class _Agent:
+    config: TrainConfig
+    environment: EnvironmentSpec
+    checkpoint: Checkpoint
+
+    def make_policy(self, seed: int, device: str, greedy: bool, loaded: bool = False) -> Policy:
+        algorithm = self.config.algorithm.build(self.environment, self.config.network)
+        policy = Policy(algorithm, self.environment, seed, device, greedy=greedy)
+        if loaded:
+            self._load(policy)
+        return policy
+
+    def parameters(self) -> Parameters:
+        """The checkpoint's networks as a published version."""
+        policy = self.make_policy(0, "cpu", greedy=False, loaded=True)
+        return Parameters(0, policy.parameters.to_numpy())
+
+    def _load(self, policy: Policy) -> None:
+        own = policy.networks.state_dict()
+        saved = self.checkpoint.tensors["networks"]
+        if set(own) != set(saved):
+            raise NothingToResumeError("run-dir", f"{self.checkpoint.path} belongs to other networks")
+        for name, value in saved.items():
+            own[name].copy_(value)
+
+
+def _read_agent(run_dir: Path, which: Which) -> _Agent:
+    config = saved_config(run_dir)
+    root = RunDirectory(run_dir, resumed=True).checkpoints_path
+    try:
+        checkpoint, _ = load_newest_checkpoint(root) if which == "newest" else load_best_checkpoint(root)
+    except NoCheckpointError as error:
+        raise NothingToResumeError("run-dir", str(error), "train it first") from error
+    return _Agent(config, environment_spec_from_json(checkpoint.state["environment"]), checkpoint)

@@ -1,0 +1,1 @@
+"""What a run says while it trains: metrics, progress, the accounts of its unrolls."""

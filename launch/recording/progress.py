@@ -1,0 +1,165 @@
+"""What a user sees while a run trains: a live line on a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.text import Text
+
+from launch.recording.recorder import NUM_RETURNS, Snapshot
+
+_ACCEPTANCE, _NUM_STEPS = "accept_fraction_", "num_steps_"
+_PATIENCE_S = 2.0
+"""How long the end of a run waits for its display."""
+
+
+class Progress:
+    """Shows how far a run is, from a thread of its own: a slow or stopped terminal holds up nothing but this display.
+
+    Args:
+        snapshot: returns how far the run is, with `env_steps`; called from the display's thread.
+        num_steps: env steps the run is to take.
+        title: what is being trained.
+        quiet: show nothing.
+        stream: default: standard error, so that standard output stays the result's.
+        interval_s: seconds between two plain lines; a terminal is refreshed twice a second.
+        line: says in a line what a snapshot, the steps and the title tell; by default `describe`.
+    """
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Any],
+        num_steps: int,
+        title: str = "",
+        quiet: bool = False,
+        stream: TextIO | None = None,
+        interval_s: float = 5.0,
+        line: Callable[[Any, int, str], str] | None = None,
+    ):
+        self._snapshot, self._num_steps, self._title = snapshot, num_steps, title
+        self._quiet = quiet
+        self._line = line or describe
+        self._stream = stream or sys.stderr
+        self._is_terminal = self._stream.isatty()
+        self._interval_s = 0.5 if self._is_terminal else interval_s
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._show_until_closed, name="progress", daemon=True)
+
+    def __enter__(self) -> Progress:
+        if not self._quiet:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=_PATIENCE_S)  # a terminal that hangs does not keep the run from ending
+
+    def _show_until_closed(self) -> None:
+        try:
+            if self._is_terminal:
+                self._show_live()
+            else:
+                self._show_lines()
+        except (OSError, ValueError):
+            return  # the terminal is gone or closed; training goes on
+
+    def _show_live(self) -> None:
+        console = Console(file=self._stream)
+        with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
+            while True:
+                closing = self._closing.wait(self._interval_s)
+                live.update(self._render(), refresh=True)
+                if closing:
+                    return
+
+    def _render(self) -> Text:
+        snapshot = self._snapshot()
+        done = min(1.0, snapshot.env_steps / max(1, self._num_steps))
+        filled = round(24 * done)
+        bar = f"[green]{'━' * filled}[/green][dim]{'━' * (24 - filled)}[/dim]"
+        return Text.from_markup(f"{bar}\n{escape(self._line(snapshot, self._num_steps, self._title))}")
+
+    def _show_lines(self) -> None:
+        while not self._closing.wait(self._interval_s):
+            print(self._line(self._snapshot(), self._num_steps, self._title), file=self._stream, flush=True)
+
+
+def describe(snapshot: Snapshot, num_steps: int, title: str = "") -> str:
+    """Return one line: how far, how fast, time left, return, acceptance and bottleneck; only what is known."""
+    rate = snapshot.env_steps_per_second
+    parts = [title] if title else []
+    parts.append(f"{snapshot.env_steps:,} of {num_steps:,} env steps ({100 * snapshot.env_steps / num_steps:.0f}%)")
+    parts.append(f"{rate:,.0f} env steps/s")
+    if rate > 0.0 and snapshot.env_steps < num_steps:
+        parts.append(f"{duration((num_steps - snapshot.env_steps) / rate)} left")
+    if math.isfinite(snapshot.mean_return):
+        parts.append(f"return {snapshot.mean_return:,.1f}")
+    else:
+        parts.append("no episode has finished yet")
+    accepted = list(acceptance(snapshot.gauges))
+    if accepted:
+        parts.append("accepted " + ", ".join(accepted))
+    if snapshot.bottleneck:
+        parts.append(f"limited by {snapshot.bottleneck}")
+    return " · ".join(parts)
+
+
+def acceptance(gauges: Mapping[str, float]) -> Iterator[str]:
+    """Yield the share of steps that the trust region accepts, for each source that has any."""
+    for name, share in sorted(gauges.items()):
+        source = name.removeprefix(_ACCEPTANCE)
+        if source != name and math.isfinite(share) and gauges.get(_NUM_STEPS + source, 1.0) > 0.0:
+            yield f"{100 * share:.0f}% of {source.replace('_', ' ')}"
+
+
+def closing_message(snapshot: Snapshot, run_dir: Path, preset: str, num_steps: int) -> str:
+    """Return what to say when a run has ended: what was reached, and what to try next."""
+    if math.isfinite(snapshot.mean_return):
+        reached = (
+            f"mean return {snapshot.mean_return:,.1f} over the last {min(NUM_RETURNS, snapshot.episodes)} episodes"
+        )
+    else:
+        reached = "no episode finished"
+    lines = [
+        f"done: {snapshot.env_steps:,} env steps in {duration(snapshot.seconds)}, {reached}",
+        f"everything is in {run_dir}; what to try next:",
+        f"  {program_path('laser')} eval {run_dir} --episodes 20",
+    ]
+    if preset:
+        # Short of its steps it was solved, and would be so again at once.
+        further = f"--steps {2 * num_steps}" if snapshot.env_steps >= num_steps else "--stop-at-return inf"
+        lines.append(f"  {program_path('laser')} train {preset} --resume --run-dir {run_dir} {further}")
+    lines.append(f"  {program_path('tensorboard')} --logdir {run_dir}")
+    return "\n".join(lines)
+
+
+def program_path(name: str) -> str:
+    """Return what to type for a program of this environment: its name where the shell finds it, else its path."""
+    path = Path(sys.executable).parent / name
+    if shutil.which(name) or not path.exists():
+        return name
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as a person says them: 45s, 3m20s, 2h05m, 1d04h."""
+    if seconds < 60:
+        return f"{seconds:.0f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m{rest:02d}s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m" if hours < 24 else f"{hours // 24}d{hours % 24:02d}h"

@@ -1,0 +1,333 @@
+"""The recorder: hears everyone's reports, knows how far the run is, and writes it down."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from laser.ports import EpisodeResult, Report
+from launch.errors import OutputError
+from launch.recording.bottleneck import name_bottleneck
+from launch.recording.event_file import EventFile
+from launch.recording.metrics_db import MetricsDb, Tick
+from launch.recording.task_returns import TaskReturns, task_metrics
+
+NUM_RETURNS = 20
+"""Episodes in `mean_return`."""
+
+_PROGRESS = ("env_steps", "frames", "learner_steps", "episodes")
+_WINDOW_TICKS = 10
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """How far a run is.
+
+    Args:
+        env_steps: agent decisions, over all actors.
+        frames: env steps times action repeat.
+        learner_steps: updates.
+        episodes: training episodes finished.
+        mean_return: mean undiscounted return of the last 20 training episodes; NaN before the first.
+        seconds: of training, over all resumptions.
+        env_steps_per_second: over the last seconds.
+        learner_steps_per_second: likewise.
+        bottleneck: what limits the run, in words; "" while unknown.
+        counters: totals over all sources, by name.
+        gauges: newest values by name, averaged over sources.
+    """
+
+    env_steps: int
+    frames: int
+    learner_steps: int
+    episodes: int
+    mean_return: float
+    seconds: float
+    env_steps_per_second: float
+    learner_steps_per_second: float
+    bottleneck: str
+    counters: dict[str, float] = field(default_factory=dict)
+    gauges: dict[str, float] = field(default_factory=dict)
+
+
+class Recorder:
+    """Adds up reports and writes them about once a second. Implements `laser.ports.ReportPort`.
+
+    `report` and `snapshot` may be called from any thread; they take microseconds and never touch a file, since writing
+    has a thread of its own. With `background=False` the caller of `report` writes when it is time, for lockstep runs.
+
+    Recorded are gauges under their own names, `charts/...` for what is derived here and `totals/...` for counters.
+    TensorBoard gets the names that CleanRL's users know: `charts/episodic_return`, `charts/SPS`, `losses/...`.
+
+    Reports with `at_env_steps` set are evaluations: their episodes do not enter the training statistics.
+
+    Args:
+        metrics: where to write, or None.
+        events: TensorBoard's file, or None.
+        interval_s: seconds between two writes.
+        background: write from a thread.
+        clock: seconds, for tests.
+        tasks: ids of the tasks, in the order of the environment's spec.
+        bucket_frames: width of the buckets of training curves.
+    """
+
+    def __init__(
+        self,
+        metrics: MetricsDb | None = None,
+        events: EventFile | None = None,
+        interval_s: float = 1.0,
+        background: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+        tasks: Sequence[str] = ("",),
+        bucket_frames: int = 1_000_000,
+    ):
+        self._metrics, self._events, self._interval_s, self._clock = metrics, events, interval_s, clock
+        self._lock = threading.Lock()
+        self._write_lock = threading.Lock()  # taken before `_lock`, never inside it
+        self._failure: OutputError | None = None
+        self._totals: defaultdict[str, float] = defaultdict(float)
+        self._last: dict[str, dict[str, float]] = {}
+        self._gauges: dict[str, dict[str, float]] = {}
+        self._returns: deque[float] = deque(maxlen=NUM_RETURNS)
+        self._tasks = tuple(tasks)
+        self._task_returns = TaskReturns(tasks, bucket_frames)
+        self._new_episodes: list[EpisodeResult] = []
+        self._evaluations: list[tuple[int, dict[str, float]]] = []
+        self._begin = self._written = clock()
+        self._seconds_before = 0.0
+        self._window: deque[tuple[float, dict[str, float]]] = deque([(self._begin, {})], maxlen=_WINDOW_TICKS)
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._write_until_closed, name="recorder", daemon=True)
+        self._background = background
+        if background:
+            self._thread.start()
+
+    def begin(self) -> None:
+        """Let training time begin now: what was constructed and imported until here does not count."""
+        with self._lock:
+            now = self._clock()
+            self._begin = now - self._seconds_before
+            self._window = deque([(now, dict(self._totals))], maxlen=_WINDOW_TICKS)
+
+    def report(self, report: Report) -> None:
+        """Take in a report.
+
+        Raises:
+            OutputError: an earlier write failed, e.g. because the disk is full.
+        """
+        self.check()
+        with self._lock:
+            self._add(report)
+        if not self._background and self._clock() - self._written >= self._interval_s:
+            self.flush()
+
+    def check(self) -> None:
+        """Raise the `OutputError` of a write that failed in the background, if one did."""
+        if self._failure is not None:
+            raise self._failure
+
+    def start_over(self, source: str) -> None:
+        """Let a source's counters begin at 0 again after a restart. A counter that falls is taken so by itself."""
+        with self._lock:
+            self._last.pop(source, None)
+
+    def last(self, source: str, counter: str) -> float:
+        """Return the newest value of a source's counter since the source was started."""
+        with self._lock:
+            return self._last.get(source, {}).get(counter, 0.0)
+
+    def snapshot(self) -> Snapshot:
+        """Return how far the run is now."""
+        with self._lock:
+            return self._snapshot(self._clock())
+
+    def fitness(self) -> float | None:
+        """Return what the agent is worth by its newest training episodes; None before there are 20 of them."""
+        with self._lock:
+            return self._task_returns.fitness()
+
+    def flush(self) -> None:
+        """Write what has come in since the last write.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        with self._write_lock:
+            now = self._clock()
+            with self._lock:
+                snapshot = self._snapshot(now)
+                episodes, self._new_episodes = self._new_episodes, []
+                evaluations, self._evaluations = self._evaluations, []
+                by_task = self._task_returns.metrics()
+                self._window.append((now, dict(self._totals)))
+                self._written = now
+            self._write(snapshot, episodes, evaluations, by_task)
+
+    def close(self) -> None:
+        """Write the rest and stop the thread; the files stay open for their owner to close.
+
+        Raises:
+            OutputError: it cannot be written, or could not earlier.
+        """
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self.check()
+        self.flush()
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except OutputError:
+            if error is None:
+                raise  # otherwise the error that is under way says more
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything needed to go on counting, as JSON values."""
+        with self._lock:
+            return {
+                "seconds": self._clock() - self._begin,
+                "totals": dict(self._totals),
+                "last": {source: dict(values) for source, values in self._last.items()},
+                "returns": list(self._returns),
+                "task_returns": self._task_returns.state_dict(),
+            }
+
+    def load_state_dict(self, state: Mapping[str, Any], sources_start_over: bool) -> None:
+        """Go on from `state_dict`, and drop from the files what an interrupted run wrote after it.
+
+        Args:
+            state: from `state_dict`.
+            sources_start_over: sources count from 0 again; False: they continue their own totals.
+        """
+        with self._lock:
+            now = self._clock()
+            self._seconds_before = state["seconds"]
+            self._begin, self._written = now - self._seconds_before, now
+            self._totals = defaultdict(float, state["totals"])
+            self._last = {} if sources_start_over else {source: dict(last) for source, last in state["last"].items()}
+            self._returns = deque(state["returns"], maxlen=NUM_RETURNS)
+            if "task_returns" in state:
+                self._task_returns.load_state_dict(state["task_returns"])
+            self._window = deque([(now, dict(self._totals))], maxlen=_WINDOW_TICKS)
+            env_steps = int(self._totals["env_steps"])
+        with self._write_lock:
+            if self._metrics:
+                self._metrics.forget_after(env_steps)
+            if self._events:
+                self._events.forget_after(env_steps + 1)
+
+    def _add(self, report: Report) -> None:
+        last = self._last.setdefault(report.source, {})
+        for name, total in report.counters.items():
+            before = last.get(name, 0.0)
+            # A counter that falls belongs to a source that was restarted and counts from 0.
+            self._totals[name] += total - before if total >= before else total
+            last[name] = total
+        gauges = dict(report.gauges)
+        if report.at_env_steps is None:
+            self._new_episodes.extend(report.episodes)
+            self._returns.extend(episode.episode_return for episode in report.episodes)
+            self._task_returns.add(report.episodes, int(self._totals["frames"]))
+        elif report.episodes:
+            gauges["evaluation/mean_return"] = _mean([episode.episode_return for episode in report.episodes])
+            gauges["evaluation/mean_length"] = _mean([episode.length for episode in report.episodes])
+            gauges |= self._evaluation_by_task(report.episodes)
+        if report.at_env_steps is not None:
+            self._evaluations.append((report.at_env_steps, gauges))
+        for name, value in gauges.items():
+            self._gauges.setdefault(name, {})[report.source] = value
+
+    def _evaluation_by_task(self, episodes: Sequence[EpisodeResult]) -> dict[str, float]:
+        returns: defaultdict[int, list[float]] = defaultdict(list)
+        for episode in episodes:
+            returns[episode.task].append(episode.episode_return)
+        return task_metrics(self._tasks, {task: _mean(values) for task, values in returns.items()}, "evaluation")
+
+    def _snapshot(self, now: float) -> Snapshot:
+        then, before = self._window[0]
+        span = now - then
+        growth = {name: total - before.get(name, 0.0) for name, total in self._totals.items()}
+        env_steps, frames, learner_steps, episodes = (int(self._totals.get(name, 0.0)) for name in _PROGRESS)
+        return Snapshot(
+            env_steps=env_steps,
+            frames=frames,
+            learner_steps=learner_steps,
+            episodes=episodes,
+            mean_return=_mean(list(self._returns)),
+            seconds=now - self._begin,
+            env_steps_per_second=growth.get("env_steps", 0.0) / span if span > 0.0 else 0.0,
+            learner_steps_per_second=growth.get("learner_steps", 0.0) / span if span > 0.0 else 0.0,
+            bottleneck=name_bottleneck(growth, span),
+            counters=dict(self._totals),
+            gauges={name: _mean(list(values.values())) for name, values in self._gauges.items()},
+        )
+
+    def _write(
+        self,
+        snapshot: Snapshot,
+        episodes: list[EpisodeResult],
+        evaluations: list[tuple[int, dict[str, float]]],
+        by_task: dict[str, float],
+    ) -> None:
+        wall_time = time.time()
+        charts = {
+            "mean_return": snapshot.mean_return,
+            "SPS": snapshot.env_steps_per_second,
+            "learner_steps_per_second": snapshot.learner_steps_per_second,
+        }
+        if episodes:
+            charts["episodic_return"] = _mean([episode.episode_return for episode in episodes])
+            charts["episodic_length"] = _mean([episode.length for episode in episodes])
+        at = {step for step, _ in evaluations}
+        now = {f"charts/{name}": value for name, value in charts.items()} | by_task
+        now |= {name: value for name, value in snapshot.gauges.items() if not name.startswith("evaluation/")}
+        totals = {f"totals/{name}": value for name, value in snapshot.counters.items() if name not in _PROGRESS[:3]}
+        if self._metrics:
+            for step in sorted(at):
+                values = {
+                    name: value for where, gauges in evaluations if where == step for name, value in gauges.items()
+                }
+                # The frames and learner steps of that moment are not known any more; they are at most these.
+                frames = round(step * snapshot.frames / max(1, snapshot.env_steps))
+                self._metrics.write(Tick(snapshot.seconds, wall_time, step, frames, snapshot.learner_steps), values)
+            tick = Tick(snapshot.seconds, wall_time, snapshot.env_steps, snapshot.frames, snapshot.learner_steps)
+            self._metrics.write(tick, now | totals, {"bottleneck": snapshot.bottleneck})
+        if self._events:
+            for step, gauges in evaluations:
+                self._events.write(step, _finite(gauges))
+            self._events.write(
+                snapshot.env_steps, _finite({_tag(name): value for name, value in (now | totals).items()})
+            )
+
+    def _write_until_closed(self) -> None:
+        while not self._closing.wait(self._interval_s):
+            try:
+                self.flush()
+            except OutputError as error:
+                self._failure = error
+                return
+
+
+def _tag(name: str) -> str:
+    """Return the name in TensorBoard, where a metric of the loss is looked for under `losses/`."""
+    return name if "/" in name else f"losses/{name}"
+
+
+def _mean(values: list[float] | list[int]) -> float:
+    return math.fsum(values) / len(values) if values else math.nan
+
+
+def _finite(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if math.isfinite(value)}

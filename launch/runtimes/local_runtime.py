@@ -1,0 +1,104 @@
+"""The local runtime: every component in this process, each worker in a thread of its own; no Ray anywhere."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from laser.ports import ParameterPort, ReplayPort, ReportPort
+from launch.runtimes.host import Host
+from launch.runtimes.runtime import ShardPort
+
+
+class LocalWorker:
+    """A component in a thread of this process (see `launch.runtimes.runtime.Worker`)."""
+
+    def __init__(self, name: str, factory: Callable[[int], Any], reports: ReportPort):
+        self.name = name
+        self.incarnation = 0
+        self._factory = factory
+        self._reports = reports
+        self._host = self._make_host()
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        """Call a method of the component between two ticks."""
+        return self._host.call(method, *arguments)
+
+    def start(self) -> None:
+        """Begin to tick."""
+        self._host.start()
+
+    def stop(self) -> None:
+        """Pause after the current tick."""
+        self._host.stop()
+
+    def set(self, attribute: str, value: Any) -> None:
+        """Set an attribute of the component."""
+        self._host.set(attribute, value)
+
+    def failure(self) -> BaseException | None:
+        """Return what ended the ticking."""
+        return self._host.failure()
+
+    def silent_s(self, waiting_for: str) -> float:
+        """Return for how long the component has been waiting for `waiting_for`."""
+        return self._host.silent_s(waiting_for)
+
+    def replace(self) -> None:
+        """Leave the hung thread behind (it ends when its call returns) and start a new component."""
+        self._host.close(timeout_s=0.0)
+        self.incarnation += 1
+        self._host = self._make_host()
+        self._host.start()
+
+    def close(self) -> bool:
+        """End the thread; False if it is stuck."""
+        return self._host.close()
+
+    def _make_host(self) -> Host:
+        return Host(functools.partial(self._factory, self.incarnation), self._reports, self.name)
+
+
+class LocalRuntime:
+    """Places everything in this process (see `launch.runtimes.runtime.Runtime`)."""
+
+    notes: Sequence[str] = ()
+
+    def __init__(self) -> None:
+        self._workers: list[LocalWorker] = []
+        self._shards: list[Any] = []
+
+    def shards(self, factories: list[Callable[[], Any]]) -> list[ShardPort]:
+        """Make the shards here."""
+        self._shards = [factory() for factory in factories]
+        return list(self._shards)
+
+    def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
+        """Deal the actors to the shards in turn."""
+        return shards[actor % len(shards)]
+
+    def parameter_store(self, factory: Callable[[], Any]) -> ParameterPort:
+        """Make the parameter store here."""
+        store: ParameterPort = factory()
+        return store
+
+    def reports(self, sink: ReportPort) -> ReportPort:
+        """Return the sink itself."""
+        return sink
+
+    def worker(self, name: str, factory: Callable[[int], Any], reports: ReportPort) -> LocalWorker:
+        """Start a thread for a component."""
+        worker = LocalWorker(name, factory, reports)
+        self._workers.append(worker)
+        return worker
+
+    def close(self) -> None:
+        """End all threads. Shards go first, so that nobody waits for them any more."""
+        for worker in self._workers:
+            worker.stop()
+        for shard in self._shards:
+            shard.close()
+        for worker in self._workers:
+            worker.close()

@@ -1,0 +1,163 @@
+"""Which node of a cluster each component goes to. No Ray here: nodes go in, decisions come out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from laser.config import Problem
+from launch.sessions.memory import size
+
+
+@dataclass(frozen=True)
+class Node:
+    """A living node.
+
+    Args:
+        id: Ray's.
+        host: its address, for messages.
+        num_cpus: CPUs that nobody else has reserved.
+        num_gpus: likewise.
+        num_bytes: memory that Ray counts on there.
+        is_ours: this process runs there.
+    """
+
+    id: str
+    host: str
+    num_cpus: float
+    num_gpus: float = 0.0
+    num_bytes: int = 0
+    is_ours: bool = False
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a run asks of a cluster.
+
+    Args:
+        num_learners: one, or the members of a sweep.
+        num_actors: over all members.
+        device: where learners compute: auto, cpu or cuda.
+        num_shards: of the replay, over all members.
+        shard_bytes: what each of them may need.
+    """
+
+    num_learners: int = 1
+    num_actors: int = 0
+    device: str = "auto"
+    num_shards: int = 1
+    shard_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where a component goes, and what it reserves there."""
+
+    node: str
+    num_cpus: float = 0.0
+    num_gpus: float = 0.0
+
+
+class Placement:
+    """Hands out seats, and takes them back when a component is placed again. Used from one thread.
+
+    A learner and each actor reserve a CPU. Learners go where cards are, shared equally where those are fewer; without
+    cards to our own node. Actors go to the node with most free CPUs. Shards, the parameter store and evaluators
+    reserve nothing: shards go to the nodes in turn, the rest to our own.
+
+    Args:
+        nodes: living nodes at the beginning.
+        needs: what the run asks for.
+    """
+
+    def __init__(self, nodes: Sequence[Node], needs: Needs):
+        self._nodes = list(nodes)
+        self._seats: dict[str, Seat] = {}
+        cards = sum(math.floor(node.num_gpus) for node in nodes) if needs.device != "cpu" else 0
+        self._cards_each = 1.0 / math.ceil(needs.num_learners / cards) if cards else 0.0
+
+    def shards(self, num_shards: int) -> list[Seat]:
+        """Return a node for each shard: all nodes in turn, those with most room for actors first."""
+        by_room = sorted(self._nodes, key=lambda node: (-node.num_cpus, not node.is_ours, node.host, node.id))
+        return [Seat(by_room[index % len(by_room)].id) for index in range(num_shards)]
+
+    def parameter_store(self) -> Seat:
+        """Return our own node."""
+        return Seat(self._ours.id)
+
+    def worker(self, name: str, nodes: Sequence[Node] | None = None) -> Seat:
+        """Return where a worker goes; its role is the first part of its name, as in "actor/3".
+
+        Args:
+            name: a name that had a seat gives it up.
+            nodes: who lives now; None: as before.
+        """
+        if nodes is not None:
+            self._nodes = list(nodes)
+        self._seats.pop(name, None)
+        role = name.partition("/")[0]
+        if role == "learner":
+            self._seats[name] = self._seat_learner()
+        elif role == "actor":
+            self._seats[name] = self._seat_actor()
+        else:
+            return Seat(self._ours.id)
+        return self._seats[name]
+
+    @property
+    def _ours(self) -> Node:
+        return next(node for node in self._nodes if node.is_ours)
+
+    def _seat_learner(self) -> Seat:
+        # Room for a card counts most; then a CPU; then being where the run is directed from.
+        best = max(
+            self._nodes,
+            key=lambda node: (
+                self._free_gpus(node) + 1e-9 >= self._cards_each,
+                self._free_cpus(node) >= 1,
+                node.is_ours and not self._cards_each,
+                self._free_gpus(node),
+            ),
+        )
+        return Seat(best.id, min(1.0, max(0.0, math.floor(self._free_cpus(best)))), self._cards_each)
+
+    def _seat_actor(self) -> Seat:
+        best = max(self._nodes, key=lambda node: (self._free_cpus(node), not node.is_ours))
+        # After a node was lost there may be no free CPU; then the actor squeezes in, so that the run goes on.
+        return Seat(best.id, 1.0 if self._free_cpus(best) >= 1 else 0.0)
+
+    def _free_cpus(self, node: Node) -> float:
+        return node.num_cpus - sum(seat.num_cpus or 1.0 for seat in self._seats.values() if seat.node == node.id)
+
+    def _free_gpus(self, node: Node) -> float:
+        return node.num_gpus - sum(seat.num_gpus for seat in self._seats.values() if seat.node == node.id)
+
+
+def find_placement_problems(nodes: Sequence[Node], needs: Needs) -> Iterator[Problem]:
+    """Yield why a run does not fit on these nodes."""
+    free = sum(max(0, math.floor(node.num_cpus)) for node in nodes)
+    wanted = needs.num_learners + needs.num_actors
+    if wanted > free:
+        learners = "a learner" if needs.num_learners == 1 else f"{needs.num_learners} learners"
+        room = free - needs.num_learners
+        yield Problem(
+            "num-actors",
+            f"{learners} and {needs.num_actors} actors need {wanted} CPUs and the cluster has {free} free "
+            f"({', '.join(f'{node.host}: {node.num_cpus:g}' for node in nodes)})",
+            f"use at most {room}, or add nodes" if room >= needs.num_learners else "add nodes",
+        )
+    seats = [seat.node for seat in Placement(nodes, needs).shards(needs.num_shards)]
+    for node in nodes:
+        held = seats.count(node.id) * needs.shard_bytes
+        if held > node.num_bytes:
+            yield Problem(
+                "replay.capacity-steps",
+                f"node {node.host} is to hold {seats.count(node.id)} of {needs.num_shards} shards of the replay, "
+                f"{size(held)}, and has {size(node.num_bytes)}",
+                "lower it, raise replay.num-shards, or add nodes",
+            )
+    if needs.device.startswith("cuda") and not any(node.num_gpus >= 1 for node in nodes):
+        yield Problem(
+            "device", "no node of the cluster has a free card", "use --device cpu, or start a node with --num-gpus"
+        )

@@ -1,0 +1,296 @@
+"""A cluster that was started with `ray start`: connecting to it, seeing that its nodes fit together, and its seats."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import launch.runtimes.ray_settings  # noqa: F401 - read by Ray when it is imported
+
+# isort: split
+import grpc
+import ray
+import ray.exceptions
+from ray.core.generated import gcs_service_pb2_grpc
+from ray.core.generated.gcs_service_pb2 import CheckAliveRequest  # type: ignore[attr-defined]
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from laser.config import Problem, raise_problems
+from laser.ports import ReplayPort
+from launch.errors import LaunchError
+from launch.runtimes.kept_process import kept_as_it_was
+from launch.runtimes.placement import Needs, Node, Placement, Seat, find_placement_problems
+from launch.runtimes.ray_ports import NearestShard, RayReplay
+from launch.runtimes.runtime import ShardPort
+
+_KEY = "ray-address"
+_REACH_DEADLINE_S = 5.0
+_PROBE_DEADLINE_S = 60.0
+_GUIDE = "see docs/cluster.md"
+_PACKAGES = ("laser", "actors", "learner", "replay_server", "launch")
+
+
+class Cluster:
+    """Where the components of a run go on a cluster. Used from one thread.
+
+    Args:
+        address: HOST:PORT of the head.
+        needs: what the run asks for.
+
+    Raises:
+        LaunchError: the cluster cannot be reached, refuses the token, or is open to everybody.
+        ConfigError: its nodes do not fit together, or the run does not fit on them; all of it.
+    """
+
+    def __init__(self, address: str, needs: Needs):
+        check_reachable(address)
+        _connect(address)
+        try:
+            nodes = _living_nodes(_reserved_by_others())
+            facts = _probe(nodes)
+            raise_problems([*find_differences(_facts_here(), facts), *find_placement_problems(nodes, needs)])
+        except BaseException:
+            ray.shutdown()
+            raise
+        self.notes = list(_find_notes(nodes, facts, needs))
+        self._hosts = {node.id: node.host for node in nodes}
+        self._reserved = {node.id: _total_cpus(node.id) - node.num_cpus for node in nodes}
+        self._placement = Placement(nodes, needs)
+
+    def close(self) -> None:
+        """Leave the cluster, which ends what this run has placed there."""
+        ray.shutdown()
+
+    def shards(self, num_shards: int) -> list[dict[str, Any]]:
+        """Return Ray's options for each shard."""
+        return [_options(seat) for seat in self._placement.shards(num_shards)]
+
+    def parameter_store(self) -> dict[str, Any]:
+        """Return Ray's options for the parameter store."""
+        return _options(self._placement.parameter_store())
+
+    def worker(self, name: str) -> dict[str, Any]:
+        """Return Ray's options for a worker, which may have been placed before: on a node that lives now."""
+        return _options(self._placement.worker(name, _living_nodes(self._reserved)))
+
+    def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
+        """Return what finds the nearest shard, wherever the actor is."""
+        return NearestShard(cast(Sequence[RayReplay], shards), actor)
+
+
+def check_cluster(address: str, needs: Needs) -> None:
+    """See whether a run could begin on a cluster, and leave it.
+
+    Raises:
+        LaunchError: see `Cluster`.
+        ConfigError: see `Cluster`.
+    """
+    with kept_as_it_was():
+        Cluster(address, needs).close()
+
+
+def check_reachable(address: str) -> None:
+    """Look, within seconds and without Ray's own long retries, whether a head answers that knows our token.
+
+    Raises:
+        LaunchError: it does not, or it asks for no token.
+    """
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_DEADLINE_S).close()
+    except OSError as error:
+        raise LaunchError(
+            _KEY,
+            f"{address} cannot be reached: {error.strerror or error}",
+            f"start the head there with ray start --head, and open its port; {_GUIDE}",
+        ) from error
+    if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
+        return  # Ray itself has the certificates
+    token = read_token()
+    if _answer(address, token) == grpc.StatusCode.UNAUTHENTICATED:
+        raise LaunchError(
+            _KEY,
+            f"the cluster at {address} refuses {'this token' if token else 'calls without a token'}",
+            "put the head's token into ~/.ray/auth_token (mode 0600) or RAY_AUTH_TOKEN; laser does not make one here",
+        )
+    if _answer(address, "") == grpc.StatusCode.OK:
+        raise LaunchError(
+            _KEY,
+            f"the cluster at {address} asks for no token: whoever reaches it may run any program there",
+            f"start every node with RAY_AUTH_MODE=token; {_GUIDE}",
+        )
+
+
+def read_token() -> str:
+    """Return the token that Ray would send, "" if there is none."""
+    if token := os.environ.get("RAY_AUTH_TOKEN", "").strip():
+        return token
+    path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def find_differences(here: Mapping[str, str], nodes: Mapping[str, Mapping[str, str]]) -> Iterator[Problem]:
+    """Yield in what nodes differ from this process.
+
+    Args:
+        here: versions by name, as `_make_probe` gives them.
+        nodes: likewise, by host; a node that could not be asked has only an "error".
+    """
+    for host, facts in nodes.items():
+        if "error" in facts:
+            yield Problem(_KEY, f"node {host} cannot run LASER: {facts['error']}", f"install it there; {_GUIDE}")
+            continue
+        for name, ours in here.items():
+            if (theirs := facts[name]) == ours:
+                continue
+            if name == "LASER sources":
+                text = f"node {host} has another LASER: its sources differ, though both say version {facts['LASER']}"
+                if facts["LASER"] == here["LASER"]:
+                    yield Problem(_KEY, text, "install the same commit on every node")
+            else:
+                yield Problem(
+                    _KEY, f"node {host} has {name} {theirs}, here it is {ours}", "install the same everywhere"
+                )
+
+
+def _answer(address: str, token: str) -> grpc.StatusCode:
+    """Ask the head whether it lives."""
+    headers = (("authorization", f"Bearer {token}"),) if token else ()
+    with grpc.insecure_channel(address) as channel:
+        try:
+            gcs_service_pb2_grpc.NodeInfoGcsServiceStub(channel).CheckAlive(
+                CheckAliveRequest(), timeout=_REACH_DEADLINE_S, metadata=headers
+            )
+        except grpc.RpcError as error:
+            code: grpc.StatusCode = error.code()
+            if code != grpc.StatusCode.UNAUTHENTICATED:
+                raise LaunchError(
+                    _KEY, f"what answers at {address} is not a Ray head ({code.name.lower()})", "give the head's port"
+                ) from error
+            return code
+    return grpc.StatusCode.OK
+
+
+def _connect(address: str) -> None:
+    try:
+        ray.init(address=address, log_to_driver=False, configure_logging=False)
+    except (RuntimeError, ConnectionError, TimeoutError, OSError, ValueError) as error:
+        ray.shutdown()
+        causes = f"{error}: {error.__cause__ or ''}".partition("Last connection error")[0]
+        line = " ".join(causes.split())[:400].rstrip(" :.")
+        mismatch = re.search(r"[Vv]ersion mismatch", line)
+        remedy = "install the same versions everywhere" if mismatch else "start a node on this machine with ray start"
+        raise LaunchError(_KEY, f"{address}: {line}", f"{remedy}; {_GUIDE}") from error
+
+
+def _living_nodes(reserved: Mapping[str, float]) -> list[Node]:
+    """Return the nodes that live, with the CPUs that others had not reserved when the run began."""
+    ours = ray.get_runtime_context().get_node_id()
+    return [
+        Node(
+            id=node["NodeID"],
+            host=node["NodeManagerAddress"],
+            num_cpus=node["Resources"].get("CPU", 0.0) - reserved.get(node["NodeID"], 0.0),
+            num_gpus=node["Resources"].get("GPU", 0.0),
+            num_bytes=int(node["Resources"].get("memory", 0)),
+            is_ours=node["NodeID"] == ours,
+        )
+        for node in ray.nodes()
+        if node["Alive"]
+    ]
+
+
+def _total_cpus(node_id: str) -> float:
+    return float(next(node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["NodeID"] == node_id))
+
+
+def _reserved_by_others() -> dict[str, float]:
+    """Return the CPUs that are reserved now, by node."""
+    available = ray._private.state.available_resources_per_node()
+    return {
+        node["NodeID"]: node["Resources"].get("CPU", 0.0) - available[node["NodeID"]].get("CPU", 0.0)
+        for node in ray.nodes()
+        if node["Alive"] and node["NodeID"] in available
+    }
+
+
+def _options(seat: Seat) -> dict[str, Any]:
+    strategy = NodeAffinitySchedulingStrategy(node_id=seat.node, soft=False)
+    return {"scheduling_strategy": strategy, "num_cpus": seat.num_cpus, "num_gpus": seat.num_gpus}
+
+
+def _probe(nodes: Sequence[Node]) -> dict[str, dict[str, str]]:
+    """Ask every node what it has installed, all at once and with a deadline; by host."""
+    task = cast(Any, ray.remote)(_make_probe())
+    asked = {node.id: task.options(**_options(Seat(node.id)), max_retries=0).remote(_PACKAGES) for node in nodes}
+    ray.wait(list(asked.values()), num_returns=len(asked), timeout=_PROBE_DEADLINE_S)
+    facts = {}
+    for node in nodes:
+        # Several nodes may share a machine, in tests for example.
+        name = node.host if node.host not in facts else f"{node.host} ({node.id[:8]})"
+        try:
+            facts[name] = ray.get(asked[node.id], timeout=0.1)
+        except ray.exceptions.GetTimeoutError:
+            facts[name] = {"error": f"it did not answer within {_PROBE_DEADLINE_S:g} s"}
+            ray.cancel(asked[node.id], force=True)
+        except ray.exceptions.RayError as error:
+            facts[name] = {"error": str(error).strip().splitlines()[-1]}
+    return facts
+
+
+def _facts_here() -> dict[str, str]:
+    return {name: value for name, value in _make_probe()(_PACKAGES).items() if name not in ("nice", "error")}
+
+
+def _make_probe() -> Callable[[Sequence[str]], dict[str, str]]:
+    """Return a function that is sent by value: LASER need not be there, where it is to find out."""
+
+    def probe(packages: Sequence[str]) -> dict[str, str]:
+        import hashlib
+        import importlib.metadata
+        import importlib.util
+        import os
+        import pathlib
+        import platform
+
+        facts = {"Python": ".".join(platform.python_version_tuple()[:2]), "nice": str(os.nice(0))}
+        for name, distribution in (("LASER", "laser-rl"), ("ray", "ray"), ("torch", "torch")):
+            try:
+                # Builds for other devices fit together: 2.13.0+cpu, 2.13.0+cu130.
+                facts[name] = importlib.metadata.version(distribution).partition("+")[0]
+            except importlib.metadata.PackageNotFoundError:
+                facts["error"] = f"{name} is not installed"
+        sources = hashlib.sha256()
+        for package in packages:
+            found = importlib.util.find_spec(package)
+            if found is None or not found.submodule_search_locations:
+                facts["error"] = f"the package {package} of LASER is not installed"
+                continue
+            folder = pathlib.Path(next(iter(found.submodule_search_locations)))
+            for path in sorted(folder.rglob("*.py")):
+                sources.update(str(path.relative_to(folder)).encode() + path.read_bytes())
+        facts["LASER sources"] = sources.hexdigest()
+        return facts
+
+    return probe
+
+
+def _find_notes(nodes: Sequence[Node], facts: Mapping[str, Mapping[str, str]], needs: Needs) -> Iterator[str]:
+    if needs.num_shards < len(nodes):
+        yield (
+            f"the replay has fewer shards ({needs.num_shards}) than the cluster has nodes ({len(nodes)}), so that "
+            f"actors send what they see over the network; --replay.num-shards {len(nodes)} gives each node one"
+        )
+    slow = [host for host, values in facts.items() if int(values.get("nice", "0")) > 0]
+    if slow:
+        yield (
+            f"Ray runs at low priority on {', '.join(slow)} and starves beside other load; "
+            "start its nodes with RAY_worker_niceness=0"
+        )

@@ -1,0 +1,118 @@
+"""A Ray of our own on this machine, that only this machine reaches: starting it, and clearing away what it leaves."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import launch.runtimes.ray_settings  # noqa: F401 - read by Ray when it is imported
+
+# isort: split
+import ray
+import ray.util
+
+from laser.ports import ReplayPort
+from launch.errors import LaunchError
+from launch.runtimes.runtime import ShardPort
+
+_REMOVE_DEADLINE_S = 5.0
+
+
+class OwnRay:
+    """Starts Ray on loopback. Everything goes to the one node, and nothing is reserved there.
+
+    Raises:
+        LaunchError: Ray did not start, or not on loopback.
+    """
+
+    notes: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        make_token_private()
+        try:
+            self._session = Path(_start_ray())
+        except (RuntimeError, ConnectionError, TimeoutError, OSError) as error:
+            ray.shutdown()
+            line = " ".join(str(error).split())[:300]
+            raise LaunchError("runtime", f"Ray did not start: {line}", "--runtime local needs no Ray") from error
+        address = ray.util.get_node_ip_address()
+        if address != "127.0.0.1":
+            ray.shutdown()
+            raise LaunchError(
+                "runtime",
+                f"Ray listens on {address}, where other machines reach it",
+                "do not import ray before launch.runtimes.ray_settings, which it reads its settings from",
+            )
+
+    def close(self) -> None:
+        """End Ray and everything in it, and remove what it leaves in its temporary directory."""
+        ray.shutdown()
+        _remove(self._session)
+
+    def shards(self, num_shards: int) -> list[dict[str, Any]]:
+        """Return Ray's options for each shard."""
+        return [{}] * num_shards
+
+    def parameter_store(self) -> dict[str, Any]:
+        """Return Ray's options for the parameter store."""
+        return {}
+
+    def worker(self, name: str) -> dict[str, Any]:
+        """Return Ray's options for a worker."""
+        return {"num_cpus": 0}
+
+    def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
+        """Deal the actors to the shards in turn, as in one process."""
+        return shards[actor % len(shards)]
+
+
+def _start_ray() -> str:
+    """Return the directory of Ray's session."""
+    # Workers find the modules that this process finds, a user's own environments among them.
+    os.environ["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    context: Any = ray.init(
+        address="local",
+        include_dashboard=False,
+        _node_ip_address="127.0.0.1",
+        log_to_driver=False,
+        configure_logging=False,
+    )
+    return str(context.address_info["session_dir"])
+
+
+def _remove(session: Path) -> None:
+    """Remove a session's directory: logs and sockets of processes that have ended, which Ray would leave for ever."""
+    deadline = time.monotonic() + _REMOVE_DEADLINE_S
+    while session.exists() and time.monotonic() < deadline:
+        shutil.rmtree(session, ignore_errors=True)  # the last processes may still write their last lines
+        if session.exists():
+            time.sleep(0.05)
+    latest = session.parent / "session_latest"
+    if latest.is_symlink() and latest.readlink().name == session.name:
+        latest.unlink(missing_ok=True)
+
+
+def make_token_private() -> None:
+    """Create the token file before Ray does, which would leave it readable by everybody."""
+    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
+        return
+    path = Path.home() / ".ray" / "auth_token"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, stat.S_IRUSR | stat.S_IWUSR)
+    except FileExistsError:
+        path.chmod(stat.S_IRUSR | stat.S_IWUSR)
+    except OSError as error:
+        raise LaunchError(
+            "runtime", f"{path} cannot be written: {error.strerror}", "set RAY_AUTH_TOKEN_PATH"
+        ) from error
+    else:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_hex(32))

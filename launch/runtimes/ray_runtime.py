@@ -1,0 +1,295 @@
+"""The Ray runtime: the same components in processes of their own, on this machine or on a cluster.
+
+Ray is imported in the files of `launch` whose names begin with `ray_`, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, cast
+
+from launch.runtimes.ray_settings import TOO_LATE  # read by Ray when it is imported
+
+# isort: split
+import ray
+
+from laser.ports import (
+    ParameterPort,
+    PortClosedError,
+    PortError,
+    PortTimeoutError,
+    ReplayPort,
+    Report,
+    ReportPort,
+    wait,
+)
+from launch.errors import LaunchError
+from launch.runtimes.host import Host
+from launch.runtimes.kept_process import kept_as_it_was
+from launch.runtimes.placement import Needs
+from launch.runtimes.ray_cluster import Cluster
+from launch.runtimes.ray_loopback import OwnRay
+from launch.runtimes.ray_ports import NUM_RETRIES, call_remote, serve_parameters, serve_shards
+from launch.runtimes.runtime import ShardPort, WorkerDiedError
+
+_START_DEADLINE_S = 120.0
+# A process that answers nothing at all for this long is taken for hung: even compilation lets other threads in.
+_ANSWER_DEADLINE_S = 120.0
+_CLOSE_DEADLINE_S = 5.0
+
+
+class RayRuntime:
+    """Places everything as Ray actors (see `launch.runtimes.runtime.Runtime`).
+
+    Without an address it starts a Ray of its own, bound to loopback, whatever else runs on the machine, and ends it in
+    `close`. With one it uses that cluster, and leaves it running.
+
+    Args:
+        address: HOST:PORT of a cluster's head; "" for a Ray of our own.
+        needs: what the run will ask of the cluster.
+
+    Raises:
+        LaunchError: this process is connected to Ray already, Ray did not start, or the cluster cannot be used.
+        ConfigError: the nodes of the cluster do not fit together, or the run does not fit on them.
+    """
+
+    def __init__(self, address: str = "", needs: Needs | None = None) -> None:
+        if ray.is_initialized():
+            raise LaunchError("runtime", "this process is connected to Ray already", "call ray.shutdown() before")
+        if TOO_LATE:
+            raise LaunchError(
+                "runtime",
+                "ray was imported before LASER could tell it to ask for a token and to stay on this machine",
+                "import launch.runtimes.ray_settings before ray",
+            )
+        with kept_as_it_was():
+            self._places = Cluster(address, needs or Needs()) if address else OwnRay()
+        self._workers: list[RayWorker] = []
+        self._ports: list[ShardPort] = []
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a user should know of the place."""
+        return self._places.notes
+
+    def shards(self, factories: list[Callable[[], Any]]) -> list[ShardPort]:
+        """Place a shard per process."""
+        self._ports = cast(list[ShardPort], serve_shards(factories, self._places.shards(len(factories))))
+        return self._ports
+
+    def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
+        """Return a shard on the actor's own node where there is one."""
+        return self._places.shard_for(actor, shards)
+
+    def parameter_store(self, factory: Callable[[], Any]) -> ParameterPort:
+        """Place the parameter store."""
+        return serve_parameters(factory, self._places.parameter_store())
+
+    def reports(self, sink: ReportPort) -> ReportPort:
+        """Return the sink: each worker's reports come with its status, and are handed over here."""
+        return sink
+
+    def worker(self, name: str, factory: Callable[[int], Any], reports: ReportPort) -> RayWorker:
+        """Start a worker's process."""
+        worker = RayWorker(name, factory, reports, functools.partial(self._places.worker, name))
+        self._workers.append(worker)
+        return worker
+
+    def close(self) -> None:
+        """Let workers close what they hold, as far as they answer, and end all processes of this run."""
+        closing = [worker.close() for worker in self._workers]
+        if closing:
+            ray.wait(closing, num_returns=len(closing), timeout=_CLOSE_DEADLINE_S)
+        self._workers = []
+        self._places.close()
+
+
+class RayWorker:
+    """A component in a process of its own (see `launch.runtimes.runtime.Worker`). `failure` belongs to one thread.
+
+    Args:
+        name: see `launch.runtimes.runtime.Runtime.worker`.
+        factory: likewise.
+        reports: likewise.
+        options: Ray's: where it goes; asked each time it is started.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        factory: Callable[[int], Any],
+        reports: ReportPort,
+        options: Callable[[], dict[str, Any]],
+    ):
+        self.name = name
+        self.incarnation = 0
+        self._factory = factory
+        self._reports = reports
+        self._options = options
+        self._start()
+
+    @property
+    def pid(self) -> int:
+        """Return the process that hosts it; waits for it to start."""
+        answer = call_remote(self._handle.pid.remote, self.name, NUM_RETRIES)
+        return int(wait(answer, _START_DEADLINE_S, f"{self.name} to start"))
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        """Call a method of the component between two ticks."""
+        return call_remote(lambda: self._handle.call.remote(method, *arguments), self.name, num_retries=0)
+
+    def start(self) -> None:
+        """Begin to tick."""
+        self._handle.start.remote()
+
+    def stop(self) -> None:
+        """Pause after the current tick."""
+        self._handle.stop.remote()
+
+    def set(self, attribute: str, value: Any) -> None:
+        """Set an attribute of the component."""
+        self._handle.set.remote(attribute, value)
+
+    def failure(self) -> BaseException | None:
+        """Return what ended the ticking, as of the last answer; never waits. Hands on the reports that came along."""
+        if self._asked.done():
+            error = self._asked.exception()
+            # One that cannot be reached is given up, too; should it live on, what it still inserts is as good as any.
+            if isinstance(error, PortClosedError):
+                return WorkerDiedError(str(error))
+            if error is not None:
+                return error
+            self._status = self._asked.result()
+            for report in self._status.reports:
+                self._reports.report(report)
+            self._ask()
+        elif self._unanswered_s() > _ANSWER_DEADLINE_S:
+            return PortTimeoutError(f"the process of {self.name} has not answered for {_ANSWER_DEADLINE_S:g} s")
+        failure: BaseException | None = self._status.failure
+        return failure
+
+    def silent_s(self, waiting_for: str) -> float:
+        """Return for how long the component has been waiting for `waiting_for`.
+
+        A component may hold up its whole process, an environment in native code for example; then what it was waiting
+        for when it last answered is not known to be over.
+        """
+        status = self._status
+        if not status.started:
+            return 0.0
+        unanswered_s = self._unanswered_s()
+        if status.waiting_for == waiting_for:
+            return float(status.silent_s) + unanswered_s
+        return unanswered_s if waiting_for == "environment" else 0.0
+
+    def replace(self) -> None:
+        """Kill the process and start one with the next incarnation."""
+        self.kill()
+        self.incarnation += 1
+        self._start()
+        self.start()
+
+    def kill(self) -> None:
+        """End the process at once."""
+        ray.kill(self._handle)
+
+    def close(self) -> Any:
+        """Ask the component to close; return Ray's reference to the answer."""
+        return self._handle.close.remote()
+
+    def _start(self) -> None:
+        # Calls, start, stop, the status and the closing each need a thread beside the component's own.
+        settings = {"max_restarts": 0, "max_task_retries": 0, "max_concurrency": 8, **self._options()}
+        make = cast(Any, ray.remote)(**settings)(_WorkerHost)
+        self._handle = make.remote(functools.partial(self._factory, self.incarnation), self.name)
+        self._status = Status()
+        self._ask()
+
+    def _ask(self) -> None:
+        self._asked = call_remote(lambda: self._handle.status.remote(), self.name, num_retries=NUM_RETRIES)
+        self._asked_at = time.monotonic()
+
+    def _unanswered_s(self) -> float:
+        return 0.0 if self._asked.done() else time.monotonic() - self._asked_at
+
+
+class Status:
+    """What a worker's process says of itself: its failure, what it waits for and for how long, and new reports."""
+
+    def __init__(
+        self,
+        failure: BaseException | None = None,
+        waiting_for: str = "",
+        silent_s: float = 0.0,
+        reports: tuple[Report, ...] = (),
+        started: bool = False,
+    ):
+        self.failure = failure
+        self.waiting_for = waiting_for
+        self.silent_s = silent_s
+        self.reports = reports
+        self.started = started
+
+
+class _Outbox:
+    """Keeps a worker's reports until they are asked for. Any thread may call."""
+
+    def __init__(self) -> None:
+        self._reports: list[Report] = []
+        self._lock = threading.Lock()
+
+    def report(self, report: Report) -> None:
+        with self._lock:
+            self._reports.append(report)
+
+    def drain(self) -> tuple[Report, ...]:
+        with self._lock:
+            reports, self._reports = tuple(self._reports), []
+        return reports
+
+
+class _WorkerHost:
+    """A `Host` in an actor; every method has a thread to itself."""
+
+    def __init__(self, factory: Callable[[], Any], name: str):
+        self._outbox = _Outbox()
+        self._host = Host(factory, self._outbox, name)
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        return self._host.call(method, *arguments).result()
+
+    def start(self) -> None:
+        self._host.start()
+
+    def stop(self) -> None:
+        self._host.stop()
+
+    def set(self, attribute: str, value: Any) -> None:
+        self._host.set(attribute, value)
+
+    def status(self) -> Status:
+        failure = self._host.failure()
+        if failure is not None and not _crosses(failure):
+            failure = PortError(f"{type(failure).__name__}: {failure}")
+        waiting_for = self._host.waiting_for
+        return Status(failure, waiting_for, self._host.silent_s(waiting_for), self._outbox.drain(), started=True)
+
+    def close(self) -> bool:
+        return self._host.close(_CLOSE_DEADLINE_S)
+
+
+def _crosses(error: BaseException) -> bool:
+    """Return whether an error can be pickled and rebuilt: not every class of a user's environment can."""
+    try:
+        return type(pickle.loads(pickle.dumps(error))) is type(error)
+    except Exception:  # noqa: BLE001 - whatever its own code raises, it does not cross
+        return False

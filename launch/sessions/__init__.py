@@ -1,0 +1,1 @@
+"""A run from beginning to end: its directory, its schedule, its checkpoints."""

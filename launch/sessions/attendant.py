@@ -1,0 +1,220 @@
+"""The attendant of one member: its evaluations, the workers it replaces, the settings it changes, how it ends."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import defaultdict
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from laser.environments.base import EnvironmentFailedError
+from laser.ports import Parameters, PortClosedError, Report, wait
+from launch.errors import LaunchError
+from launch.program import Program, incarnations_per_start
+from launch.recording.accounts import Accounts, Ended
+from launch.recording.recorder import Recorder, Snapshot
+from launch.runtimes.runtime import Worker, WorkerDiedError
+from launch.sessions.settings_schedule import SettingsSchedule
+
+_CALL_DEADLINE_S = 120.0
+_LOOK_INTERVAL_S = 2.0
+
+
+class HungEnvironmentError(LaunchError):
+    """An environment did not return from a step, more often than its budget allows."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a member: how far it came, and why it ended ("steps", "solved", "stopped" or "failed")."""
+
+    snapshot: Snapshot
+    finished: str
+    error: Exception | None
+
+
+class Attendant:
+    """What a schedule does for one member, whatever the order in which it runs them. Used from one thread.
+
+    Args:
+        program: the member's components.
+        recorder: knows how far it is.
+    """
+
+    def __init__(self, program: Program, recorder: Recorder):
+        self.program = program
+        self.recorder = recorder
+        self.finished = ""
+        """Why the member is at its end ("steps", "solved", "stopped", "failed"), or "" while it is not."""
+        self.error: Exception | None = None
+        """What ended a member that failed."""
+        self._settings = SettingsSchedule.read(program.config.schedule)
+        self._is_held = False
+        self._seconds = 0.0
+        self._evaluated_at = recorder.snapshot().env_steps
+        self._evaluation: Future[Any] | None = None
+        self._evaluations_failed = 0
+        self._restarts: defaultdict[str, float] = defaultdict(float)
+        self._accounts = Accounts()
+        self._look: Future[Any] | None = None
+        self._looked_at = 0.0
+
+    @property
+    def number(self) -> int:
+        """The member's number."""
+        return self.program.member.number
+
+    def start(self) -> None:
+        """Make all of the member's workers tick."""
+        self.program.learner.start()
+        for actor in self.program.actors:
+            actor.start()
+
+    def stop(self, finished: str, error: Exception | None = None) -> None:
+        """Pause all of the member's workers for good, and say why."""
+        self.finished, self.error = finished, error
+        self._seconds = self.recorder.snapshot().seconds
+        for worker in self.program.workers:
+            worker.stop()
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of the member, once it has been stopped."""
+        snapshot = dataclasses.replace(self.recorder.snapshot(), seconds=self._seconds)
+        return Outcome(snapshot, self.finished, self.error)
+
+    def hold(self, is_held: bool) -> None:
+        """Let the member's actors pause, or go on."""
+        if is_held == self._is_held:
+            return
+        self._is_held = is_held
+        for actor in self.program.actors:
+            if is_held:
+                actor.stop()
+            else:
+                actor.start()
+
+    def why_over(self, snapshot: Snapshot) -> str:
+        """Return why the member's run is over ("steps", "solved"), or "" if it is not."""
+        config = self.program.config
+        if snapshot.episodes >= 20 and snapshot.mean_return >= config.stop_at_return:
+            return "solved"
+        return "steps" if snapshot.env_steps >= config.steps else ""
+
+    def prepare_learner(self, env_steps: int) -> None:
+        """Tell the learner how far the run is, and the settings that are due by then."""
+        learner = self.program.learner
+        learner.set("progress", min(1.0, env_steps / self.program.config.steps))
+        due = self._settings.due(env_steps)
+        if due:
+            wait(learner.call("change_settings", due), _CALL_DEADLINE_S, f"{learner.name} to take its new settings")
+
+    def start_evaluation_if_due(self, snapshot: Snapshot) -> Future[Any] | None:
+        """Begin an evaluation of the newest published parameters when its interval has passed."""
+        interval = self.program.config.evaluation.interval
+        busy = self._evaluation is not None and not self._evaluation.done()
+        if not interval or busy or snapshot.env_steps - self._evaluated_at < interval:
+            return None
+        self._evaluated_at += (snapshot.env_steps - self._evaluated_at) // interval * interval
+        parameters = wait(self.program.parameters.newest(-1), 60.0, "the newest parameters")
+        assert isinstance(parameters, Parameters)
+        at = snapshot.env_steps
+        self._evaluation = self.program.evaluator.call(
+            "evaluate_report", parameters, self.program.config.evaluation.episodes, at
+        )
+        return self._evaluation
+
+    @property
+    def evaluation(self) -> Future[Any] | None:
+        """The evaluation under way, or whose result was not collected yet."""
+        return self._evaluation
+
+    def collect_evaluation(self) -> None:
+        """Report the result of the evaluation if it is there.
+
+        Training does not end because an evaluation did: one whose environment failed is counted, one whose evaluator
+        died is lost (the evaluator is replaced), and the next comes in time.
+        """
+        if self._evaluation is None or not self._evaluation.done():
+            return
+        evaluation, self._evaluation = self._evaluation, None
+        error = evaluation.exception()
+        if isinstance(error, EnvironmentFailedError):
+            self._evaluations_failed += 1
+            self.recorder.report(Report("supervisor", {f"evaluations_failed/{error.reason}": self._evaluations_failed}))
+        elif not isinstance(error, PortClosedError):
+            self.recorder.report(evaluation.result())
+
+    def check_workers(self) -> None:
+        """Replace workers that died or hang, as long as the budget lasts.
+
+        Raises:
+            the error of the first worker that failed.
+        """
+        config = self.program.config.environment
+        is_cluster = bool(self.program.config.ray_address)
+        if is_cluster:
+            self._look_at_replay()
+        for worker in self.program.workers:
+            failure = worker.failure()
+            may_die = worker is not self.program.learner and worker.incarnation < config.max_restarts
+            if isinstance(failure, WorkerDiedError) and may_die:
+                self._replace(worker, "died")
+            elif isinstance(failure, PortClosedError) and may_die and is_cluster and len(self.program.shards) > 1:
+                self._replace(worker, "shard_lost")  # the next one finds another
+            elif failure is not None:
+                raise failure
+        for actor in self.program.actors:
+            if actor.silent_s("environment") <= config.deadline_s:
+                continue
+            if actor.incarnation >= config.max_restarts:
+                raise self.hung_error(actor.incarnation + 1)
+            self._replace(actor, "hung")
+
+    def hung_error(self, num_times: int) -> HungEnvironmentError:
+        """Return the error that says that an environment hung so many times."""
+        config = self.program.config
+        return HungEnvironmentError(
+            "env",
+            f"{config.env} did not return from a step for {config.environment.deadline_s:g} s, {num_times} times",
+            "mend the environment, or raise environment.deadline-s",
+        )
+
+    def report_accounts(self) -> None:
+        """Report what was lost with actors and shards; at the end, since some of it may still arrive for a while."""
+        stats = wait(self.program.replay.stats(), _CALL_DEADLINE_S, "the replay's statistics")
+        self._accounts.look(stats)
+        self.recorder.report(Report("supervisor", self._accounts.counters()))
+
+    def _look_at_replay(self) -> None:
+        """Remember now and then what each shard holds: of one that is lost nobody can say it any more."""
+        if self._look is None and time.monotonic() - self._looked_at >= _LOOK_INTERVAL_S:
+            self._look, self._looked_at = self.program.replay.stats(), time.monotonic()
+        elif self._look is not None and self._look.done():
+            if self._look.exception() is None:
+                self._accounts.look(self._look.result())
+            self._look = None
+
+    def _replace(self, worker: Worker, why: str) -> None:
+        if worker in self.program.actors:
+            self._accounts.end(self._account_of(worker))
+        worker.replace()
+        if self._is_held and worker is not self.program.evaluator:
+            worker.stop()
+        self.recorder.start_over(worker.name)
+        self._restarts[f"restarts/{why}"] += 1.0
+        self.recorder.report(Report("supervisor", dict(self._restarts)))
+
+    def _account_of(self, actor: Worker) -> Ended:
+        member, config = self.program.member, self.program.config
+        num_incarnations = incarnations_per_start(config)
+        first = member.first_incarnation + actor.incarnation * num_incarnations
+        return Ended(
+            config.seed,
+            member.first_actor + self.program.actors.index(actor),
+            range(first, first + num_incarnations),
+            int(self.recorder.last(actor.name, "unrolls")),
+            config.num_envs * config.unroll_length,
+        )

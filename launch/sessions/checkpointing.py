@@ -1,0 +1,156 @@
+"""What a checkpoint of a run holds, and how a run continues from one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from laser.ports import wait
+from laser.specs import EnvironmentSpec, environment_spec_from_json
+from launch.config import TrainConfig
+from launch.errors import NothingToResumeError
+from launch.program import Program, incarnations_per_start
+from launch.recording.recorder import Recorder, Snapshot
+from launch.sessions.run_directory import RunDirectory, output_error
+from learner.checkpoint import Checkpoint, NoCheckpointError, load_newest_checkpoint, save_checkpoint
+
+_DEADLINE_S = 120.0
+
+
+def save_program(
+    run: RunDirectory, program: Program, recorder: Recorder, snapshot: Snapshot, with_actors: bool = True
+) -> None:
+    """Write a checkpoint: the learner, how far the run is, and in lockstep the actors.
+
+    The replay goes with it when the config asks for it. Together with the actors that makes a resumed lockstep run
+    equal to one that was never interrupted; otherwise actors begin new episodes and the replay fills anew.
+
+    Args:
+        run: where to.
+        program: what to save.
+        recorder: knows how far it is.
+        snapshot: how far it is.
+        with_actors: False after a failure: an actor may hang or be broken.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    config = program.config
+    learner = wait(program.learner.call("state_dict"), _DEADLINE_S, "the learner's state")
+    with_actors = with_actors and config.runtime == "lockstep"
+    actors = [
+        wait(actor.call("state_dict"), _DEADLINE_S, f"the state of {actor.name}") if with_actors else None
+        for actor in program.actors
+    ]
+    tree = {
+        "numbers": learner["numbers"],
+        "generator": learner["arrays"]["generator"],
+        "actors": actors,
+        "replay": [port.state_dict() for port in program.shards]
+        if config.checkpoint_replay and program.owns_replay
+        else [],
+    }
+    arrays: dict[str, np.ndarray] = {}
+    state = {
+        "tree": _take_arrays_out(tree, "", arrays),
+        "recorder": recorder.state_dict(),
+        "environment": program.environment.to_json(),
+        "next_incarnation": program.member.first_incarnation
+        + (1 + max(actor.incarnation for actor in program.actors)) * incarnations_per_start(config),
+    }
+    try:
+        save_checkpoint(
+            run.checkpoints_path,
+            snapshot.env_steps,
+            learner["tensors"],
+            state,
+            arrays,
+            keep_last=config.learner.keep_checkpoints,
+            # Of the newest training episodes: the newest evaluation may be of much older weights.
+            score=snapshot.mean_return,
+        )
+    except OSError as error:
+        raise output_error(run.checkpoints_path, error) from error
+
+
+@dataclass(frozen=True)
+class SavedProgram:
+    """A checkpoint, read and verified."""
+
+    checkpoint: Checkpoint
+    warnings: list[str]
+
+    @property
+    def next_incarnation(self) -> int:
+        """Incarnation of actors that begin anew, so that their streams never continue old ones by mistake."""
+        return int(self.checkpoint.state["next_incarnation"])
+
+    def load_into(self, program: Program, recorder: Recorder) -> None:
+        """Put everything back.
+
+        Raises:
+            NothingToResumeError: the checkpoint belongs to other networks.
+        """
+        tree = _put_arrays_back(self.checkpoint.state["tree"], self.checkpoint.arrays)
+        learner = {
+            "tensors": self.checkpoint.tensors,
+            "arrays": {"generator": tree["generator"]},
+            "numbers": tree["numbers"],
+        }
+        try:
+            wait(program.learner.call("load_state_dict", learner), _DEADLINE_S, "the learner to take its state")
+        except ValueError as error:
+            raise NothingToResumeError("network", str(error)) from error
+        restored = program.config.runtime == "lockstep" and all(actor is not None for actor in tree["actors"])
+        if restored and len(tree["actors"]) == len(program.actors):
+            for actor, state in zip(program.actors, tree["actors"], strict=True):
+                wait(actor.call("load_state_dict", state), _DEADLINE_S, f"{actor.name} to take its state")
+        for port, state in zip(program.shards, tree["replay"], strict=False):
+            port.load_state_dict(state)
+        recorder.load_state_dict(self.checkpoint.state["recorder"], sources_start_over=not restored)
+
+
+def restore_program(run: RunDirectory, config: TrainConfig, environment: EnvironmentSpec) -> SavedProgram:
+    """Read the newest checkpoint that verifies.
+
+    Raises:
+        NothingToResumeError: there is none, or it is one for another environment.
+    """
+    try:
+        checkpoint, warnings = load_newest_checkpoint(run.checkpoints_path)
+    except NoCheckpointError as error:
+        raise NothingToResumeError("resume", str(error), "leave out --resume to start afresh") from error
+    for warning in warnings:
+        run.log(f"warning: {warning}")
+    saved = environment_spec_from_json(checkpoint.state["environment"])
+    if not saved.same_spaces(environment):
+        raise NothingToResumeError(
+            "env", f"the checkpoint was trained on {saved.id}, whose spaces differ from {config.env}", "use that one"
+        )
+    return SavedProgram(checkpoint, warnings)
+
+
+def _take_arrays_out(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
+    """Return a JSON value; arrays are put aside under their path, which stands in their place."""
+    if isinstance(value, np.ndarray):
+        arrays[path] = value
+        return {"__array__": path}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        return {key: _take_arrays_out(item, f"{path}/{key}", arrays) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_take_arrays_out(item, f"{path}/{index}", arrays) for index, item in enumerate(value)]
+    return value
+
+
+def _put_arrays_back(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {"__array__"}:
+            return arrays[value["__array__"]]
+        return {key: _put_arrays_back(item, arrays) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_put_arrays_back(item, arrays) for item in value]
+    return value

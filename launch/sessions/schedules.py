@@ -1,0 +1,316 @@
+"""The two ways a population runs: freely, everybody at its own pace, or in lockstep, repeatable bit by bit."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from concurrent.futures import wait as wait_for
+from typing import Any, Protocol, TypeVar
+
+from laser.ports import PortTimeoutError, wait
+from launch.recording.recorder import Snapshot
+from launch.runtimes.runtime import Worker
+from launch.sessions.attendant import Attendant
+from launch.sessions.pace import PaceLimit
+
+T = TypeVar("T")
+
+# Between two looks at a freely running population.
+_LOOK_INTERVAL_S = 0.1
+_PACED_LOOK_INTERVAL_S = 0.02
+# A lockstep call contains whole unrolls or updates, the first of them with compilation.
+_CALL_DEADLINE_S = 900.0
+_HANG_CHECK_S = 1.0
+_REPORT_EVERY_STEPS = 50
+
+Save = Callable[[Attendant, Snapshot], None]
+
+
+class Evolution(Protocol):
+    """What may change members while they train (see `launch.sweeps.population`)."""
+
+    def consider(self, attendant: Attendant, snapshot: Snapshot) -> None:
+        """Decide about a member, if it is time, and carry it out."""
+
+
+class Schedule:
+    """What both schedules share: when to save, when to stop, and that one member's failure is not the others'.
+
+    Args:
+        attendants: of all members.
+        should_stop: asked between steps, e.g. for signals.
+        save: called with a member and its snapshot when a checkpoint is due.
+        evolution: asked about every member now and then.
+    """
+
+    def __init__(
+        self,
+        attendants: Sequence[Attendant],
+        should_stop: Callable[[], bool],
+        save: Save,
+        evolution: Evolution | None = None,
+    ):
+        self.attendants = list(attendants)
+        self.should_stop = should_stop
+        self.save = save
+        self.evolution = evolution
+        self._saved_at = time.monotonic()
+
+    def run(self) -> None:
+        """Run until all members are at their end; each attendant knows why.
+
+        Raises:
+            the error that ended a member, where no member is left.
+        """
+        raise NotImplementedError
+
+    @property
+    def running(self) -> list[Attendant]:
+        """The members that are not at their end."""
+        return [attendant for attendant in self.attendants if not attendant.finished]
+
+    def end_finished(self) -> None:
+        """Stop members that have nothing left to do: of a resumed population some may have been at their end."""
+        for attendant in self.running:
+            why = attendant.why_over(attendant.recorder.snapshot())
+            if why:
+                attendant.stop(why)
+
+    def save_if_due(self) -> None:
+        """Write a checkpoint of every living member when the interval has passed."""
+        if not self.running:
+            return
+        interval_s = min(attendant.program.config.learner.checkpoint_interval_s for attendant in self.running)
+        if time.monotonic() - self._saved_at < interval_s:
+            return
+        for attendant in self.running:
+            self.save(attendant, attendant.recorder.snapshot())
+        self._saved_at = time.monotonic()
+
+    def fail(self, attendant: Attendant, error: Exception) -> None:
+        """Give up on one member.
+
+        Raises:
+            the error, where no other member is left to go on.
+        """
+        attendant.stop("failed", error)
+        if all(other.finished == "failed" for other in self.attendants):
+            raise error
+
+
+class FreeSchedule(Schedule):
+    """Everybody ticks at its own pace; this looks on, and holds back who runs ahead of the others.
+
+    Args:
+        attendants: see `Schedule`.
+        should_stop: see `Schedule`.
+        save: see `Schedule`.
+        evolution: see `Schedule`.
+        pace: of the members, by their place among the attendants; None lets them run.
+    """
+
+    def __init__(
+        self,
+        attendants: Sequence[Attendant],
+        should_stop: Callable[[], bool],
+        save: Save,
+        evolution: Evolution | None = None,
+        pace: PaceLimit | None = None,
+    ):
+        super().__init__(attendants, should_stop, save, evolution)
+        self.pace = pace
+
+    def run(self) -> None:
+        """Run until all members are at their end; each attendant knows why.
+
+        Raises:
+            the error of the first worker that failed, where no member is left.
+        """
+        self.end_finished()
+        for attendant in self.running:
+            attendant.start()
+        while self.running:
+            time.sleep(_LOOK_INTERVAL_S if self.pace is None else _PACED_LOOK_INTERVAL_S)
+            for place, attendant in enumerate(self.attendants):
+                if attendant.finished:
+                    continue
+                attendant.recorder.check()
+                try:
+                    self._look_at(attendant, place)
+                except Exception as error:  # noqa: BLE001 - one member's failure; raised if it was the last
+                    self._leave_pace(place)
+                    self.fail(attendant, error)
+            self._keep_pace()
+            if self.should_stop():
+                for attendant in self.running:
+                    self._end(attendant, "stopped")
+            self.save_if_due()
+
+    def _look_at(self, attendant: Attendant, place: int) -> None:
+        attendant.check_workers()
+        snapshot = attendant.recorder.snapshot()
+        attendant.prepare_learner(snapshot.env_steps)
+        if self.pace is not None:
+            self.pace.report(place, snapshot.env_steps)
+        why = attendant.why_over(snapshot)
+        if why:
+            self._leave_pace(place)
+            self._end(attendant, why)
+            return
+        attendant.collect_evaluation()
+        attendant.start_evaluation_if_due(snapshot)
+        if self.evolution is not None:
+            self.evolution.consider(attendant, snapshot)
+
+    def _keep_pace(self) -> None:
+        if self.pace is None:
+            return
+        self.pace.expire()
+        for place, attendant in enumerate(self.attendants):
+            if not attendant.finished:
+                attendant.hold(not self.pace.may_go_on(place))
+
+    def _leave_pace(self, place: int) -> None:
+        if self.pace is not None:
+            self.pace.leave(place)
+
+    def _end(self, attendant: Attendant, why: str) -> None:
+        attendant.stop(why)
+        if attendant.evaluation is not None and why != "stopped":  # who asks to stop does not wait for episodes to end
+            wait_for([attendant.evaluation], _CALL_DEADLINE_S)
+            attendant.collect_evaluation()
+        report = wait(attendant.program.learner.call("report"), _CALL_DEADLINE_S, "the learner's last report")
+        attendant.recorder.report(report)
+        attendant.report_accounts()
+
+
+class LockstepSchedule(Schedule):
+    """Collect in order, acknowledge, learn, publish; then again. The same calls in the same order every time.
+
+    Members take turns: it is always the turn of the one with the fewest env steps, the first among equals.
+    """
+
+    def run(self) -> None:
+        """Run until all members are at their end; each attendant knows why.
+
+        Raises:
+            the error that ended a member, where no member is left.
+        """
+        self.end_finished()
+        turns = {attendant.number: _Turn(attendant) for attendant in self.attendants}
+        while running := self.running:
+            turn = min((turns[attendant.number] for attendant in running), key=lambda turn: turn.env_steps)
+            attendant = turn.attendant
+            try:
+                why = turn.take()
+            except Exception as error:  # noqa: BLE001 - one member's failure; raised if it was the last
+                self.fail(attendant, error)
+                continue
+            if why:
+                turn.report()
+                attendant.stop(why)
+            elif self.evolution is not None:
+                self.evolution.consider(attendant, attendant.recorder.snapshot())
+            if self.should_stop():
+                for other in self.running:
+                    turns[other.number].report()
+                    other.stop("stopped")
+            self.save_if_due()
+
+
+class _Turn:
+    """One member's turns: an unroll of each of its actors, and the learner steps that these have earned."""
+
+    def __init__(self, attendant: Attendant):
+        self.attendant = attendant
+        self.env_steps = attendant.recorder.snapshot().env_steps
+        self._num_steps = self._num_reported = 0
+        self._handed_out_before = self._stats()["members"][attendant.number]["online_handed_out"]
+
+    def take(self) -> str:
+        """Collect, learn, publish; return why the member's run is over, or ""."""
+        attendant, recorder = self.attendant, self.attendant.recorder
+        program = attendant.program
+        for actor in program.actors:
+            recorder.report(self._call(actor, "run_unroll"))
+            self._call(actor, "settle")
+        attendant.prepare_learner(recorder.snapshot().env_steps)
+        for _ in range(self._num_steps_due()):
+            self._call(program.learner, "step")
+            self._num_steps += 1
+        self._call(program.learner, "settle")
+        if self._num_steps - self._num_reported >= _REPORT_EVERY_STEPS:
+            self.report()
+        snapshot = recorder.snapshot()
+        self.env_steps = snapshot.env_steps
+        why = attendant.why_over(snapshot)
+        if not why:
+            evaluation = attendant.start_evaluation_if_due(snapshot)
+            if evaluation is not None:
+                self._wait(evaluation, program.evaluator, "an evaluation")
+                attendant.collect_evaluation()
+        return why
+
+    def report(self) -> None:
+        """Let the recorder hear from the learner."""
+        self.attendant.recorder.report(self._call(self.attendant.program.learner, "report"))
+        self._num_reported = self._num_steps
+
+    def _num_steps_due(self) -> int:
+        """Return how many learner steps the replay has experience for; asking for more would wait for ever.
+
+        Counted where it lies, so that unrolls that were rejected, repeated or restored need no accounts of their own.
+        """
+        config = self.attendant.program.config
+        algorithm, replay, stats = config.algorithm, config.replay, self._stats()
+        member = stats["members"][self.attendant.number]
+        if algorithm.num_replayed and not _is_warm(stats, replay.min_steps):
+            return 0
+        walks_streams = config.learner.walks_streams(config.network.core_state, algorithm.num_replayed)
+        if walks_streams and not stats["num_stored"]["streams"]:
+            return 0  # no episode has finished yet
+        if algorithm.num_online:
+            # What was handed out and not learned from waits in the learner's client of several shards.
+            waiting = member["online_queued"] + member["online_handed_out"] - self._handed_out_before
+            return int(waiting // algorithm.num_online) - self._num_steps
+        # Replayed experience is never used up: each env step earns its share of it.
+        rate = replay.samples_per_insert if math.isfinite(replay.samples_per_insert) else 1.0
+        owed: float = (member["inserted_steps"] - replay.min_steps) * rate - member["sampled_steps"]
+        return max(0, math.ceil(owed / (algorithm.num_replayed * algorithm.rows_per_item(config.unroll_length))))
+
+    def _stats(self) -> dict[str, Any]:
+        stats: dict[str, Any] = wait(self.attendant.program.replay.stats(), 60.0, "the replay's statistics")
+        return stats
+
+    def _call(self, worker: Worker, method: str) -> Any:
+        return self._wait(worker.call(method), worker, f"{worker.name} to finish {method}")
+
+    def _wait(self, future: Future[T], worker: Worker, what: str) -> T:
+        """Wait like `laser.ports.wait`, and notice an environment that does not return from a step.
+
+        Raises:
+            HungEnvironmentError: it took longer than `environment.deadline-s`.
+        """
+        deadline = time.monotonic() + _CALL_DEADLINE_S
+        while True:
+            try:
+                return future.result(timeout=_HANG_CHECK_S)
+            except FutureTimeoutError:
+                if future.done():  # the call itself timed out
+                    raise
+            limit_s = self.attendant.program.config.environment.deadline_s
+            if worker.silent_s("environment") > limit_s:
+                raise self.attendant.hung_error(1)
+            if time.monotonic() > deadline:
+                raise PortTimeoutError(f"waited {_CALL_DEADLINE_S:g} s for {what}")
+
+
+def _is_warm(stats: dict[str, Any], min_steps: int) -> bool:
+    """Return whether all members together have inserted so much that every shard lets its experience be drawn."""
+    shards = [shard for shard in stats.get("shards", [stats]) if shard is not None]
+    inserted = [sum(member["inserted_steps"] for member in shard["members"].values()) for shard in shards]
+    share = -(-min_steps // len(shards))
+    return sum(inserted) >= min_steps and all(steps >= share for steps in inserted if steps)

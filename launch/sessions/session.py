@@ -1,0 +1,356 @@
+"""A session: from checked configs and opened run directories to a population at its end, with checkpoints on the way.
+
+`laser train` is a session of one member, `laser sweep` one of several.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from actors.actor import EnvironmentBudgetError
+from laser.algorithms.base import Algorithm
+from laser.config import ConfigError, Problem, raise_problems
+from laser.environments import describe_environment, task_ids
+from laser.environments.base import EnvironmentFailedError
+from laser.environments.config import EnvironmentConfig
+from laser.ports import PortError, wait
+from laser.specs import EnvironmentSpec
+from laser.unroll import UnrollSpec
+from launch.config import TrainConfig
+from launch.errors import LaunchError
+from launch.program import (
+    Member,
+    Program,
+    describe,
+    find_sampler_problems,
+    make_population,
+    member_settings,
+    unroll_spec,
+)
+from launch.recording.event_file import EventFile
+from launch.recording.metrics_db import MetricsDb
+from launch.recording.recorder import Recorder, Snapshot
+from launch.recording.task_returns import bucket_frames
+from launch.runtimes.local_runtime import LocalRuntime
+from launch.runtimes.placement import Needs
+from launch.runtimes.runtime import Runtime
+from launch.sessions.attendant import Attendant, Outcome
+from launch.sessions.checkpointing import restore_program, save_program
+from launch.sessions.memory import MemoryEstimate, available_memory, estimate_memory, find_memory_problems
+from launch.sessions.pace import PaceLimit
+from launch.sessions.run_directory import RunDirectory
+from launch.sessions.schedules import Evolution, FreeSchedule, LockstepSchedule, Schedule
+from launch.sessions.settings_schedule import find_schedule_problems
+from launch.sessions.signals import StopSignal
+from replay_server.memory import replay_bytes
+
+LEASE_S = 30.0
+"""Seconds without progress after which a member of a sweep no longer holds up the others."""
+_SLACK_ROUNDS, _SLACK_SHARE = 4, 0.02
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Members that can run together on this machine.
+
+    Args:
+        configs: checked, one per member.
+        environments: what each one's `env` offers.
+        share_replay: one replay for all.
+        memory: what they will need.
+    """
+
+    configs: list[TrainConfig]
+    environments: list[EnvironmentSpec]
+    share_replay: bool
+    memory: MemoryEstimate
+
+    @property
+    def config(self) -> TrainConfig:
+        """The first member's config: what all members have in common."""
+        return self.configs[0]
+
+
+def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False) -> Plan:
+    """Return the plan of a session.
+
+    Raises:
+        ConfigError: mistakes in the configs, members that cannot share a replay, or too little memory.
+    """
+    for config in configs:
+        config.check()
+    known: dict[tuple[str, EnvironmentConfig], EnvironmentSpec] = {}
+    for config in configs:
+        key = (config.env, config.environment)
+        if key not in known:
+            known[key] = describe_environment(config.env, config.environment)
+    environments = [known[config.env, config.environment] for config in configs]
+    algorithms, problems = [], []
+    for config, environment in zip(configs, environments, strict=True):
+        try:
+            algorithms.append(config.algorithm.build(environment, config.network))
+            problems += find_schedule_problems(config)
+            problems += find_sampler_problems(config, algorithms[-1])
+        except ValueError as error:
+            problems += _named_problems(error)
+    raise_problems(list(dict.fromkeys(problems)))
+    specs = [unroll_spec(*parts) for parts in zip(configs, environments, algorithms, strict=True)]
+    if share_replay:
+        raise_problems(find_differences(specs))
+    try:
+        memory = plan_memory(configs, specs, algorithms, share_replay)
+    except ValueError as error:  # networks are built here for the first time
+        raise ConfigError(_named_problems(error)) from error
+    if configs[0].ray_address:
+        from launch.runtimes.ray_cluster import check_cluster
+
+        check_cluster(configs[0].ray_address, _needs(configs, share_replay, memory))
+    return Plan(list(configs), environments, share_replay, memory)
+
+
+def find_differences(specs: Sequence[UnrollSpec]) -> list[Problem]:
+    """Return why members cannot learn from each other's unrolls: the first difference of each to member 0."""
+    first, problems = specs[0], []
+    for number, spec in enumerate(specs[1:], start=1):
+        for what, ours, theirs in (
+            ("observations", first.environment.observations, spec.environment.observations),
+            ("actions", first.environment.actions, spec.environment.actions),
+            ("tasks", _numbered_tasks(first), _numbered_tasks(spec)),
+            ("behaviour statistics", first.behaviour, spec.behaviour),
+            ("recurrent states", first.core_state, spec.core_state),
+            ("unroll lengths", first.unroll_length, spec.unroll_length),
+        ):
+            if ours != theirs:
+                wrong = f"members 0 and {number} cannot learn from each other: their {what} are {ours} and {theirs}"
+                problems.append(Problem("share-replay", wrong, "use --no-share-replay"))
+                break
+    return problems
+
+
+def _numbered_tasks(spec: UnrollSpec) -> tuple[str, ...]:
+    """Return the tasks that an unroll's number stands for; where there is one it says nothing."""
+    return spec.environment.tasks if len(spec.environment.tasks) > 1 else ()
+
+
+def plan_memory(
+    configs: Sequence[TrainConfig], specs: Sequence[UnrollSpec], algorithms: Sequence[Algorithm], share_replay: bool
+) -> MemoryEstimate:
+    """Return what a session will need.
+
+    Raises:
+        ConfigError: it cannot fit on this machine.
+    """
+    settings = [
+        member_settings(config, algorithm, number)
+        for number, (config, algorithm) in enumerate(zip(configs, algorithms, strict=True))
+    ]
+    if share_replay:
+        held = replay_bytes(specs[0], configs[0].replay, settings)
+    else:
+        held = sum(
+            replay_bytes(spec, config.replay, [mine])
+            for spec, config, mine in zip(specs, configs, settings, strict=True)
+        )
+    counts: dict[object, int] = {}
+    for config, algorithm in zip(configs, algorithms, strict=True):
+        key = (config.env, config.environment, config.algorithm, config.network)
+        if key not in counts:
+            counts[key] = sum(item.numel() for item in algorithm.seeded_networks(0).parameters())
+    of_each = [counts[config.env, config.environment, config.algorithm, config.network] for config in configs]
+    estimate = estimate_memory(configs, specs, of_each, held)
+    if not configs[0].ray_address:  # a cluster's nodes are asked for theirs
+        raise_problems(list(find_memory_problems(estimate, available_memory(), len(configs), share_replay)))
+    return estimate
+
+
+def run_session(
+    plan: Plan,
+    runs: Sequence[RunDirectory],
+    stop: StopSignal,
+    show: Callable[[Sequence[Recorder]], AbstractContextManager[Any]],
+    make_evolution: Callable[[Sequence[Attendant]], Evolution] | None = None,
+) -> list[Outcome]:
+    """Train all members until each has made its steps, is solved, has failed, or a signal asks to stop.
+
+    A checkpoint of each is written at the end, whatever the end was.
+
+    Args:
+        plan: from `make_plan`.
+        runs: the members' directories.
+        stop: whether to stop.
+        show: returns what shows the progress of these recorders while it is entered.
+        make_evolution: returns what changes members while they train.
+
+    Returns:
+        what became of each.
+
+    Raises:
+        LaunchError: a checkpoint or an environment stood in the way of all members.
+    """
+    config = plan.config
+    with ExitStack() as stack:
+        recorders = [
+            stack.enter_context(_open_recorder(stack, run, each, environment))
+            for run, each, environment in zip(runs, plan.configs, plan.environments, strict=True)
+        ]
+        saved = [
+            restore_program(run, each, environment) if each.resume else None
+            for run, each, environment in zip(runs, plan.configs, plan.environments, strict=True)
+        ]
+        for state in saved:
+            for warning in state.warnings if state and not config.quiet else ():
+                say(f"warning: {warning}")
+        runtime = make_runtime(config, _needs(plan.configs, plan.share_replay, plan.memory))
+        stack.callback(runtime.close)
+        for note in runtime.notes if not config.quiet else ():
+            say(f"warning: {note}")
+        members = _number_members(plan, [state.next_incarnation if state else 0 for state in saved])
+        programs = make_population(members, recorders, runtime, plan.share_replay)
+        try:
+            descriptions = [warm_up(program) for program in programs]
+        except Exception as error:
+            for run in runs:
+                run.log(f"failed: {type(error).__name__}: {error}")
+            raise as_launch_error(error, config) from error
+        for run, program, recorder, state, how in zip(runs, programs, recorders, saved, descriptions, strict=True):
+            if state is not None:
+                state.load_into(program, recorder)
+            run.log(f"running: {describe(program)}; learner: {how}")
+        attendants = [Attendant(program, recorder) for program, recorder in zip(programs, recorders, strict=True)]
+        directories = {attendant.number: run for attendant, run in zip(attendants, runs, strict=True)}
+
+        def save(attendant: Attendant, snapshot: Snapshot) -> None:
+            save_program(directories[attendant.number], attendant.program, attendant.recorder, snapshot)
+
+        evolution = make_evolution(attendants) if make_evolution is not None else None
+        schedule = _make_schedule(plan, attendants, lambda: stop.requested, save, evolution)
+        for recorder in recorders:
+            recorder.begin()
+        try:
+            with show(recorders):
+                schedule.run()
+        except Exception as error:
+            for attendant in attendants:
+                directories[attendant.number].log(f"failed: {type(error).__name__}: {error}")
+                _save_what_can_be_saved(directories[attendant.number], attendant)
+            raise as_launch_error(error, config) from error
+        outcomes = [attendant.outcome for attendant in attendants]
+        for attendant in attendants:
+            run = directories[attendant.number]
+            if attendant.error is None:
+                save(attendant, attendant.recorder.snapshot())
+                run.log(f"finished: {attendant.finished}")
+            else:
+                run.log(f"failed: {type(attendant.error).__name__}: {attendant.error}")
+                _save_what_can_be_saved(run, attendant)
+        return outcomes
+
+
+def warm_up(program: Program) -> str:
+    """Compile and make environments, one component after the other; return how the learner computes.
+
+    Raises:
+        EnvironmentFailedError: an environment failed before its first step.
+    """
+    how: str = wait(program.learner.call("warm_up"), 600.0, "the learner to start")
+    for actor in program.actors:
+        wait(actor.call("warm_up"), 600.0, f"{actor.name} to start")
+    return how
+
+
+def make_runtime(config: TrainConfig, needs: Needs) -> Runtime:
+    """Return the runtime the config names; Ray is imported only if it is the one."""
+    if config.runtime == "ray":
+        from launch.runtimes.ray_runtime import RayRuntime
+
+        return RayRuntime(config.ray_address, needs)
+    return LocalRuntime()
+
+
+def _needs(configs: Sequence[TrainConfig], share_replay: bool, memory: MemoryEstimate) -> Needs:
+    num_shards = configs[0].replay.num_shards if share_replay else sum(each.replay.num_shards for each in configs)
+    return Needs(
+        len(configs),
+        sum(config.num_actors for config in configs),
+        configs[0].device,
+        num_shards,
+        memory.replay // num_shards,
+    )
+
+
+def slack_steps(configs: Sequence[TrainConfig]) -> int:
+    """Return how far a member may run ahead: a few unrolls of its actors, and not more than 2 % of a short run."""
+    one_round = max(config.num_actors * config.num_envs * config.unroll_length for config in configs)
+    share = int(_SLACK_SHARE * min(config.steps for config in configs))
+    return max(one_round, min(_SLACK_ROUNDS * one_round, share))
+
+
+def say(text: str) -> None:
+    """Tell the user something that is no result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def as_launch_error(error: Exception, config: TrainConfig) -> Exception:
+    """Return the one line a user reads, for errors that are not the program's own mistakes."""
+    if isinstance(error, (EnvironmentBudgetError, EnvironmentFailedError)):
+        return LaunchError("env", f"{config.env}: {error}", "mend the environment")
+    if isinstance(error, PortError):
+        return LaunchError("runtime", str(error), "log.txt in the run directory says what came before")
+    return error
+
+
+def _open_recorder(stack: ExitStack, run: RunDirectory, config: TrainConfig, environment: EnvironmentSpec) -> Recorder:
+    metrics = stack.enter_context(MetricsDb(run.metrics_path))
+    events = stack.enter_context(EventFile(run.events_path))
+    tasks = task_ids(config.env)
+    width = bucket_frames(tasks, config.steps * environment.action_repeat)
+    return Recorder(metrics, events, background=config.runtime != "lockstep", tasks=tasks, bucket_frames=width)
+
+
+def _number_members(plan: Plan, incarnations: Sequence[int]) -> list[Member]:
+    members: list[Member] = []
+    first_actor = 0
+    for number, (config, environment) in enumerate(zip(plan.configs, plan.environments, strict=True)):
+        members.append(Member(config, environment, number, first_actor, incarnations[number], len(plan.configs)))
+        first_actor += config.num_actors
+    return members
+
+
+def _make_schedule(
+    plan: Plan,
+    attendants: Sequence[Attendant],
+    should_stop: Callable[[], bool],
+    save: Callable[[Attendant, Snapshot], None],
+    evolution: Evolution | None,
+) -> Schedule:
+    if plan.config.runtime == "lockstep":
+        return LockstepSchedule(attendants, should_stop, save, evolution)
+    pace = PaceLimit(len(attendants), slack_steps(plan.configs), LEASE_S) if len(attendants) > 1 else None
+    return FreeSchedule(attendants, should_stop, save, evolution, pace)
+
+
+def _save_what_can_be_saved(run: RunDirectory, attendant: Attendant) -> None:
+    """Write a checkpoint after a failure; where that fails too, only the log says so: the first error is shown."""
+    if attendant.program.learner.failure() is not None:
+        return
+    for worker in attendant.program.workers:
+        worker.stop()
+    try:
+        save_program(run, attendant.program, attendant.recorder, attendant.recorder.snapshot(), with_actors=False)
+    except Exception as error:  # noqa: BLE001 - the failure that led here is raised by the caller
+        run.log(f"no checkpoint could be written: {type(error).__name__}: {error}")
+
+
+def _named_problems(error: ValueError) -> list[Problem]:
+    """Return what an algorithm or a network says about the user's choice, e.g. "network.torso: ..."; raise the rest."""
+    if isinstance(error, ConfigError):
+        return error.problems
+    named = re.fullmatch(r"((?:algorithm|network|env)[\w.-]*): (.*)", str(error), re.DOTALL)
+    if named is None:
+        raise error
+    return [Problem(*named.groups())]

@@ -1,0 +1,1 @@
+"""Many members at once: grids, shared replays, population based training."""

@@ -1,0 +1,117 @@
+"""Population based training of living members: weights go through memory, settings to running learners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from laser.ports import wait
+from launch.recording.recorder import NUM_RETURNS, Snapshot
+from launch.runtimes.runtime import Worker
+from launch.sessions.attendant import Attendant
+from launch.sessions.run_directory import RunDirectory
+from launch.sessions.settings_schedule import field_names, setting_keys, write_changes
+from launch.sweeps.lineage import Decision, Lineage, schedules
+from launch.sweeps.population import PbtConfig, choose_model, perturbed, within_bounds
+
+SCHEDULE_NAME = "schedule.json"
+"""File in a member's directory that holds its settings over time, traced back through its ancestors."""
+_CALL_DEADLINE_S = 120.0
+
+
+class PopulationTraining:
+    """Compares members when it is time, and carries out what `launch.sweeps.population` decides. Used from one thread.
+
+    A member's fitness is its mean return over the last 20 training episodes (see `Recorder.fitness`). Whose turn it is
+    follows from env steps and episodes, and chance from the seed, the member and the number of its decisions: so a
+    lockstep sweep repeats, and a resumed one goes on as if it had not been interrupted.
+
+    Args:
+        config: see `PbtConfig`.
+        attendants: of all members.
+        runs: their directories, where each one's `schedule.json` is kept.
+        lineage: of this population.
+        seed: of all decisions.
+        grid_keys: what differs between members from the start; those that can change are copied too.
+    """
+
+    def __init__(
+        self,
+        config: PbtConfig,
+        attendants: Sequence[Attendant],
+        runs: Sequence[RunDirectory],
+        lineage: Lineage,
+        seed: int,
+        grid_keys: Sequence[str] = (),
+    ):
+        self._config = config
+        self._attendants = {attendant.number: attendant for attendant in attendants}
+        self._paths = {
+            attendant.number: run.path / SCHEDULE_NAME for attendant, run in zip(attendants, runs, strict=True)
+        }
+        self._lineage = lineage
+        self._seed = seed
+        algorithms = {number: each.program.config.algorithm for number, each in self._attendants.items()}
+        live = setting_keys(dict.fromkeys(algorithms[0].live_settings, 0.0))
+        keys = [*config.perturb, *(key for key in grid_keys if key in live and key not in config.perturb)]
+        self._first_settings = {
+            number: {
+                key: float(getattr(algorithm, name))
+                for key, name in zip(keys, field_names(dict.fromkeys(keys, 0.0)), strict=True)
+            }
+            for number, algorithm in algorithms.items()
+        }
+        snapshots = {number: each.recorder.snapshot() for number, each in self._attendants.items()}
+        lineage.forget_after({number: snapshot.env_steps for number, snapshot in snapshots.items()})
+        self._settings = {number: dict(settings) for number, settings in self._first_settings.items()}
+        self._decided_at = dict.fromkeys(self._attendants, 0)
+        self._episodes_at = dict.fromkeys(self._attendants, 0)
+        for decision in lineage.decisions:
+            self._settings[decision.member] = dict(decision.settings)
+            self._decided_at[decision.member] = decision.env_steps
+            self._episodes_at[decision.member] = decision.episodes
+        self._write_schedules()
+
+    def consider(self, attendant: Attendant, snapshot: Snapshot) -> None:
+        """Compare a member with the others if it is time, and let it copy and change."""
+        number, config = attendant.number, self._config
+        if snapshot.env_steps < config.burn_in or snapshot.env_steps - self._decided_at[number] < config.interval:
+            return
+        if snapshot.episodes - self._episodes_at[number] < NUM_RETURNS:
+            return
+        fitness = self._fitness()
+        if number not in fitness:  # of several tasks one may have no episode yet
+            return
+        self._decided_at[number], self._episodes_at[number] = snapshot.env_steps, snapshot.episodes
+        num_decisions = sum(decision.member == number for decision in self._lineage.decisions)
+        generator = np.random.Generator(np.random.PCG64([self._seed, number, num_decisions]))
+        model = choose_model(config, number, fitness, generator)
+        before = self._settings[number]
+        learner = attendant.program.learner
+        if model is not None:
+            before = self._settings[model]
+            weights = _call(self._attendants[model].program.learner, "weights")
+            _call(learner, "adopt", weights)
+        changing = {key: before[key] for key in config.perturb}
+        wanted = before | perturbed(config, changing, model is not None, generator)
+        settings = within_bounds(wanted, before, type(attendant.program.config.algorithm))
+        if settings != self._settings[number]:
+            _call(learner, "change_settings", field_names(settings))
+        self._settings[number] = settings
+        self._lineage.add(Decision(snapshot.env_steps, snapshot.episodes, number, model, fitness, dict(settings)))
+        self._write_schedules()
+
+    def _fitness(self) -> dict[int, float]:
+        living = [each for each in self._attendants.values() if each.finished != "failed"]
+        found = {attendant.number: attendant.recorder.fitness() for attendant in living}
+        return {number: fitness for number, fitness in found.items() if fitness is not None}
+
+    def _write_schedules(self) -> None:
+        for number, changes in schedules(self._first_settings, self._lineage.decisions).items():
+            write_changes(self._paths[number], changes)
+
+
+def _call(learner: Worker, method: str, *arguments: Any) -> Any:
+    return wait(learner.call(method, *arguments), _CALL_DEADLINE_S, f"{learner.name} to finish {method}")

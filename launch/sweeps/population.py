@@ -1,0 +1,144 @@
+"""Population based training: which members copy whom, and how their settings change. Pure decisions, no weights.
+
+Two published rules. IMPALA's: a member meets one other at random, copies it if that one is better by an absolute
+margin, and changes each setting with probability 1/3 by 1.2 or 1/1.2, whether it copied or not. Jaderberg's truncation
+selection: a member among the worst copies one among the best, and then changes every setting by 1.2 or 0.8.
+
+Source: Espeholt et al. 2018 (IMPALA), appendix F; Jaderberg et al. 2017 (PBT), section 3.3 and 4.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+
+from laser.algorithms.base import AlgorithmConfig
+from laser.config import Bounds, Problem, field_infos
+from laser.environments import task_ids
+from launch.command_line.overrides import nearest
+from launch.config import TrainConfig
+from launch.recording.task_returns import has_capped_score
+from launch.sessions.settings_schedule import field_names, setting_keys
+
+IMPALA_FACTOR, IMPALA_PROBABILITY = 1.2, 1.0 / 3.0
+TRUNCATION_FACTORS = (1.2, 0.8)
+
+
+@dataclass(frozen=True)
+class PbtConfig:
+    """When members are compared, and how they change."""
+
+    rule: Annotated[
+        Literal["impala", "truncation"], "impala: one random rival, absolute margin; truncation: worst copy best"
+    ] = "impala"
+    burn_in: Annotated[int, Bounds(least=0), "env steps of a member before it is first compared"] = 5_000
+    interval: Annotated[
+        int, Bounds(least=1), "env steps between two comparisons; 20 new episodes must have ended as well"
+    ] = 5_000
+    margin: Annotated[float, Bounds(least=0.0), "impala: how much better the rival must be"] = 0.0
+    truncation: Annotated[float, Bounds(above=0.0, most=0.5), "truncation: share that counts as worst, and as best"] = (
+        0.2
+    )
+    perturb: Annotated[tuple[str, ...], "settings to change"] = ("algorithm.learning-rate", "algorithm.entropy-cost")
+
+    def never(self, configs: Sequence[TrainConfig]) -> Iterator[Problem]:
+        """Yield why members with these configs would never copy each other or never change."""
+        if len(configs) < 2:
+            yield Problem("rule", "a population of 1 has nobody to copy", "give at least two members")
+        steps = min(config.steps for config in configs)
+        if self.burn_in >= steps:
+            yield Problem("burn-in", f"must be below the {steps} env steps of the run, got {self.burn_in}", "lower it")
+        elif self.interval >= steps:
+            yield Problem(
+                "interval", f"must be below the {steps} env steps of the run, got {self.interval}", "lower it"
+            )
+        if self.rule == "impala":
+            yield from self._margin_problems(configs)
+        algorithms = [config.algorithm for config in configs]
+        if len({config.network for config in configs}) > 1 or len({(type(a), a.optimizer) for a in algorithms}) > 1:
+            wrong = "members with different networks, algorithms or optimisers cannot copy each other's weights"
+            yield Problem("rule", wrong, "take those out of the grid")
+            return
+        yield from self._setting_problems(algorithms)
+
+    def _margin_problems(self, configs: Sequence[TrainConfig]) -> Iterator[Problem]:
+        solved = min(config.stop_at_return for config in configs)
+        if any(has_capped_score(task_ids(config.env)) for config in configs) and self.margin >= 1.0:
+            wrong = f"must be below 1, the best capped normalised score, got {self.margin:g}"
+        elif self.margin >= solved > 0.0:
+            wrong = f"must be below the return at which a member is at its end ({solved:g}), got {self.margin:g}"
+        else:
+            return
+        yield Problem("margin", f"{wrong}: no rival is ever that much better", "lower it")
+
+    def _setting_problems(self, algorithms: Sequence[AlgorithmConfig]) -> Iterator[Problem]:
+        if not self.perturb:
+            yield Problem("perturb", "lists no settings, so members would only copy", "leave it out for the default")
+        for key, name in zip(self.perturb, field_names(dict.fromkeys(self.perturb, 0.0)), strict=False):
+            allowed = list(setting_keys(dict.fromkeys(algorithms[0].live_settings, 0.0)))
+            if any(name not in algorithm.live_settings for algorithm in algorithms):
+                best = nearest(key, allowed)
+                remedy = f"did you mean {best}?" if best else f"what can: {', '.join(allowed)}"
+                yield Problem("perturb", f"{key} cannot change while training", remedy)
+            elif all(getattr(algorithm, name) == 0.0 for algorithm in algorithms):
+                yield Problem("perturb", f"{key} is 0, and stays 0 whatever it is multiplied by", "give it a value")
+
+
+def choose_model(
+    config: PbtConfig, member: int, fitness: Mapping[int, float], generator: np.random.Generator
+) -> int | None:
+    """Return whom a member copies, or None.
+
+    Args:
+        config: the rule.
+        member: who asks.
+        fitness: of all members that have one, the asking one too; larger is better.
+        generator: source of randomness.
+    """
+    others = sorted(number for number in fitness if number != member)
+    if not others:
+        return None
+    if config.rule == "impala":
+        rival = others[int(generator.integers(len(others)))]
+        return rival if fitness[rival] > fitness[member] + config.margin else None
+    ranked = sorted(fitness, key=lambda number: (fitness[number], number))
+    num_chosen = max(1, round(config.truncation * len(ranked)))
+    if member not in ranked[:num_chosen]:
+        return None
+    model = ranked[len(ranked) - 1 - int(generator.integers(num_chosen))]
+    return model if fitness[model] > fitness[member] else None
+
+
+def perturbed(
+    config: PbtConfig, settings: Mapping[str, float], copied: bool, generator: np.random.Generator
+) -> dict[str, float]:
+    """Return new values of a member's settings.
+
+    Args:
+        config: the rule.
+        settings: values now, after the copy.
+        copied: whether the member has just copied another.
+        generator: source of randomness.
+    """
+    if config.rule == "truncation":
+        return {
+            key: value * TRUNCATION_FACTORS[int(generator.integers(2))] if copied else value
+            for key, value in settings.items()
+        }
+    changed = {}
+    for key, value in settings.items():
+        changes, up = generator.random() < IMPALA_PROBABILITY, generator.random() < 0.5
+        changed[key] = value * (IMPALA_FACTOR if up else 1.0 / IMPALA_FACTOR) if changes else value
+    return changed
+
+
+def within_bounds(
+    wanted: Mapping[str, float], before: Mapping[str, float], algorithm: type[AlgorithmConfig]
+) -> dict[str, float]:
+    """Return the wanted settings, but those of before where a wanted one leaves the range its config declares."""
+    infos = field_infos(algorithm)
+    bounds = {key: infos[name].bounds or Bounds() for key, name in zip(wanted, field_names(wanted), strict=True)}
+    return {key: value if bounds[key].complaint(value) is None else before[key] for key, value in wanted.items()}

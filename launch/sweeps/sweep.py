@@ -1,0 +1,181 @@
+"""`laser sweep`: several agents at the same pace, from one config to one result."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from launch.command_line.overrides import show
+from launch.recording.progress import Progress
+from launch.recording.recorder import Recorder
+from launch.sessions.attendant import Attendant
+from launch.sessions.run_directory import RunDirectory, open_run
+from launch.sessions.schedules import Evolution
+from launch.sessions.session import Plan, make_plan, run_session, say
+from launch.sessions.settings_schedule import read_changes
+from launch.sessions.signals import stop_on_signals
+from launch.sweeps.evolution import SCHEDULE_NAME, PopulationTraining
+from launch.sweeps.lineage import Lineage
+from launch.sweeps.sweep_config import SweepConfig, SweepMember
+from launch.sweeps.sweep_evaluation import BestCurve, read_best_curve
+from launch.sweeps.sweep_progress import SweepSnapshot, closing_table, describe_sweep
+from launch.train import TrainResult, result_of
+
+
+@dataclass(frozen=True)
+class MemberResult:
+    """What one member came to, and what set it apart: `overrides` at the start, `settings` of an evolved one now."""
+
+    number: int
+    overrides: dict[str, Any]
+    seed: int
+    result: TrainResult
+    error: str
+    settings: dict[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the member's entry in the object that `--json` prints."""
+        overrides = {key: list(value) if isinstance(value, tuple) else value for key, value in self.overrides.items()}
+        values = self.result.to_json() | {"member": self.number, "overrides": overrides, "seed": self.seed}
+        extra = {"error": self.error, "settings": self.settings}
+        return values | {name: value for name, value in extra.items() if value}
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """What a sweep came to.
+
+    Args:
+        members: in the order of their numbers.
+        seconds: of training.
+        run_dir: where everything was left; each member has a run directory of its own below.
+        share_replay: whether they shared one.
+        best_curve: the point-wise best of their bucketed curves; None where no bucket was completed.
+    """
+
+    members: list[MemberResult]
+    seconds: float
+    run_dir: Path
+    share_replay: bool
+    best_curve: BestCurve | None = None
+
+    @property
+    def best(self) -> MemberResult:
+        """The member with the highest mean return."""
+        return max(self.members, key=lambda member: _or_lowest(member.result.mean_return))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that `--json` prints: totals, and `members`."""
+        results = [member.result for member in self.members]
+        returns = [result.mean_return for result in results if not math.isnan(result.mean_return)]
+        env_steps = sum(result.env_steps for result in results)
+        return {
+            "env_steps": env_steps,
+            "frames": sum(result.frames for result in results),
+            "seconds": self.seconds,
+            "env_steps_per_second": env_steps / self.seconds if self.seconds > 0 else 0.0,
+            "learner_steps": sum(result.learner_steps for result in results),
+            "mean_return": sum(returns) / len(returns) if returns else None,
+            "best_return": max(returns, default=None),
+            "best_member": self.best.number,
+            "episodes": sum(result.episodes for result in results),
+            "run_dir": str(self.run_dir),
+            "share_replay": self.share_replay,
+            "best_curve": None if self.best_curve is None else vars(self.best_curve),
+            "members": [member.to_json() for member in self.members],
+        }
+
+
+def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepResult:
+    """Train all members of a sweep until each has made its steps, is solved, or a signal asks to stop.
+
+    A member that fails does not end the others; it is so only where all have.
+
+    Args:
+        config: see `SweepConfig`; checked here before anything starts.
+        command: what the user typed, for the record.
+
+    Raises:
+        ConfigError: mistakes in the config, all of them.
+        LaunchError: a run directory, a checkpoint, memory or an environment stood in the way.
+        StoppedError: a signal came; the state was saved.
+    """
+    members = config.members()
+    base, share_replay = config.base, config.options.share_replay
+    plan = make_plan([member.config for member in members], share_replay)
+    with ExitStack() as stack:
+        run = stack.enter_context(open_run(base, command, facts={"sweep": config.to_json()}))
+        runs = [stack.enter_context(_open_member(member, run, command)) for member in members]
+        stop = stack.enter_context(stop_on_signals())
+        if not base.quiet:
+            sharing = "sharing one replay" if share_replay else "each with a replay of its own"
+            say(f"{len(members)} members, {sharing}, in {run.path}; they will need about {plan.memory}")
+        outcomes = run_session(
+            plan,
+            runs,
+            stop,
+            lambda recorders: _progress(config, plan, recorders),
+            _evolution_of(config, run, runs) if config.options.pbt else None,
+        )
+        results = [
+            MemberResult(
+                member.number,
+                member.overrides,
+                member.config.seed,
+                result_of(outcome, its_run),
+                "" if outcome.error is None else " ".join(str(outcome.error).split()),
+                read_changes(its_run.path / SCHEDULE_NAME)[-1].settings if config.options.pbt else {},
+            )
+            for member, outcome, its_run in zip(members, outcomes, runs, strict=True)
+        ]
+        result = SweepResult(
+            results,
+            max(item.result.seconds for item in results),
+            run.path,
+            config.options.share_replay,
+            read_best_curve([its_run.metrics_path for its_run in runs]),
+        )
+        env_steps = sum(item.result.env_steps for item in results)
+        run.log(f"finished: {', '.join(item.result.finished for item in results)}")
+        if stop.requested:
+            raise stop.error(f"saved at {env_steps:,} env steps; --resume --run-dir {run.path} continues")
+        if not base.quiet:
+            say(closing_table(result, base.preset))
+        return result
+
+
+def _open_member(member: SweepMember, run: RunDirectory, command: Sequence[str] | None) -> Any:
+    path = run.path / "members" / str(member.number)
+    shown = {key: show(value) for key, value in member.overrides.items()}
+    facts = {"member": {"index": member.number, "overrides": shown}}
+    return open_run(dataclasses.replace(member.config, run_dir=path), command, facts=facts)
+
+
+def _progress(config: SweepConfig, plan: Plan, recorders: Sequence[Recorder]) -> Progress:
+    steps = min(member.steps for member in plan.configs)
+    return Progress(
+        lambda: SweepSnapshot([recorder.snapshot() for recorder in recorders]),
+        steps,
+        config.base.env,
+        config.base.quiet,
+        line=describe_sweep,
+    )
+
+
+def _evolution_of(
+    config: SweepConfig, run: RunDirectory, runs: Sequence[RunDirectory]
+) -> Callable[[Sequence[Attendant]], Evolution]:
+    def make(attendants: Sequence[Attendant]) -> Evolution:
+        lineage = Lineage(run.path / "lineage.jsonl")
+        return PopulationTraining(config.pbt, attendants, runs, lineage, config.base.seed, list(config.grid))
+
+    return make
+
+
+def _or_lowest(value: float) -> float:
+    return -math.inf if math.isnan(value) else value

@@ -1,0 +1,196 @@
+"""The config of a sweep: a base, a grid of values by path, and the members that come of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from laser.config import Bounds, ConfigError, Problem, find_problems, key_of, raise_problems
+from launch.command_line.overrides import apply_overrides, find_leaves, show
+from launch.config import NOT_FLAGS, TrainConfig
+from launch.config_json import config_from_json, config_to_json
+from launch.program import seed_for
+from launch.sweeps.population import PbtConfig
+
+OF_THE_WHOLE_SWEEP = ("run-dir", "runtime", "quiet", "json", "resume", "checkpoint-replay", "schedule", "ray-address")
+"""Keys that all members have in common."""
+
+_OWN_IN_A_SHARED_REPLAY = ("replay.min-steps", "replay.samples-per-insert")
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """What a sweep has beside the config of its members."""
+
+    seeds: Annotated[int, Bounds(least=1, most=4096), "members per point of the grid, each with a seed of its own"] = 1
+    share_replay: Annotated[
+        bool, "all members insert into one replay and draw from all of it; --no-share-replay: one of its own for each"
+    ] = True
+    pbt: Annotated[bool, "population based training: members copy and change settings while they train"] = False
+
+
+@dataclass(frozen=True)
+class SweepMember:
+    """One member: its number, its config, and how that differs from the others'."""
+
+    number: int
+    config: TrainConfig
+    overrides: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SweepConfig:
+    """A sweep.
+
+    Args:
+        base: what all members have, and where the sweep leaves its files.
+        grid: the values to try, by key.
+        options: see `SweepOptions`.
+        pbt: how members evolve, if `options.pbt`.
+    """
+
+    base: TrainConfig
+    grid: dict[str, list[Any]]
+    options: SweepOptions = field(default_factory=SweepOptions)
+    pbt: PbtConfig = field(default_factory=PbtConfig)
+
+    def members(self) -> list[SweepMember]:
+        """Return the members: the grid's points in the order of its keys, the last one fastest, each once per seed.
+
+        Raises:
+            ConfigError: every mistake that any of them has.
+        """
+        problems = [*find_problems(self.options), *self._grid_problems()]
+        if self.options.pbt:
+            problems += [dataclasses.replace(item, key=f"pbt.{item.key}") for item in find_problems(self.pbt)]
+        raise_problems(problems)
+        points = list(itertools.product(*self.grid.values()))
+        members = []
+        for number, (point, _) in enumerate(itertools.product(points, range(self.options.seeds))):
+            overrides = dict(zip(self.grid, point, strict=True))
+            config, found = apply_overrides(self.base, overrides, NOT_FLAGS)
+            problems += found
+            if "seed" not in overrides:
+                config = dataclasses.replace(config, seed=seed_for(self.base, "member", number))
+            members.append(SweepMember(number, config, overrides))
+            problems += find_problems(config)
+        if self.options.pbt:
+            configs = [member.config for member in members]
+            problems += [dataclasses.replace(item, key=f"pbt.{item.key}") for item in self.pbt.never(configs)]
+        raise_problems(list(dict.fromkeys(problems)))
+        return members
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `sweep_from_json` reads; the base stands beside it in the record."""
+        grid = {key: [_text(value) for value in values] for key, values in self.grid.items()}
+        return {"grid": grid, "options": dataclasses.asdict(self.options), "pbt": config_to_json(self.pbt)}
+
+    def _grid_problems(self) -> list[Problem]:
+        problems = []
+        for key, values in self.grid.items():
+            shown = [show(value) for value in values]
+            twice = sorted({value for value in shown if shown.count(value) > 1})
+            if twice:
+                remedy = "--seeds N trains each point N times"
+                problems.append(Problem("grid", f"{key} lists {', '.join(twice)} twice", remedy))
+            if key in OF_THE_WHOLE_SWEEP:
+                problems.append(Problem("grid", f"{key} is one for the whole sweep", f"use --{key}"))
+            elif self.options.share_replay and key.startswith("replay.") and key not in _OWN_IN_A_SHARED_REPLAY:
+                remedy = "use --no-share-replay, or one value"
+                problems.append(Problem("grid", f"{key} cannot differ: the members share one replay", remedy))
+        if "seed" in self.grid and self.options.seeds > 1:
+            problems.append(Problem("grid", "seed lists the seeds, and so does --seeds", "leave one of them out"))
+        if not self.grid and self.options.seeds == 1:
+            remedy = "for example --grid algorithm.learning-rate=3e-4,6e-4, or --seeds 4"
+            problems.append(Problem("grid", "is missing: the sweep would have one member", remedy))
+        return problems
+
+
+def parse_grid(base: TrainConfig, texts: Sequence[str], given_outside: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the values of `KEY=V1,V2` texts, by key. A value with commas of its own stands in brackets: `(64,64)`.
+
+    Args:
+        base: whose keys they are.
+        texts: one per --grid.
+        given_outside: keys that the user set to one value.
+
+    Raises:
+        ConfigError: every mistake at once.
+    """
+    grid: dict[str, list[Any]] = {}
+    problems: list[Problem] = []
+    types = {leaf.key: leaf for leaf in find_leaves(base)}
+    for text in texts:
+        key, equals, listed = text.partition("=")
+        key = key_of(key.strip())
+        values = _split(listed)
+        if not equals or not key:
+            problems.append(Problem("grid", f"must be KEY=V1,V2, got {text!r}", "for example seed=0,1,2"))
+            continue
+        if key in grid:
+            problems.append(Problem("grid", f"{key} is given twice", "list all its values in one --grid"))
+            continue
+        if key in given_outside:
+            problems.append(Problem("grid", f"{key} has a value of its own outside of the grid", f"leave out --{key}"))
+        read = []
+        for value in values:
+            changed, found = apply_overrides(base, {key: value}, NOT_FLAGS, "in --grid: ")
+            problems += found if found and found[0] not in problems else []
+            if not found:
+                read.append({leaf.key: leaf.value for leaf in find_leaves(changed)}[key])
+        if not values:
+            if key in types:
+                problems.append(
+                    Problem("grid", f"{key} lists no values", f"for example {key}={show(types[key].value)}")
+                )
+            else:
+                problems += apply_overrides(base, {key: ""}, NOT_FLAGS, "in --grid: ")[1]
+        grid[key] = read
+    raise_problems(problems)
+    return grid
+
+
+def sweep_from_json(record: dict[str, Any], base: TrainConfig) -> SweepConfig:
+    """Rebuild a sweep from its record; values that a newer version added take their defaults.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    value = record["sweep"]
+    texts = [f"{key}={','.join(f'({item})' for item in items)}" for key, items in value["grid"].items()]
+    options, problems = apply_overrides(SweepOptions(), value["options"])
+    pbt, found = apply_overrides(PbtConfig(), value["pbt"])
+    raise_problems(problems + found)
+    return SweepConfig(base, parse_grid(base, texts, ()), options, pbt)
+
+
+def read_base(record: dict[str, Any], path: Path) -> TrainConfig:
+    """Return the base of a sweep's record, for use in `path`.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    if "sweep" not in record:
+        raise ConfigError([Problem("run-dir", f"{path} holds a run, not a sweep", "use laser train --resume")])
+    return dataclasses.replace(config_from_json(record["config"]), run_dir=path)
+
+
+def _text(value: Any) -> str:
+    return repr(value) if isinstance(value, float) else show(value)
+
+
+def _split(text: str) -> list[str]:
+    """Return the parts between commas, leaving those inside brackets together."""
+    parts, depth, start = [], 0, 0
+    for index, letter in enumerate(text + ","):
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth <= 0:
+            part = text[start:index].strip()
+            bracketed = part.startswith(("(", "[")) and part.endswith((")", "]"))
+            parts.append(part[1:-1].strip() if bracketed else part)
+            start = index + 1
+    return [part for part in parts if part]

@@ -1,0 +1,89 @@
+"""What a user sees of a sweep: one line while it trains, and a table of its members at the end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from launch.command_line.overrides import show
+from launch.recording.progress import acceptance, duration, program_path
+from launch.recording.recorder import Snapshot
+
+if TYPE_CHECKING:
+    from launch.sweeps.sweep import SweepResult
+
+
+class SweepSnapshot:
+    """How far all members are."""
+
+    def __init__(self, members: Sequence[Snapshot]):
+        self.members = members
+
+    @property
+    def env_steps(self) -> int:
+        """Of the slowest member."""
+        return min(member.env_steps for member in self.members)
+
+    @property
+    def gauges(self) -> dict[str, float]:
+        """Newest values by name, averaged over the members that have them."""
+        names = {name for member in self.members for name in member.gauges}
+        values = {name: [member.gauges[name] for member in self.members if name in member.gauges] for name in names}
+        return {name: math.fsum(items) / len(items) for name, items in values.items()}
+
+
+def describe_sweep(snapshot: SweepSnapshot, num_steps: int, title: str = "") -> str:
+    """Return one line: slowest and fastest member, rate, time left, best and mean return, acceptance, bottleneck."""
+    members = snapshot.members
+    slowest = min(members, key=lambda member: member.env_steps)
+    fastest = max(member.env_steps for member in members)
+    rate = sum(member.env_steps_per_second for member in members)
+    parts = [title] if title else []
+    share = 100 * slowest.env_steps / num_steps
+    parts.append(f"{slowest.env_steps:,} to {fastest:,} of {num_steps:,} env steps ({share:.0f}%)")
+    parts.append(f"{rate:,.0f} env steps/s")
+    if rate > 0.0 and slowest.env_steps < num_steps:
+        left = sum(max(0, num_steps - member.env_steps) for member in members)
+        parts.append(f"{duration(left / rate)} left")
+    returns = [member.mean_return for member in members if math.isfinite(member.mean_return)]
+    if returns:
+        parts.append(f"return {max(returns):,.1f} best, {math.fsum(returns) / len(returns):,.1f} mean")
+    else:
+        parts.append("no episode has finished yet")
+    accepted = list(acceptance(snapshot.gauges))
+    if accepted:
+        parts.append("accepted " + ", ".join(accepted))
+    if slowest.bottleneck:
+        parts.append(f"limited by {slowest.bottleneck}")
+    return " · ".join(parts)
+
+
+def closing_table(result: SweepResult, preset: str) -> str:
+    """Return what to say when a sweep has ended: its members by return, and what to try next."""
+    rows = [("member", "return", "env steps", "ended", "settings")]
+    ranked = sorted(result.members, key=lambda item: -_finite(item.result.mean_return))
+    for item in ranked:
+        shown = item.overrides | item.settings or {"seed": item.seed}
+        settings = ", ".join(f"{key}={show(value)}" for key, value in shown.items())
+        reached = f"{item.result.mean_return:,.1f}" if math.isfinite(item.result.mean_return) else "none"
+        ended = item.result.finished + (f": {item.error[:80]}" if item.error else "")
+        rows.append((str(item.number), reached, f"{item.result.env_steps:,}", ended, settings))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    lines = [
+        "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows
+    ]
+    if result.best_curve is not None:
+        lines.append(result.best_curve.words())
+    laser, best = program_path("laser"), result.best.result.run_dir
+    lines += [
+        f"done in {duration(result.seconds)}; everything is in {result.run_dir}; what to try next:",
+        f"  {laser} eval {best} --episodes 20",
+    ]
+    if preset:
+        lines.append(f"  {laser} sweep {preset} --resume --run-dir {result.run_dir} --steps N")
+    return "\n".join(lines)
+
+
+def _finite(value: float) -> float:
+    return value if math.isfinite(value) else -math.inf

@@ -1,0 +1,301 @@
+"""The command line as a user meets it; training itself is replaced by a stand-in that returns at once."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+import time
+import types
+from pathlib import Path
+
+import pytest
+
+from launch.__main__ import main
+from launch.command_line import cli
+from launch.errors import OutputError, StoppedError
+from launch.sessions.run_directory import open_run
+
+
+class Result:
+    def __init__(self, **values):
+        self.values = values
+
+    def to_json(self):
+        return self.values
+
+
+@pytest.fixture
+def calls(monkeypatch, tmp_path):
+    """Stand-ins for training and evaluation; the list holds what they were called with."""
+    made = []
+
+    def train(config):
+        made.append(config)
+        return Result(env_steps=5, mean_return=math.nan, run_dir="runs/x")
+
+    def evaluate(run_dir, episodes, **options):
+        made.append((run_dir, episodes, options))
+        return Result(mean_return=1.0, returns=[math.inf, 1.0])
+
+    monkeypatch.setitem(sys.modules, "launch.train", types.SimpleNamespace(train=train))
+    monkeypatch.setitem(sys.modules, "launch.evaluation.evaluate", types.SimpleNamespace(evaluate=evaluate))
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+def run(capsys, *arguments):
+    code = main(arguments)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def errors(capsys, *arguments):
+    """Run a command that must fail with exit code 2; return its lines, all of which must have the promised form."""
+    code, out, err = run(capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    lines = err.splitlines()
+    assert lines
+    for line in lines:
+        assert re.fullmatch(r"error: \S+: [^;]+(; .+)?", line), line
+    return lines
+
+
+def test_train_gets_the_preset_with_file_and_flags_over_it(calls, capsys, tmp_path):
+    (tmp_path / "f.toml").write_text(
+        "steps = 7\nseed = 3\n[algorithm]\nlearning_rate = 0.5\n[learner]\ncompile = false\n"
+    )
+    code, out, _ = run(
+        capsys,
+        *[
+            "train",
+            "cartpole",
+            "--config",
+            "f.toml",
+            "--seed",
+            "4",
+            "--env=Acrobot-v1",
+            "--replay.capacity-steps",
+            "1e5",
+        ],
+        *["--algorithm.trust-region-threshold", "inf", "--network.hidden-sizes", "32,32", "--json", "--run-dir", "x/y"],
+    )
+    assert code == 0
+    (config,) = calls
+    assert (config.preset, config.env, config.steps, config.seed) == ("cartpole", "Acrobot-v1", 7, 4)
+    assert config.algorithm.learning_rate == 0.5
+    assert config.algorithm.trust_region_threshold == math.inf
+    assert config.replay.capacity_steps == 100_000
+    assert config.network.hidden_sizes == (32, 32)
+    assert config.learner.compile == "off"
+    assert config.run_dir == Path("x/y")
+    assert json.loads(out.splitlines()[-1]) == {"env_steps": 5, "mean_return": None, "run_dir": "runs/x"}
+
+
+def test_the_documented_flags_are_there(calls, capsys):
+    flags = (
+        "--env X --steps 1e3 --seed 1 --device cpu --run-dir r --num-actors 2 --num-envs 4 --unroll-length 8 --quiet"
+    )
+    flags += " --algorithm.learning-rate 1e-3 --algorithm.entropy-cost 0 --algorithm.discount 0.9 --runtime lockstep"
+    flags += " --algorithm.replay-fraction 0.5 --algorithm.trust-region-threshold 0.1 --replay.num-shards 2"
+    assert run(capsys, "train", "pong", *flags.split(), "--replay.capacity-steps", "1e5")[0] == 0
+    assert calls[0].num_actors == 2
+    assert calls[0].unroll_length == 8
+    assert calls[0].quiet
+
+
+def test_all_mistakes_at_once_and_nothing_starts(calls, capsys, tmp_path):
+    (tmp_path / "f.toml").write_text("stepz = 7\n[replay]\ncapacity_steps = 10.5\n")
+    lines = errors(
+        capsys,
+        *["train", "cartpole", "--config", "f.toml", "--env", "--algorithm.learning-rat", "1", "--seed", "x"],
+        *["--algorithm.discount", "2", "--algorithm.entropy-cost", "nan", "--replay", "3", "--preset", "pong"],
+        *["--device", "gpu", "--run-dir", "../x", "surplus", "--runtime", "rai"],
+    )
+    keys = [line.split(": ")[1] for line in lines]
+    assert sorted(keys) == sorted(
+        [
+            "env",
+            "surplus",
+            "stepz",
+            "replay.capacity-steps",
+            "algorithm.learning-rat",
+            "seed",
+            "replay",
+            "preset",
+            "algorithm.discount",
+            "algorithm.entropy-cost",
+            "device",
+            "run-dir",
+            "runtime",
+        ]
+    )
+    assert "error: algorithm.learning-rat: unknown key; did you mean algorithm.learning-rate?" in lines
+    assert "error: stepz: in f.toml: unknown key; did you mean steps?" in lines
+    assert calls == []
+    assert [path.name for path in tmp_path.iterdir()] == ["f.toml"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["train", "cartpol"], "error: preset: there is no preset 'cartpol'; did you mean cartpole?"),
+        (["train", "xyz"], "error: preset: there is no preset 'xyz'; presets are atari, cartpole,"),
+        (["train"], "error: preset: is missing; presets are atari, cartpole,"),
+        (["train", "--steps", "4"], "error: preset: is missing"),
+        (["train", "cartpole", "--config", "no.toml"], "error: config: no.toml cannot be read: No such file"),
+        (["train", "cartpole", "--config"], "error: config: needs a value"),
+        (["train", "cartpole", "--capacity-steps", "4"], "error: capacity-steps: unknown key; did you mean replay.cap"),
+        (["train", "cartpole", "--replay.capacity-steps", "100"], "error: replay.capacity-steps: must hold a batch"),
+        (["train", "cartpole", "--replay.min-steps", "1e9"], "error: replay.min-steps: must be at most"),
+        (["trian"], "error: command: there is no command 'trian'; did you mean laser train?"),
+        (["dashboard"], "error: command: there is no command 'dashboard'"),
+        (["eval"], "error: run-dir: is missing"),
+        (["eval", "x", "--episodes", "0"], "error: episodes: must be at least 1, got 0"),
+        (["eval", "x", "y"], "error: y: is one argument too many"),
+        (["eval", "x", "--epsodes", "3"], "error: epsodes: unknown key; did you mean episodes?"),
+        (["doctor", "--x", "1"], "error: x: unknown key"),
+    ],
+)
+def test_one_mistake_is_one_line(calls, capsys, arguments, line):
+    (found,) = errors(capsys, *arguments)
+    assert found.startswith(line)
+    assert calls == []
+
+
+def test_a_cuda_device_that_is_not_there(calls, capsys, monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    (line,) = errors(capsys, "train", "cartpole", "--device", "cuda")
+    assert line == "error: device: no CUDA device was found; use --device cpu; laser doctor says what is missing"
+
+
+def test_a_switch_before_the_preset(calls, capsys):
+    assert run(capsys, "train", "--network.separate-critic", "cartpole")[0] == 0
+    assert calls[0].network.separate_critic
+
+
+def test_settings_without_effect_warn(calls, capsys):
+    code, _, err = run(capsys, "train", "cartpole", "--replay.samples-per-insert", "4")
+    assert code == 0
+    assert err.startswith("warning: replay.samples-per-insert: has no effect")
+    assert run(capsys, "train", "cartpole", "--replay.samples-per-insert", "4", "--quiet")[2] == ""
+
+
+def test_resume_takes_the_runs_own_config(calls, capsys, tmp_path):
+    run(capsys, "train", "cartpole", "--algorithm.learning-rate", "0.25", "--json", "--run-dir", "r", "--seed", "9")
+    with open_run(calls[0], []):
+        pass
+    code, out, _ = run(capsys, "train", "cartpole", "--run-dir", "r", "--resume", "--steps", "12345")
+    assert (code, out) == (0, "")
+    resumed = calls[1]
+    assert (resumed.algorithm.learning_rate, resumed.seed, resumed.steps) == (0.25, 9, 12345)
+    assert resumed.resume
+    assert resumed.run_dir == Path("r")
+    code, _, err = run(capsys, "train", "pong", "--run-dir", "r", "--resume")
+    assert (code, err) == (66, "error: run-dir: r was trained with preset cartpole; use laser train cartpole\n")
+
+
+def test_resume_without_a_run(calls, capsys):
+    code, _, err = run(capsys, "train", "cartpole", "--resume")
+    assert code == 66
+    assert err.startswith("error: resume: no run of preset cartpole under runs; ")
+    code, _, err = run(capsys, "train", "cartpole", "--resume", "--run-dir", "gone")
+    assert code == 66
+    assert err.startswith("error: run-dir: gone holds no run")
+
+
+def test_resume_finds_the_newest_run(calls, capsys, tmp_path):
+    run(capsys, "train", "cartpole", "--seed", "5")
+    with open_run(calls[0], []) as made:
+        pass
+    assert run(capsys, "train", "cartpole", "--resume")[0] == 0
+    assert calls[1].run_dir == made.path
+    assert calls[1].seed == 5
+
+
+def test_eval(calls, capsys):
+    code, out, _ = run(capsys, "eval", "runs/x", "--episodes", "3", "--greedy", "--checkpoint", "best", "--json")
+    assert code == 0
+    options = {"checkpoint": "best", "greedy": True, "num_envs": 4, "seed": 0, "device": "cpu", "quiet": False}
+    as_trained = dict.fromkeys(("max_noops", "sticky_actions", "max_episode_frames"))
+    assert calls == [(Path("runs/x"), 3, options | as_trained | {"test_levels": False})]
+    assert json.loads(out.splitlines()[-1]) == {"mean_return": 1.0, "returns": [None, 1.0]}
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (OutputError("run-dir", "metrics.db: disk is full\nreally", "free some"), 74),
+        (StoppedError("stopped", "by SIGTERM", "saved", exit_code=143), 143),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_exit_codes(calls, capsys, monkeypatch, error, code):
+    def train(config):
+        raise error
+
+    monkeypatch.setitem(sys.modules, "launch.train", types.SimpleNamespace(train=train))
+    found, _, err = run(capsys, "train", "cartpole")
+    assert found == code
+    assert len(err.splitlines()) == 1
+    assert "Traceback" not in err
+
+
+def test_the_programs_own_mistakes_keep_their_traceback(calls, capsys, monkeypatch):
+    def train(config):
+        raise ZeroDivisionError
+
+    monkeypatch.setitem(sys.modules, "launch.train", types.SimpleNamespace(train=train))
+    with pytest.raises(ZeroDivisionError):
+        main(["train", "cartpole"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["-h"], ["train", "--help"], ["eval", "--help"], ["doctor", "--help"], ["sweep", "--help"]],
+)
+def test_help(capsys, arguments):
+    code, out, err = run(capsys, *arguments)
+    assert (code, err) == (0, "")
+    assert out.startswith("usage: laser")
+    assert "dashboard" not in out
+
+
+def test_help_of_a_preset_lists_every_key(capsys):
+    _, out, _ = run(capsys, "train", "cartpole", "--help")
+    for key in ("--env", "--algorithm.trust-region-threshold", "--replay.num-shards", "--learner.compile", "--actor."):
+        assert f"  {key}" in out
+    assert "--preset" not in out
+    assert "cartpole  " in run(capsys, "train", "--help")[1]
+
+
+def test_no_command_prints_the_usage(capsys):
+    code, out, _ = run(capsys)
+    assert code == 2
+    assert out.startswith("usage: laser")
+
+
+def test_version(capsys):
+    code, out, _ = run(capsys, "--version")
+    assert code == 0
+    assert re.fullmatch(r"laser \d+\.\d+\.\d+\n", out)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["trian"], ["eval", "--help"]])
+def test_light_commands_import_neither_torch_nor_ray(arguments):
+    script = (
+        "import sys; from launch.__main__ import main; main(sys.argv[1:]);"
+        "heavy = {'torch', 'ray', 'numpy', 'gymnasium', 'tensorboard'} & set(sys.modules);"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    start = time.monotonic()
+    result = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert time.monotonic() - start < 5.0  # 0.1 s on a quiet machine
+
+
+def test_finite_replaces_what_json_cannot_hold():
+    assert cli.finite({"a": [math.nan, (1, -math.inf)], "b": {"c": 1.5}}) == {"a": [None, [1, None]], "b": {"c": 1.5}}

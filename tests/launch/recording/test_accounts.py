@@ -1,0 +1,59 @@
+"""The accounts of what was on its way when an actor or a shard ended."""
+
+from __future__ import annotations
+
+from launch.recording.accounts import Accounts, Ended
+
+RUN, ROWS = 5, 64
+
+
+def shard(arrived, num_unrolls=0):
+    return {
+        "arrived": {(RUN, actor, incarnation): num for actor, incarnation, num in arrived},
+        "num_unrolls": num_unrolls,
+    }
+
+
+def ended(actor, num_reported, incarnations=range(4)):
+    return Ended(RUN, actor, incarnations, num_reported, ROWS)
+
+
+def test_nothing_lost_is_nothing_said():
+    accounts = Accounts()
+    accounts.look(shard([(0, 0, 9)]))
+    assert accounts.counters() == {}
+
+
+def test_what_was_reported_and_never_arrived_is_lost_and_the_reverse_unreported():
+    accounts = Accounts()
+    accounts.end(ended(0, 12))
+    accounts.end(ended(1, 12))
+    # The actor's next start, another actor and another shard count for themselves.
+    accounts.look({"shards": [shard([(0, 0, 5), (0, 2, 3), (0, 4, 100), (1, 1, 15)]), shard([(2, 0, 7), (0, 1, 1)])]})
+    assert accounts.counters() == {
+        "unrolls_lost/died": 3.0,
+        "unrolls_unreported/died": 3.0,
+        "dropped_rows_at_most/died": 2.0 * ROWS,
+    }
+
+
+def test_a_lost_shard_counts_as_it_was_last_seen():
+    accounts = Accounts()
+    accounts.look({"shards": [shard([(0, 0, 4)], 3), shard([(1, 0, 6)], 6)]})
+    accounts.end(ended(1, 8))
+    accounts.look({"shards": [shard([(0, 0, 9)], 8), None]})
+    accounts.look({"shards": [shard([(0, 0, 9)], 8), None]})
+    assert accounts.counters() == {
+        "unrolls_lost/died": 2.0,
+        "unrolls_unreported/died": 0.0,
+        "dropped_rows_at_most/died": float(ROWS),
+        "shards_lost": 1.0,
+        "unrolls_lost/shard": 6.0,
+    }
+
+
+def test_a_shard_that_only_could_not_be_reached_is_not_lost():
+    accounts = Accounts()
+    accounts.look({"shards": [shard([], 3), None]})
+    accounts.look({"shards": [shard([], 3), shard([], 1)]})
+    assert accounts.counters() == {}

@@ -1,0 +1,147 @@
+import io
+import math
+import shutil
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from launch.recording.progress import Progress, closing_message, describe, duration
+from launch.recording.recorder import Snapshot
+
+
+def snapshot(**changes):
+    values = {
+        "env_steps": 25_000,
+        "frames": 100_000,
+        "learner_steps": 10,
+        "episodes": 30,
+        "mean_return": 12.34,
+        "seconds": 75.0,
+        "env_steps_per_second": 1000.0,
+        "learner_steps_per_second": 1.0,
+        "bottleneck": "environment (71% of the actors' time)",
+    }
+    return Snapshot(**values | changes)
+
+
+_ACCEPTED = {
+    "accept_fraction_online": 0.995,
+    "accept_fraction_own_replay": 0.5,
+    "num_steps_own_replay": 7.0,
+    "accept_fraction_foreign_replay": 0.0,
+    "num_steps_foreign_replay": 0.0,
+    "entropy": 1.0,
+}
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_the_line_says_what_is_known():
+    line = describe(snapshot(gauges=_ACCEPTED), 100_000, "CartPole-v1")
+    assert line == (
+        "CartPole-v1 · 25,000 of 100,000 env steps (25%) · 1,000 env steps/s · 1m15s left · return 12.3 · "
+        "accepted 100% of online, 50% of own replay · limited by environment (71% of the actors' time)"
+    )
+
+
+def test_the_line_leaves_out_what_is_not_known():
+    start = snapshot(env_steps=0, env_steps_per_second=0.0, mean_return=math.nan, episodes=0, bottleneck="")
+    line = describe(start, 100, "")
+    assert line == "0 of 100 env steps (0%) · 0 env steps/s · no episode has finished yet"
+    assert "left" not in describe(snapshot(env_steps=100), 100)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (59.4, "59s"), (60, "1m00s"), (3599.6, "1h00m"), (7500, "2h05m"), (100_000, "1d03h")],
+)
+def test_durations(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_the_closing_message_says_what_to_try_next():
+    text = closing_message(snapshot(env_steps=50_016), Path("runs/x"), "cartpole", 50_000)
+    assert "mean return 12.3 over the last 20 episodes" in text
+    assert "laser eval runs/x --episodes 20" in text
+    assert "laser train cartpole --resume --run-dir runs/x --steps 100000" in text
+    assert "tensorboard --logdir runs/x" in text
+    text = closing_message(snapshot(mean_return=math.nan, episodes=0), Path("runs/x"), "", 50_000)
+    assert "no episode finished" in text
+    assert "laser train" not in text
+
+
+def test_what_was_solved_before_its_steps_is_not_resumed_to_be_solved_at_once():
+    text = closing_message(snapshot(env_steps=25_000), Path("runs/x"), "cartpole", 50_000)
+    assert "laser train cartpole --resume --run-dir runs/x --stop-at-return inf" in text
+
+
+@pytest.mark.parametrize(("found", "shown"), [("/usr/bin/laser", "  laser eval"), (None, "  .venv/bin/laser eval")])
+def test_programs_are_named_as_the_shell_finds_them(tmp_path, monkeypatch, found, shown):
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "laser").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / ".venv" / "bin" / "python"))
+    monkeypatch.setattr(shutil, "which", lambda name: found)
+    assert shown in closing_message(snapshot(), Path("runs/x"), "cartpole", 50_000)
+
+
+def test_plain_lines_where_there_is_no_terminal():
+    stream = io.StringIO()
+    with Progress(snapshot, 100_000, "x", stream=stream, interval_s=0.01):
+        wait_for(lambda: stream.getvalue().count("\n") >= 2)
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == describe(snapshot(), 100_000, "x")
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_a_live_line_on_a_terminal():
+    stream = Terminal()
+    with Progress(lambda: snapshot(bottleneck="[bold]odd[/bold]"), 100_000, "[red]x", stream=stream):
+        pass
+    assert "25,000 of 100,000" in stream.getvalue()
+    assert "[red]x" in stream.getvalue(), "names are text, not markup"
+    assert "[bold]odd[/bold]" in "".join(stream.getvalue().split("\n"))
+
+
+def test_quiet_is_silent():
+    stream = io.StringIO()
+    with Progress(snapshot, 100, quiet=True, stream=stream, interval_s=0.001):
+        time.sleep(0.02)
+    assert stream.getvalue() == ""
+
+
+def test_a_terminal_that_hangs_holds_up_nothing(monkeypatch):
+    release = threading.Event()
+
+    class Hanging(io.StringIO):
+        def write(self, text):
+            release.wait(30)
+            return len(text)
+
+    progress = Progress(snapshot, 100, stream=Hanging(), interval_s=0.001)
+    monkeypatch.setattr("launch.recording.progress._PATIENCE_S", 0.05)
+    start = time.monotonic()
+    with progress:
+        time.sleep(0.05)
+    assert time.monotonic() - start < 2
+    release.set()
+
+
+def test_a_closed_terminal_is_no_error():
+    stream = io.StringIO()
+    with Progress(snapshot, 100, stream=stream, interval_s=0.001):
+        stream.close()
+        time.sleep(0.02)
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 5
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert condition()

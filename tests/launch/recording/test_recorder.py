@@ -1,0 +1,208 @@
+import json
+import math
+import threading
+import time
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from laser.ports import EpisodeResult, Report
+from launch.errors import OutputError
+from launch.recording.event_file import EventFile
+from launch.recording.metrics_db import MetricsDb, read_names, read_series
+from launch.recording.recorder import Recorder
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def recorder(clock):
+    return Recorder(background=False, clock=clock, interval_s=math.inf)
+
+
+def episodes(*returns):
+    return tuple(EpisodeResult(value, 10) for value in returns)
+
+
+def test_counters_add_up_over_sources_and_restarts(recorder):
+    recorder.report(Report("actor/0", {"env_steps": 100, "frames": 400}))
+    recorder.report(Report("actor/1", {"env_steps": 50, "frames": 200}))
+    recorder.report(Report("actor/0", {"env_steps": 150, "frames": 600}))
+    assert recorder.snapshot().env_steps == 200
+    recorder.report(Report("actor/0", {"env_steps": 30}))  # counts from 0 again
+    assert recorder.snapshot().env_steps == 230
+    recorder.start_over("actor/1")
+    recorder.report(Report("actor/1", {"env_steps": 70}))  # more than before, so nothing but the announcement tells
+    assert recorder.snapshot().env_steps == 300
+    recorder.report(Report("learner", {"learner_steps": 7, "rejected/hung": 2}))
+    snapshot = recorder.snapshot()
+    assert (snapshot.frames, snapshot.learner_steps, snapshot.counters["rejected/hung"]) == (800, 7, 2)
+
+
+def test_mean_return_is_of_the_last_twenty_training_episodes(recorder):
+    assert math.isnan(recorder.snapshot().mean_return)
+    recorder.report(Report("actor/0", episodes=episodes(1000.0)))
+    recorder.report(Report("actor/0", episodes=episodes(*range(10))))
+    recorder.report(Report("evaluator", episodes=episodes(1e6, 3e6), at_env_steps=5))
+    recorder.report(Report("actor/1", episodes=episodes(*range(10))))
+    snapshot = recorder.snapshot()
+    assert snapshot.mean_return == 4.5
+    assert snapshot.gauges["evaluation/mean_return"] == 2e6
+
+
+def test_rates_are_recent_and_seconds_are_all(recorder, clock):
+    for second in range(30):
+        recorder.report(Report("actor", {"env_steps": 100 * min(second, 15), "learner_steps": second}))
+        recorder.flush()
+        clock.now += 1.0
+    snapshot = recorder.snapshot()
+    assert snapshot.seconds == 30.0
+    assert snapshot.env_steps_per_second == 0.0
+    assert snapshot.learner_steps_per_second == pytest.approx(0.9)  # the newest second has not been reported yet
+
+
+def test_training_time_begins_when_told(recorder, clock):
+    clock.now += 50
+    recorder.begin()
+    recorder.report(Report("actor", {"env_steps": 100}))
+    clock.now += 2
+    assert recorder.snapshot().seconds == 2.0
+    assert recorder.snapshot().env_steps_per_second == 50.0
+    recorder.load_state_dict(recorder.state_dict() | {"seconds": 1000.0}, sources_start_over=True)
+    clock.now += 7
+    recorder.begin()
+    clock.now += 1
+    assert recorder.snapshot().seconds == 1001.0
+
+
+def test_gauges_are_means_over_sources(recorder):
+    recorder.report(Report("actor/0", gauges={"lag": 1.0}))
+    recorder.report(Report("actor/0", gauges={"lag": 3.0}))
+    recorder.report(Report("actor/1", gauges={"lag": 5.0}))
+    assert recorder.snapshot().gauges == {"lag": 4.0}
+
+
+def test_the_bottleneck_comes_from_the_recent_seconds(recorder, clock):
+    recorder.report(Report("learner", {"time/learner_step": 500.0}))
+    recorder.begin()
+    recorder.report(Report("learner", {"time/learner_step": 501.0, "time/learner_wait": 9.0}))
+    recorder.report(Report("actor", {"time/environment": 9.0, "time/inference": 1.0}))
+    clock.now += 10
+    assert recorder.snapshot().bottleneck.startswith("environment (90%")
+
+
+def test_what_is_written(tmp_path, clock):
+    with MetricsDb(tmp_path / "metrics.db") as metrics, EventFile(tmp_path) as events:
+        recorder = Recorder(metrics, events, background=False, clock=clock, interval_s=1.0)
+        clock.now += 2
+        gauges = {"pg_loss": -1.0, "queue/length": 3.0}
+        recorder.report(Report("actor", {"env_steps": 64, "frames": 256, "episodes": 2}, gauges, episodes(1.0, 3.0)))
+        recorder.report(Report("evaluator", gauges={"evaluation/x": 9.0}, at_env_steps=32))
+        assert read_series(tmp_path / "metrics.db", "pg_loss") == [(64, -1.0)]  # written by itself after 1 s
+        recorder.close()
+    path = tmp_path / "metrics.db"
+    assert read_series(path, "charts/episodic_return") == [(64, 2.0)]
+    accumulator = EventAccumulator(str(tmp_path))
+    accumulator.Reload()
+    tags = {"charts/episodic_return", "charts/SPS", "losses/pg_loss", "queue/length", "evaluation/x"}
+    assert tags <= set(accumulator.Tags()["scalars"])
+    assert [event.step for event in accumulator.Scalars("losses/pg_loss")] == [64, 64]
+    assert read_series(path, "charts/episodic_length") == [(64, 10.0)]
+    assert read_series(path, "charts/mean_return", "frames") == [(256, 2.0)]
+    assert read_series(path, "charts/SPS")[0] == (64, 32.0)
+    assert read_series(path, "evaluation/x") == [(32, 9.0)]
+    assert read_series(path, "totals/episodes") == [(64, 2.0)]
+    assert "bottleneck" in read_names(path)
+
+
+def test_state_survives_json_and_a_resumed_run_repeats_nothing(tmp_path, clock):
+    path = tmp_path / "metrics.db"
+    with MetricsDb(path) as metrics:
+        recorder = Recorder(metrics, background=False, clock=clock)
+        recorder.report(Report("actor", {"env_steps": 100}, {"g": 1.0}, episodes(5.0)))
+        clock.now += 10
+        recorder.flush()
+        state = json.loads(json.dumps(recorder.state_dict()))
+        recorder.report(Report("actor", {"env_steps": 200}, {"g": 2.0}, episodes(7.0)))
+        recorder.flush()
+        resumed = Recorder(metrics, background=False, clock=clock)
+        resumed.load_state_dict(state, sources_start_over=True)
+        assert read_series(path, "g") == [(100, 1.0)]
+        resumed.report(Report("actor", {"env_steps": 120}))
+        snapshot = resumed.snapshot()
+        assert (snapshot.env_steps, snapshot.mean_return, snapshot.seconds) == (220, 5.0, 10.0)
+        continued = Recorder(background=False, clock=clock)
+        continued.load_state_dict(state, sources_start_over=False)
+        continued.report(Report("actor", {"env_steps": 120}))
+        assert continued.snapshot().env_steps == 120
+
+
+def test_the_thread_writes_by_itself(tmp_path):
+    path = tmp_path / "metrics.db"
+    with MetricsDb(path) as metrics, Recorder(metrics, interval_s=0.02) as recorder:
+        recorder.report(Report("actor", {"env_steps": 5}, {"g": 1.0}))
+        deadline = time.monotonic() + 5
+        while not read_names(path) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert read_series(path, "g") == [(5, 1.0)]
+
+
+def test_reports_from_many_threads_lose_nothing(tmp_path):
+    with MetricsDb(tmp_path / "metrics.db") as metrics, Recorder(metrics, interval_s=0.001) as recorder:
+
+        def send(name):
+            for step in range(1, 501):
+                recorder.report(Report(name, {"env_steps": step}, episodes=episodes(1.0)))
+
+        threads = [threading.Thread(target=send, args=(f"actor/{index}",)) for index in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert recorder.snapshot().env_steps == 4000
+
+
+class FullDisk:
+    """Stands in for MetricsDb on a disk that is full."""
+
+    def write(self, *arguments):
+        raise OutputError("run-dir", "metrics.db: No space left on device")
+
+
+def test_a_failed_write_ends_the_run_at_the_next_call():
+    recorder = Recorder(FullDisk(), interval_s=0.01)
+    recorder._thread.join(timeout=5)
+    with pytest.raises(OutputError, match="No space left"):
+        recorder.report(Report("actor", {"env_steps": 1}))
+    with pytest.raises(OutputError):
+        recorder.check()
+    with pytest.raises(OutputError):
+        recorder.close()
+
+
+def test_the_first_error_wins_when_the_disk_is_full_as_well():
+    def run():
+        with Recorder(FullDisk(), background=False):
+            raise KeyError("the real reason")
+
+    with pytest.raises(KeyError, match="the real reason"):
+        run()
+
+
+def test_reporting_costs_microseconds(recorder):
+    gauges = {f"losses/{index}": 1.0 for index in range(20)}
+    report = Report("learner", {"env_steps": 1.0}, gauges)
+    start = time.perf_counter()
+    for _ in range(1000):
+        recorder.report(report)
+    assert time.perf_counter() - start < 0.5  # 20 microseconds here; 500 allowed on a busy machine

@@ -1,0 +1,102 @@
+import json
+
+import numpy as np
+import pytest
+
+from laser.evaluation.protocols import Episodes, bucket_means
+from laser.evaluation.scores import find_reference
+from laser.ports import EpisodeResult
+from launch.recording.task_returns import TaskReturns, bucket_frames, task_metrics
+
+POLES = ("CartPole-v1", "Acrobot-v1")
+GAMES = ("ALE/Pong-v5", "ALE/Breakout-v5")
+
+
+def episode(value, task=0):
+    return EpisodeResult(float(value), 10, task)
+
+
+def test_newest_returns_by_task():
+    returns = TaskReturns(POLES, 1000)
+    returns.add([episode(value) for value in range(30)], 100)
+    assert returns.metrics() == {"tasks/CartPole-v1/mean_return": np.mean(range(10, 30))}
+    returns.add([episode(-3, 1)], 110)
+    assert returns.metrics()["tasks/Acrobot-v1/mean_return"] == -3
+
+
+def test_fitness_is_the_mean_return_or_the_capped_score_once_there_are_twenty_episodes():
+    alone = TaskReturns(POLES[:1], 1000)
+    alone.add([episode(value) for value in range(19)], 10)
+    assert alone.fitness() is None
+    alone.add([episode(value) for value in range(19, 30)], 20)
+    assert alone.fitness() == np.mean(range(10, 30))
+    several = TaskReturns(GAMES, 1000)
+    several.add([episode(1000.0)] * 20, 10)
+    assert several.fitness() is None, "nothing is known of the other game"
+    reference = find_reference(GAMES[1])
+    several.add([episode((reference.random + reference.human) / 2, 1)], 20)
+    assert several.fitness() == pytest.approx((1.0 + 0.5) / 2), "the first game counts 1 at most"
+
+
+def test_normalised_scores_wait_for_every_task():
+    returns = TaskReturns(GAMES, 1000)
+    returns.add([episode(14.6)], 10)
+    assert set(returns.metrics()) == {"tasks/ALE/Pong-v5/mean_return"}
+    returns.add([episode(1.7 + 3 * 28.8, 1)], 20)
+    found = returns.metrics()
+    assert found["tasks/normalised_median"] == pytest.approx(2.0)
+    assert found["tasks/normalised_mean"] == pytest.approx(2.0)
+    assert found["tasks/normalised_mean_capped"] == pytest.approx(1.0)
+
+
+def test_one_task_has_normalised_scores_too():
+    returns = TaskReturns(("mini/Catch-v0",), 1000)
+    returns.add([episode(0.2)], 10)
+    assert returns.metrics() == {
+        f"tasks/normalised_{name}": pytest.approx(0.5) for name in ("median", "mean", "mean_capped")
+    }
+    assert TaskReturns(("CartPole-v1",), 1000).metrics() == {}
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_buckets_are_those_of_the_protocol(resumed):
+    generator = np.random.default_rng(0)
+    width, num_buckets = 100, 12
+    at = np.sort(generator.integers(1, width * (num_buckets + 1), 60))  # few enough to leave buckets empty
+    tasks = generator.integers(0, 2, 60)
+    values = generator.normal(10, 5, 60)
+    returns, found = TaskReturns(GAMES, width), {}
+    for number, (frames, task, value) in enumerate(zip(at, tasks, values, strict=True)):
+        if resumed and number == 30:
+            state = json.loads(json.dumps(returns.state_dict()))
+            returns = TaskReturns(GAMES, width)
+            returns.load_state_dict(state)
+        returns.add([episode(value, int(task))], int(frames))
+        metrics = returns.metrics()
+        if "buckets/ends_at" in metrics:
+            found[metrics["buckets/ends_at"]] = metrics
+    wanted = [bucket_means(Episodes(at[tasks == task], values[tasks == task]), width, num_buckets) for task in (0, 1)]
+    assert len(found) > 5
+    for end, metrics in found.items():
+        bucket = int(end) // width - 1
+        for task, id in enumerate(GAMES):
+            assert metrics[f"buckets/{id}/mean_return"] == pytest.approx(wanted[task][bucket])
+        normalised = [find_reference(id).normalise(wanted[task][bucket]) for task, id in enumerate(GAMES)]
+        assert metrics["buckets/normalised_median"] == pytest.approx(np.median(normalised))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "total", "width"),
+    [
+        (("ALE/Pong-v5",), 200_000_000, 1_000_000),
+        (("dmlab/rooms_watermaze", "dmlab/lasertag_one_opponent_small"), 10**10, 10_000_000),
+        (("CartPole-v1",), 100_000, 5_000),
+        (("CartPole-v1",), 3, 1),
+    ],
+)
+def test_the_width_of_a_bucket(tasks, total, width):
+    assert bucket_frames(tasks, total) == width
+
+
+def test_names_begin_with_the_prefix():
+    assert task_metrics(POLES, {1: 2.0}, "evaluation") == {"evaluation/Acrobot-v1/mean_return": 2.0}

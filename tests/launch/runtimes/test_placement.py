@@ -1,0 +1,85 @@
+"""Placement on the nodes of a cluster: who goes where, what is reserved, and what does not fit."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from launch.runtimes.placement import Needs, Node, Placement, Seat, find_placement_problems
+
+OURS = Node("a", "10.0.0.1", 4, is_ours=True)
+OTHER = Node("b", "10.0.0.2", 4)
+CARDS = Node("c", "10.0.0.3", 8, num_gpus=2)
+
+
+def place(nodes, num_actors, needs=None):
+    placement = Placement(nodes, needs or Needs(1, num_actors))
+    return placement, {name: placement.worker(name) for name in ["learner", *map("actor/{}".format, range(num_actors))]}
+
+
+def test_actors_fill_the_free_cpus_of_all_nodes_and_no_more():
+    _, seats = place([OURS, OTHER], 7)
+    assert Counter(seat.node for seat in seats.values()) == {"a": 4, "b": 4}
+    assert all(seat.num_cpus == 1.0 for seat in seats.values())
+    assert seats["learner"].node == "a"
+
+
+def test_actors_alternate_so_that_their_numbers_spread_over_a_nodes_shards():
+    _, seats = place([OURS, OTHER], 7)
+    actors = [seats[f"actor/{index}"].node for index in range(7)]
+    assert actors == ["b", "b", "a", "b", "a", "b", "a"]
+
+
+def test_shards_go_to_nodes_in_turn():
+    placement = Placement([OURS, OTHER, CARDS], Needs())
+    assert [seat.node for seat in placement.shards(5)] == ["c", "a", "b", "c", "a"]
+    assert all(seat == Seat(seat.node) for seat in placement.shards(5))
+    assert placement.parameter_store() == placement.worker("evaluator") == Seat("a")
+
+
+@pytest.mark.parametrize(
+    ("num_learners", "num_gpus", "share"), [(1, 2, 1.0), (2, 2, 1.0), (3, 2, 0.5), (9, 2, 0.2), (3, 0, 0.0)]
+)
+def test_learners_go_to_the_cards_and_share_them_equally(num_learners, num_gpus, share):
+    nodes = [Node("a", "1", 16, is_ours=True), Node("c", "3", 16, num_gpus=num_gpus)]
+    placement = Placement(nodes, Needs(num_learners))
+    seats = [placement.worker(f"learner/{index}") for index in range(num_learners)]
+    assert {seat.num_gpus for seat in seats} == {share}
+    assert {seat.node for seat in seats} == ({"c"} if share else {"a"})
+    assert sum(seat.num_gpus for seat in seats) <= num_gpus + 1e-9
+
+
+def test_a_learner_on_the_cpu_takes_no_card():
+    placement = Placement([OURS, CARDS], Needs(device="cpu"))
+    assert placement.worker("learner") == Seat("a", 1.0, 0.0)
+
+
+def test_actors_of_a_lost_node_go_elsewhere_and_squeeze_in_where_nothing_is_free():
+    placement, seats = place([OURS, OTHER], 7)
+    lost = [name for name, seat in seats.items() if seat.node == "b"]
+    again = {name: placement.worker(name, [OURS]) for name in lost}
+    assert set(again.values()) == {Seat("a", 0.0)}
+    # A node that joined late takes those that are placed after.
+    assert placement.worker(lost[0], [OURS, Node("d", "10.0.0.4", 4)]) == Seat("d", 1.0)
+
+
+def test_a_worker_that_is_placed_again_gives_up_its_seat():
+    placement, _ = place([OURS], 3)
+    assert all(placement.worker("actor/1") == Seat("a", 1.0) for _ in range(5))
+
+
+@pytest.mark.parametrize(
+    ("needs", "words"),
+    [
+        (Needs(1, 8), "a learner and 8 actors need 9 CPUs and the cluster has 8 free (10.0.0.1: 4, 10.0.0.2: 4); use"),
+        (Needs(9, 9), "9 learners and 9 actors need 18 CPUs"),
+        (Needs(1, 1, device="cuda"), "no node of the cluster has a free card"),
+        (Needs(1, 1, num_shards=3, shard_bytes=600), "node 10.0.0.1 is to hold 2 of 3 shards"),
+    ],
+)
+def test_what_does_not_fit_is_said_in_one_line(needs, words):
+    nodes = [Node("a", "10.0.0.1", 4, num_bytes=1000, is_ours=True), Node("b", "10.0.0.2", 4, num_bytes=1000)]
+    (problem,) = find_placement_problems(nodes, needs)
+    assert words in str(problem)
+    assert not list(find_placement_problems(nodes, Needs(1, 7, num_shards=2, shard_bytes=600)))

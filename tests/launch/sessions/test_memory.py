@@ -1,0 +1,85 @@
+import dataclasses
+
+import pytest
+
+from laser.algorithms.laser import LaserConfig
+from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec, FramesSpec, VectorSpec
+from laser.unroll import UnrollSpec
+from launch.config import TrainConfig
+from launch.sessions import memory
+from launch.sessions.memory import MemoryEstimate, available_memory, estimate_memory, find_memory_problems, size
+
+GB = 2**30
+
+
+def spec(observation, length=20):
+    environment = EnvironmentSpec("x", {"observation": observation}, DiscreteActions(6))
+    return UnrollSpec(length, environment, {"logits": ArraySpec((6,))})
+
+
+PIXELS, VECTOR = spec(FramesSpec((84, 84), 4)), spec(VectorSpec((4,)))
+
+
+@pytest.fixture
+def config():
+    return TrainConfig(env="x", steps=1, algorithm=LaserConfig(batch_size=32), num_envs=32)
+
+
+def test_pixels_need_more_than_vectors_and_every_size_counts(config):
+    base = estimate_memory([config], [PIXELS], [1_000_000], GB)
+    assert base.replay == GB
+    assert base.total == base.replay + base.actors + base.learner
+    assert estimate_memory([config], [VECTOR], [1_000_000], GB).total < base.total
+    assert estimate_memory([config], [PIXELS], [100_000_000], GB).learner > base.learner + 2e9
+    more_actors = dataclasses.replace(config, num_actors=4)
+    assert estimate_memory([more_actors], [PIXELS], [1_000_000], GB).actors == 4 * base.actors
+    processes = dataclasses.replace(config, runtime="ray")
+    assert estimate_memory([processes], [PIXELS], [1_000_000], GB).actors > base.actors + 300e6
+    larger = dataclasses.replace(config, algorithm=LaserConfig(batch_size=64))
+    assert estimate_memory([larger], [PIXELS], [1_000_000], GB).learner > base.learner
+
+
+@pytest.mark.parametrize(
+    ("estimate", "key"),
+    [
+        (MemoryEstimate(10 * GB, GB, GB), "replay.capacity-steps"),
+        (MemoryEstimate(GB, 10 * GB, GB), "num-actors"),
+        (MemoryEstimate(GB, GB, 10 * GB), "algorithm.batch-size"),
+    ],
+)
+def test_what_cannot_fit_is_refused_with_the_largest_part(estimate, key):
+    (problem,) = find_memory_problems(estimate, 8 * GB)
+    assert problem.key == key
+    assert "the run needs 12.0 GB (replay" in problem.wrong
+    assert "only 7.2 GB" in problem.wrong
+    assert problem.remedy.startswith("lower it")
+    assert list(find_memory_problems(estimate, 14 * GB)) == []
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, (None, 0)),
+        ({"memory.max": "max\n", "memory.current": "5\n"}, (None, 0)),
+        ({"memory.max": "1000\n", "memory.current": "400\n"}, (1000, 400)),
+        ({"memory/memory.limit_in_bytes": "1000", "memory/memory.usage_in_bytes": "400"}, (1000, 400)),
+        ({"memory/memory.limit_in_bytes": str(2**63 - 4096), "memory/memory.usage_in_bytes": "400"}, (None, 0)),
+    ],
+)
+def test_containers_limits_are_read(tmp_path, files, expected):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert memory._control_group(tmp_path) == expected
+
+
+def test_the_container_limit_counts(monkeypatch):
+    assert available_memory() > 0
+    monkeypatch.setattr(memory, "_control_group", lambda: (1000, 400))
+    assert available_memory() == 600
+    monkeypatch.setattr(memory, "_control_group", lambda: (1000, 1400))
+    assert available_memory() == 0
+
+
+def test_sizes_are_said_as_a_person_would():
+    assert [size(850 * 2**20), size(int(1.25 * GB)), size(0)] == ["850 MB", "1.2 GB", "0 MB"]

@@ -1,0 +1,209 @@
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from laser.algorithms.impala import ImpalaConfig
+from launch.config import TrainConfig
+from launch.errors import CannotCreateError, NothingToResumeError, OutputError, RunInUseError
+from launch.sessions import run_directory as module
+from launch.sessions.run_directory import RunDirectory, newest_run, open_run, read_record, run_name, saved_config, slug
+
+
+@pytest.fixture
+def config():
+    return TrainConfig(preset="cartpole", env="CartPole-v1", steps=100, seed=3, algorithm=ImpalaConfig())
+
+
+def test_a_run_gets_a_directory_a_record_and_a_log(tmp_path, config):
+    with open_run(config, ["laser", "train", "cart pole"], tmp_path) as run:
+        assert run.path.parent == tmp_path
+        assert run.path.name.startswith("cartpole-v1-seed3-") or run.path.name.startswith("cartpole-")
+        run.log("two\nlines")
+        run.log("<b>odd</b> \N{SNOWMAN}")
+    record = json.loads((run.path / "config.json").read_text())
+    assert record["schema_version"] == 1
+    assert record["command"] == "laser train 'cart pole'"
+    assert record["versions"]["python"]
+    assert record["versions"]["torch"]
+    assert "commit" in record
+    assert record["config"]["algorithm"]["name"] == "impala"
+    assert saved_config(run.path) == dataclasses.replace(config, run_dir=run.path)
+    lines = (run.path / "log.txt").read_text().splitlines()
+    assert [line[20:] for line in lines] == ["started", "two", "lines", "<b>odd</b> \N{SNOWMAN}"]
+
+
+def test_runs_of_the_same_second_do_not_collide(tmp_path, config):
+    paths = set()
+    for _ in range(3):
+        with open_run(config, [], tmp_path) as run:
+            paths.add(run.path)
+    assert len(paths) == 3
+
+
+@pytest.mark.parametrize(
+    "env", ["../../etc/passwd", "/etc/x", "..", "a\0b", "<img src=x>", "ALE/Pong-v5", "x" * 500, "\n"]
+)
+def test_no_name_leaves_the_directory(tmp_path, config, env):
+    hostile = dataclasses.replace(config, env=env, preset="../p" if env == ".." else "p")
+    name = run_name(hostile, now=0)
+    assert "/" not in slug(env)
+    assert "/" not in slug(name)
+    assert len(slug(name)) <= 60
+    with open_run(dataclasses.replace(hostile, preset=slug(hostile.preset)), [], tmp_path) as run:
+        assert run.path.resolve().parent == tmp_path.resolve()
+
+
+def test_a_run_dir_that_climbs_out_is_refused(config):
+    with (
+        pytest.raises(CannotCreateError, match="leaves the working directory"),
+        open_run(dataclasses.replace(config, run_dir=Path("../x")), []),
+    ):
+        pass
+
+
+def refused(config, path, error, says):
+    with pytest.raises(error, match=says), open_run(dataclasses.replace(config, run_dir=path), []):
+        pass
+
+
+def test_existing_directories(tmp_path, config):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with open_run(dataclasses.replace(config, run_dir=empty), []):
+        pass
+    refused(config, empty, CannotCreateError, "holds a run already; --resume continues it")
+    (empty / "lock").unlink()
+    refused(config, empty, CannotCreateError, "holds a run already; --resume continues it")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.tex").write_text("x")
+    refused(config, other, CannotCreateError, "holds other files already")
+    refused(config, other / "thesis.tex", CannotCreateError, "is not a directory")
+    refused(config, other / "thesis.tex" / "run", CannotCreateError, "choose another")
+    assert (other / "thesis.tex").read_text() == "x"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_unwritable_directories(tmp_path, config):
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o555)
+    refused(config, locked / "run", CannotCreateError, "Permission denied")
+    refused(config, locked, CannotCreateError, "Permission denied")
+
+
+def test_a_directory_that_cannot_be_made(tmp_path, config, monkeypatch):
+    def refuse(*arguments, **options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    refused(config, tmp_path / "run", CannotCreateError, "Permission denied; choose another --run-dir")
+
+
+def test_a_run_in_use_is_refused_and_its_process_named(tmp_path, config):
+    here = dataclasses.replace(config, run_dir=tmp_path / "run")
+    with open_run(here, []):
+        refused(config, tmp_path / "run", RunInUseError, f"in use by process {os.getpid()}")
+        refused(dataclasses.replace(config, resume=True), tmp_path / "run", RunInUseError, "in use")
+    with open_run(dataclasses.replace(here, resume=True), []):
+        pass  # the lock went with the block
+
+
+def test_a_killed_process_leaves_no_lock(tmp_path, config):
+    path = tmp_path / "run"
+    with open_run(dataclasses.replace(config, run_dir=path), []):
+        pass
+    script = (
+        f"import fcntl, os; f = open({str(path / 'lock')!r}); fcntl.flock(f, fcntl.LOCK_EX); os.kill(os.getpid(), 9)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
+    with open_run(dataclasses.replace(config, run_dir=path, resume=True), []) as run:
+        assert run.resumed
+
+
+def test_resuming_keeps_the_history(tmp_path, config):
+    path = tmp_path / "run"
+    with open_run(dataclasses.replace(config, run_dir=path), ["first"]):
+        pass
+    with open_run(dataclasses.replace(config, run_dir=path, resume=True, steps=200), ["second"]) as run:
+        assert run.resumed
+    record = read_record(path)
+    assert [item["command"] for item in record["history"]] == ["first", "second"]
+    assert saved_config(path).steps == 200
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [({"env": "Acrobot-v1"}, "env"), ({"algorithm": "laser"}, "algorithm")],
+)
+def test_resuming_something_else_is_refused(tmp_path, config, changes, key):
+    from laser.algorithms.laser import LaserConfig
+
+    path = tmp_path / "run"
+    with open_run(dataclasses.replace(config, run_dir=path), []):
+        pass
+    if key == "algorithm":
+        changes = {"algorithm": LaserConfig()}
+    before = (path / "config.json").read_bytes()
+    other = dataclasses.replace(config, run_dir=path, resume=True, **changes)
+    with pytest.raises(NothingToResumeError, match=f"{key}: .*was trained with"), open_run(other, []):
+        pass
+    assert (path / "config.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "config.json is missing"),
+        ("{", "cannot be read"),
+        ("[]", "not a run's record"),
+        ('{"schema_version": 99, "config": {}}', "newer LASER"),
+        ('{"config": {}}', "is missing"),
+    ],
+)
+def test_nothing_to_resume(tmp_path, config, content, says):
+    path = tmp_path / "run"
+    path.mkdir()
+    if content is not None:
+        (path / "config.json").write_text(content)
+    resume = dataclasses.replace(config, run_dir=path, resume=True)
+    with pytest.raises(NothingToResumeError, match=says), open_run(resume, []):
+        pass
+
+
+def test_the_newest_run_of_a_preset_is_found(tmp_path, config):
+    with pytest.raises(NothingToResumeError, match="no run of preset cartpole on CartPole-v1"):
+        newest_run("cartpole", "CartPole-v1", tmp_path)
+    for name, created, env in (("a", "2026-02", "CartPole-v1"), ("b", "2026-01", "CartPole-v1"), ("c", "2026-03", "X")):
+        with open_run(dataclasses.replace(config, run_dir=tmp_path / name, env=env), []):
+            pass
+        record = json.loads((tmp_path / name / "config.json").read_text())
+        (tmp_path / name / "config.json").write_text(json.dumps(record | {"created": created}))
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "config.json").write_text("{")
+    assert newest_run("cartpole", "CartPole-v1", tmp_path).name == "a"
+    assert newest_run("cartpole", None, tmp_path).name == "c"
+    with open_run(dataclasses.replace(config, resume=True), [], tmp_path) as run:
+        assert run.path.name == "a"
+
+
+def test_a_full_disk_is_an_output_error(tmp_path, config, monkeypatch):
+    run = RunDirectory(tmp_path / "missing", resumed=False)
+    with pytest.raises(OutputError, match="No such file"):
+        run.log("x")
+
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module.json, "dump", full)
+    with pytest.raises(OutputError, match="No space left on device"), open_run(config, [], tmp_path):
+        pass
+
+
+def test_outside_a_checkout_there_is_no_commit(monkeypatch):
+    monkeypatch.setattr(module, "__file__", "/launch.py")
+    assert module._commit() is None

@@ -1,0 +1,74 @@
+"""What decides before a session starts: whether members can share, what they need, how far they may part."""
+
+import pytest
+
+from laser.config import ConfigError
+from launch.presets import load_preset
+from launch.sessions.memory import available_memory
+from launch.sessions.session import make_plan, slack_steps
+
+
+def configs(*changes, preset="cartpole"):
+    return [load_preset(preset, {"seed": number, **values}) for number, values in enumerate(changes)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"env": "Acrobot-v1"}, "their observations are"),
+        ({"env": "MountainCarContinuous-v0"}, "their observations are"),
+        ({"unroll_length": 8}, "their unroll lengths are 16 and 8"),
+        ({"network.core": "lstm", "network.separate_critic": False}, "their recurrent states are"),
+    ],
+)
+def test_members_that_cannot_learn_from_each_other_are_refused_when_they_share(changes, says):
+    members = configs({}, {}, changes)
+    with pytest.raises(ConfigError) as caught:
+        make_plan(members, share_replay=True)
+    (problem,) = caught.value.problems
+    assert problem.key == "share-replay"
+    assert says in problem.wrong
+    assert "members 0 and 2" in problem.wrong
+    assert "--no-share-replay" in problem.remedy
+    assert make_plan(members, share_replay=False).configs == members
+
+
+def test_tasks_must_be_numbered_alike():
+    tasks = ["ALE/Pong-v5,ALE/Breakout-v5", "ALE/Breakout-v5,ALE/Pong-v5"]
+    values = {"environment.full_action_space": True, "num_envs": 2, "replay.capacity_steps": 5000}
+    members = configs(*({"env": env, **values} for env in tasks), preset="pong")
+    with pytest.raises(ConfigError, match="their tasks are"):
+        make_plan(members, share_replay=True)
+
+
+def test_different_settings_of_the_algorithm_may_share():
+    members = configs({}, {"algorithm.batch_size": 32}, {"algorithm.discount": 0.9}, {"network.hidden_sizes": (8,)})
+    assert make_plan(members, share_replay=True).share_replay
+
+
+def test_a_shared_replay_counts_once():
+    values = {"replay.capacity_steps": 500_000}
+    members = configs(values, values, values, values)
+    alone = make_plan(members[:1]).memory.replay
+    shared = make_plan(members, share_replay=True).memory.replay
+    assert make_plan(members, share_replay=False).memory.replay == 4 * alone
+    assert alone <= shared < 1.1 * alone  # online queues are each member's own
+
+
+def test_more_members_than_fit_are_refused_with_the_estimate():
+    num = 2 + available_memory() // (64 * 10 * 2**20)
+    members = configs(*[{"num_envs": 64}] * num)
+    with pytest.raises(ConfigError) as caught:
+        make_plan(members, share_replay=False)
+    (problem,) = caught.value.problems
+    assert problem.key == "grid"
+    assert f"{num} members need" in problem.wrong
+    assert "--share-replay" in problem.remedy
+
+
+def test_members_may_part_by_a_few_unrolls():
+    long, short = configs({"steps": 10_000_000}, {"steps": 10_000})
+    one_round = long.num_actors * long.num_envs * long.unroll_length
+    assert slack_steps([long]) == 4 * one_round
+    assert slack_steps([long, short]) == 200
+    assert slack_steps(configs({"steps": 1000})) == one_round, "less than a round cannot be told"

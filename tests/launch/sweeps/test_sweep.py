@@ -1,0 +1,257 @@
+"""Whole sweeps, small: repeatable in lockstep, shared or not, at the same pace, continued, and evolving."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+from launch.config import TrainConfig
+from launch.errors import LaunchError, NothingToResumeError, StoppedError
+from launch.evaluation.evaluate import evaluate, load_policy
+from launch.presets import change, load_preset
+from launch.recording.metrics_db import read_names, read_series
+from launch.sessions.run_directory import newest_run
+from launch.sessions.settings_schedule import SettingsChange, read_changes, setting_keys, write_changes
+from launch.sessions.signals import StopSignal
+from launch.sweeps.lineage import Lineage
+from launch.sweeps.population import PbtConfig
+from launch.sweeps.sweep import SweepResult, sweep
+from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from learner.checkpoint import load_newest_checkpoint
+
+PAIR = {"algorithm.learning-rate": [3e-3, 1e-3]}
+FOUR = PAIR | {"algorithm.entropy-cost": [0.01, 0.05]}
+SMALL = {
+    "steps": 384,
+    "quiet": True,
+    "num_envs": 4,
+    "replay.capacity-steps": 2000,
+    "replay.min-steps": 128,
+    "stop_at_return": float("inf"),
+}
+
+
+def small(path, grid=PAIR, pbt=None, share_replay=True, seeds=1, **changes) -> SweepConfig:
+    base: TrainConfig = change(load_preset("cartpole"), SMALL | changes)
+    base = dataclasses.replace(base, run_dir=path)
+    options = SweepOptions(seeds=seeds, share_replay=share_replay, pbt=pbt is not None)
+    return SweepConfig(base, grid, options, pbt or PbtConfig())
+
+
+def weights(result: SweepResult) -> dict[str, torch.Tensor]:
+    found = {}
+    for member in result.members:
+        checkpoint, warnings = load_newest_checkpoint(member.result.run_dir / "checkpoints")
+        assert not warnings
+        for group in ("networks", "optimizer"):
+            found |= {f"{member.number}/{group}/{name}": item for name, item in checkpoint.tensors[group].items()}
+    return found
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    assert set(one) == set(other)
+    return all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+def newest(path, name):
+    return read_series(path / "metrics.db", name)[-1][1]
+
+
+@pytest.mark.parametrize("share_replay", [True, False])
+def test_a_lockstep_sweep_repeats_bit_by_bit(tmp_path, share_replay):
+    first = sweep(small(tmp_path / "a", share_replay=share_replay))
+    second = sweep(small(tmp_path / "b", share_replay=share_replay))
+    assert same(weights(first), weights(second))
+    assert [item.result.env_steps for item in first.members] == [item.result.env_steps for item in second.members]
+    steps = [item.result.env_steps for item in first.members]
+    assert min(steps) >= 384
+    assert max(steps) - min(steps) <= 4 * 16, "members take turns"
+    learned = weights(first)
+    assert not torch.equal(learned["0/networks/" + _one(learned)], learned["1/networks/" + _one(learned)])
+
+
+def _one(learned):
+    return next(name.removeprefix("0/networks/") for name in learned if name.startswith("0/networks/"))
+
+
+def test_sharing_changes_what_members_learn_from(tmp_path):
+    shared = sweep(small(tmp_path / "shared", FOUR))
+    alone = sweep(small(tmp_path / "alone", FOUR, share_replay=False))
+    assert not same(weights(shared), weights(alone))
+    for result, sources in ((shared, {"online", "own_replay", "foreign_replay"}), (alone, {"online", "own_replay"})):
+        for member in result.members:
+            path = member.result.run_dir
+            names = set(read_names(path / "metrics.db"))
+            for what in ("accept_fraction", "abs_log_rho"):
+                assert {name.removeprefix(f"{what}_") for name in names if name.startswith(what)} == sources
+            steps = {source: newest(path, f"num_steps_{source}") for source in ("own_replay", "foreign_replay")}
+            if result is shared:
+                # Uniform over all: three of four replayed unrolls are others'.
+                assert steps["foreign_replay"] == pytest.approx(3 * steps["own_replay"], rel=0.3)
+            else:
+                assert steps["foreign_replay"] == 0
+            # Lags are told of own experience only: versions of others are no measure of distance.
+            assert newest(path, "totals/policy_lag_sum/replayed") >= 0
+
+
+def test_a_sweep_of_one_point_is_the_run_itself(tmp_path):
+    """The same seeds everywhere, so a member is what `laser train` with its config gives."""
+    from launch.train import train
+
+    result = sweep(small(tmp_path / "sweep", {"seed": [5, 6]}, share_replay=False))
+    config = dataclasses.replace(small(tmp_path / "x").base, seed=6, run_dir=tmp_path / "alone")
+    train(config)
+    alone, _ = load_newest_checkpoint(tmp_path / "alone" / "checkpoints")
+    member = {name: item for name, item in weights(result).items() if name.startswith("1/networks/")}
+    assert all(torch.equal(item, alone.tensors["networks"][name[11:]]) for name, item in member.items())
+
+
+def test_a_resumed_sweep_equals_one_that_was_never_interrupted(tmp_path):
+    values = {"checkpoint_replay": True}
+    whole = sweep(small(tmp_path / "whole", **values, steps=768))
+    sweep(small(tmp_path / "parts", **values, steps=384))
+    again = sweep(small(tmp_path / "parts", **values, steps=768, resume=True))
+    assert same(weights(whole), weights(again))
+
+
+def test_what_a_sweep_leaves_behind(tmp_path):
+    result = sweep(small(tmp_path / "runs" / "s", {"algorithm.learning-rate": [3e-3, 1e-3]}, seeds=2))
+    value = result.to_json()
+    assert len(value["members"]) == 4
+    assert value["env_steps"] == sum(member["env_steps"] for member in value["members"])
+    assert value["members"][2]["overrides"] == {"algorithm.learning-rate": 1e-3}
+    assert len({member["seed"] for member in value["members"]}) == 4
+    record = json.loads((tmp_path / "runs" / "s" / "config.json").read_text())
+    assert record["sweep"]["grid"] == {"algorithm.learning-rate": ["0.003", "0.001"]}
+    member = json.loads((tmp_path / "runs" / "s" / "members" / "2" / "config.json").read_text())
+    assert member["member"] == {"index": 2, "overrides": {"algorithm.learning-rate": "0.001"}}
+    assert member["config"]["algorithm"]["learning_rate"] == 1e-3
+    assert evaluate(result.members[2].result.run_dir, 2, num_envs=2, quiet=True).env_steps >= 384
+    with pytest.raises(NothingToResumeError, match="members/0"):
+        load_policy(tmp_path / "runs" / "s")
+    assert len(evaluate(tmp_path / "runs" / "s", 2, num_envs=2, quiet=True).members) == 4
+    with pytest.raises(NothingToResumeError, match="no run"):
+        newest_run("cartpole", None, tmp_path / "runs")
+    assert newest_run("cartpole", None, tmp_path / "runs", of_sweeps=True) == tmp_path / "runs" / "s"
+
+
+@pytest.mark.parametrize("share_replay", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_threads_keep_pace(tmp_path, share_replay):
+    values = {"runtime": "local", "steps": 2000, "num_envs": 2, "replay.num-shards": 2}
+    result = sweep(small(tmp_path / "run", share_replay=share_replay, **values))
+    steps = [member.result.env_steps for member in result.members]
+    assert all(member.result.finished == "steps" for member in result.members)
+    assert max(steps) <= 1.05 * min(steps)
+    assert min(member.result.learner_steps for member in result.members) > 10
+
+
+EVOLVING = {"steps": 1500, "checkpoint_replay": True}
+
+
+def evolving(path, rule="impala", **changes):
+    pbt = PbtConfig(rule=rule, burn_in=300, interval=300)
+    return small(path, {"algorithm.learning-rate": [1e-5, 3e-3]}, pbt, **EVOLVING | changes)
+
+
+@pytest.mark.parametrize("rule", ["impala", pytest.param("truncation", marks=pytest.mark.slow)])
+def test_evolution_copies_between_living_members_and_repeats(tmp_path, rule):
+    first, second = sweep(evolving(tmp_path / "a", rule)), sweep(evolving(tmp_path / "b", rule))
+    lineage = Lineage(tmp_path / "a" / "lineage.jsonl").decisions
+    assert lineage == Lineage(tmp_path / "b" / "lineage.jsonl").decisions
+    assert same(weights(first), weights(second))
+    copies = [item for item in lineage if item.copied is not None]
+    assert copies, "nobody copied anybody: the test shows nothing"
+    for item in copies:
+        assert item.fitness[item.copied] > item.fitness[item.member]
+        assert item.settings["algorithm.learning-rate"] > 1e-4 or item.copied == 0
+    for member in first.members:
+        changes = read_changes(member.result.run_dir / "schedule.json")
+        assert changes[-1].settings == member.settings
+        checkpoint, _ = load_newest_checkpoint(member.result.run_dir / "checkpoints")
+        applied = setting_keys(checkpoint.state["tree"]["numbers"]["settings"])
+        assert not applied or applied == member.settings, "what the lineage says is what the learner uses"
+
+
+class StopsAfter(StopSignal):
+    """A Ctrl-C that comes when it has been looked for so many times."""
+
+    def __init__(self, num_looks):
+        super().__init__()
+        self.num_looks = num_looks
+
+    @property
+    def requested(self):
+        self.num_looks -= 1
+        self.number = signal.SIGINT if self.num_looks <= 0 else None
+        return self.number is not None
+
+
+def test_an_evolving_sweep_goes_on_as_if_it_had_not_been_interrupted(tmp_path, monkeypatch):
+    whole = sweep(evolving(tmp_path / "whole"))
+    with monkeypatch.context() as patch:
+        patch.setattr("launch.sweeps.sweep.stop_on_signals", lambda: nullcontext(StopsAfter(30)))
+        with pytest.raises(StoppedError, match="--resume"):
+            sweep(evolving(tmp_path / "parts"))
+    before = Lineage(tmp_path / "parts" / "lineage.jsonl").decisions
+    again = sweep(evolving(tmp_path / "parts", resume=True))
+    lineages = [Lineage(tmp_path / name / "lineage.jsonl").decisions for name in ("whole", "parts")]
+    assert lineages[0] == lineages[1]
+    assert 0 < len(before) < len(lineages[0])
+    assert same(weights(whole), weights(again))
+
+
+def test_threads_evolve_too(tmp_path):
+    result = sweep(evolving(tmp_path / "run", runtime="local", num_envs=2))
+    assert all(member.result.finished == "steps" for member in result.members)
+    assert Lineage(tmp_path / "run" / "lineage.jsonl").decisions
+
+
+def test_a_schedule_is_followed(tmp_path):
+    from launch.train import train
+
+    base = small(tmp_path / "x", num_envs=4).base
+    path = tmp_path / "schedule.json"
+    found = {}
+    for rate in (1e-3, 1e-9):
+        changes = [SettingsChange(0, {}), SettingsChange(256, {"algorithm.learning-rate": rate})]
+        write_changes(path, changes)
+        train(dataclasses.replace(base, run_dir=tmp_path / str(rate), schedule=path))
+        checkpoint, _ = load_newest_checkpoint(tmp_path / str(rate) / "checkpoints")
+        assert checkpoint.state["tree"]["numbers"]["settings"] == {"learning_rate": rate}
+        found[rate] = checkpoint.tensors["networks"]
+    assert any(not torch.equal(value, found[1e-9][name]) for name, value in found[1e-3].items())
+
+
+FAILING = """
+import gymnasium
+from gymnasium.envs.classic_control import CartPoleEnv
+
+class Failing(CartPoleEnv):
+    def step(self, action):
+        self.num_steps = getattr(self, "num_steps", 0) + 1
+        if self.num_steps > 60:
+            raise RuntimeError("the pole is missing")
+        return super().step(action)
+
+gymnasium.register("Failing-v0", Failing)
+"""
+
+
+@pytest.mark.parametrize("runtime", ["lockstep", "local"])
+def test_a_member_that_fails_does_not_end_the_others(tmp_path, monkeypatch, runtime):
+    (tmp_path / "failing_environment.py").write_text(FAILING)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    grid = {"env": ["CartPole-v1", "failing_environment:Failing-v0"]}
+    values = {"runtime": runtime, "environment.max-restarts": 0, "num_envs": 2}
+    result = sweep(small(tmp_path / "run", grid, **values))
+    assert [member.result.finished for member in result.members] == ["steps", "failed"]
+    assert "the pole is missing" in result.members[1].error
+    assert "error" in result.to_json()["members"][1]
+    assert "the pole is missing" in (tmp_path / "run" / "members" / "1" / "log.txt").read_text()
+    with pytest.raises(LaunchError, match="the pole is missing"):
+        sweep(small(tmp_path / "all", {"env": grid["env"][1:]}, seeds=2, **values))
