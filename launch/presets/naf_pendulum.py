@@ -8,6 +8,13 @@ from launch.presets.racer_pendulum import SHORT_REFER, racer_pendulum
 
 
 def naf_pendulum() -> TrainConfig:
-    """Return the config; a larger step size than on MuJoCo, and a shorter horizon."""
-    algorithm = NafConfig(learning_rate=1e-3, discount=0.98, refer=SHORT_REFER, reward_interval=100)
+    """Return the config; larger steps than on MuJoCo, more noise, and a shorter horizon: a paraboloid learns slowly."""
+    algorithm = NafConfig(
+        learning_rate=1e-3,
+        discount=0.95,
+        exploration_std=0.5,
+        target_rate=0.05,
+        refer=SHORT_REFER,
+        reward_interval=100,
+    )
     return dataclasses.replace(racer_pendulum(), steps=20_000, algorithm=algorithm)
