@@ -147,6 +147,12 @@ class TrainConfig:
                 "lockstep takes turns and has no speed of its own: it replays one step per step inserted",
                 "set it to replay more",
             )
+        if replay.remover == "far_policy" and not algorithm.counts_far_policy:
+            yield Problem(
+                "replay.remover",
+                f"far_policy forgets like fifo: {algorithm.name} does not say which steps are far from its policy",
+                "use fifo, or switch algorithm.refer.enabled on where there is one",
+            )
         if algorithm.num_replayed == 0 and self.checkpoint_replay:
             yield Problem("checkpoint-replay", "keeps a replay that is never drawn from", "leave it out")
         if self.runtime == "lockstep" and self.learner.compile == "on":

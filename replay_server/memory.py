@@ -17,8 +17,6 @@ RAW_BYTES_PER_COMPRESSED_BYTE = 12
 # A replay so small that its raw frames fit in this gets room for frames that do not compress at all: there the risk
 # is a batch that cannot be held, and not memory.
 SMALL_BYTES = 64 * 2**20
-# A sampler that reads a column keeps a weight per step (or fewer, per unroll), with sums and maxima above.
-_TREE_BYTES = 10
 
 
 @dataclass(frozen=True)
@@ -58,8 +56,8 @@ def shard_sizes(spec: UnrollSpec, config: ReplayConfig, members: Sequence[Member
     columns = [column for settings in members for column in settings.columns]
     column_bytes = rows * 4 * len(columns)
     column_bytes += rows * sum(bool(column.far_bound) for column in columns)  # which steps are far-policy
-    reads = {kind.column for kind in samplers_called(config.sampler).values()}
-    column_bytes += rows * _TREE_BYTES * sum(column.name in reads for column in columns)
+    kept = {kind.column: kind.bytes_per_step for kind in samplers_called(config.sampler).values() if kind.column}
+    column_bytes += rows * sum(kept.get(column.name, 0) for column in columns)
     column_bytes += num_pages * 4 * sum(column.retrace is not None for column in columns)
     raw_bytes = sum(spec.num_frames(name) * frames.num_frame_bytes for name, frames in spec.frames.items())
     if not raw_bytes:

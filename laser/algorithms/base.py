@@ -80,6 +80,11 @@ class AlgorithmConfig(ABC):
         return None
 
     @property
+    def counts_far_policy(self) -> bool:
+        """Whether its columns tell the replay which steps are far from the policy."""
+        return False
+
+    @property
     def draw_correction(self) -> float:
         """How far uneven draws are corrected: `Batch.importance_weights` are (1 / P)^this; 0: not at all, 1: fully."""
         return 0.0

@@ -101,6 +101,11 @@ class ImpalaConfig(AlgorithmConfig):
         return Impala(self, environment, network)
 
     @property
+    def counts_far_policy(self) -> bool:
+        """See `AlgorithmConfig.counts_far_policy`."""
+        return self.refer.enabled
+
+    @property
     def draw_correction(self) -> float:
         """See `AlgorithmConfig.draw_correction`."""
         return self.importance_exponent if self.prioritize else 0.0

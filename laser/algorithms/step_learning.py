@@ -53,6 +53,11 @@ class StepConfig(AlgorithmConfig):
     refer: Annotated[ReferConfig, "remember-and-forget experience replay"] = field(default_factory=ReferConfig)
 
     @property
+    def counts_far_policy(self) -> bool:
+        """See `AlgorithmConfig.counts_far_policy`."""
+        return True
+
+    @property
     def draw_correction(self) -> float:
         """See `AlgorithmConfig.draw_correction`."""
         return self.importance_exponent if self.prioritize else 0.0

@@ -49,6 +49,7 @@ class Sampler(ABC):
     name: ClassVar[str] = ""
     views: ClassVar[frozenset[View]] = frozenset()
     column: ClassVar[str] = ""  # the member's column that it reads, which then must be declared
+    bytes_per_step: ClassVar[int] = 0  # about what it keeps beside
 
     def __init__(self, index: EpisodeIndex, view: View, columns: Columns, config: ReplayConfig):
         self.index = index

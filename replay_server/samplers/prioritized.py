@@ -28,6 +28,7 @@ class Prioritized(Sampler):
     name: ClassVar[str] = "prioritized"
     views: ClassVar[frozenset[View]] = frozenset({"steps", "unrolls"})
     column: ClassVar[str] = "priority"
+    bytes_per_step: ClassVar[int] = 10  # a weight per step (or fewer, per unroll), with sums and maxima above
 
     def __init__(self, index: EpisodeIndex, view: View, columns: Columns, config: ReplayConfig):
         super().__init__(index, view, columns, config)

@@ -26,6 +26,7 @@ class RankPrioritized(Prioritized):
     """
 
     name: ClassVar[str] = "prioritized_rank"
+    bytes_per_step: ClassVar[int] = Prioritized.bytes_per_step + 9
 
     def __init__(self, index: EpisodeIndex, view: View, columns: Columns, config: ReplayConfig):
         super().__init__(index, view, columns, config)

@@ -114,3 +114,11 @@ def mean_lag(path: Path) -> float:
         query = "select max(value) from points join names using(id) where name = 'totals/policy_lag_{}/online'"
         lag, count = (db.execute(query.format(what)).fetchone()[0] for what in ("sum", "count"))
     return float(lag / count)
+
+
+def test_a_remover_that_nobody_counts_for_is_pointed_out():
+    (warning,) = load_preset("cartpole", {"replay.remover": "far_policy"}).warnings()
+    assert str(warning).startswith("replay.remover: far_policy forgets like fifo: laser does not say")
+    assert not list(
+        load_preset("cartpole", {"replay.remover": "far_policy", "algorithm.refer.enabled": True}).warnings()
+    )
