@@ -299,3 +299,9 @@ def test_what_makes_no_sense_is_refused():
         wait(shard.write(ColumnWrites(0, keys, {}, far_bounds={"other": 2.0})), 5, "write")
     with pytest.raises(PortError, match="final values of column 'other'"):
         wait(shard.write(ColumnWrites(0, keys, {}, final_values={"other": np.zeros(2, np.float32)})), 5, "write")
+
+
+def test_the_estimate_of_memory_holds():
+    spec = make_racer_spec()
+    shard = make_shard(RACER, spec=spec, needs_statistics=True)
+    assert shard.stats().result()["memory_bytes"] == shard._store.sizes.num_bytes
