@@ -130,7 +130,7 @@ class RetraceColumn:
         unknown[:, :-1] = False
         unknown[:, -1] &= ~known
         offsets = np.where(valid, np.where(unknown, values + advantages, offsets), values)
-        factors[~valid | unknown] = 0.0
+        # What rows without a transition pass on reaches nothing: the step before them has a factor of 0.
         return np.ascontiguousarray(offsets.T), np.ascontiguousarray(factors.T)
 
     def _with_next(
