@@ -61,7 +61,7 @@ images: $(TEST_READY)
 # pytest exits with 5 when it collects nothing, so an empty selection fails here.
 unit: $(TEST_READY)
 	@echo "== unit tests"
-	@$(BIN)/python -m pytest -q -m "not slow and not ray and not gpu"
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n logical --maxprocesses 8 -m "not slow and not ray and not gpu"
 
 test-slow: $(TEST_READY)
 	@echo "== slow tests"
