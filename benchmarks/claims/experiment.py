@@ -143,17 +143,19 @@ def read_run(run_dir: Path, num_steps: int) -> dict[str, Any]:
     series = read_series(path, "charts/mean_return")
     if not series:
         raise measure.BenchmarkError(f"{run_dir}: no episode finished within {num_steps} env steps")
-    steps, values = np.array(series).T
-    # The value in force at each point; before the first episodes it is the first known.
     points = np.linspace(0, num_steps, NUM_POINTS + 1)[1:]
-    returns = values[np.maximum(np.searchsorted(steps, points, "right") - 1, 0)]
-    numbers = {}
-    for name in read_names(path):
-        if name.startswith(_NUMBERS):
-            later = [value for step, value in read_series(path, name) if step >= num_steps / 2]
-            if later:
-                numbers[name] = float(np.mean(later))
-    return {"returns": returns.tolist(), "numbers": numbers}
+    numbers = {
+        name: float(_in_force(read_series(path, name), points[NUM_POINTS // 2 :]).mean())
+        for name in read_names(path)
+        if name.startswith(_NUMBERS)
+    }
+    return {"returns": _in_force(series, points).tolist(), "numbers": numbers}
+
+
+def _in_force(series: Sequence[tuple[float, float]], points: np.ndarray) -> np.ndarray:
+    """Return the value in force at each point; one that did not change is not recorded again."""
+    steps, values = np.array(series).T
+    return values[np.maximum(np.searchsorted(steps, points, "right") - 1, 0)]
 
 
 def compare(
