@@ -29,7 +29,7 @@ _API = {
     "SweepConfig": "launch.sweeps.sweep_config",
     "SweepOptions": "launch.sweeps.sweep_config",
     "PbtConfig": "launch.sweeps.population",
-    "SweepResult": "launch.sweeps.sweep",
+    "SweepResult": "launch.sweeps.sweep_result",
     "TrainResult": "launch.train",
     "EvaluationResult": "launch.evaluation.evaluate",
 }

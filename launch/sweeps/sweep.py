@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from launch.command_line.overrides import show
@@ -22,73 +19,10 @@ from launch.sessions.signals import stop_on_signals
 from launch.sweeps.evolution import SCHEDULE_NAME, PopulationTraining
 from launch.sweeps.lineage import Lineage
 from launch.sweeps.sweep_config import SweepConfig, SweepMember
-from launch.sweeps.sweep_evaluation import BestCurve, read_best_curve
+from launch.sweeps.sweep_evaluation import read_best_curve
 from launch.sweeps.sweep_progress import SweepSnapshot, closing_table, describe_sweep
-from launch.train import TrainResult, result_of
-
-
-@dataclass(frozen=True)
-class MemberResult:
-    """What one member came to, and what set it apart: `overrides` at the start, `settings` of an evolved one now."""
-
-    number: int
-    overrides: dict[str, Any]
-    seed: int
-    result: TrainResult
-    error: str
-    settings: dict[str, float] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the member's entry in the object that `--json` prints."""
-        overrides = {key: list(value) if isinstance(value, tuple) else value for key, value in self.overrides.items()}
-        values = self.result.to_json() | {"member": self.number, "overrides": overrides, "seed": self.seed}
-        extra = {"error": self.error, "settings": self.settings}
-        return values | {name: value for name, value in extra.items() if value}
-
-
-@dataclass(frozen=True)
-class SweepResult:
-    """What a sweep came to.
-
-    Args:
-        members: in the order of their numbers.
-        seconds: of training.
-        run_dir: where everything was left; each member has a run directory of its own below.
-        share_replay: whether they shared one.
-        best_curve: the point-wise best of their bucketed curves; None where no bucket was completed.
-    """
-
-    members: list[MemberResult]
-    seconds: float
-    run_dir: Path
-    share_replay: bool
-    best_curve: BestCurve | None = None
-
-    @property
-    def best(self) -> MemberResult:
-        """The member with the highest mean return."""
-        return max(self.members, key=lambda member: _or_lowest(member.result.mean_return))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the object that `--json` prints: totals, and `members`."""
-        results = [member.result for member in self.members]
-        returns = [result.mean_return for result in results if not math.isnan(result.mean_return)]
-        env_steps = sum(result.env_steps for result in results)
-        return {
-            "env_steps": env_steps,
-            "frames": sum(result.frames for result in results),
-            "seconds": self.seconds,
-            "env_steps_per_second": env_steps / self.seconds if self.seconds > 0 else 0.0,
-            "learner_steps": sum(result.learner_steps for result in results),
-            "mean_return": sum(returns) / len(returns) if returns else None,
-            "best_return": max(returns, default=None),
-            "best_member": self.best.number,
-            "episodes": sum(result.episodes for result in results),
-            "run_dir": str(self.run_dir),
-            "share_replay": self.share_replay,
-            "best_curve": None if self.best_curve is None else vars(self.best_curve),
-            "members": [member.to_json() for member in self.members],
-        }
+from launch.sweeps.sweep_result import MemberResult, SweepResult
+from launch.train import result_of
 
 
 def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepResult:
@@ -175,7 +109,3 @@ def _evolution_of(
         return PopulationTraining(config.pbt, attendants, runs, lineage, config.base.seed, list(config.grid))
 
     return make
-
-
-def _or_lowest(value: float) -> float:
-    return -math.inf if math.isnan(value) else value

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from launch.command_line.overrides import show
 from launch.recording.progress import acceptance, duration, program_path
 from launch.recording.recorder import Snapshot
-
-if TYPE_CHECKING:
-    from launch.sweeps.sweep import SweepResult
+from launch.sweeps.sweep_result import SweepResult
 
 
 class SweepSnapshot:

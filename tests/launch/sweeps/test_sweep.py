@@ -20,8 +20,9 @@ from launch.sessions.settings_schedule import SettingsChange, read_changes, sett
 from launch.sessions.signals import StopSignal
 from launch.sweeps.lineage import Lineage
 from launch.sweeps.population import PbtConfig
-from launch.sweeps.sweep import SweepResult, sweep
+from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.sweeps.sweep_result import SweepResult
 from learner.checkpoint import load_newest_checkpoint
 
 PAIR = {"algorithm.learning-rate": [3e-3, 1e-3]}
