@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from laser.algorithms.base import Algorithm, AlgorithmConfig, LossOutput
-from laser.algorithms.metrics import drop_absent_sources
+from laser.algorithms.metrics import MetricMeans
 from laser.batch import Batch
 from laser.ports import (
     ColumnWrites,
@@ -118,9 +118,7 @@ class Learner:
         self._seed = seed
         self._prefetcher = _Prefetcher(self, config.num_prefetch) if prefetch else None
         self._counters: defaultdict[str, float] = defaultdict(float)
-        self._metric_names: list[str] = []
-        self._metric_sums: Tensor | None = None
-        self._num_metrics = 0
+        self._metrics = MetricMeans()
         self._writes: list[Future[Any]] = []
         self._publication: Future[None] | None = None
         self._reported = 0.0
@@ -188,7 +186,7 @@ class Learner:
             if self._config.recompute_core_state or settings.passes != (1, 1):
                 states = self.train_step.next_core_state(batch, self._schedule)
             self._replay_states.keep(states, ready.streams)
-        self._accumulate(metrics)
+        self._metrics.add(metrics)
         self._write_columns(ready.mix, output)
         self.num_steps += 1
         done = time.perf_counter()
@@ -230,11 +228,7 @@ class Learner:
     def report(self) -> Report:
         """Return running totals, and the means of the metrics since the last report."""
         gauges: dict[str, float] = {"parameter_version": float(self.version)}
-        if self._metric_sums is not None and self._num_metrics:
-            means = (self._metric_sums / self._num_metrics).tolist()
-            gauges |= drop_absent_sources(dict(zip(self._metric_names, means, strict=True)))
-            self._metric_sums = torch.zeros_like(self._metric_sums)
-            self._num_metrics = 0
+        gauges |= self._metrics.take()
         counters = dict(self._counters) | {"learner_steps": float(self.num_steps)}
         return Report("learner", counters, gauges)
 
@@ -355,13 +349,6 @@ class Learner:
             for name, value in saved.items():
                 own[name].copy_(value)
         self.train_step.optimizer.load_state_dict(dict(weights["optimizer"]))
-
-    def _accumulate(self, metrics: dict[str, Tensor]) -> None:
-        values = torch.stack([value.float() for value in metrics.values()])
-        if self._metric_sums is None:
-            self._metric_names, self._metric_sums = list(metrics), torch.zeros_like(values)
-        self._metric_sums += values
-        self._num_metrics += 1
 
     def _write_columns(self, mix: Mix, output: LossOutput) -> None:
         if not output.column_writes or mix.replayed is None:

@@ -1,7 +1,7 @@
 """Metrics of a loss: masked means, also kept apart by where the experience came from.
 
 A per-source metric is called `<name>_<source>` and is a mean over the valid rows of that source; `num_steps_<source>`
-says how many those were. Where it is 0 the mean is 0 too and means nothing: `drop_absent_sources` takes it out.
+says how many those were. Where it is 0 the mean is 0 too and means nothing: `MetricMeans` leaves it out.
 """
 
 from __future__ import annotations
@@ -66,9 +66,40 @@ def means_by_source(source: Tensor, valid: Tensor, **values: Tensor) -> dict[str
     return metrics
 
 
-def drop_absent_sources(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Return the metrics without the means of sources from which there were no steps."""
-    absent = tuple(f"_{name}" for name in SOURCES.values() if metrics.get(f"num_steps_{name}") == 0)
-    return {
-        name: value for name, value in metrics.items() if name.startswith("num_steps_") or not name.endswith(absent)
-    }
+class MetricMeans:
+    """Means of a loss's metrics over many learner steps; stays on the metrics' device until it is asked.
+
+    A per-source mean counts as often as there were rows of that source, so that a batch without any changes nothing; a
+    source that had none since the last `take` is left out. Used from one thread.
+    """
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._weight_of: Tensor | None = None  # where in (metrics..., 1) the weight of each metric stands
+        self._sums: Tensor | None = None  # [2, metrics]: weighted values, weights
+
+    def add(self, metrics: Mapping[str, Tensor]) -> None:
+        """Take in the scalars of one learner step; their names must be the same every time."""
+        values = torch.stack([value.float() for value in metrics.values()])
+        if self._weight_of is None:
+            self._names = list(metrics)
+            places = [self._names.index(count) if count else len(values) for count in map(_count_of, self._names)]
+            self._weight_of = torch.tensor(places, device=values.device)
+        weights = torch.cat([values, values.new_ones(1)])[self._weight_of]
+        sums = torch.stack([values * weights, weights])
+        self._sums = sums if self._sums is None else self._sums + sums
+
+    def take(self) -> dict[str, float]:
+        """Return the means since the last call, and begin anew."""
+        if self._sums is None:
+            return {}
+        sums, weights = self._sums.tolist()
+        self._sums = None
+        return {name: total / weight for name, total, weight in zip(self._names, sums, weights, strict=True) if weight}
+
+
+def _count_of(name: str) -> str | None:
+    for source in SOURCES.values():
+        if name.endswith(f"_{source}") and not name.startswith("num_steps_"):
+            return f"num_steps_{source}"
+    return None

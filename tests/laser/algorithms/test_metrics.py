@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from laser.algorithms.metrics import drop_absent_sources, explained_variance, means, means_by_source
-from laser.batch import FOREIGN_REPLAY, ONLINE
+from laser.algorithms.metrics import MetricMeans, explained_variance, means, means_by_source
+from laser.batch import FOREIGN_REPLAY, ONLINE, OWN_REPLAY
 
 VALUES = torch.tensor([[1.0, 2.0, 3.0], [5.0, float("nan"), 7.0]])
 VALID = torch.tensor([[True, True, True], [True, False, True]])
@@ -21,7 +21,27 @@ def test_means_by_source_leave_out_invalid_rows():
             "x_foreign_replay": 3.0,
         }
     )
-    assert set(metrics) - set(drop_absent_sources({**metrics, "loss": 1.0})) == {"x_own_replay"}
+
+
+def test_means_over_steps_count_rows_of_a_source_alike():
+    own = torch.tensor([[OWN_REPLAY, FOREIGN_REPLAY, FOREIGN_REPLAY]] * 2, dtype=torch.int8)
+    none_of_its_own = torch.full((2, 3), FOREIGN_REPLAY, dtype=torch.int8)
+    averages = MetricMeans()
+    for source, value, loss in ((own, 1.0, 2.0), (none_of_its_own, 4.0, 6.0)):
+        rows = torch.full((2, 3), value)
+        metrics = means_by_source(source, torch.ones(2, 3, dtype=torch.bool), x=rows)
+        averages.add({"loss": torch.tensor(loss), **metrics})
+    assert averages.take() == pytest.approx(
+        {
+            "loss": 4.0,
+            "num_steps_online": 0.0,
+            "num_steps_own_replay": 1.0,
+            "x_own_replay": 1.0,  # a batch without any of its own does not pull this down
+            "num_steps_foreign_replay": 5.0,
+            "x_foreign_replay": (4 * 1.0 + 6 * 4.0) / 10,
+        }
+    )
+    assert averages.take() == {}
 
 
 def test_means_and_explained_variance():
