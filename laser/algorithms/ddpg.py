@@ -13,7 +13,6 @@ from torch.func import functional_call
 
 from laser.algorithms.base import LossOutput, NotNegative, ParameterGroup
 from laser.algorithms.deterministic import SLOW, DeterministicAlgorithm, DeterministicConfig
-from laser.algorithms.refer import bounded_rhos
 from laser.algorithms.step_learning import StepConfig, StepNetworks, glorot_, near_zero_, weighted_mean
 from laser.batch import Batch
 from laser.config import Bounds
@@ -150,34 +149,24 @@ class Ddpg(DeterministicAlgorithm):
         with torch.no_grad():
             next_values = slow.critic(after, slow.actor(after))
             q_targets = torch.addcmul(batch.rewards[0] / scale, batch.discounts[0], next_values)
-        actions = batch.actions[0]
-        mean, q_values = networks.actor(now), networks.critic(now, actions)
+        mean, q_values = networks.actor(now), networks.critic(now, batch.actions[0])
         fixed = {name: value.detach() for name, value in networks.critic.named_parameters()}
         climbed = functional_call(networks.critic, fixed, (now, mean))
         with torch.autocast(batch.rewards.device.type, enabled=False):
-            policy = self.policy(mean)
-            mu = {name: batch.mu[name][0] for name in self.distribution.sizes}
-            kls = self.distribution.kl(mu, policy)
-            with torch.no_grad():
-                log_rhos = self.distribution.log_prob(policy, actions) - self.distribution.log_prob(mu, actions)
-                near = self.refer.near(state, log_rhos)
+            log_rhos, kls, near = self.compare(mean, batch, state)
             errors = q_targets - q_values
             critic_losses = torch.where(near, 0.5 * errors.square(), 0.0)
             actor_losses = self.refer.terms(state, -climbed, kls, near)
             # Draws by priority are corrected for where they are drawn by: the critic's errors.
             loss = weighted_mean(critic_losses, batch) + actor_losses.mean()
-        metrics = self.metrics(
+        return self.output(
             networks,
+            loss,
             log_rhos,
+            errors,
             kl_from_behaviour=kls,
             critic_loss=critic_losses,
             q_value=q_values,
             q_of_policy=climbed,
             abs_mean_action=mean.abs().mean(-1),
-        )
-        writes = self.writes(bounded_rhos(log_rhos), errors)
-        return LossOutput(
-            loss,
-            metrics,
-            {name: value.unsqueeze(0) for name, value in writes.items()},
         )

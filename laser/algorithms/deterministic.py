@@ -10,8 +10,10 @@ from typing import Annotated, Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from laser.algorithms.base import ActOutput, Target
-from laser.algorithms.step_learning import StepAlgorithm, StepConfig
+from laser.algorithms.base import ActOutput, LossOutput, Target
+from laser.algorithms.refer import ReferState, bounded_rhos
+from laser.algorithms.step_learning import StepAlgorithm, StepConfig, StepNetworks
+from laser.batch import Batch
 from laser.config import Bounds
 from laser.networks.config import NetworkConfig
 from laser.ops.noise import ornstein_uhlenbeck_step
@@ -67,6 +69,35 @@ class DeterministicAlgorithm(StepAlgorithm):
     def policy(self, mean: Tensor) -> dict[str, Tensor]:
         """Return the Gaussian that ratios and divergences are taken of."""
         return {"mean": mean, "std": torch.full_like(mean, self.config.exploration_std)}
+
+    def compare(self, mean: Tensor, batch: Batch, state: ReferState) -> tuple[Tensor, Tensor, Tensor]:
+        """Compare the policy with the one that acted.
+
+        Returns:
+            log ratios of the actions [B] without gradients, KL(mu || pi) [B], and near-policy steps, bool [B].
+        """
+        policy, actions = self.policy(mean), batch.actions[0]
+        mu = {name: batch.mu[name][0] for name in self.distribution.sizes}
+        kls = self.distribution.kl(mu, policy)
+        with torch.no_grad():
+            log_rhos = self.distribution.log_prob(policy, actions) - self.distribution.log_prob(mu, actions)
+        return log_rhos, kls, self.refer.near(state, log_rhos)
+
+    def output(
+        self, networks: StepNetworks, loss: Tensor, log_rhos: Tensor, errors: Tensor, **values: Tensor
+    ) -> LossOutput:
+        """Return a loss with its metrics and column writes.
+
+        Args:
+            networks: as they were.
+            loss: scalar.
+            log_rhos: [B].
+            errors: of the critic, [B].
+            **values: [B] by name, whose means are metrics.
+        """
+        writes = self.writes(bounded_rhos(log_rhos), errors)
+        metrics = self.metrics(networks, log_rhos, **values)
+        return LossOutput(loss, metrics, {name: value.unsqueeze(0) for name, value in writes.items()})
 
     @torch.no_grad()
     def act(

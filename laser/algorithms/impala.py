@@ -11,10 +11,11 @@ import torch
 from torch import Generator, Tensor, nn
 
 from laser.algorithms.actor_critic import ActorCriticAlgorithm, next_core_state
-from laser.algorithms.base import AlgorithmConfig, Fraction, LossOutput, NotNegative, WriteOptions, live
+from laser.algorithms.base import Fraction, LossOutput, NotNegative, WriteOptions, live
 from laser.algorithms.metrics import explained_variance, means, means_by_source
 from laser.algorithms.pixel_control import PixelControl
 from laser.algorithms.popart import normalized_critic, values_of_tasks
+from laser.algorithms.priorities import PRIORITY, PrioritizedConfig, priorities
 from laser.algorithms.refer import RATIO, Refer, ReferConfig, ReferState, bounded_rhos
 from laser.batch import Batch
 from laser.config import Bounds, Problem
@@ -26,13 +27,9 @@ from laser.ops.distributions import Statistics
 from laser.ops.policy_gradient import policy_gradient_loss, value_loss, weighted_sum
 from laser.ops.rewards import asymmetric_rewards, clip_rewards
 from laser.ops.vtrace import vtrace_targets
-from laser.ports import ColumnSpec
 from laser.specs import EnvironmentSpec
 
 Clip = Bounds(above=0.0, allow_infinite=True)
-
-PRIORITY = "priority"
-"""The column with an unroll's critic loss, in the unroll's first row."""
 
 REWARD_TRANSFORMS: dict[str, Callable[[Tensor], Tensor]] = {
     "none": lambda rewards: rewards,
@@ -42,11 +39,11 @@ REWARD_TRANSFORMS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @dataclass(frozen=True)
-class ImpalaConfig(AlgorithmConfig):
+class ImpalaConfig(PrioritizedConfig):
     """IMPALA's settings; see the table in Espeholt et al. 2018, appendix G."""
 
     name: ClassVar[str] = "impala"
-    live_settings: ClassVar[tuple[str, ...]] = (*AlgorithmConfig.live_settings, "entropy_cost", "baseline_cost")
+    live_settings: ClassVar[tuple[str, ...]] = (*PrioritizedConfig.live_settings, "entropy_cost", "baseline_cost")
 
     entropy_cost: Annotated[float, NotNegative, "weight of the policy's entropy, in nats"] = 0.01
     baseline_cost: Annotated[float, NotNegative, "weight of the value loss, which is half the squared error"] = 0.5
@@ -81,13 +78,6 @@ class ImpalaConfig(AlgorithmConfig):
     ] = 0.0
     pixel_control_discount: Annotated[float, Fraction, "discount of that task's rewards"] = 0.9
     pixel_control_cell: Annotated[int, Bounds(least=1), "pixels along the edge of one of its cells"] = 4
-    prioritize: Annotated[
-        bool, "write each replayed unroll's mean critic loss to the replay, for --replay.sampler prioritized"
-    ] = False
-    importance_exponent: Annotated[
-        float, Fraction, "with prioritize: how far the loss corrects for uneven draws; 0: not at all, 1: fully"
-    ] = 1.0
-
     refer: Annotated[ReferConfig, "remember-and-forget experience replay"] = field(
         default_factory=lambda: ReferConfig(enabled=False)
     )
@@ -104,11 +94,6 @@ class ImpalaConfig(AlgorithmConfig):
     def counts_far_policy(self) -> bool:
         """See `AlgorithmConfig.counts_far_policy`."""
         return self.refer.enabled
-
-    @property
-    def draw_correction(self) -> float:
-        """See `AlgorithmConfig.draw_correction`."""
-        return self.importance_exponent if self.prioritize else 0.0
 
     def problems(self) -> list[Problem]:
         """Return mistakes that join several fields."""
@@ -141,7 +126,7 @@ class Impala(ActorCriticAlgorithm):
 
     def __init__(self, config: ImpalaConfig, environment: EnvironmentSpec, network: NetworkConfig):
         super().__init__(config, environment, network)
-        self.columns = (ColumnSpec(PRIORITY, initial=1.0),) if config.prioritize else ()
+        self.columns = config.priority_columns
         self.refer = Refer(config.refer)
         if config.refer.enabled:
             self.columns = (self.refer.column,)
@@ -290,8 +275,8 @@ class Impala(ActorCriticAlgorithm):
         }
         if config.prioritize:
             errors = torch.where(used, 0.5 * (fitted - fitted_targets).detach().square(), 0.0)
-            priorities = errors.sum(0) / batch.valid.sum(0).clamp(min=1)
-            column_writes[PRIORITY] = priorities.nan_to_num(0.0, 0.0, 0.0).unsqueeze(0)
+            mean_errors = errors.sum(0) / batch.valid.sum(0).clamp(min=1)
+            column_writes[PRIORITY] = priorities(mean_errors).unsqueeze(0)
         return LossOutput(loss, metrics, column_writes, state_updates=state_updates)
 
     def _rewards(self, batch: Batch) -> Tensor:

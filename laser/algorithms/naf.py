@@ -11,7 +11,6 @@ from torch import Generator, Tensor, nn
 
 from laser.algorithms.base import LossOutput
 from laser.algorithms.deterministic import SLOW, DeterministicAlgorithm, DeterministicConfig
-from laser.algorithms.refer import bounded_rhos
 from laser.algorithms.step_learning import StepNetworks, glorot_, near_zero_, weighted_mean
 from laser.batch import Batch
 from laser.networks.config import NetworkConfig
@@ -98,31 +97,22 @@ class Naf(DeterministicAlgorithm):
             next_values = targets[SLOW]({name: value[1] for name, value in batch.observations.items()})[0]
             q_targets = torch.addcmul(batch.rewards[0] / scale, batch.discounts[0], next_values)
         with torch.autocast(batch.rewards.device.type, enabled=False):
-            actions, policy = batch.actions[0], self.policy(mean)
-            mu = {name: batch.mu[name][0] for name in self.distribution.sizes}
-            kls = self.distribution.kl(mu, policy)
-            with torch.no_grad():
-                log_rhos = self.distribution.log_prob(policy, actions) - self.distribution.log_prob(mu, actions)
-                near = self.refer.near(state, log_rhos)
+            log_rhos, kls, near = self.compare(mean, batch, state)
             beta = state.beta if self.config.refer.enabled else 1.0
             steered = beta * mean + (1.0 - beta) * mean.detach()
             triangle = lower_triangular(coefficients, self.num_dimensions)
-            q_values = values + quadratic_form(actions, steered, triangle)
+            q_values = values + quadratic_form(batch.actions[0], steered, triangle)
             errors = q_targets - q_values
             losses = torch.where(near, 0.5 * errors.square(), 0.0)
             loss = weighted_mean(losses, batch) + (1.0 - beta) * kls.mean()
-        metrics = self.metrics(
+        return self.output(
             networks,
+            loss,
             log_rhos,
+            errors,
             kl_from_behaviour=kls,
             critic_loss=losses,
             value=values,
             q_value=q_values,
             abs_mean_action=mean.abs().mean(-1),
-        )
-        writes = self.writes(bounded_rhos(log_rhos), errors)
-        return LossOutput(
-            loss,
-            metrics,
-            {name: value.unsqueeze(0) for name, value in writes.items()},
         )

@@ -10,22 +10,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from laser.algorithms.base import Algorithm, AlgorithmConfig, Fraction, WriteOptions
+from laser.algorithms.base import Algorithm, Fraction, WriteOptions
 from laser.algorithms.normalization import Normalizer
+from laser.algorithms.priorities import PRIORITY, PrioritizedConfig, priorities
 from laser.algorithms.refer import RATIO, Refer, ReferConfig, ReferState
 from laser.batch import Batch
 from laser.config import Bounds, Problem
 from laser.networks.config import NetworkConfig
 from laser.ops.distributions import DiagonalGaussian
 from laser.ops.refer import near_policy
-from laser.ports import ColumnSpec
 from laser.specs import ArraySpec, ContinuousActions, EnvironmentSpec
-
-PRIORITY = "priority"
 
 
 @dataclass(frozen=True)
-class StepConfig(AlgorithmConfig):
+class StepConfig(PrioritizedConfig):
     """Settings of algorithms that learn from single steps; the defaults are the paper's."""
 
     view: ClassVar[Literal["unrolls", "steps"]] = "steps"
@@ -44,9 +42,6 @@ class StepConfig(AlgorithmConfig):
     ] = True
     normalize_rewards: Annotated[bool, "divide rewards by their root mean square over the replay"] = True
     reward_interval: Annotated[int, Bounds(least=1), "learner steps between two looks at the size of rewards"] = 1000
-    prioritize: Annotated[
-        bool, "tell the replay how large each step's error was; draws follow it with replay.sampler prioritized"
-    ] = False
     importance_exponent: Annotated[
         float, Fraction, "with prioritize: how far the loss corrects for uneven draws; 0: not at all, 1: fully"
     ] = 0.5
@@ -56,11 +51,6 @@ class StepConfig(AlgorithmConfig):
     def counts_far_policy(self) -> bool:
         """See `AlgorithmConfig.counts_far_policy`."""
         return True
-
-    @property
-    def draw_correction(self) -> float:
-        """See `AlgorithmConfig.draw_correction`."""
-        return self.importance_exponent if self.prioritize else 0.0
 
     def rate_factor(self, num_updates: int) -> float:
         """See `AlgorithmConfig.rate_factor`."""
@@ -120,8 +110,7 @@ class StepAlgorithm(Algorithm):
         self.num_dimensions = len(actions.low)
         self.distribution = DiagonalGaussian(self.num_dimensions)
         self.refer = Refer(config.refer)
-        priority = (ColumnSpec(PRIORITY, initial=1.0),) if config.prioritize else ()
-        self.columns = (self.refer.column, *priority)
+        self.columns = (self.refer.column, *config.priority_columns)
 
     @property
     def behaviour(self) -> dict[str, ArraySpec]:
@@ -165,7 +154,7 @@ class StepAlgorithm(Algorithm):
         """Return column writes [1, B] of ratios, and of priorities if they are wanted."""
         writes = {RATIO: rhos}
         if self.config.prioritize:
-            writes[PRIORITY] = errors.detach().abs().nan_to_num(0.0, 0.0, 0.0)
+            writes[PRIORITY] = priorities(errors)
         return writes
 
 
