@@ -99,21 +99,47 @@ class Progress:
 
 def describe(snapshot: Snapshot, num_steps: int, title: str = "") -> str:
     """Return one line: how far, how fast, time left, return, acceptance and bottleneck; only what is known."""
-    rate = snapshot.env_steps_per_second
+    return status_line(
+        title,
+        f"{snapshot.env_steps:,} of {num_steps:,} env steps ({100 * snapshot.env_steps / num_steps:.0f}%)",
+        snapshot.env_steps_per_second,
+        num_steps - snapshot.env_steps,
+        f"return {snapshot.mean_return:,.1f}" if math.isfinite(snapshot.mean_return) else "",
+        snapshot.gauges,
+        snapshot.bottleneck,
+    )
+
+
+def status_line(
+    title: str,
+    progress: str,
+    rate: float,
+    steps_left: int,
+    returns: str,
+    gauges: Mapping[str, float],
+    bottleneck: str,
+) -> str:
+    """Join what is known of a run or a sweep to one line.
+
+    Args:
+        title: what trains, or "".
+        progress: how far it is, in words.
+        rate: env steps/s.
+        steps_left: env steps to go.
+        returns: in words, or "" while no episode has finished.
+        gauges: metrics by name, for the acceptance.
+        bottleneck: what limits it, in words, or "".
+    """
     parts = [title] if title else []
-    parts.append(f"{snapshot.env_steps:,} of {num_steps:,} env steps ({100 * snapshot.env_steps / num_steps:.0f}%)")
-    parts.append(f"{rate:,.0f} env steps/s")
-    if rate > 0.0 and snapshot.env_steps < num_steps:
-        parts.append(f"{duration((num_steps - snapshot.env_steps) / rate)} left")
-    if math.isfinite(snapshot.mean_return):
-        parts.append(f"return {snapshot.mean_return:,.1f}")
-    else:
-        parts.append("no episode has finished yet")
-    accepted = list(acceptance(snapshot.gauges))
+    parts += [progress, f"{rate:,.0f} env steps/s"]
+    if rate > 0.0 and steps_left > 0:
+        parts.append(f"{duration(steps_left / rate)} left")
+    parts.append(returns or "no episode has finished yet")
+    accepted = list(acceptance(gauges))
     if accepted:
         parts.append("accepted " + ", ".join(accepted))
-    if snapshot.bottleneck:
-        parts.append(f"limited by {snapshot.bottleneck}")
+    if bottleneck:
+        parts.append(f"limited by {bottleneck}")
     return " · ".join(parts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -36,7 +37,7 @@ class Evolution(Protocol):
         """Decide about a member, if it is time, and carry it out."""
 
 
-class Schedule:
+class Schedule(ABC):
     """What both schedules share: when to save, when to stop, and that one member's failure is not the others'.
 
     Args:
@@ -59,13 +60,13 @@ class Schedule:
         self.evolution = evolution
         self._saved_at = time.monotonic()
 
+    @abstractmethod
     def run(self) -> None:
         """Run until all members are at their end; each attendant knows why.
 
         Raises:
             the error that ended a member, where no member is left.
         """
-        raise NotImplementedError
 
     @property
     def running(self) -> list[Attendant]:

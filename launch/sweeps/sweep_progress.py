@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from launch.command_line.overrides import show
-from launch.recording.progress import acceptance, duration, program_path
+from launch.recording.progress import duration, program_path, status_line
 from launch.recording.recorder import Snapshot
 from launch.sweeps.sweep_result import SweepResult
 
@@ -35,32 +35,23 @@ def describe_sweep(snapshot: SweepSnapshot, num_steps: int, title: str = "") -> 
     members = snapshot.members
     slowest = min(members, key=lambda member: member.env_steps)
     fastest = max(member.env_steps for member in members)
-    rate = sum(member.env_steps_per_second for member in members)
-    parts = [title] if title else []
     share = 100 * slowest.env_steps / num_steps
-    parts.append(f"{slowest.env_steps:,} to {fastest:,} of {num_steps:,} env steps ({share:.0f}%)")
-    parts.append(f"{rate:,.0f} env steps/s")
-    if rate > 0.0 and slowest.env_steps < num_steps:
-        left = sum(max(0, num_steps - member.env_steps) for member in members)
-        parts.append(f"{duration(left / rate)} left")
     returns = [member.mean_return for member in members if math.isfinite(member.mean_return)]
-    if returns:
-        parts.append(f"return {max(returns):,.1f} best, {math.fsum(returns) / len(returns):,.1f} mean")
-    else:
-        parts.append("no episode has finished yet")
-    accepted = list(acceptance(snapshot.gauges))
-    if accepted:
-        parts.append("accepted " + ", ".join(accepted))
-    if slowest.bottleneck:
-        parts.append(f"limited by {slowest.bottleneck}")
-    return " · ".join(parts)
+    return status_line(
+        title,
+        f"{slowest.env_steps:,} to {fastest:,} of {num_steps:,} env steps ({share:.0f}%)",
+        sum(member.env_steps_per_second for member in members),
+        sum(max(0, num_steps - member.env_steps) for member in members),
+        f"return {max(returns):,.1f} best, {math.fsum(returns) / len(returns):,.1f} mean" if returns else "",
+        snapshot.gauges,
+        slowest.bottleneck,
+    )
 
 
 def closing_table(result: SweepResult, preset: str) -> str:
     """Return what to say when a sweep has ended: its members by return, and what to try next."""
     rows = [("member", "return", "env steps", "ended", "settings")]
-    ranked = sorted(result.members, key=lambda item: -_finite(item.result.mean_return))
-    for item in ranked:
+    for item in result.ranked:
         shown = item.overrides | item.settings or {"seed": item.seed}
         settings = ", ".join(f"{key}={show(value)}" for key, value in shown.items())
         reached = f"{item.result.mean_return:,.1f}" if math.isfinite(item.result.mean_return) else "none"
@@ -80,7 +71,3 @@ def closing_table(result: SweepResult, preset: str) -> str:
     if preset:
         lines.append(f"  {laser} sweep {preset} --resume --run-dir {result.run_dir} --steps N")
     return "\n".join(lines)
-
-
-def _finite(value: float) -> float:
-    return value if math.isfinite(value) else -math.inf

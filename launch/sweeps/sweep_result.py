@@ -51,7 +51,12 @@ class SweepResult:
     @property
     def best(self) -> MemberResult:
         """The member with the highest mean return."""
-        return max(self.members, key=lambda member: _or_lowest(member.result.mean_return))
+        return self.ranked[0]
+
+    @property
+    def ranked(self) -> list[MemberResult]:
+        """The members by mean return, the highest first; those without one last."""
+        return sorted(self.members, key=lambda member: -_or_lowest(member.result.mean_return))
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints: totals, and `members`."""
