@@ -19,7 +19,8 @@ def find_algorithms() -> dict[str, type[AlgorithmConfig]]:
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
     found: dict[str, type[AlgorithmConfig]] = {}
-    for config in _subclasses(AlgorithmConfig):  # type: ignore[type-abstract]
+    # Once each: a class with two parents is reached through both.
+    for config in dict.fromkeys(_subclasses(AlgorithmConfig)):  # type: ignore[type-abstract]
         name = vars(config).get("name", "")
         if not name or not config.__module__.startswith(f"{__name__}."):
             continue

@@ -13,7 +13,8 @@ from torch.func import functional_call
 
 from laser.algorithms.base import LossOutput, NotNegative, ParameterGroup
 from laser.algorithms.deterministic import SLOW, DeterministicAlgorithm, DeterministicConfig
-from laser.algorithms.step_learning import StepConfig, StepNetworks, glorot_, near_zero_, weighted_mean
+from laser.algorithms.gaussian_steps import GaussianStepNetworks
+from laser.algorithms.step_learning import glorot_, near_zero_, weighted_mean
 from laser.batch import Batch
 from laser.config import Bounds
 from laser.networks.config import NetworkConfig
@@ -87,11 +88,11 @@ class Actor(nn.Module):
         return mean.tanh() if self.bounded else mean
 
 
-class DdpgNetworks(StepNetworks):
+class DdpgNetworks(GaussianStepNetworks):
     """An actor and a critic without common layers."""
 
     def __init__(self, environment: EnvironmentSpec, network: NetworkConfig, config: DdpgConfig, num_dimensions: int):
-        super().__init__(environment, cast(StepConfig, config))
+        super().__init__(environment, config)
         self.actor = Actor(environment, network, num_dimensions, config.bounded)
         self.critic = Critic(environment, network, num_dimensions)
 

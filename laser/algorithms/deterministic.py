@@ -11,8 +11,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from laser.algorithms.base import ActOutput, LossOutput, Target
+from laser.algorithms.gaussian_steps import GaussianStepAlgorithm, GaussianStepConfig, GaussianStepNetworks
 from laser.algorithms.refer import ReferState, bounded_rhos
-from laser.algorithms.step_learning import StepAlgorithm, StepConfig, StepNetworks
+from laser.algorithms.step_learning import BootstrapConfig
 from laser.batch import Batch
 from laser.config import Bounds
 from laser.networks.config import NetworkConfig
@@ -24,7 +25,7 @@ SLOW = "slow"
 
 
 @dataclass(frozen=True)
-class DeterministicConfig(StepConfig):
+class DeterministicConfig(GaussianStepConfig, BootstrapConfig):
     """Settings of deterministic policies with a slow copy of the networks."""
 
     exploration: Annotated[
@@ -37,15 +38,9 @@ class DeterministicConfig(StepConfig):
     target_rate: Annotated[
         float, Bounds(above=0.0, most=1.0), "share of the way that the target networks go with each learner step"
     ] = 0.01
-    num_steps: Annotated[int, Bounds(least=1), "env steps whose rewards are summed before the bootstrap"] = 1
-
-    @property
-    def steps_per_item(self) -> int:
-        """See `AlgorithmConfig.steps_per_item`."""
-        return self.num_steps
 
 
-class DeterministicAlgorithm(StepAlgorithm):
+class DeterministicAlgorithm(GaussianStepAlgorithm):
     """Acts with `mean_action` and noise; what is stored as mu is a Gaussian of the noise's size around the mean.
 
     Drifting noise is not that Gaussian, so that ratios mean less with it; the paper uses it without ReF-ER only.
@@ -84,7 +79,7 @@ class DeterministicAlgorithm(StepAlgorithm):
         return log_rhos, kls, self.refer.near(state, log_rhos)
 
     def output(
-        self, networks: StepNetworks, loss: Tensor, log_rhos: Tensor, errors: Tensor, **values: Tensor
+        self, networks: GaussianStepNetworks, loss: Tensor, log_rhos: Tensor, errors: Tensor, **values: Tensor
     ) -> LossOutput:
         """Return a loss with its metrics and column writes.
 

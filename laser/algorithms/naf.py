@@ -11,7 +11,8 @@ from torch import Generator, Tensor, nn
 
 from laser.algorithms.base import LossOutput
 from laser.algorithms.deterministic import SLOW, DeterministicAlgorithm, DeterministicConfig
-from laser.algorithms.step_learning import StepNetworks, glorot_, near_zero_, weighted_mean
+from laser.algorithms.gaussian_steps import GaussianStepNetworks
+from laser.algorithms.step_learning import glorot_, near_zero_, weighted_mean
 from laser.batch import Batch
 from laser.networks.config import NetworkConfig
 from laser.networks.encoder import ObservationEncoder
@@ -31,7 +32,7 @@ class NafConfig(DeterministicConfig):
         return Naf(self, environment, network)
 
 
-class NafNetworks(StepNetworks):
+class NafNetworks(GaussianStepNetworks):
     """One torso with heads for the value, the best action and the curvature around it.
 
     Args:

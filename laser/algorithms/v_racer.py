@@ -11,15 +11,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from laser.algorithms.base import ActOutput, Fraction, LossOutput, NotNegative, WriteOptions
+from laser.algorithms.gaussian_steps import GaussianStepAlgorithm, GaussianStepConfig, GaussianStepNetworks
 from laser.algorithms.refer import RATIO, bounded_rhos
-from laser.algorithms.step_learning import (
-    StepAlgorithm,
-    StepConfig,
-    StepNetworks,
-    glorot_,
-    near_zero_,
-    weighted_mean,
-)
+from laser.algorithms.step_learning import glorot_, near_zero_, weighted_mean
 from laser.batch import Batch
 from laser.config import Bounds
 from laser.networks.config import NetworkConfig
@@ -34,7 +28,7 @@ VALUE, ADVANTAGE, Q_RETRACE = "value", "advantage", "q_retrace"
 
 
 @dataclass(frozen=True)
-class VRacerConfig(StepConfig):
+class VRacerConfig(GaussianStepConfig):
     """V-RACER's settings; defaults are table 1 of the paper."""
 
     name: ClassVar[str] = "v_racer"
@@ -74,7 +68,7 @@ class RacerOutput:
     coefficients: Tensor
 
 
-class RacerNetworks(StepNetworks):
+class RacerNetworks(GaussianStepNetworks):
     """One torso with a head each for value, mean and advantage; a standard deviation that no state changes.
 
     Args:
@@ -118,7 +112,7 @@ class RacerNetworks(StepNetworks):
         return RacerOutput(values.squeeze(-1), {"mean": mean, "std": std}, coefficients)
 
 
-class VRacer(StepAlgorithm):
+class VRacer(GaussianStepAlgorithm):
     """Policy gradient and values from Q-retrace that the replay keeps up to date.
 
         A^ret = Q^ret - V          (dq = A^ret - A)
@@ -170,7 +164,7 @@ class VRacer(StepAlgorithm):
         actions = policy["mean"]
         if not greedy:
             actions = sample_truncated(policy["mean"], policy["std"], self.config.truncation, generator)
-        scale = cast(StepNetworks, networks).normalizer.reward_scale
+        scale = cast(GaussianStepNetworks, networks).normalizer.reward_scale
         values = output.values.float() * scale
         estimates = {VALUE: values, ADVANTAGE: self._advantages(output, actions) * scale}
         mu = policy | {column.name: estimates[column.name].unsqueeze(-1) for column in self._estimates}
