@@ -51,7 +51,7 @@ class TrainConfig:
         "local: threads; lockstep: one thread, repeatable bit by bit; ray: processes, on one machine or many",
     ] = "local"
     ray_address: Annotated[
-        str, "HOST:PORT of a Ray cluster's head to run on (docs/cluster.md); with --runtime ray; else a Ray of our own"
+        str, "HOST:PORT of a Ray cluster's head to run on (docs/cluster.md), with runtime ray; else a Ray of our own"
     ] = ""
     num_actors: Annotated[int, Bounds(least=1, most=4096), "actors"] = 1
     num_envs: Annotated[int, Bounds(least=1, most=4096), "environments per actor"] = 8
@@ -104,7 +104,7 @@ class TrainConfig:
         """Yield the mistakes that only show when parts are seen together."""
         if self.ray_address and self.runtime != "ray":
             yield Problem(
-                "ray-address", f"a cluster needs the Ray runtime, got runtime {self.runtime}", "add --runtime ray"
+                "ray-address", f"a cluster needs runtime ray, got runtime {self.runtime}", "leave runtime out"
             )
         if self.actor.env_groups > self.num_envs:
             yield Problem(

@@ -145,6 +145,8 @@ def _with_values(
             )
         except ConfigError as error:
             problems = error.problems
+    if "ray-address" in values:  # only one runtime can reach a cluster
+        base = dataclasses.replace(base, runtime="ray")
     config, found = apply_overrides(base, values, NOT_FLAGS)
     return config, [*problems, *found]
 

@@ -66,7 +66,7 @@ def nodes():
 
 def train(tmp_path, address, **changes):
     """Return the exit code and the lines of a run from the command line, in a directory where no LASER is."""
-    command = [str(Path(sys.executable).parent / "laser"), "train", "cartpole", "--runtime", "ray"]
+    command = [str(Path(sys.executable).parent / "laser"), "train", "cartpole"]
     options = ["--ray-address", address, "--steps", "2000", "--run-dir", "run", "--quiet", "--json"]
     arguments = [*command, *options, *changes.pop("options", [])]
     done = subprocess.run(

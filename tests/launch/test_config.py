@@ -39,7 +39,7 @@ def test_the_default_config_is_right():
         (
             {"ray_address": "10.0.0.1:6379"},
             "ray-address",
-            "needs the Ray runtime, got runtime local; add --runtime ray",
+            "needs runtime ray, got runtime local; leave runtime out",
         ),
         ({"ray_address": "a:1", "runtime": "ray", "device": "cuda:1"}, "device", "Ray chooses the card"),
         ({"run_dir": Path("../elsewhere")}, "run-dir", "leaves the working directory"),

@@ -177,6 +177,13 @@ def test_a_switch_before_the_preset(calls, capsys):
     assert calls[0].network.separate_critic
 
 
+def test_an_address_of_a_cluster_chooses_the_runtime(calls, capsys):
+    assert run(capsys, "train", "cartpole", "--ray-address", "10.0.0.1:6379")[0] == 0
+    assert calls[0].runtime == "ray"
+    (line,) = errors(capsys, "train", "cartpole", "--ray-address", "10.0.0.1:6379", "--runtime", "lockstep")
+    assert line.startswith("error: ray-address: a cluster needs runtime ray, got runtime lockstep")
+
+
 def test_settings_without_effect_warn(calls, capsys):
     code, _, err = run(capsys, "train", "cartpole", "--replay.samples-per-insert", "4")
     assert code == 0
