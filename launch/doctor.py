@@ -73,7 +73,7 @@ def check_requirements() -> Iterator[Finding]:
         yield Finding("missing", "laser-rl", "is not installed", "pip install -e .")
         return
     for requirement in map(Requirement, lines):
-        extra = next((name for name in ("dm-control", "box2d", "dev") if f'"{name}"' in str(requirement.marker)), None)
+        extra = next((name for name in ("dm-control", "box2d", "minatar", "dev") if f'"{name}"' in str(requirement.marker)), None)
         bounds = str(requirement.specifier)
         parts = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
         remedy = f"pip install '{f'laser-rl[{extra}]' if extra else requirement.name + parts + bounds}'"

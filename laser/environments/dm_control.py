@@ -42,7 +42,7 @@ class DmControlSuite(Suite):
     def make(self, id: str, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
         """Return environments one after the other, or in processes."""
         if importlib.util.find_spec("dm_control") is None:
-            raise env_error(f"{id} needs dm-control, which is not installed", "pip install 'laser[dm-control]'")
+            raise env_error(f"{id} needs dm-control, which is not installed", "pip install 'laser-rl[dm-control]'")
         if id not in self.ids():
             raise unknown_id(id)
         domain, _, task = id.removeprefix(_PREFIX).removesuffix(_SUFFIX).partition("-")
