@@ -176,6 +176,7 @@ class Sample:
         streams: int64 [N], which stream each item belongs to; None for other views.
         statistics: sums over all that is stored, by name, which may be added over shards: of members that count
             far-policy steps or ask for statistics (`replay_server.derived.Derived.statistics`).
+        ages: int64 [N], about how many env steps (rows) were inserted after each item; of draws from the replay only.
     """
 
     unrolls: Unrolls
@@ -188,6 +189,7 @@ class Sample:
     origins: np.ndarray | None = None
     streams: np.ndarray | None = None
     statistics: dict[str, np.ndarray] = field(default_factory=dict)
+    ages: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

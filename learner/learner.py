@@ -29,6 +29,7 @@ from laser.ports import (
     wait,
 )
 from laser.unroll import UnrollSpec
+from learner.age_quantiles import AgeQuantiles
 from learner.collate import collate, example_batch
 from learner.config import LearnerConfig
 from learner.mixing import Mix, Mixer
@@ -119,8 +120,10 @@ class Learner:
         self._prefetcher = _Prefetcher(self, config.num_prefetch) if prefetch else None
         self._counters: defaultdict[str, float] = defaultdict(float)
         self._metrics = MetricMeans()
+        self._ages = AgeQuantiles()
         self._writes: list[Future[Any]] = []
         self._publication: Future[None] | None = None
+        self._learning_rate = math.nan
         self._reported = 0.0
 
     def warm_up(self) -> str:
@@ -174,6 +177,7 @@ class Learner:
         settings = self._settings
         rate = learning_rate_at(self.progress, settings.learning_rate, settings.learning_rate_schedule)
         rate *= settings.rate_factor(self.num_steps)
+        self._learning_rate = float(rate)
         if ready.mix.replayed is not None and ready.mix.replayed.statistics:
             self.train_step.observe(ready.mix.replayed.statistics, self.num_steps)
         batch = ready.batch
@@ -228,7 +232,8 @@ class Learner:
     def report(self) -> Report:
         """Return running totals, and the means of the metrics since the last report."""
         gauges: dict[str, float] = {"parameter_version": float(self.version)}
-        gauges |= self._metrics.take()
+        gauges["charts/learning_rate"] = self._learning_rate
+        gauges |= self._metrics.take() | self._ages.take()
         counters = dict(self._counters) | {"learner_steps": float(self.num_steps)}
         return Report("learner", counters, gauges)
 
@@ -379,6 +384,10 @@ class Learner:
                 lags = self.version - origins["parameter_version"][own]
                 self._counters[f"policy_lag_sum/{name}"] += float(lags.sum())
                 self._counters[f"policy_lag_count/{name}"] += len(lags)
+                self._counters[f"steps_learned/{name}"] += float(part.unrolls.fields["valid"].sum())
+                self._ages.add(f"policy_lag/{'online' if part is mix.online else 'own_replay'}", lags)
+        if mix.replayed is not None and mix.replayed.ages is not None:
+            self._ages.add("replay_age", mix.replayed.ages)
 
 
 def _num_online(mix: Mix) -> int:

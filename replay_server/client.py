@@ -220,7 +220,9 @@ class ShardedReplay:
             num_stored = int(sizes.sum()) + sum(
                 part.num_stored - int(sizes[k]) for k, part in zip(used, parts, strict=True)
             )
-            return concatenate_samples(parts, probabilities, num_stored)
+            sample = concatenate_samples(parts, probabilities, num_stored)
+            # The other shards grow as fast as the one that an item lies in.
+            return sample if sample.ages is None else replace(sample, ages=sample.ages * len(self._shards))
 
         combine(asked, merge).add_done_callback(partial(self._drawn, whole, request, deadline))
 

@@ -51,7 +51,7 @@ def shard_sizes(spec: UnrollSpec, config: ReplayConfig, members: Sequence[Member
     capacity_pages = -(-config.capacity_steps // (config.num_shards * unroll_length))
     num_pages = capacity_pages + sum(settings.share(config.num_shards).online_capacity for settings in members)
     rows = num_pages * unroll_length
-    pages_bytes = num_pages * (spec.num_fixed_bytes + 8 + 4 + 4)
+    pages_bytes = num_pages * (spec.num_fixed_bytes + 8 + 8 + 4 + 4)
     index_bytes = rows * (4 + 4 + 4 + 8) + num_pages * (4 + 4 + 4 + 8 + 1 + 8)
     columns = [column for settings in members for column in settings.columns]
     column_bytes = rows * 4 * len(columns)

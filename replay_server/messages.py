@@ -53,6 +53,7 @@ def concatenate_samples(parts: Sequence[Sample], probabilities: np.ndarray, num_
     discounts = [part.discounts for part in parts if part.discounts is not None]
     origins = [part.origins for part in parts if part.origins is not None]
     streams = [part.streams for part in parts if part.streams is not None]
+    ages = [part.ages for part in parts if part.ages is not None]
     return Sample(
         concatenate_unrolls([part.unrolls for part in parts]),
         np.concatenate([part.keys for part in parts]),
@@ -64,6 +65,7 @@ def concatenate_samples(parts: Sequence[Sample], probabilities: np.ndarray, num_
         np.concatenate(origins) if origins else None,
         np.concatenate(streams) if streams else None,
         {name: np.sum([part.statistics[name] for part in parts], axis=0) for name in parts[0].statistics},
+        np.concatenate(ages) if ages else None,
     )
 
 

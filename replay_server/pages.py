@@ -34,6 +34,8 @@ class Pages:
         }
         self.generation = _touched((num_pages,), np.dtype(np.int64))
         self.references = _touched((num_pages,), np.dtype(np.int32))
+        self.num_inserted = 0
+        self._positions = _touched((num_pages,), np.dtype(np.int64))  # in the order of insertion
         self.free = FreeList(num_pages)
         # The same memory with one row per line, for gathering single rows.
         self.rows = {
@@ -50,6 +52,8 @@ class Pages:
         for name, column in self.fields.items():
             values = unrolls.fields[name]
             column[pages] = values if everything else values[keep]
+        self._positions[pages] = np.arange(self.num_inserted, self.num_inserted + len(keep))
+        self.num_inserted += len(keep)
         return pages
 
     def gather(self, pages: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -61,6 +65,11 @@ class Pages:
         """Return copies of the headers of `pages`, HEADER_DTYPE [N]."""
         headers: np.ndarray = self._header_words.take(pages, axis=0).view(HEADER_DTYPE)[:, 0]
         return headers
+
+    def ages(self, pages: np.ndarray) -> np.ndarray:
+        """Return how many unrolls were inserted after those of `pages`, int64 [N]."""
+        ages: np.ndarray = self.num_inserted - 1 - self._positions[pages]
+        return ages
 
     def retain(self, pages: np.ndarray, num: np.ndarray | int = 1) -> None:
         """Add references to distinct pages."""
@@ -83,7 +92,7 @@ class Pages:
     def num_bytes(self) -> int:
         """Bytes held."""
         columns = sum(column.nbytes for column in self.fields.values())
-        book_keeping = self.generation.nbytes + self.references.nbytes + self.free.num_bytes
+        book_keeping = self.generation.nbytes + self.references.nbytes + self._positions.nbytes + self.free.num_bytes
         return columns + self.headers.nbytes + book_keeping
 
     def state_dict(self) -> dict[str, Any]:
@@ -96,6 +105,8 @@ class Pages:
             "fields": fields,
             "generation": self.generation.copy(),
             "references": self.references.copy(),
+            "positions": self._positions.copy(),
+            "num_inserted": self.num_inserted,
             "free": self.free.state_dict(),
         }
 
@@ -107,6 +118,8 @@ class Pages:
             column[used] = state["fields"][name]
         self.generation[:] = state["generation"]
         self.references[:] = state["references"]
+        self._positions[:] = state["positions"]
+        self.num_inserted = state["num_inserted"]
         self.free.load_state_dict(state["free"])
 
 

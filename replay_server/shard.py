@@ -371,8 +371,9 @@ class Shard:
         return self._with_statistics(sample, request)
 
     def _with_statistics(self, sample: Sample, request: SampleRequest) -> Sample:
-        statistics = self._store.derived[request.member].statistics()
-        return replace(sample, statistics=statistics) if statistics else sample
+        first = sample.keys if sample.keys.ndim == 1 else sample.keys[:, 0]
+        ages = self._store.pages.ages(first["page"]) * self.spec.unroll_length
+        return replace(sample, statistics=self._store.derived[request.member].statistics(), ages=ages)
 
     def _take_online(self, member: Member, num_items: int) -> Sample:
         num_queued = len(member.queue)

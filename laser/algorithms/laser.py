@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from laser.algorithms.base import Fraction, live
 from laser.algorithms.impala import Impala, ImpalaConfig
-from laser.algorithms.metrics import means
+from laser.algorithms.metrics import means, means_by_source
 from laser.batch import Batch
 from laser.config import Bounds
 from laser.networks.config import NetworkConfig
@@ -65,7 +65,10 @@ class Laser(Impala):
             return None, {}
         noise = self.distribution.draw_noise(self.config.num_kl_samples, next(iter(pi.values())), generator)
         kl = self.distribution.implied_kl(pi, batch.mu, self.config.rho_clip, noise)
-        return kl < threshold, means(batch.valid & torch.isfinite(kl), implied_kl=kl)
+        known = batch.valid & torch.isfinite(kl)
+        by_source = means_by_source(batch.source, known, implied_kl=kl)
+        metrics = {name: value for name, value in by_source.items() if name.startswith("implied_kl")}
+        return kl < threshold, means(known, implied_kl=kl) | metrics
 
     def _entropy_rows(self, batch: Batch) -> Tensor:
         return batch.valid & batch.online if self.config.entropy_on == "fresh" else batch.valid

@@ -318,3 +318,22 @@ def test_in_order_means_one_shard_after_the_other(make_replay):
     with pytest.raises(PortTimeoutError, match="sample of 2 fresh unrolls for member 0: 1 queued"):
         client.sample(SampleRequest(0, 2, table="online")).result(timeout=5)
     assert len(wait(client.sample(SampleRequest(0, 2, table="online", at_most=True)), 5, "sample").keys) == 1
+
+
+def test_samples_tell_how_much_was_inserted_after_each_item(make_replay):
+    client, shards = make_replay(2)
+    streams = [Stream(SPEC, np.random.default_rng(a), actor=a, mean_length=2) for a in (0, 1)]
+    for _ in range(10):  # alike many into each shard
+        for stream in streams:
+            wait(client.insert(stream.next_unroll()), 5, "insert")
+    for view in ("unrolls", "steps"):
+        sample = wait(client.sample(SampleRequest(0, 200, view=view, timeout_s=5)), 5, "sample")
+        expected = (9 - sample.unrolls.headers["sequence"]) * SPEC.unroll_length * 2
+        if view == "steps":  # the header of a drawn row is its page's
+            pages = [shards[key["shard"]]._store.pages.headers["sequence"][key["page"]] for key in sample.keys]
+            expected = (9 - np.array(pages)) * SPEC.unroll_length * 2
+        assert sample.ages.tolist() == expected.tolist()
+        assert len(set(sample.ages.tolist())) == 10
+    shards[0].load_state_dict(shards[0].state_dict())  # ages go on where they were
+    sample = wait(shards[0].sample(SampleRequest(0, 200, timeout_s=5)), 5, "sample")
+    assert sample.ages.tolist() == ((9 - sample.unrolls.headers["sequence"]) * SPEC.unroll_length).tolist()
