@@ -98,7 +98,7 @@ class MinAtar(gymnasium.Env[Any, Any]):
         colours = np.linspace(0.0, 1.0, state.shape[-1] + 1)[:, None] * np.array([255, 200, 120]) + np.array([0, 0, 60])
         front = (state * np.arange(1, state.shape[-1] + 1)).max(-1)
         picture = np.where(front[..., None] > 0, colours[front], 0).clip(0, 255).astype(np.uint8)
-        return picture.repeat(CELL_PIXELS, 0).repeat(CELL_PIXELS, 1)
+        return np.kron(picture, np.ones((CELL_PIXELS, CELL_PIXELS, 1), np.uint8))
 
     def _observe(self) -> np.ndarray:
-        return self._game.state().astype(np.float32)
+        return np.asarray(self._game.state(), np.float32)
