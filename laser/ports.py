@@ -7,6 +7,7 @@ time-out says what was waited for.
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
@@ -117,6 +118,7 @@ class SampleRequest:
             "streams" (the next T rows of a reader that walks finished episodes from their first step).
         num_steps: n of the n-step view.
         discount: gamma with which the n-step view folds rewards.
+        reward_clip: the n-step view clips each reward to +- this before it sums them.
         at_most: for the online table: hand out what is there, from 1 to num_items, instead of exactly num_items.
         stream_set: for streams: a number the learner chose for all of its streams. An unknown set begins anew: every
             stream at an episode's first step, with `first` True in row 0.
@@ -132,6 +134,7 @@ class SampleRequest:
     view: View = "unrolls"
     num_steps: int = 1
     discount: float = 1.0
+    reward_clip: float = math.inf
     at_most: bool = False
     stream_set: int = 0
     sequence: int = 0

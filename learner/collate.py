@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from laser.batch import FOREIGN_REPLAY, ONLINE, OWN_REPLAY, Batch
 from laser.frames import decompress_frames
 from laser.ports import ORIGIN_DTYPE, Sample
 from laser.unroll import UnrollSpec
-from learner.frame_cuts import cut_frames
+from learner.frame_cuts import cut_frames, cut_stacks
 from learner.mixing import Mix
 
 
@@ -21,8 +22,9 @@ def collate(
 ) -> Batch:
     """Put a mix of samples side by side as columns, fresh ones first.
 
-    Image observations stay single frames here, uint8 [B, stack - 1 + T + 1, *frame_shape]; the train step stacks them
-    on its device (`laser.ops.frame_stacks`).
+    Image observations of unrolls and streams stay single frames here, uint8 [B, stack - 1 + T + 1, *frame_shape]; the
+    train step stacks them on its device (`laser.ops.frame_stacks`). The two rows of n-step windows share no frames, and
+    come stacked: uint8 [2, B, channels, height, width].
 
     Args:
         mix: the samples.
@@ -68,8 +70,17 @@ def collate(
     )
 
 
-def example_batch(spec: UnrollSpec, batch_size: int, columns: Sequence[str]) -> Batch:
-    """Return a batch of the right shapes and harmless numbers, to compile and warm up with."""
+def example_batch(
+    spec: UnrollSpec, batch_size: int, columns: Sequence[str], view: Literal["unrolls", "steps"] = "unrolls"
+) -> Batch:
+    """Return a batch of the right shapes and harmless numbers, to compile and warm up with.
+
+    Args:
+        spec: layout of the items.
+        batch_size: B.
+        columns: names of the replay's columns.
+        view: `AlgorithmConfig.view`.
+    """
     num_rows, shape = spec.unroll_length, (spec.unroll_length, batch_size)
 
     def zeros(name: str) -> Tensor:
@@ -79,7 +90,10 @@ def example_batch(spec: UnrollSpec, batch_size: int, columns: Sequence[str]) -> 
 
     observations = {name[13:]: zeros(name) for name in spec.fields if name.startswith("observations/")}
     for name, item in spec.frames.items():
-        observations[name] = torch.zeros(batch_size, spec.num_frames(name), *item.frame_shape, dtype=torch.uint8)
+        shape_of_frames = (batch_size, spec.num_frames(name), *item.frame_shape)
+        if view == "steps":
+            shape_of_frames = (num_rows + 1, batch_size, item.channels, *item.frame_shape[:2])
+        observations[name] = torch.zeros(shape_of_frames, dtype=torch.uint8)
     return Batch(
         observations=observations,
         first=zeros("first"),
@@ -130,15 +144,25 @@ def _side_by_side(parts: list[Sample], name: str, spec: UnrollSpec) -> np.ndarra
 
 
 def _decode(parts: list[Sample], spec: UnrollSpec, name: str) -> np.ndarray:
-    num_columns = sum(len(part.unrolls) for part in parts)
-    out = np.empty((num_columns, spec.num_frames(name), *spec.frames[name].frame_shape), np.uint8)
+    num_columns, item = sum(len(part.unrolls) for part in parts), spec.frames[name]
+    if parts[-1].discounts is not None:  # n-step windows, which no batch mixes with others
+        (part,) = parts
+        assert part.frame_windows is not None, "a replay with images sends them with every step"
+        stacks = np.empty((2, num_columns, item.stack, *item.frame_shape), np.uint8)
+        cut_stacks(part.frame_windows, name, item.stack, item.padding, stacks)
+        if len(item.frame_shape) == 2:
+            return stacks
+        return np.ascontiguousarray(stacks.transpose(0, 1, 2, 5, 3, 4)).reshape(
+            2, num_columns, -1, *item.frame_shape[:2]
+        )
+    out = np.empty((num_columns, spec.num_frames(name), *item.frame_shape), np.uint8)
     start = 0
     for part in parts:
         here = out[start : start + len(part.unrolls)]
         if part.frame_windows is None:
             decompress_frames(part.unrolls.frames[name], here)
         else:
-            cut_frames(part.frame_windows, name, spec.frames[name].stack, spec.frames[name].padding, here)
+            cut_frames(part.frame_windows, name, item.stack, item.padding, here)
         start += len(part.unrolls)
     return out
 

@@ -1,7 +1,8 @@
-"""Cutting frames at rows: from whole compressed unrolls to the single frames of items that begin amid them."""
+"""Cutting frames at rows: from whole compressed unrolls to the frames of items that begin amid them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
@@ -10,43 +11,78 @@ from laser.frames import decompress_frames
 from laser.ports import FrameWindows
 from laser.unroll import PackedFrames
 
+Padding = Literal["zeros", "repeat"]
 
-def cut_frames(
-    windows: FrameWindows, name: str, stack: int, padding: Literal["zeros", "repeat"], out: np.ndarray
-) -> None:
+
+def cut_frames(windows: FrameWindows, name: str, stack: int, padding: Padding, out: np.ndarray) -> None:
     """Write what an actor's own unroll of these rows would hold: the stack of row 0, then a frame per row.
 
-    Each unroll is decoded once. Stacks never mix episodes: frames from before the first row of row 0's episode are
-    padded as its environment pads them. Later rows are stacked by `laser.ops.frame_stacks`, which does the same.
+    Stacks never mix episodes: frames from before the first row of row 0's episode are padded as its environment pads
+    them. Later rows are stacked by `laser.ops.frame_stacks`, which does the same.
+
+    Args:
+        windows: of N items of R consecutive rows.
+        name: which image.
+        stack: frames per observation.
+        padding: what a stack holds before an episode's first frame.
+        out: uint8 [N, stack - 1 + R, *frame_shape], written to.
+    """
+    begins = _begins(windows, stack)
+    for items, places, rows, decoded in _decoded(windows, name, stack, out.shape[2:]):
+        out[items, stack - 1 + places] = decoded[stack - 1 + rows]
+        at_0 = places == 0
+        if at_0.any():
+            items = items[at_0]
+            out[items, :stack] = _stacks(decoded, rows[at_0], begins[items, 0], stack, padding)
+
+
+def cut_stacks(windows: FrameWindows, name: str, stack: int, padding: Padding, out: np.ndarray) -> None:
+    """Write what the environment showed at rows that need not follow one another: whole stacks.
 
     Args:
         windows: of N items of R rows.
         name: which image.
         stack: frames per observation.
         padding: what a stack holds before an episode's first frame.
-        out: uint8 [N, stack - 1 + R, *frame_shape], written to.
+        out: uint8 [R, N, stack, *frame_shape], written to.
     """
-    packed, first = windows.frames[name], windows.first
-    num_rows = first.shape[1]
-    row_numbers = np.arange(num_rows)
-    # Row at which the episode of each row began; the oldest kept frame where that is not inside its unroll.
-    begins = np.maximum.accumulate(np.where(first & (row_numbers > 0), row_numbers, 1 - stack), axis=1)
-    unrolls, rows = windows.unrolls, windows.rows
-    begins_of_row_0 = begins[unrolls[:, 0], rows[:, 0]]
-    order = np.argsort(unrolls, axis=None, kind="stable")
-    items, places = np.divmod(order, unrolls.shape[1])
-    ends = np.cumsum(np.bincount(unrolls.reshape(-1), minlength=len(first)))
-    decoded = np.empty((1, stack - 1 + num_rows, *out.shape[2:]), np.uint8)
+    begins = _begins(windows, stack)
+    for items, places, rows, decoded in _decoded(windows, name, stack, out.shape[3:]):
+        out[places, items] = _stacks(decoded, rows, begins[items, places], stack, padding)
+
+
+def _decoded(
+    windows: FrameWindows, name: str, stack: int, frame_shape: tuple[int, ...]
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+    """Decode each unroll once; yield (items, places among their rows, rows) of all that lies in it, and its frames.
+
+    Frames of row t are at stack - 1 + t. Their memory is used again for the next unroll.
+    """
+    packed = windows.frames[name]
+    order = np.argsort(windows.unrolls, axis=None, kind="stable")
+    items, places = np.divmod(order, windows.unrolls.shape[1])
+    rows = windows.rows.reshape(-1)[order]
+    ends = np.cumsum(np.bincount(windows.unrolls.reshape(-1), minlength=len(windows.first)))
+    decoded = np.empty((1, stack - 1 + windows.first.shape[1], *frame_shape), np.uint8)
     start = 0
     for unroll, end in enumerate(ends.tolist()):
         here = slice(unroll, unroll + 1)
         decompress_frames(PackedFrames(packed.payload, packed.starts[here], packed.lengths[here]), decoded)
-        item, place = items[start:end], places[start:end]
+        yield items[start:end], places[start:end], rows[start:end], decoded[0]
         start = end
-        out[item, stack - 1 + place] = decoded[0, stack - 1 + rows[item, place]]
-        for i in item[place == 0].tolist():
-            begin, row = int(begins_of_row_0[i]), int(rows[i, 0])
-            wanted = np.arange(row - stack + 1, row)
-            out[i, : stack - 1] = decoded[0, stack - 1 + np.maximum(wanted, begin)]
-            if padding == "zeros":
-                out[i, : stack - 1][wanted < begin] = 0
+
+
+def _begins(windows: FrameWindows, stack: int) -> np.ndarray:
+    """Return where in its unroll each row's episode began, [N, R]; the oldest kept frame where that is not inside."""
+    row_numbers = np.arange(windows.first.shape[1])
+    begun = np.where(windows.first & (row_numbers > 0), row_numbers, 1 - stack)
+    return np.asarray(np.maximum.accumulate(begun, axis=1)[windows.unrolls, windows.rows])
+
+
+def _stacks(decoded: np.ndarray, rows: np.ndarray, begins: np.ndarray, stack: int, padding: Padding) -> np.ndarray:
+    """Return [n, stack, *frame_shape] of rows [n] whose episodes began at rows [n]."""
+    wanted = rows[:, None] + np.arange(1 - stack, 1)
+    stacks = decoded[stack - 1 + np.maximum(wanted, begins[:, None])]
+    if padding == "zeros":
+        stacks[wanted < begins[:, None]] = 0
+    return stacks

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from laser.ports import KEY_DTYPE, ORIGIN_DTYPE, FrameWindows, Sample
+from laser.ports import KEY_DTYPE, ORIGIN_DTYPE, FrameWindows, Sample, SampleRequest
 from laser.unroll import Unrolls
 from replay_server.episode_streams import StreamRows
 from replay_server.members import Member
@@ -27,13 +27,13 @@ def assemble_unrolls(store: Store, member: Member, draw: Draw, shard: int) -> Sa
     )
 
 
-def assemble_steps(store: Store, member: Member, draw: Draw, shard: int, num_steps: int, discount: float) -> Sample:
+def assemble_steps(store: Store, member: Member, draw: Draw, shard: int, request: SampleRequest) -> Sample:
     """Return n-step windows as T=1 unrolls: boundary rows are the step's observation and the one to bootstrap from.
 
     `rewards` are the folded sums, `terminated` says that the window ends with a termination, `last_action` and
     `last_reward` are zero at an episode's first step. Images come as `FrameWindows`.
     """
-    windows = fold(store.index, draw.pages, draw.rows, num_steps, discount)
+    windows = fold(store.index, draw.pages, draw.rows, request.num_steps, request.discount, request.reward_clip)
     unroll_length = store.spec.unroll_length
     pages = draw.pages.astype(np.int64)
     steps = pages * unroll_length + draw.rows

@@ -43,6 +43,8 @@ def find_bad_request(spec: UnrollSpec, request: SampleRequest, members: Mapping[
         return f"member must be one of {sorted(members)}, got {request.member}"
     if request.num_items < 1 or request.num_steps < 1:
         return f"num_items and num_steps must be at least 1, got {request.num_items} and {request.num_steps}"
+    if not request.reward_clip > 0:
+        return f"reward_clip must be above 0, got {request.reward_clip}"
     if request.table == "online":
         capacity = member.settings.online_capacity
         if request.view != "unrolls":

@@ -364,7 +364,7 @@ class Shard:
         draw = member.sampler(request.view).draw(request.num_items, self._rng)
         if request.view == "steps":
             member.limiter.sampled_steps += request.num_items
-            sample = assemble_steps(store, member, draw, self.shard, request.num_steps, request.discount)
+            sample = assemble_steps(store, member, draw, self.shard, request)
         else:
             sample = assemble_unrolls(store, member, draw, self.shard)
             member.limiter.sampled_steps += int(sample.unrolls.fields["valid"].sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,19 +29,32 @@ class Windows:
     boundaries: np.ndarray
 
 
-def fold(index: EpisodeIndex, pages: np.ndarray, rows: np.ndarray, num_steps: int, discount: float) -> Windows:
+def fold(
+    index: EpisodeIndex,
+    pages: np.ndarray,
+    rows: np.ndarray,
+    num_steps: int,
+    discount: float,
+    reward_clip: float = math.inf,
+) -> Windows:
     """Fold up to `num_steps` steps from each valid row (pages[i], rows[i]).
 
     A window stops early after a termination (nothing remains), before a row that holds no transition (a truncation: its
-    observation bootstraps), and where the stored stream ends (the last stored observation bootstraps). O(N *
-    num_steps).
+    observation bootstraps), and where the stored stream ends (the last stored observation bootstraps). Each
+    reward is clipped to +- `reward_clip` before it is summed. O(N * num_steps).
     """
     unroll_length = index.unroll_length
     rewards_of, terminated_of, valid_of = (index.pages.rows[name] for name in ("rewards", "terminated", "valid"))
     if num_steps == 1:  # the most common and three times faster; never leaves its page
         at = pages.astype(np.int64) * unroll_length + rows
         ends = terminated_of.take(at)
-        return Windows(rewards_of[at], np.where(ends, 0.0, discount).astype(np.float32), ends, pages, rows + 1)
+        return Windows(
+            _clipped(rewards_of[at], reward_clip),
+            np.where(ends, 0.0, discount).astype(np.float32),
+            ends,
+            pages,
+            rows + 1,
+        )
     offsets = rows[:, None] + np.arange(num_steps)
     at = pages.astype(np.int64)[:, None] * unroll_length + offsets
     stored: np.ndarray | bool = True
@@ -59,10 +73,14 @@ def fold(index: EpisodeIndex, pages: np.ndarray, rows: np.ndarray, num_steps: in
     going[:, 1:] &= ~terminated[:, :-1]
     np.logical_and.accumulate(going, axis=1, out=going)
     powers = float(discount) ** np.arange(num_steps + 1)
-    rewards = np.where(going, rewards_of.take(at), 0.0) @ powers[:-1]
+    rewards = np.where(going, _clipped(rewards_of.take(at), reward_clip), 0.0) @ powers[:-1]
     num_going = going.sum(axis=1)
     ends = (terminated & going).any(axis=1)
     remaining = np.where(ends, 0.0, powers[num_going])
     last_at = at[np.arange(len(at)), num_going - 1]
     end_pages, last_rows = np.divmod(last_at, unroll_length)
     return Windows(rewards.astype(np.float32), remaining.astype(np.float32), ends, end_pages, last_rows + 1)
+
+
+def _clipped(rewards: np.ndarray, limit: float) -> np.ndarray:
+    return rewards if math.isinf(limit) else rewards.clip(-limit, limit)

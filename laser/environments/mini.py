@@ -10,9 +10,10 @@ import numpy as np
 
 from laser.environments.base import Transition, VectorEnvironment
 from laser.environments.config import EnvironmentConfig
+from laser.environments.mini_pictures import PixelCatch
 from laser.environments.mini_tasks import Catch, DeepSea, KeyDoor, Task, TMaze
 from laser.environments.suite import Suite, env_error, unknown_id
-from laser.specs import DiscreteActions, EnvironmentSpec, VectorSpec
+from laser.specs import DiscreteActions, EnvironmentSpec, ObservationSpec, VectorSpec
 
 # Tasks that come in sizes: how to build them, the smallest, the largest, and one to suggest.
 _SIZED: dict[str, tuple[Callable[[int], Task], int, int, int]] = {
@@ -21,12 +22,14 @@ _SIZED: dict[str, tuple[Callable[[int], Task], int, int, int]] = {
     "TMaze": (TMaze, 1, 1000, 10),
     "KeyDoor": (KeyDoor, 2, 16, 4),
 }
+_UNSIZED: dict[str, Callable[[], Task]] = {"Catch": Catch, "PixelCatch": PixelCatch}
 _FORM = re.compile(r"mini/([A-Za-z]+?)(\d*)-v0")
 
 # Undiscounted return of uniformly random actions, by enumeration, and of the best policy. TMaze: the best without
 # memory is 0. DeepSea: the best that never finds the treasure is 0.
 RETURNS: dict[str, tuple[float, float]] = {
     "mini/Catch-v0": (-0.6, 1.0),
+    "mini/PixelCatch-v0": (-0.6, 1.0),
     "mini/SparseCatch2-v0": (0.04, 1.0),
     "mini/SparseCatch3-v0": (0.008, 1.0),
     "mini/DeepSea8-v0": (-0.0010938, 0.99),
@@ -67,8 +70,8 @@ def make_task(id: str) -> Task:
     if match is None:
         raise unknown_id(id)
     family, size = match.groups()
-    if family == "Catch" and not size:
-        return Catch()
+    if family in _UNSIZED and not size:
+        return _UNSIZED[family]()
     if family not in _SIZED:
         raise unknown_id(id)
     build, least, most, usual = _SIZED[family]
@@ -88,9 +91,8 @@ class MiniEnvironments:
     """
 
     def __init__(self, id: str, task: Task, num_envs: int):
-        self.spec = EnvironmentSpec(
-            id, {"observation": VectorSpec((task.num_features,))}, DiscreteActions(task.num_actions)
-        )
+        seen: ObservationSpec = task.frames or VectorSpec((task.num_features,))
+        self.spec = EnvironmentSpec(id, {"observation": seen}, DiscreteActions(task.num_actions))
         self.num_envs = num_envs
         self._task = task
         self._indices = np.arange(num_envs)
@@ -103,7 +105,7 @@ class MiniEnvironments:
         self._steps = np.zeros(self.num_envs, np.int64)
         self._over = np.zeros(self.num_envs, bool)
         self._actions: np.ndarray | None = None
-        return {"observation": self._task.observe(self._state)}
+        return {"observation": self._observe()}
 
     def send(self, actions: np.ndarray) -> None:
         """Keep the actions for `recv`."""
@@ -125,7 +127,7 @@ class MiniEnvironments:
             terminated[who] = False
         truncated = ~terminated & (self._steps >= self._task.max_steps)
         self._over = terminated | truncated
-        observations = {"observation": self._task.observe(self._state)}
+        observations = {"observation": self._observe()}
         return [Transition(self._indices.copy(), observations, rewards, terminated, truncated, ignored)]
 
     def render(self) -> None:
@@ -147,7 +149,11 @@ class MiniEnvironments:
         self._steps, self._over = state["steps"].copy(), state["over"].copy()
         self._generator.bit_generator.state = state["generator"]
         self._actions = None
-        return {"observation": self._task.observe(self._state)}
+        return {"observation": self._observe()}
 
     def close(self) -> None:
         """Nothing to release."""
+
+    def _observe(self) -> np.ndarray:
+        seen = self._task.observe(self._state)
+        return seen if self._task.frames is None else seen[:, None]  # a stack of one

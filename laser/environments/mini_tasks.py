@@ -9,6 +9,8 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from laser.specs import FramesSpec
+
 State = dict[str, np.ndarray]
 
 
@@ -18,6 +20,7 @@ class Task(ABC):
     num_actions: int
     num_features: int  # D, size of an observation
     max_steps: int  # an episode that lasts so many env steps is cut off (truncated)
+    frames: FramesSpec | None = None  # of tasks that are seen as pictures
 
     @abstractmethod
     def begin(self, generator: np.random.Generator, num: int) -> State:
@@ -29,7 +32,7 @@ class Task(ABC):
 
     @abstractmethod
     def observe(self, state: State) -> np.ndarray:
-        """Return observations float32 [N, D] in memory of their own."""
+        """Return observations float32 [N, D], or pictures uint8 [N, *frame_shape], in memory of their own."""
 
 
 class Catch(Task):

@@ -13,6 +13,13 @@ _GAMES = (
 )
 ATARI57 = tuple(f"ALE/{game}-v5" for game in _GAMES.split())
 
+_SIXTEEN = (
+    "Alien Amidar Assault Asterix BattleZone Boxing ChopperCommand Freeway Frostbite KungFuMaster MsPacman Pong "
+    "PrivateEye Qbert RoadRunner Seaquest"
+)
+# Those on which learned samplers were shown at 100,000 steps (Oh et al. 2021, NERS, table 2).
+ATARI16 = tuple(f"ALE/{game}-v5" for game in _SIXTEEN.split())
+
 DMLAB_LEVELS = (
     "rooms_collect_good_objects",
     "rooms_exploit_deferred_effects",
@@ -47,4 +54,4 @@ DMLAB_LEVELS = (
 )
 DMLAB30 = tuple(f"dmlab/{level}" for level in DMLAB_LEVELS)
 
-SETS: dict[str, tuple[str, ...]] = {"atari57": ATARI57, "dmlab30": DMLAB30}
+SETS: dict[str, tuple[str, ...]] = {"atari57": ATARI57, "atari16": ATARI16, "dmlab30": DMLAB30}

@@ -36,7 +36,7 @@ class AtariCNN(nn.Module):
         if rows < 1 or columns < 1:
             raise ValueError(
                 f"network.torso: atari_cnn needs frames of at least 20x20 pixels, got {height}x{width}; "
-                "use impala_resnet"
+                "use cells_cnn or impala_resnet"
             )
         gain = math.sqrt(2.0)
         self.conv1 = orthogonal(PixelConv2d(channels, 16, 8, stride=4), gain)

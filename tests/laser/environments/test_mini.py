@@ -46,6 +46,11 @@ class CatchRules:
         return [*board.ravel(), *[float(caught == number) for number in range(self.num_balls or 0)]]
 
 
+class PixelCatchRules(CatchRules):
+    def features(self, state):
+        return 255.0 * np.reshape(super().features(state), (1, 10, 5))
+
+
 class DeepSeaRules:
     """State: (row, column)."""
 
@@ -144,6 +149,7 @@ class KeyDoorRules:
 
 RULES = {
     "mini/Catch-v0": CatchRules(None),
+    "mini/PixelCatch-v0": PixelCatchRules(None),
     "mini/SparseCatch2-v0": CatchRules(2),
     "mini/SparseCatch3-v0": CatchRules(3),
     "mini/DeepSea8-v0": DeepSeaRules(8),

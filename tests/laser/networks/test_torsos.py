@@ -40,7 +40,7 @@ def test_the_residual_net_has_the_papers_size(factor):
 
 def test_the_residual_net_takes_small_frames_and_the_atari_net_says_it_does_not():
     assert ImpalaResNet(3, 10, 10)(frames(2, 3, 10, 10)).shape == (2, 256)
-    with pytest.raises(ValueError, match=r"at least 20x20 pixels, got 19x84; use impala_resnet"):
+    with pytest.raises(ValueError, match=r"at least 20x20 pixels, got 19x84; use cells_cnn or impala_resnet"):
         AtariCNN(4, 19, 84)
 
 

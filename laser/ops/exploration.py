@@ -1,0 +1,34 @@
+"""Epsilon-greedy policies as logits, so that all of the behaviour can be stored."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+# A replay takes finite logits only: an action that is never taken gets this probability.
+LEAST_PROBABILITY = 1e-8
+
+
+def epsilon_greedy_logits(q_values: Tensor, epsilon: Tensor | float) -> Tensor:
+    """Return log probabilities of the policy that takes the best action, and a random one every 1 / epsilon steps.
+
+        p(a) = epsilon / A + (1 - epsilon) * [a is the first of the best]
+
+    Args:
+        q_values: [..., A].
+        epsilon: in [0, 1], a number or a tensor that broadcasts over [..., 1].
+
+    Returns:
+        [..., A]; at least log `LEAST_PROBABILITY`.
+    """
+    num_actions = q_values.shape[-1]
+    best = F.one_hot(q_values.argmax(-1), num_actions).to(q_values.dtype)
+    return (epsilon / num_actions + (1.0 - epsilon) * best).clamp(min=LEAST_PROBABILITY).log()
+
+
+def linear_between(start: float, end: float, count: Tensor, num_counts: int) -> Tensor:
+    """Return a number that goes from `start` to `end` while `count` goes from 0 to `num_counts`, and stays there."""
+    if num_counts == 0:
+        return torch.full_like(count, end)
+    return start + (end - start) * (count / num_counts).clamp(max=1.0)
