@@ -153,7 +153,7 @@ class TrainConfig:
                 f"far_policy forgets like fifo: {algorithm.name} does not say which steps are far from its policy",
                 "use fifo, or switch algorithm.refer.enabled on where there is one",
             )
-        if algorithm.num_replayed == 0 and self.checkpoint_replay:
+        if algorithm.num_drawn == 0 and self.checkpoint_replay:
             yield Problem("checkpoint-replay", "keeps a replay that is never drawn from", "leave it out")
         if self.runtime == "lockstep" and self.learner.compile == "on":
             yield Problem("learner.compile", "compiled steps need not repeat bit by bit", "use --learner.compile off")
@@ -203,7 +203,7 @@ class TrainConfig:
                 f"must hold a batch of {algorithm.batch_size} unrolls of {rows} env steps, got {capacity}",
                 f"use at least {least}, or a smaller algorithm.batch-size",
             )
-        elif algorithm.num_replayed and replay.min_steps > capacity:
+        elif algorithm.num_drawn and replay.min_steps > capacity:
             yield Problem(
                 "replay.min-steps",
                 f"must be at most replay.capacity-steps ({capacity}), got {replay.min_steps}: nothing is drawn",

@@ -139,7 +139,7 @@ def make_population(
 def find_sampler_problems(config: TrainConfig, algorithm: Algorithm) -> Iterator[Problem]:
     """Yield whether the replay's sampler reads numbers that this algorithm never writes."""
     settings = config.algorithm
-    if not settings.num_replayed or config.learner.walks_streams(algorithm.core_state, settings.num_replayed):
+    if not settings.num_drawn or config.learner.walks_streams(algorithm.core_state, settings.num_drawn):
         return
     written = {column.name for column in algorithm.columns}
     wanted = {kind.column for kind in find_samplers() if kind.name == config.replay.sampler}
@@ -182,7 +182,7 @@ def online_capacity(config: TrainConfig) -> int:
     if config.runtime == "lockstep":
         # A round is collected before the learner is asked, on top of what did not fill a batch in the last one.
         per_round += algorithm.num_online - 1
-        if algorithm.num_replayed:
+        if algorithm.num_drawn:
             # Nor is it asked during warm-up, which may end amid a round. At least every other row is a step.
             per_round += 2 * math.ceil(config.replay.min_steps / num_shards / config.unroll_length) + 1
     return max(math.ceil(config.learner.max_queued * algorithm.num_online), num_shards * per_round)
@@ -200,11 +200,11 @@ def member_settings(config: TrainConfig, algorithm: Algorithm, number: int = 0) 
     limits = settings.num_online == 0 and config.runtime != "lockstep"
     rate = RateLimit(
         samples_per_insert=config.replay.samples_per_insert if limits else math.inf,
-        min_steps=config.replay.min_steps if settings.num_replayed else 0,
+        min_steps=config.replay.min_steps if settings.num_drawn else 0,
         max_insert_steps=config.num_envs * config.unroll_length,
-        max_sample_steps=max(1, settings.num_replayed) * settings.rows_per_item(config.unroll_length),
+        max_sample_steps=max(1, settings.num_drawn) * settings.rows_per_item(config.unroll_length),
     )
-    walks_streams = config.learner.walks_streams(algorithm.core_state, settings.num_replayed)
+    walks_streams = config.learner.walks_streams(algorithm.core_state, settings.num_drawn)
     return MemberSettings(
         number, online_capacity(config), rate, algorithm.columns, walks_streams, algorithm.needs_statistics
     )

@@ -43,6 +43,6 @@ class LearnerConfig:
         float, Bounds(above=0.0), "seconds without anything arriving in the replay after which the run ends"
     ] = 300.0
 
-    def walks_streams(self, core_state: Mapping[str, ArraySpec], num_replayed: int) -> bool:
+    def walks_streams(self, core_state: Mapping[str, ArraySpec], num_drawn: int) -> bool:
         """Return whether replayed columns are episode streams: of agents that have a recurrent state and replay."""
-        return self.replay_core_state == "stream" and bool(core_state) and num_replayed > 0
+        return self.replay_core_state == "stream" and bool(core_state) and num_drawn > 0

@@ -32,7 +32,7 @@ from laser.unroll import UnrollSpec
 from learner.age_quantiles import AgeQuantiles
 from learner.collate import collate, example_batch
 from learner.config import LearnerConfig
-from learner.mixing import Mix, Mixer
+from learner.mixing import Mix, Mixer, PoissonReplays
 from learner.replay_states import ReplayStates
 from learner.train_step import TrainStep, learning_rate_at
 
@@ -101,7 +101,7 @@ class Learner:
         if self.train_step.is_compiled:  # the code is then the same for all values, so for all members of a sweep
             self._schedule = self._taken_from_schedule(self._settings.live_settings)
         settings = algorithm.config
-        walks_streams = config.walks_streams(spec.core_state, settings.num_replayed)
+        walks_streams = config.walks_streams(spec.core_state, settings.num_drawn)
         self._mixer = Mixer(
             replay,
             member,
@@ -112,9 +112,14 @@ class Learner:
             stream_set=_stream_set(seed, 0) if walks_streams else None,
             num_steps=settings.steps_per_item if steps_view else 0,
             discount=settings.discount,
+            replays=(
+                PoissonReplays(settings.replays_per_batch, settings.num_drawn, seed)
+                if settings.replays_per_batch
+                else None
+            ),
         )
         self._replay_states = (
-            ReplayStates(spec.core_state, settings.num_replayed, self.train_step.device) if walks_streams else None
+            ReplayStates(spec.core_state, settings.num_drawn, self.train_step.device) if walks_streams else None
         )
         self._seed = seed
         self._prefetcher = _Prefetcher(self, config.num_prefetch) if prefetch else None
@@ -154,15 +159,18 @@ class Learner:
         return self.report()
 
     def step(self) -> None:
-        """Take one batch and apply one update.
+        """Take one batch, and those from the replay alone that follow it, and apply an update for each.
 
         Raises:
             PortTimeoutError: no batch came, and nothing arrived within the deadline; says what was missing.
         """
-        started = time.perf_counter()
-        ready = self.load(self._mixer.next())
-        self._counters["time/learner_wait"] += time.perf_counter() - started
-        self._update(ready)
+        while True:
+            started = time.perf_counter()
+            ready = self.load(self._mixer.next())
+            self._counters["time/learner_wait"] += time.perf_counter() - started
+            self._update(ready)
+            if not self._mixer.num_replays_due:
+                return
 
     def settle(self) -> None:
         """Wait until the newest publication and all column writes are through."""
@@ -312,6 +320,7 @@ class Learner:
                 "progress": self.progress,
                 "settings": dict(self._changed),
                 "streams": [self._mixer.stream_set, self._mixer.num_asked],
+                "replays": self._mixer.replays.state_dict() if self._mixer.replays is not None else None,
                 "client": self._replay.client_state(),
             },
         }
@@ -337,6 +346,9 @@ class Learner:
         self.publish()
 
     def _load_streams(self, state: dict[str, Any]) -> None:
+        replays = state["numbers"].get("replays")
+        if self._mixer.replays is not None and replays is not None:
+            self._mixer.replays.load_state_dict(replays)
         if self._prefetcher is None:  # lockstep goes on exactly where it was, elsewhere batches were in flight
             self._replay.load_client_state(state["numbers"]["client"])
             saved = state["tensors"].get("replay_states")

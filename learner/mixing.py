@@ -9,6 +9,8 @@ from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from laser.ports import PortTimeoutError, ReplayPort, Sample, SampleRequest
 
 # A request that finds nothing comes back after this long, says what it lacked, and is sent again.
@@ -35,6 +37,33 @@ class Mix:
         return [part for part in (self.online, self.replayed) if part is not None]
 
 
+class PoissonReplays:
+    """How many batches from the replay alone follow each batch: Poisson numbers from a generator of its own.
+
+    Args:
+        mean: of these numbers.
+        num_items: replayed unrolls of such a batch.
+        seed: of the generator.
+    """
+
+    def __init__(self, mean: float, num_items: int, seed: int):
+        self.mean = mean
+        self.num_items = num_items
+        self._generator = np.random.default_rng([seed, 1])
+
+    def draw(self) -> int:
+        """Return how many follow the next batch."""
+        return int(self._generator.poisson(self.mean))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what `load_state_dict` needs, as JSON values."""
+        return dict(self._generator.bit_generator.state)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` gave."""
+        self._generator.bit_generator.state = state
+
+
 @dataclass
 class _Asked:
     request: SampleRequest
@@ -42,7 +71,7 @@ class _Asked:
 
 
 class Mixer:
-    """Draws batches of exactly `num_online` fresh and `num_replayed` replayed unrolls.
+    """Draws batches of exactly `num_online` fresh and `num_replayed` replayed unrolls, and such as only replay.
 
     A batch may be waited for as long as the member's own unrolls keep arriving in the replay: with slow environments
     it takes its time to fill. Used from one thread.
@@ -57,6 +86,7 @@ class Mixer:
         stream_set: replayed columns are episode streams, of the set with this number; None: whole unrolls.
         num_steps: replayed columns are windows of so many steps, folded to one row; 0: whole unrolls.
         discount: gamma that windows are folded with; may be changed.
+        replays: how many batches from the replay alone follow each batch; None: none ever.
     """
 
     def __init__(
@@ -70,8 +100,11 @@ class Mixer:
         stream_set: int | None = None,
         num_steps: int = 0,
         discount: float = 1.0,
+        replays: PoissonReplays | None = None,
     ):
         self.waiting_for = ""
+        self.replays = replays
+        self.num_replays_due = 0  # of what has been asked for so far
         self.stream_set = stream_set
         self.num_asked = 0  # of streams: the number of the next request
         self.discount = discount
@@ -135,17 +168,24 @@ class Mixer:
 
     def _ask_ahead(self, num_batches: int) -> None:
         while len(self._in_flight) < num_batches:
-            self._in_flight.append([self._ask_online(), self._ask_replay()])
+            if self.replays is not None and self.num_replays_due:
+                self.num_replays_due -= 1
+                self._in_flight.append([None, self._ask_replay(self.replays.num_items)])
+                continue
+            self.num_replays_due = self.replays.draw() if self.replays is not None else 0
+            self._in_flight.append([self._ask_online(), self._ask_replay(self._num_replayed)])
 
     def _ask_online(self) -> _Asked | None:
         return self._ask(SampleRequest(self._member, self._num_online, "online", timeout_s=self._timeout_s))
 
-    def _ask_replay(self) -> _Asked | None:
+    def _ask_replay(self, num_items: int) -> _Asked | None:
+        if not num_items:
+            return None
         if self._num_steps:
             return self._ask(
                 SampleRequest(
                     self._member,
-                    self._num_replayed,
+                    num_items,
                     view="steps",
                     num_steps=self._num_steps,
                     discount=self.discount,
@@ -153,12 +193,12 @@ class Mixer:
                 )
             )
         if self.stream_set is None:
-            return self._ask(SampleRequest(self._member, self._num_replayed, timeout_s=self._timeout_s))
+            return self._ask(SampleRequest(self._member, num_items, timeout_s=self._timeout_s))
         self.num_asked += 1
         return self._ask(
             SampleRequest(
                 self._member,
-                self._num_replayed,
+                num_items,
                 view="streams",
                 stream_set=self.stream_set,
                 sequence=self.num_asked - 1,

@@ -11,7 +11,7 @@ from laser.algorithms.base import ActOutput, Algorithm, AlgorithmConfig
 from laser.batch import Batch
 from laser.networks.actor_critic import ActorCriticOutput
 from laser.networks.config import NetworkConfig
-from laser.ops.distributions import distribution_for
+from laser.ops.distributions import Statistics, distribution_for
 from laser.specs import ArraySpec, EnvironmentSpec
 
 
@@ -63,10 +63,19 @@ class ActorCriticAlgorithm(Algorithm):
         mu = {name: value.squeeze(0).float() for name, value in output.policy.items()}
         actions = self.distribution.mode(mu) if greedy else self.distribution.sample(mu, generator)
         new_state = {name: value[-1] for name, value in output.core_states.items()}
-        values = output.values.squeeze(0).float()
-        if values.ndim == 2:  # one per task: which task these environments play is not known here
-            values = values.squeeze(-1) if values.shape[-1] == 1 else values.new_zeros(len(values))
+        values = self.state_values(output.values.squeeze(0).float(), mu)
         return ActOutput(actions, mu, values, new_state)
+
+    def state_values(self, values: Tensor, policy: Statistics) -> Tensor:
+        """Return [N] state values for the live view.
+
+        Args:
+            values: what the critic says about N states, [N] or [N, ...].
+            policy: its statistics there, [N, ...].
+        """
+        if values.ndim == 2:  # one per task: which task these environments play is not known here
+            return values.squeeze(-1) if values.shape[-1] == 1 else values.new_zeros(len(values))
+        return values
 
     def evaluate(self, networks: nn.Module, batch: Batch) -> ActorCriticOutput:
         """Return what the networks say about the T+1 rows of a batch."""

@@ -98,9 +98,19 @@ class AlgorithmConfig(ABC):
         """
 
     @property
+    def replays_per_batch(self) -> float:
+        """Batches from the replay alone that follow each batch: the mean of a Poisson number; 0: none."""
+        return 0.0
+
+    @property
     def num_replayed(self) -> int:
         """Replayed unrolls per batch; the rest are fresh."""
         return round(self.batch_size * self.replay_fraction)
+
+    @property
+    def num_drawn(self) -> int:
+        """Unrolls that one request to the replay is for; 0: nothing is replayed."""
+        return self.batch_size if self.replays_per_batch else self.num_replayed
 
     @property
     def num_online(self) -> int:

@@ -268,9 +268,9 @@ class _Turn:
         config = self.attendant.program.config
         algorithm, replay, stats = config.algorithm, config.replay, self._stats()
         member = stats["members"][self.attendant.number]
-        if algorithm.num_replayed and not _is_warm(stats, replay.min_steps):
+        if algorithm.num_drawn and not _is_warm(stats, replay.min_steps):
             return 0
-        walks_streams = config.learner.walks_streams(config.network.core_state, algorithm.num_replayed)
+        walks_streams = config.learner.walks_streams(config.network.core_state, algorithm.num_drawn)
         if walks_streams and not stats["num_stored"]["streams"]:
             return 0  # no episode has finished yet
         if algorithm.num_online:

@@ -1,12 +1,14 @@
 """The mixer: batches in order, nothing lost, and waits that end only when nothing arrives."""
 
+import json
 from concurrent.futures import Future
 
+import numpy as np
 import pytest
 
 from laser.ports import PortClosedError, PortTimeoutError
 from learner import mixing
-from learner.mixing import Mixer
+from learner.mixing import Mixer, PoissonReplays
 
 
 class FakeReplay:
@@ -110,3 +112,40 @@ def test_other_failures_are_raised_at_once():
     replay.answer(1, PortClosedError("the shard is gone"))
     with pytest.raises(PortClosedError):
         mixer.poll(0.0)
+
+
+def replays_after_each(seed, num_batches):
+    """Return how many batches from the replay alone followed each batch."""
+    replay = FakeReplay()
+    mixer = Mixer(replay, 0, 3, 0, 0, 60.0, replays=PoissonReplays(2.5, 4, seed))
+    counts: list[int] = []
+    while len(counts) <= num_batches:
+        assert mixer.poll(0.0) is None
+        request = replay.asked[-1][0]
+        assert (request.table, request.num_items) in (("online", 3), ("replay", 4))
+        if request.table == "online":
+            counts.append(0)
+        else:
+            counts[-1] += 1
+        replay.answer(-1)
+        mix = mixer.poll(0.0)
+        assert (mix.online is None) is (request.table == "replay")
+        assert (mix.replayed is None) is (request.table == "online")
+    return counts[:num_batches]
+
+
+def test_a_poisson_number_of_replayed_batches_follows_each():
+    counts = np.array(replays_after_each(seed=3, num_batches=2000))
+    # Mean and variance 2.5; standard errors sqrt(2.5 / n) and about sqrt((2.5 + 2 * 2.5^2) / n).
+    assert abs(counts.mean() - 2.5) < 5 * (2.5 / len(counts)) ** 0.5
+    assert abs(counts.var() - 2.5) < 5 * (15.0 / len(counts)) ** 0.5
+    assert counts[:50].tolist() == replays_after_each(3, 50)
+    assert counts[:50].tolist() != replays_after_each(4, 50)
+
+
+def test_their_generator_goes_on_where_it_was():
+    one, other = PoissonReplays(3.0, 4, 1), PoissonReplays(3.0, 4, 2)
+    for _ in range(7):
+        one.draw()
+    other.load_state_dict(json.loads(json.dumps(one.state_dict())))
+    assert [one.draw() for _ in range(20)] == [other.draw() for _ in range(20)]

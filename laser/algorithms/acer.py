@@ -1,0 +1,267 @@
+"""ACER: action values by Retrace, and a policy gradient kept inside a trust region; for one discrete choice."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, cast
+
+import torch
+from torch import Generator, Tensor, nn
+
+from laser.algorithms.actor_critic import ActorCriticAlgorithm, next_core_state
+from laser.algorithms.base import AlgorithmConfig, Fraction, LossOutput, NotNegative, Target, live
+from laser.algorithms.impala import REWARD_TRANSFORMS
+from laser.algorithms.metrics import explained_variance, means, means_by_source
+from laser.batch import Batch
+from laser.config import Bounds, Problem
+from laser.networks.actor_critic import ActorCritic, ActorCriticOutput
+from laser.networks.config import NetworkConfig
+from laser.networks.heads import POLICY_GAIN, PreciseLinear
+from laser.networks.mlp import orthogonal
+from laser.ops.distributions import Categorical, Statistics
+from laser.ops.policy_gradient import value_loss, weighted_sum
+from laser.ops.retrace import retrace_targets
+from laser.ops.truncation_correction import categorical_gradient
+from laser.ops.trust_region_projection import categorical_kl_gradient, project_to_trust_region
+from laser.specs import ActionSpec, DiscreteActions, EnvironmentSpec
+
+AVERAGE = "average"
+
+
+@dataclass(frozen=True)
+class AcerConfig(AlgorithmConfig):
+    """ACER's settings; defaults are the paper's on Atari, and where it says nothing those of its published code."""
+
+    name: ClassVar[str] = "acer"
+    live_settings: ClassVar[tuple[str, ...]] = (
+        *AlgorithmConfig.live_settings,
+        "entropy_cost",
+        "critic_cost",
+        "trust_region",
+    )
+
+    learning_rate: Annotated[float, Bounds(above=0.0), "step size of the optimiser"] = 7e-4
+    optimizer_epsilon: Annotated[float, Bounds(above=0.0), "added to the root of the second moment"] = 1e-5
+    max_gradient_norm: Annotated[
+        float, Bounds(above=0.0, allow_infinite=True), "global gradient norm is clipped to this; inf switches it off"
+    ] = 10.0
+    batch_size: Annotated[int, Bounds(least=1), "unrolls per learner step"] = 16
+    replay_ratio: Annotated[
+        float, NotNegative, "batches from the replay that follow each fresh one: the mean of a Poisson number"
+    ] = 4.0
+    truncation: Annotated[
+        float, Bounds(least=1.0, allow_infinite=True), "c, bound on importance ratios in the policy gradient"
+    ] = 10.0
+    trust_region: Annotated[
+        float,
+        Bounds(above=0.0, allow_infinite=True),
+        "delta, how fast a step may move the policy from its average; inf: no trust region",
+    ] = 1.0
+    average_rate: Annotated[
+        float, Bounds(above=0.0, most=1.0), "share of the way that the average policy goes with each update"
+    ] = 0.01
+    trace_lambda: Annotated[float, Fraction, "shortens the traces of Retrace"] = 1.0
+    critic_cost: Annotated[float, NotNegative, "weight of the critic's loss, which is half the squared error"] = 0.5
+    entropy_cost: Annotated[float, NotNegative, "weight of the policy's entropy, in nats"] = 0.001
+    entropy_in_trust_region: Annotated[
+        bool, "add the entropy's gradient to the policy's before the projection, not after"
+    ] = True
+    reward_transform: Annotated[
+        Literal["none", "clip", "asymmetric"],
+        "how rewards are learned from; clip: to [-1, 1]; asymmetric: squashed, losses to 0.3 of gains",
+    ] = "none"
+    reward_scale: Annotated[
+        float,
+        Bounds(above=0.0),
+        "rewards are multiplied by this before they are learned from; values of about 1 let the critic keep up",
+    ] = 1.0
+
+    def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Acer:
+        """See `AlgorithmConfig.build`."""
+        return Acer(self, environment, network)
+
+    @property
+    def replays_per_batch(self) -> float:
+        """See `AlgorithmConfig.replays_per_batch`."""
+        return self.replay_ratio
+
+    def problems(self) -> list[Problem]:
+        """Return mistakes that join several fields."""
+        if self.replay_ratio and self.replay_fraction:
+            wrong = f"must be 0 beside replay-ratio {self.replay_ratio:g}, which replays whole batches"
+            remedy = "leave it out, or use replay-ratio 0"
+            return [Problem("replay-fraction", f"{wrong}, got {self.replay_fraction:g}", remedy)]
+        return []
+
+
+class Acer(ActorCriticAlgorithm):
+    """Fresh and replayed batches go through one loss; fresh ones are those whose ratios are 1.
+
+        loss = -z . phi + critic_cost / 2 (Q^ret - Q(a))^2      z held fixed, phi the policy's probabilities
+
+    where z is the policy gradient with truncation and bias correction (`laser.ops.truncation_correction`) with respect
+    to phi, projected (`laser.ops.trust_region_projection`) before anything is averaged. Sums are means over rows.
+
+    Args:
+        config: settings.
+        environment: spaces.
+        network: which networks.
+
+    Raises:
+        ValueError: the actions are of another kind, or the network is one of the user's own.
+
+    Source:
+        Wang et al. 2017 (ACER), algorithms 1 and 2.
+    """
+
+    config: AcerConfig
+    action_kind: ClassVar[type[ActionSpec]] = DiscreteActions
+
+    def __init__(self, config: AcerConfig, environment: EnvironmentSpec, network: NetworkConfig):
+        super().__init__(config, environment, network)
+        if not isinstance(environment.actions, self.action_kind):
+            wanted, other = ("discrete", "acer_continuous") if config.name == "acer" else ("continuous", "acer")
+            raise ValueError(
+                f"algorithm: {config.name} needs {wanted} actions, {environment.id} has "
+                f"{type(environment.actions).__name__}; use {other} or laser"
+            )
+        if type(network).make is not NetworkConfig.make:
+            raise ValueError(
+                f"network: {config.name} puts heads of its own on LASER's networks, got {type(network).__name__}; "
+                "leave it out, or use laser"
+            )
+        if math.isfinite(config.trust_region):
+            self.targets = {AVERAGE: Target(config.average_rate)}
+
+    def make_networks(self) -> nn.Module:
+        """See `Algorithm.make_networks`; the value head answers with a value per action."""
+        networks = cast(ActorCritic, super().make_networks())
+        num_actions = cast(DiscreteActions, self.environment.actions).num_actions
+        # Small, so that no action is preferred before anything was learned.
+        networks.value_head = orthogonal(PreciseLinear(networks.num_critic_features, num_actions), POLICY_GAIN)
+        return networks
+
+    def state_values(self, values: Tensor, policy: Statistics) -> Tensor:
+        """See `ActorCriticAlgorithm.state_values`."""
+        return (policy["logits"].softmax(-1) * values).sum(-1)
+
+    def loss(
+        self,
+        networks: nn.Module,
+        targets: Mapping[str, nn.Module],
+        batch: Batch,
+        schedule: Mapping[str, Any],
+        generator: Generator | None,
+    ) -> LossOutput:
+        """See `Algorithm.loss`."""
+        output = self.evaluate(networks, batch)
+        average: Statistics | None = None
+        if self.targets:
+            with torch.no_grad():
+                policy = self.evaluate(targets[AVERAGE], batch).policy
+                average = {name: value[:-1] for name, value in policy.items()}
+        with torch.autocast(batch.rewards.device.type, enabled=False):
+            loss = self._loss(networks, output, average, batch, schedule, generator)
+        return dataclasses.replace(loss, core_state=next_core_state(output))
+
+    def _loss(
+        self,
+        networks: nn.Module,
+        output: ActorCriticOutput,
+        average: Statistics | None,
+        batch: Batch,
+        schedule: Mapping[str, Any],
+        generator: Generator | None,
+    ) -> LossOutput:
+        config = self.config
+        entropy_cost = live("entropy_cost", config, schedule)
+        all_log_probs = output.policy["logits"].log_softmax(-1)
+        log_probs, action_values = all_log_probs[:-1], output.values[:-1]
+        probs = log_probs.exp()
+        taken = batch.actions.unsqueeze(-1)
+        q_taken = action_values.gather(-1, taken).squeeze(-1)
+        with torch.no_grad():
+            all_values = (all_log_probs.exp() * output.values).sum(-1)
+            values = all_values[:-1]
+            mu_log_probs = batch.mu["logits"].log_softmax(-1)
+            log_rhos = (log_probs - mu_log_probs).gather(-1, taken).squeeze(-1)
+            q_retrace = retrace_targets(
+                q_taken,
+                all_values[1:],
+                log_rhos,
+                self._rewards(batch),
+                batch.discounts,
+                lambda_=config.trace_lambda,
+                valid=batch.valid,
+            )
+            gradient = categorical_gradient(
+                log_probs,
+                mu_log_probs,
+                batch.actions,
+                q_retrace - values,
+                action_values - values.unsqueeze(-1),
+                config.truncation,
+            )
+            if config.entropy_in_trust_region:  # d H / d phi
+                gradient = gradient - entropy_cost * (log_probs + 1.0)
+            projected = gradient
+            if average is not None:
+                kl_gradient = categorical_kl_gradient(average["logits"].softmax(-1), probs)
+                projected = project_to_trust_region(gradient, kl_gradient, live("trust_region", config, schedule))
+            projected = torch.where(batch.valid.unsqueeze(-1), projected, 0.0)
+        entropies = Categorical(probs.shape[-1]).log_prob_and_entropy({"logits": log_probs}, batch.actions)[1]
+        weights = self._weights(batch)
+        policy_term = -weighted_sum((projected * probs).sum(-1), weights)
+        if not config.entropy_in_trust_region:
+            policy_term = policy_term - entropy_cost * weighted_sum(entropies, weights)
+        critic_term = value_loss(q_taken, q_retrace, weights)
+        loss = policy_term + live("critic_cost", config, schedule) * critic_term
+        moved = (projected != gradient).any(-1).float()
+        metrics = {
+            "loss": loss.detach(),
+            "critic_loss": critic_term.detach(),
+            **self._metrics(batch, average, output.policy, log_rhos, entropies, values, moved),
+            "explained_variance": explained_variance(q_taken, q_retrace, batch.valid),
+        }
+        return LossOutput(loss, metrics)
+
+    def _rewards(self, batch: Batch) -> Tensor:
+        return REWARD_TRANSFORMS[self.config.reward_transform](batch.rewards) * self.config.reward_scale
+
+    def _weights(self, batch: Batch) -> Tensor:
+        """Return what each row counts [T, B], so that sums are means over the batch's rows."""
+        return batch.valid * (batch.importance_weights / batch.valid.numel())
+
+    def _metrics(
+        self,
+        batch: Batch,
+        average: Statistics | None,
+        policy: Statistics,
+        log_rhos: Tensor,
+        entropies: Tensor,
+        values: Tensor,
+        moved: Tensor,
+    ) -> dict[str, Tensor]:
+        """Return means over valid rows.
+
+        Args:
+            batch: the rows.
+            average: policy of the average network, or None without a trust region.
+            policy: of T+1 rows.
+            log_rhos: [T, B].
+            entropies: [T, B].
+            values: [T, B].
+            moved: float [T, B], 1 where the trust region changed the gradient.
+        """
+        rows = {"entropy": entropies, "value_mean": values, "projected_fraction": moved}
+        if average is not None:
+            with torch.no_grad():
+                rows["kl_from_average"] = self.distribution.kl(
+                    average, {name: value[:-1] for name, value in policy.items()}
+                )
+        truncated = (log_rhos > math.log(self.config.truncation)).float()
+        by_source = means_by_source(batch.source, batch.valid, abs_log_rho=log_rhos.abs(), truncated_fraction=truncated)
+        return {**means(batch.valid, **rows), **by_source}
