@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -46,6 +47,10 @@ class TrainStep:
         self.networks = networks.to(device).train()
         self.parameters = FlatParameters(self.networks)
         self._state = self.networks.state_dict()  # views of the same memory
+        has_frames = bool(spec.frames)
+        self._compiled = config.compile == "on" or (
+            config.compile == "auto" and (has_frames or device.type == "cuda") and can_compile(device)
+        )
         settings = algorithm.config
         self.optimizer = FlatOptimizer(
             self.parameters,
@@ -53,17 +58,17 @@ class TrainStep:
             settings.optimizer_epsilon,
             settings.max_gradient_norm,
             algorithm.parameter_groups,
+            # On a GPU a dozen kernels over one vector cost less than they take to launch anyhow.
+            compiled=self._compiled and device.type == "cpu",
         )
         self.targets = {name: TargetNetwork(self.networks, target) for name, target in algorithm.targets.items()}
         self._target_modules = {name: target.networks for name, target in self.targets.items()}
         self.generator = torch.Generator(device=device).manual_seed(seed)
+        self.num_updates = 0
+        self._periods = {group.prefix: group.period for group in algorithm.parameter_groups if group.period > 1}
         self._algorithm = algorithm
         self._spec = spec
-        has_frames = bool(spec.frames)
         self._autocast = config.precision == "bfloat16" or (config.precision == "auto" and has_frames)
-        self._compiled = config.compile == "on" or (
-            config.compile == "auto" and (has_frames or device.type == "cuda") and can_compile(device)
-        )
         self._loss = compile_for(device, self._stacked_loss) if self._compiled else self._stacked_loss
         self._part_loss = compile_for(device, self._plain_loss) if self._compiled else self._plain_loss
         # Copies to the card run beside the previous step's kernels.
@@ -97,11 +102,13 @@ class TrainStep:
         """Compile forward and backward for batches of this shape; changes nothing that is trained."""
         if not self._compiled:
             return
-        state = torch.get_rng_state()
-        self.parameters.collect_gradients()
-        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
-            output = self._loss(self.to_device(batch), schedule)
-        output.loss.backward()
+        state, batch = torch.get_rng_state(), self.to_device(batch)
+        for number in range(1, 1 + math.lcm(*self._periods.values())):
+            self.parameters.collect_gradients()
+            with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
+                output = self._loss(batch, self._with_due(schedule, number))
+            output.loss.backward()
+            self.optimizer.step(torch.full_like(output.loss, torch.nan), 0.0, number)  # refused
         torch.set_rng_state(state)
 
     def __call__(
@@ -110,7 +117,7 @@ class TrainStep:
         """Apply one update.
 
         Args:
-            batch: on this device, frames still single.
+            batch: on this device, as `learner.collate` made it.
             learning_rate: step size of this update.
             schedule: numbers that change over training, e.g. {"progress": 0.3}.
 
@@ -124,14 +131,15 @@ class TrainStep:
     def _pass(
         self, loss: Callable[..., LossOutput], batch: Batch, learning_rate: float, schedule: Mapping[str, Any]
     ) -> tuple[dict[str, Tensor], LossOutput]:
+        self.num_updates += 1
         self.parameters.collect_gradients()
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
-            output = loss(batch, schedule)
+            output = loss(batch, self._with_due(schedule, self.num_updates))
         output.loss.backward()
         self._write_state(output)
-        norm, applied = self.optimizer.step(output.loss.detach(), learning_rate)
+        norm, applied = self.optimizer.step(output.loss.detach(), learning_rate, self.num_updates)
         for target in self.targets.values():
-            target.follow(self.parameters)
+            target.follow(self.parameters, self.num_updates)
         metrics = {name: value.detach() for name, value in output.metrics.items()}
         metrics |= {"gradient_norm": norm, "updates_applied": applied}
         return metrics, output
@@ -180,10 +188,18 @@ class TrainStep:
         for name, value in output.state_updates.items():
             own[name].copy_(torch.where(fine, value, own[name]))
 
+    def _with_due(self, schedule: Mapping[str, Any], number: int) -> Mapping[str, Any]:
+        """Return the schedule with what `laser.algorithms.base.is_due` reads."""
+        if not self._periods:
+            return schedule
+        return {**schedule, "due": {prefix: number % period == 0 for prefix, period in self._periods.items()}}
+
     def _stacked_loss(self, batch: Batch, schedule: Mapping[str, Any]) -> LossOutput:
         return self._plain_loss(self._stacked(batch), schedule)
 
     def _stacked(self, batch: Batch) -> Batch:
+        if self._algorithm.config.view == "steps":
+            return batch  # stacked already
         observations = dict(batch.observations)
         for name, item in self._spec.environment.observations.items():
             if isinstance(item, FramesSpec):
@@ -208,13 +224,11 @@ class TargetNetwork:
         self.networks = copy.deepcopy(networks).requires_grad_(False)
         self.parameters = FlatParameters(self.networks)
         self._target = target
-        self.num_updates = 0
 
     @torch.no_grad()
-    def follow(self, source: FlatParameters) -> None:
-        """Count an update of the networks, and move if it is due."""
-        self.num_updates += 1
-        if self.num_updates % self._target.period:
+    def follow(self, source: FlatParameters, number: int) -> None:
+        """Move, if update number `number` of the networks (the first is 1) makes it due."""
+        if number % self._target.period:
             return
         if self._target.rate == 1.0:
             self.parameters.vector.copy_(source.vector)

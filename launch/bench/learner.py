@@ -57,7 +57,7 @@ def run(options: Options) -> dict[str, Any]:
     spec = unroll_spec(config, spec_of_environment, algorithm)
     spec = dataclasses.replace(spec, unroll_length=settings.rows_per_item(spec.unroll_length))
     device = torch.device(resolve_device(config.device))
-    batch = example_batch(spec, settings.batch_size, [column.name for column in algorithm.columns])
+    batch = example_batch(spec, settings.batch_size, [column.name for column in algorithm.columns], settings.view)
 
     def make(compiled: bool) -> TrainStep:
         learner = config.learner if compiled else dataclasses.replace(config.learner, compile="off")
