@@ -335,7 +335,7 @@ class Learner:
         self._load_weights(state["tensors"])
         for name, target in step.targets.items():
             target.parameters.load_numpy(state["tensors"][f"target_{name}"]["vector"].numpy())
-            target.num_updates = state["numbers"]["num_steps"] * math.prod(self._settings.passes)
+        step.num_updates = state["numbers"]["num_steps"] * math.prod(self._settings.passes)
         step.generator.set_state(torch.from_numpy(np.array(state["arrays"]["generator"], np.uint8)))
         numbers = state["numbers"]
         self.num_steps, self.progress = numbers["num_steps"], numbers["progress"]

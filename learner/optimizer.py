@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from laser.algorithms.base import ParameterGroup
+from laser.compilation import compile_for
 from laser.flat_parameters import FlatParameters
 
 
@@ -26,7 +27,8 @@ class FlatOptimizer:
         kind: "rmsprop" or "adam".
         epsilon: added to the root of the second moment.
         max_gradient_norm: gradients are scaled down to this global norm; inf switches it off.
-        groups: parameters with step sizes or weight decay of their own; the first prefix that fits a name counts.
+        groups: parameters with step sizes, weight decay or a pace of their own; the first prefix that fits counts.
+        compiled: make one pass over the vector of what are a dozen otherwise; numbers may differ in their last bits.
     """
 
     def __init__(
@@ -36,6 +38,8 @@ class FlatOptimizer:
         epsilon: float,
         max_gradient_norm: float,
         groups: Sequence[ParameterGroup] = (),
+        *,
+        compiled: bool = False,
     ):
         self.parameters = parameters
         self.kind = kind
@@ -43,17 +47,25 @@ class FlatOptimizer:
         self.max_gradient_norm = max_gradient_norm
         self._second = torch.zeros_like(parameters.gradient)
         self._first = torch.zeros_like(parameters.gradient) if kind == "adam" else None
-        self._num_steps = torch.zeros((), device=parameters.gradient.device)
+        self._compiled = compiled
+        self._move = compile_for(parameters.gradient.device, _move) if compiled else _move
+        self._stretches = _stretches(parameters, groups)
+        # Of each pace, for Adam's correction of the bias at the start.
+        self._num_steps = {
+            period: torch.zeros((), device=parameters.gradient.device)
+            for period in sorted({period for _, period in self._stretches})
+        }
         self._rates = _spread(parameters, groups, lambda group, item: group.rate, 1.0)
         self._decays = _spread(parameters, groups, lambda group, item: group.weight_decay * (item.ndim > 1), 0.0)
 
     @torch.no_grad()
-    def step(self, loss: Tensor, learning_rate: float) -> tuple[Tensor, Tensor]:
+    def step(self, loss: Tensor, learning_rate: float, number: int = 0) -> tuple[Tensor, Tensor]:
         """Apply the gradient that `FlatParameters.collect_gradients` holds.
 
         Args:
             loss: scalar the gradient came from.
             learning_rate: step size.
+            number: of this update; groups with a period move when it divides the number.
 
         Returns:
             the gradient's global norm before clipping, and 1.0 if the step was applied, 0.0 if it was refused.
@@ -63,35 +75,23 @@ class FlatOptimizer:
         applied = (torch.isfinite(norm) & torch.isfinite(loss)).float()
         scale = torch.clamp(self.max_gradient_norm / (norm + 1e-12), max=1.0)
         scale = torch.where(applied.bool(), scale, 0.0)
-        gradient.mul_(scale)
-        gradient.nan_to_num_(0.0, 0.0, 0.0)  # 0 * inf and 0 * nan are nan
-        trainable = self.parameters.trainable
-        if self._decays is not None:
-            gradient.addcmul_(self._decays * applied, trainable)
-        if self._first is None:
-            self._moving_average(self._second, gradient * gradient, 0.99, applied)
-            if self._rates is not None:
-                gradient.mul_(self._rates)
-            trainable.addcdiv_(gradient, self._second.sqrt().add_(self.epsilon), value=-learning_rate)
-        else:
-            self._num_steps += applied
-            steps = self._num_steps.clamp(min=1.0)
-            self._moving_average(self._first, gradient, 0.9, applied)
-            self._moving_average(self._second, gradient * gradient, 0.999, applied)
-            step_size = applied * learning_rate / (1 - 0.9**steps)
-            if self._rates is not None:
-                step_size = step_size * self._rates
-            root = (self._second / (1 - 0.999**steps)).sqrt_().add_(self.epsilon)
-            trainable.sub_(self._first * step_size / root)
+        due = [period for period in self._num_steps if number % period == 0]
+        for period in due:
+            self._num_steps[period] += applied
+        # Compiled code would be compiled anew for each number it has seen.
+        rate, epsilon = (torch.tensor(x) if self._compiled else x for x in (learning_rate, self.epsilon))
+        for place, period in self._stretches:
+            if period not in due:
+                continue
+            values = (self.parameters.trainable, gradient, self._second, self._first, self._rates, self._decays)
+            parts = [None if value is None else value[place] for value in values]
+            self._move(*parts, scale, applied, self._num_steps[period], rate, epsilon)
         return norm, applied
-
-    @staticmethod
-    def _moving_average(average: Tensor, value: Tensor, decay: float, applied: Tensor) -> None:
-        average.lerp_(value, (1.0 - decay) * applied)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return copies of the moments."""
-        state = {"second": self._second.clone(), "num_steps": self._num_steps.clone()}
+        state = {"second": self._second.clone()}
+        state |= {_name(period): value.clone() for period, value in self._num_steps.items()}
         if self._first is not None:
             state["first"] = self._first.clone()
         return state
@@ -107,9 +107,60 @@ class FlatOptimizer:
         if set(state) != set(mine) or any(state[name].shape != mine[name].shape for name in mine):
             raise ValueError(f"optimiser state must hold {sorted(mine)} for these networks, got {sorted(state)}")
         self._second.copy_(state["second"])
-        self._num_steps.copy_(state["num_steps"])
+        for period, value in self._num_steps.items():
+            value.copy_(state[_name(period)])
         if self._first is not None:
             self._first.copy_(state["first"])
+
+
+def _move(
+    weights: Tensor,
+    gradient: Tensor,
+    second: Tensor,
+    first: Tensor | None,
+    rates: Tensor | None,
+    decays: Tensor | None,
+    scale: Tensor,
+    applied: Tensor,
+    num_steps: Tensor,
+    learning_rate: Tensor | float,
+    epsilon: Tensor | float,
+) -> None:
+    """Apply one step to some of the weights and moments, in place; without first moments it is RMSProp."""
+    gradient = (gradient * scale).nan_to_num(0.0, 0.0, 0.0)  # 0 * inf and 0 * nan are nan
+    if decays is not None:
+        gradient = torch.addcmul(gradient, decays * applied, weights)
+    if first is None:
+        second.lerp_(gradient * gradient, (1.0 - 0.99) * applied)
+        scaled = gradient if rates is None else gradient * rates
+        weights.sub_(scaled * learning_rate / (second.sqrt() + epsilon))
+        return
+    steps = num_steps.clamp(min=1.0)
+    first.lerp_(gradient, (1.0 - 0.9) * applied)
+    second.lerp_(gradient * gradient, (1.0 - 0.999) * applied)
+    step_size = applied * learning_rate / (1 - 0.9**steps)
+    if rates is not None:
+        step_size = step_size * rates
+    root = (second / (1 - 0.999**steps)).sqrt() + epsilon
+    weights.sub_(first * step_size / root)
+
+
+def _name(period: int) -> str:
+    return "num_steps" if period == 1 else f"num_steps_every_{period}"
+
+
+def _stretches(parameters: FlatParameters, groups: Sequence[ParameterGroup]) -> list[tuple[slice, int]]:
+    """Return where in the vector neighbours with the same period lie, and that period."""
+    stretches: list[tuple[slice, int]] = []
+    start = 0
+    for name, item in parameters.named_parameters():
+        group = next((group for group in groups if name.startswith(group.prefix)), None)
+        period, end = 1 if group is None else group.period, start + item.numel()
+        if stretches and stretches[-1][1] == period:
+            start = stretches.pop()[0].start
+        stretches.append((slice(start, end), period))
+        start = end
+    return stretches
 
 
 def _spread(

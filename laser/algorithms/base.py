@@ -126,6 +126,12 @@ def live(name: str, config: AlgorithmConfig, schedule: Mapping[str, Any]) -> Any
     return schedule[name] if name in schedule else getattr(config, name)
 
 
+def is_due(prefix: str, schedule: Mapping[str, Any]) -> bool:
+    """Return whether this update moves the parameters of the group with this prefix; see `ParameterGroup.period`."""
+    due: Mapping[str, bool] = schedule.get("due", {})
+    return due.get(prefix, True)
+
+
 @dataclass(frozen=True)
 class ActOutput:
     """What a policy does for N environments.
@@ -182,17 +188,19 @@ class Target:
 
 @dataclass(frozen=True)
 class ParameterGroup:
-    """Parameters with a step size or weight decay of their own.
+    """Parameters with a step size, weight decay or pace of their own.
 
     Args:
         prefix: of their names.
         rate: multiplies the step size.
         weight_decay: times the weights is added to the gradient of matrices (not of biases), after clipping.
+        period: only every so many updates are they moved; a loss asks `is_due` what it may leave out.
     """
 
     prefix: str
     rate: float = 1.0
     weight_decay: float = 0.0
+    period: int = 1
 
 
 @dataclass(frozen=True)

@@ -70,8 +70,32 @@ class MetricMeans:
     """Means of a loss's metrics over many learner steps; stays on the metrics' device until it is asked.
 
     A per-source mean counts as often as there were rows of that source, so that a batch without any changes nothing; a
-    source that had none since the last `take` is left out. Used from one thread.
+    source that had none since the last `take` is left out. A loss may leave out metrics of what was not due: each is a
+    mean over the steps that had it. Used from one thread.
     """
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[str, ...], _Means] = {}  # by the metrics that a step had
+
+    def add(self, metrics: Mapping[str, Tensor]) -> None:
+        """Take in the scalars of one learner step."""
+        kind = tuple(metrics)
+        if kind not in self._kinds:
+            self._kinds[kind] = _Means()
+        self._kinds[kind].add(metrics)
+
+    def take(self) -> dict[str, float]:
+        """Return the means since the last call, and begin anew."""
+        sums: dict[str, tuple[float, float]] = {}
+        for means in self._kinds.values():
+            for name, (total, weight) in means.take().items():
+                before = sums.get(name, (0.0, 0.0))
+                sums[name] = before[0] + total, before[1] + weight
+        return {name: total / weight for name, (total, weight) in sums.items() if weight}
+
+
+class _Means:
+    """Sums and weights of steps with the same metrics."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
@@ -79,7 +103,7 @@ class MetricMeans:
         self._sums: Tensor | None = None  # [2, metrics]: weighted values, weights
 
     def add(self, metrics: Mapping[str, Tensor]) -> None:
-        """Take in the scalars of one learner step; their names must be the same every time."""
+        """Take in the scalars of one learner step."""
         values = torch.stack([value.float() for value in metrics.values()])
         if self._weight_of is None:
             self._names = list(metrics)
@@ -89,13 +113,13 @@ class MetricMeans:
         sums = torch.stack([values * weights, weights])
         self._sums = sums if self._sums is None else self._sums + sums
 
-    def take(self) -> dict[str, float]:
-        """Return the means since the last call, and begin anew."""
+    def take(self) -> dict[str, tuple[float, float]]:
+        """Return sum and weight of each metric since the last call, and begin anew."""
         if self._sums is None:
             return {}
         sums, weights = self._sums.tolist()
         self._sums = None
-        return {name: total / weight for name, total, weight in zip(self._names, sums, weights, strict=True) if weight}
+        return dict(zip(self._names, zip(sums, weights, strict=True), strict=True))
 
 
 def _count_of(name: str) -> str | None:

@@ -1,0 +1,57 @@
+"""Several small nets side by side: the same layers with different weights, computed as one batched product each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from laser.networks.mlp import ACTIVATIONS
+
+
+class ParallelMLP(nn.Module):
+    """K nets of linear layers with an activation between them, that see the same input.
+
+    Weights and biases start uniform within +- 1 / sqrt(width of the layer's input), as torch's own layers do. The last
+    layer ignores autocast: values of a thousand need more than bfloat16's three digits.
+
+    Args:
+        num_nets: K.
+        num_inputs: width of the input.
+        hidden_sizes: widths of the hidden layers.
+        activation: a key of `ACTIVATIONS`.
+    """
+
+    def __init__(self, num_nets: int, num_inputs: int, hidden_sizes: Sequence[int], activation: str):
+        super().__init__()
+        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
+        for num_in, num_out in pairwise((num_inputs, *hidden_sizes, 1)):
+            for items, rows in ((self.weights, num_in), (self.biases, 1)):
+                item = torch.empty(num_nets, rows, num_out)
+                nn.init.uniform_(item, -(num_in**-0.5), num_in**-0.5)
+                items.append(nn.Parameter(item))
+        self.activation = ACTIVATIONS[activation]()
+        self.num_nets = num_nets
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Map [N, num_inputs] to one number per net, [K, N]."""
+        features = inputs.expand(self.num_nets, *inputs.shape)
+        *hidden, last = zip(self.weights, self.biases, strict=True)
+        for weight, bias in hidden:
+            features = self.activation(torch.baddbmm(bias, features, weight))
+        with torch.autocast(inputs.device.type, enabled=False):
+            weight, bias = last
+            return torch.baddbmm(bias, features.to(weight.dtype), weight).squeeze(-1)
+
+
+@torch.no_grad()
+def uniform_(layers: nn.Module) -> nn.Module:
+    """Fill linear layers as torch's own start, uniform within +- 1 / sqrt(width of the input); return them."""
+    for layer in layers.modules():
+        if isinstance(layer, nn.Linear):
+            bound = layer.in_features**-0.5
+            nn.init.uniform_(layer.weight, -bound, bound)
+            nn.init.uniform_(layer.bias, -bound, bound)
+    return layers
