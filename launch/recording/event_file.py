@@ -17,11 +17,13 @@ from launch.errors import OutputError
 
 
 class EventFile:
-    """Scalars for TensorBoard. Used from one thread at a time.
+    """Scalars for TensorBoard (see `launch.recording.tracker.Tracker`). Used from one thread at a time.
 
     Args:
         directory: the run's directory; it is the name TensorBoard shows.
     """
+
+    num_dropped = 0
 
     def __init__(self, directory: Path):
         self._path = directory / f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
@@ -40,6 +42,9 @@ class EventFile:
         """
         summary = Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()])
         self._write(Event(wall_time=time.time(), step=step, summary=summary))
+
+    def video(self, step: int, path: Path) -> None:
+        """Do nothing: a video lies beside this file, and TensorBoard shows none but GIFs."""
 
     def forget_after(self, step: int) -> None:
         """Tell TensorBoard to drop what earlier files of the directory hold from `step` on."""

@@ -8,15 +8,18 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from laser.ports import EpisodeResult, Report
 from launch.errors import OutputError
 from launch.recording.bottleneck import name_bottleneck
-from launch.recording.event_file import EventFile
 from launch.recording.metrics_db import MetricsDb, Tick
+from launch.recording.process_usage import ProcessUsage
+from launch.recording.rates import rates
 from launch.recording.task_returns import TaskReturns, task_metrics
+from launch.recording.tracker import Tracker, tracking_key
 
 NUM_RETURNS = 20
 """Episodes in `mean_return`."""
@@ -41,6 +44,7 @@ class Snapshot:
         bottleneck: what limits the run, in words; "" while unknown.
         counters: totals over all sources, by name.
         gauges: newest values by name, averaged over sources.
+        rates: of the stages over the last seconds (see `launch.recording.rates`).
     """
 
     env_steps: int
@@ -54,6 +58,7 @@ class Snapshot:
     bottleneck: str
     counters: dict[str, float] = field(default_factory=dict)
     gauges: dict[str, float] = field(default_factory=dict)
+    rates: dict[str, float] = field(default_factory=dict)
 
 
 class Recorder:
@@ -63,31 +68,35 @@ class Recorder:
     has a thread of its own. With `background=False` the caller of `report` writes when it is time, for lockstep runs.
 
     Recorded are gauges under their own names, `charts/...` for what is derived here and `totals/...` for counters.
-    TensorBoard gets the names that CleanRL's users know: `charts/episodic_return`, `charts/SPS`, `losses/...`.
+    Trackers get the names that CleanRL's users know: `charts/episodic_return`, `charts/SPS`, `losses/...`.
 
     Reports with `at_env_steps` set are evaluations: their episodes do not enter the training statistics.
 
     Args:
         metrics: where to write, or None.
-        events: TensorBoard's file, or None.
+        trackers: who else is told; more may come by `track`.
         interval_s: seconds between two writes.
         background: write from a thread.
         clock: seconds, for tests.
         tasks: ids of the tasks, in the order of the environment's spec.
         bucket_frames: width of the buckets of training curves.
+        usage: measures the process, or None.
     """
 
     def __init__(
         self,
         metrics: MetricsDb | None = None,
-        events: EventFile | None = None,
+        trackers: Sequence[Tracker] = (),
         interval_s: float = 1.0,
         background: bool = True,
         clock: Callable[[], float] = time.monotonic,
         tasks: Sequence[str] = ("",),
         bucket_frames: int = 1_000_000,
+        usage: ProcessUsage | None = None,
     ):
-        self._metrics, self._events, self._interval_s, self._clock = metrics, events, interval_s, clock
+        self._metrics, self._interval_s, self._clock = metrics, interval_s, clock
+        self._trackers = list(trackers)
+        self._usage = usage
         self._lock = threading.Lock()
         self._write_lock = threading.Lock()  # taken before `_lock`, never inside it
         self._failure: OutputError | None = None
@@ -107,6 +116,17 @@ class Recorder:
         self._background = background
         if background:
             self._thread.start()
+
+    def track(self, tracker: Tracker) -> None:
+        """Tell one more from now on; its owner closes it."""
+        with self._write_lock:
+            self._trackers.append(tracker)
+
+    def video(self, env_steps: int, path: Path) -> None:
+        """Tell the trackers of a new video of the policy at `env_steps`."""
+        with self._write_lock:
+            for tracker in self._trackers:
+                tracker.video(env_steps, path)
 
     def begin(self) -> None:
         """Let training time begin now: what was constructed and imported until here does not count."""
@@ -225,8 +245,8 @@ class Recorder:
         with self._write_lock:
             if self._metrics:
                 self._metrics.forget_after(env_steps)
-            if self._events:
-                self._events.forget_after(env_steps + 1)
+            for tracker in self._trackers:
+                tracker.forget_after(env_steps + 1)
 
     def _add(self, report: Report) -> None:
         last = self._last.setdefault(report.source, {})
@@ -272,6 +292,7 @@ class Recorder:
             bottleneck=name_bottleneck(growth, span),
             counters=dict(self._totals),
             gauges={name: _mean(list(values.values())) for name, values in self._gauges.items()},
+            rates=rates(growth, span),
         )
 
     def _write(
@@ -293,6 +314,9 @@ class Recorder:
         at = {step for step, _ in evaluations}
         now = {f"charts/{name}": value for name, value in charts.items()} | by_task
         now |= {name: value for name, value in snapshot.gauges.items() if not name.startswith("evaluation/")}
+        now |= snapshot.rates | (self._usage.gauges("main") if self._usage else {})
+        if dropped := sum(tracker.num_dropped for tracker in self._trackers):
+            now["tracking/num_dropped"] = float(dropped)
         totals = {f"totals/{name}": value for name, value in snapshot.counters.items() if name not in _PROGRESS[:3]}
         if self._metrics:
             for step in sorted(at):
@@ -304,12 +328,11 @@ class Recorder:
                 self._metrics.write(Tick(snapshot.seconds, wall_time, step, frames, snapshot.learner_steps), values)
             tick = Tick(snapshot.seconds, wall_time, snapshot.env_steps, snapshot.frames, snapshot.learner_steps)
             self._metrics.write(tick, now | totals, {"bottleneck": snapshot.bottleneck})
-        if self._events:
+        tracked = _finite({tracking_key(name): value for name, value in (now | totals).items()})
+        for tracker in self._trackers:
             for step, gauges in evaluations:
-                self._events.write(step, _finite(gauges))
-            self._events.write(
-                snapshot.env_steps, _finite({_tag(name): value for name, value in (now | totals).items()})
-            )
+                tracker.write(step, _finite(gauges))
+            tracker.write(snapshot.env_steps, tracked)
 
     def _write_until_closed(self) -> None:
         while not self._closing.wait(self._interval_s):
@@ -318,11 +341,6 @@ class Recorder:
             except OutputError as error:
                 self._failure = error
                 return
-
-
-def _tag(name: str) -> str:
-    """Return the name in TensorBoard, where a metric of the loss is looked for under `losses/`."""
-    return name if "/" in name else f"losses/{name}"
 
 
 def _mean(values: list[float] | list[int]) -> float:

@@ -34,6 +34,7 @@ from laser.ports import (
     wait,
 )
 from laser.unroll import Unrolls
+from launch.recording.process_usage import ProcessUsage
 
 _ray: Any = ray  # its decorators have types that do not fit what they take
 
@@ -338,6 +339,7 @@ class _ShardHost:
 
     def __init__(self, factory: Callable[[], Any]):
         self._shard = factory()
+        self._usage = ProcessUsage(with_children=False)
 
     def place(self) -> tuple[int, str]:
         return os.getpid(), ray.get_runtime_context().get_node_id()
@@ -356,7 +358,7 @@ class _ShardHost:
 
     def stats(self) -> dict[str, Any]:
         stats: dict[str, Any] = self._shard.stats().result()
-        return stats
+        return stats | {"process": self._usage.newest()}
 
     def state_dict(self) -> dict[str, Any]:
         state: dict[str, Any] = self._shard.state_dict()

@@ -30,6 +30,7 @@ from laser.ports import (
     wait,
 )
 from launch.errors import LaunchError
+from launch.recording.process_usage import ProcessUsage
 from launch.runtimes.host import Host
 from launch.runtimes.kept_process import kept_as_it_was
 from launch.runtimes.placement import Needs
@@ -258,8 +259,10 @@ class _WorkerHost:
     """A `Host` in an actor; every method has a thread to itself."""
 
     def __init__(self, factory: Callable[[], Any], name: str):
+        self._name = name
         self._outbox = _Outbox()
         self._host = Host(factory, self._outbox, name)
+        self._usage = ProcessUsage()
 
     def pid(self) -> int:
         return os.getpid()
@@ -281,7 +284,8 @@ class _WorkerHost:
         if failure is not None and not _crosses(failure):
             failure = PortError(f"{type(failure).__name__}: {failure}")
         waiting_for = self._host.waiting_for
-        return Status(failure, waiting_for, self._host.silent_s(waiting_for), self._outbox.drain(), started=True)
+        reports = (*self._outbox.drain(), Report(self._name, gauges=self._usage.gauges(self._name)))
+        return Status(failure, waiting_for, self._host.silent_s(waiting_for), reports, started=True)
 
     def close(self) -> bool:
         return self._host.close(_CLOSE_DEADLINE_S)

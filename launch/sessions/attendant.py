@@ -15,6 +15,7 @@ from launch.errors import LaunchError
 from launch.program import Program, incarnations_per_start
 from launch.recording.accounts import Accounts, Ended
 from launch.recording.recorder import Recorder, Snapshot
+from launch.recording.replay_look import ReplayLook
 from launch.runtimes.runtime import Worker, WorkerDiedError
 from launch.sessions.settings_schedule import SettingsSchedule
 
@@ -58,6 +59,7 @@ class Attendant:
         self._evaluations_failed = 0
         self._restarts: defaultdict[str, float] = defaultdict(float)
         self._accounts = Accounts()
+        self._replay_look = ReplayLook(program.member.number)
         self._look: Future[Any] | None = None
         self._looked_at = 0.0
 
@@ -155,8 +157,7 @@ class Attendant:
         """
         config = self.program.config.environment
         is_cluster = bool(self.program.config.ray_address)
-        if is_cluster:
-            self._look_at_replay()
+        self._ask_replay()
         for worker in self.program.workers:
             failure = worker.failure()
             may_die = worker is not self.program.learner and worker.incarnation < config.max_restarts
@@ -185,16 +186,21 @@ class Attendant:
     def report_accounts(self) -> None:
         """Report what was lost with actors and shards; at the end, since some of it may still arrive for a while."""
         stats = wait(self.program.replay.stats(), _CALL_DEADLINE_S, "the replay's statistics")
-        self._accounts.look(stats)
+        self.look_at_replay(stats)
         self.recorder.report(Report("supervisor", self._accounts.counters()))
 
-    def _look_at_replay(self) -> None:
-        """Remember now and then what each shard holds: of one that is lost nobody can say it any more."""
+    def look_at_replay(self, stats: dict[str, Any]) -> None:
+        """Report what the replay says of itself, and keep it: of a shard that is lost nobody can say it any more."""
+        self._accounts.look(stats)
+        self.recorder.report(Report("replay", gauges=self._replay_look.gauges(stats, time.monotonic())))
+
+    def _ask_replay(self) -> None:
+        """Look at the replay now and then, without waiting for it."""
         if self._look is None and time.monotonic() - self._looked_at >= _LOOK_INTERVAL_S:
             self._look, self._looked_at = self.program.replay.stats(), time.monotonic()
         elif self._look is not None and self._look.done():
             if self._look.exception() is None:
-                self._accounts.look(self._look.result())
+                self.look_at_replay(self._look.result())
             self._look = None
 
     def _replace(self, worker: Worker, why: str) -> None:

@@ -258,6 +258,7 @@ class _Turn:
     def report(self) -> None:
         """Let the recorder hear from the learner."""
         self.attendant.recorder.report(self._call(self.attendant.program.learner, "report"))
+        self.attendant.look_at_replay(self._stats())
         self._num_reported = self._num_steps
 
     def _num_steps_due(self) -> int:

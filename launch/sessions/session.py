@@ -34,6 +34,7 @@ from launch.program import (
 )
 from launch.recording.event_file import EventFile
 from launch.recording.metrics_db import MetricsDb
+from launch.recording.process_usage import ProcessUsage
 from launch.recording.recorder import Recorder, Snapshot
 from launch.recording.task_returns import bucket_frames
 from launch.runtimes.local_runtime import LocalRuntime
@@ -194,8 +195,10 @@ def run_session(
     """
     config = plan.config
     with ExitStack() as stack:
+        # Workers on Ray have processes of their own, and say themselves what they use.
+        usage = ProcessUsage(with_children=config.runtime != "ray")
         recorders = [
-            stack.enter_context(_open_recorder(stack, run, each, environment))
+            stack.enter_context(_open_recorder(stack, run, each, environment, usage))
             for run, each, environment in zip(runs, plan.configs, plan.environments, strict=True)
         ]
         saved = [
@@ -304,12 +307,15 @@ def as_launch_error(error: Exception, config: TrainConfig) -> Exception:
     return error
 
 
-def _open_recorder(stack: ExitStack, run: RunDirectory, config: TrainConfig, environment: EnvironmentSpec) -> Recorder:
+def _open_recorder(
+    stack: ExitStack, run: RunDirectory, config: TrainConfig, environment: EnvironmentSpec, usage: ProcessUsage
+) -> Recorder:
     metrics = stack.enter_context(MetricsDb(run.metrics_path))
     events = stack.enter_context(EventFile(run.events_path))
     tasks = task_ids(config.env)
     width = bucket_frames(tasks, config.steps * environment.action_repeat)
-    return Recorder(metrics, events, background=config.runtime != "lockstep", tasks=tasks, bucket_frames=width)
+    background = config.runtime != "lockstep"
+    return Recorder(metrics, [events], background=background, tasks=tasks, bucket_frames=width, usage=usage)
 
 
 def _number_members(plan: Plan, incarnations: Sequence[int]) -> list[Member]:

@@ -103,7 +103,7 @@ def test_the_bottleneck_comes_from_the_recent_seconds(recorder, clock):
 
 def test_what_is_written(tmp_path, clock):
     with MetricsDb(tmp_path / "metrics.db") as metrics, EventFile(tmp_path) as events:
-        recorder = Recorder(metrics, events, background=False, clock=clock, interval_s=1.0)
+        recorder = Recorder(metrics, [events], background=False, clock=clock, interval_s=1.0)
         clock.now += 2
         gauges = {"pg_loss": -1.0, "queue/length": 3.0}
         recorder.report(Report("actor", {"env_steps": 64, "frames": 256, "episodes": 2}, gauges, episodes(1.0, 3.0)))
@@ -114,9 +114,9 @@ def test_what_is_written(tmp_path, clock):
     assert read_series(path, "charts/episodic_return") == [(64, 2.0)]
     accumulator = EventAccumulator(str(tmp_path))
     accumulator.Reload()
-    tags = {"charts/episodic_return", "charts/SPS", "losses/pg_loss", "queue/length", "evaluation/x"}
+    tags = {"charts/episodic_return", "charts/SPS", "losses/policy_loss", "queue/length", "evaluation/x"}
     assert tags <= set(accumulator.Tags()["scalars"])
-    assert [event.step for event in accumulator.Scalars("losses/pg_loss")] == [64, 64]
+    assert [event.step for event in accumulator.Scalars("losses/policy_loss")] == [64, 64]
     assert read_series(path, "charts/episodic_length") == [(64, 10.0)]
     assert read_series(path, "charts/mean_return", "frames") == [(256, 2.0)]
     assert read_series(path, "charts/SPS")[0] == (64, 32.0)

@@ -1,0 +1,38 @@
+"""Where numbers go besides `metrics.db`: TensorBoard, Weights & Biases, Prometheus, all behind one interface."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+# What CleanRL's users look for, where our name for the same number is another.
+_KEYS = {"pg_loss": "losses/policy_loss", "loss": "losses/total_loss"}
+
+
+class Tracker(Protocol):
+    """Takes the numbers of one run. Used from one thread at a time; never blocks for long."""
+
+    num_dropped: int
+    """Rows and videos that were not taken, since whoever takes them is too slow or gone."""
+
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        """Take finite values by key at a global step (env steps).
+
+        Raises:
+            OutputError: it is a file of the run's own that cannot be written.
+        """
+
+    def video(self, step: int, path: Path) -> None:
+        """Take a video of the policy at a global step."""
+
+    def forget_after(self, step: int) -> None:
+        """Hear that the run goes on from `step`: what was written beyond it is void."""
+
+    def close(self) -> None:
+        """Finish; takes a few seconds at most."""
+
+
+def tracking_key(name: str) -> str:
+    """Return a metric's key in TensorBoard and Weights & Biases, where losses are looked for under `losses/`."""
+    return _KEYS.get(name, name if "/" in name else f"losses/{name}")
