@@ -87,7 +87,7 @@ def main() -> None:
     num_calls, repeats = (10, 2) if arguments.quick else (300, arguments.repeats)
     rows = []
     for num_items in arguments.items:
-        for what in ("tree", "prioritized", "uniform"):
+        for what in ("tree", "per", "uniform"):
             if what == "tree":
                 wall, cpu = bench_tree(num_items, arguments.batch, num_calls, repeats)
             else:

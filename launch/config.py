@@ -147,6 +147,12 @@ class TrainConfig:
                 "lockstep takes turns and has no speed of its own: it replays one step per step inserted",
                 "set it to replay more",
             )
+        if replay.sampler != "uniform" and self.network.core != "none" and self.learner.replay_core_state == "stream":
+            yield Problem(
+                "replay.sampler",
+                f"{replay.sampler} has no effect: recurrent agents walk episode streams",
+                "set learner.replay-core-state to stored to draw unrolls",
+            )
         if replay.remover == "far_policy" and not algorithm.counts_far_policy:
             yield Problem(
                 "replay.remover",

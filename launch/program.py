@@ -25,6 +25,7 @@ from laser.compilation import can_compile
 from laser.config import Problem
 from laser.environments import make_environment, task_ids
 from laser.ports import ParameterPort, ReplayPort, ReportPort
+from laser.prioritization.base import Prioritizer, missing_numbers, prioritizer_for
 from laser.specs import EnvironmentSpec, FramesSpec
 from laser.unroll import UnrollSpec
 from launch.config import TrainConfig
@@ -34,7 +35,7 @@ from learner.parameter_store import ParameterStore
 from replay_server.client import ShardedReplay
 from replay_server.members import MemberSettings
 from replay_server.rate_limiter import RateLimit
-from replay_server.samplers import find_samplers
+from replay_server.samplers import samplers_called
 from replay_server.shard import Shard
 
 
@@ -137,18 +138,46 @@ def make_population(
 
 
 def find_sampler_problems(config: TrainConfig, algorithm: Algorithm) -> Iterator[Problem]:
-    """Yield whether the replay's sampler reads numbers that this algorithm never writes."""
-    settings = config.algorithm
-    if not settings.num_drawn or config.learner.walks_streams(algorithm.core_state, settings.num_drawn):
+    """Yield why the replay's sampler cannot draw for this algorithm."""
+    settings, sampler = config.algorithm, config.replay.sampler
+    if not draws_by_sampler(config, algorithm):
         return
-    written = {column.name for column in algorithm.columns}
-    wanted = {kind.column for kind in find_samplers() if kind.name == config.replay.sampler}
-    for column in sorted(wanted - written - {""}):
-        yield Problem(
-            "replay.sampler",
-            f"{config.replay.sampler} reads the column {column}, which {settings.name} does not write",
-            "add --algorithm.prioritize true, or use --replay.sampler uniform",
-        )
+    kind = samplers_called(sampler).get(settings.view)
+    if kind is None:
+        wrong = f"{sampler} does not draw {settings.view}, which {settings.name} learns from"
+        yield Problem("replay.sampler", wrong, "use --replay.sampler uniform")
+        return
+    rule = find_prioritizer(config, algorithm)
+    missing = missing_numbers(rule, algorithm.per_step) if rule is not None else []
+    if missing:
+        wrong = f"{sampler} needs {' and '.join(missing)} of every item, which {settings.name} does not say"
+        yield Problem("replay.sampler", wrong, "use --replay.sampler uniform")
+    own = {column.name for column in algorithm.columns}
+    for column in rule.columns if rule is not None else ():
+        if column.name in own:
+            wrong = f"{sampler} and {settings.name} would both write the column {column.name}"
+            yield Problem("replay.sampler", wrong, "rename the algorithm's column, or use --replay.sampler uniform")
+
+
+def draws_by_sampler(config: TrainConfig, algorithm: Algorithm) -> bool:
+    """Return whether the replay's sampler is asked at all: episode streams are drawn without it."""
+    num_drawn = config.algorithm.num_drawn
+    return num_drawn > 0 and not config.learner.walks_streams(algorithm.core_state, num_drawn)
+
+
+def find_prioritizer(config: TrainConfig, algorithm: Algorithm) -> type[Prioritizer] | None:
+    """Return the rule that writes what the replay's sampler reads; None where it reads nothing."""
+    if not draws_by_sampler(config, algorithm):
+        return None
+    kind = samplers_called(config.replay.sampler).get(config.algorithm.view)
+    return prioritizer_for(kind.column) if kind is not None and kind.column else None
+
+
+def make_prioritizer(config: TrainConfig, algorithm: Algorithm, environment: EnvironmentSpec) -> Prioritizer | None:
+    """Return that rule, set up."""
+    rule = find_prioritizer(config, algorithm)
+    device = torch.device(resolve_device(config.device))
+    return None if rule is None else rule(config.replay, environment, device, seed_for(config, "sampler", 0))
 
 
 def _make_member(
@@ -205,9 +234,9 @@ def member_settings(config: TrainConfig, algorithm: Algorithm, number: int = 0) 
         max_sample_steps=max(1, settings.num_drawn) * settings.rows_per_item(config.unroll_length),
     )
     walks_streams = config.learner.walks_streams(algorithm.core_state, settings.num_drawn)
-    return MemberSettings(
-        number, online_capacity(config), rate, algorithm.columns, walks_streams, algorithm.needs_statistics
-    )
+    rule = find_prioritizer(config, algorithm)
+    columns = algorithm.columns if rule is None else (*algorithm.columns, *rule.columns)
+    return MemberSettings(number, online_capacity(config), rate, columns, walks_streams, algorithm.needs_statistics)
 
 
 def make_shard(members: Sequence[Member], index: int) -> Shard:
@@ -250,6 +279,7 @@ def make_learner(member: Member, shards: Sequence[ReplayPort], parameters: Param
         resolve_device(config.device),
         seed_for(config, "learner", incarnation),
         member=member.number,
+        prioritizer=make_prioritizer(config, algorithm, environment),
         prefetch=config.runtime != "lockstep",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -17,8 +18,21 @@ from learner.frame_cuts import cut_frames, cut_stacks
 from learner.mixing import Mix
 
 
+@dataclass(frozen=True)
+class Correction:
+    """How losses correct for uneven draws: weights (1 / (N P))^exponent.
+
+    Args:
+        exponent: 0: not at all, 1: fully.
+        relative: divide by the largest weight of the batch.
+    """
+
+    exponent: float = 0.0
+    relative: bool = True
+
+
 def collate(
-    mix: Mix, spec: UnrollSpec, member: int, discount: float, newest_version: int, draw_correction: float = 0.0
+    mix: Mix, spec: UnrollSpec, member: int, discount: float, newest_version: int, correction: Correction = Correction()
 ) -> Batch:
     """Put a mix of samples side by side as columns, fresh ones first.
 
@@ -32,7 +46,7 @@ def collate(
         member: whose learner this is; tells own from foreign experience.
         discount: gamma.
         newest_version: the learner's parameter version, for `policy_lag`.
-        draw_correction: see `AlgorithmConfig.draw_correction`.
+        correction: of uneven draws.
 
     Returns:
         a batch on the CPU.
@@ -64,7 +78,7 @@ def collate(
         source=torch.from_numpy(source),
         task=torch.from_numpy(origins["task"].astype(np.int64)),
         policy_lag=torch.from_numpy(lag),
-        importance_weights=torch.from_numpy(_importance_weights(mix, draw_correction)),
+        importance_weights=torch.from_numpy(_importance_weights(mix, correction)),
         core_state=_tensors({name[11:]: value for name, value in fields.items() if name.startswith("core_state/")}),
         columns=_columns(mix, spec.unroll_length),
     )
@@ -167,14 +181,16 @@ def _decode(parts: list[Sample], spec: UnrollSpec, name: str) -> np.ndarray:
     return out
 
 
-def _importance_weights(mix: Mix, draw_correction: float) -> np.ndarray:
-    # Relative to the largest, so that no step becomes longer than without; float32 [B], 1 for fresh columns.
+def _importance_weights(mix: Mix, correction: Correction) -> np.ndarray:
+    # float32 [B], 1 for fresh columns.
     num_online = len(mix.online.unrolls) if mix.online is not None else 0
     weights = np.ones(num_online, np.float32)
     if mix.replayed is None:
         return weights
     probabilities = mix.replayed.probabilities
-    replayed = (probabilities.min() / probabilities) ** draw_correction
+    # Relative to the largest no step becomes longer than without.
+    largest = probabilities.min() if correction.relative else 1.0 / mix.replayed.num_stored
+    replayed = (largest / probabilities) ** correction.exponent
     return np.concatenate([weights, replayed.astype(np.float32)])
 
 

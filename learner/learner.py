@@ -28,9 +28,10 @@ from laser.ports import (
     Report,
     wait,
 )
+from laser.prioritization.base import Prioritizer
 from laser.unroll import UnrollSpec
 from learner.age_quantiles import AgeQuantiles
-from learner.collate import collate, example_batch
+from learner.collate import Correction, collate, example_batch
 from learner.config import LearnerConfig
 from learner.mixing import Mix, Mixer, PoissonReplays
 from learner.replay_states import ReplayStates
@@ -63,6 +64,7 @@ class Learner:
         device: where to compute.
         seed: of the initial weights and of the loss's random numbers.
         member: which agent of a sweep this is.
+        prioritizer: says what the replay's sampler goes by; None: it goes by nothing that is written.
         prefetch: decode batches in a thread of their own; without it every batch is asked for when it is needed, which
             makes the order of all calls repeatable.
     """
@@ -78,6 +80,7 @@ class Learner:
         seed: int,
         *,
         member: int = 0,
+        prioritizer: Prioritizer | None = None,
         prefetch: bool = True,
     ):
         self.progress = 0.0
@@ -96,6 +99,7 @@ class Learner:
         self._parameters = parameters
         self._config = config
         self._member = member
+        self._prioritizer = prioritizer
         networks = algorithm.seeded_networks(seed)
         self.train_step = TrainStep(algorithm, networks, spec, config, torch.device(device), seed + 1)
         if self.train_step.is_compiled:  # the code is then the same for all values, so for all members of a sweep
@@ -112,6 +116,7 @@ class Learner:
             stream_set=_stream_set(seed, 0) if walks_streams else None,
             num_steps=settings.steps_per_item if steps_view else 0,
             discount=settings.discount,
+            reward_clip=settings.step_reward_clip,
             replays=(
                 PoissonReplays(settings.replays_per_batch, settings.num_drawn, seed)
                 if settings.replays_per_batch
@@ -133,8 +138,9 @@ class Learner:
 
     def warm_up(self) -> str:
         """Compile, publish the first parameters, and return how the train step computes."""
-        columns = [column.name for column in self._algorithm.columns]
-        batch = example_batch(self._spec, self._algorithm.config.batch_size, columns)
+        declared = (*self._algorithm.columns, *(self._prioritizer.columns if self._prioritizer else ()))
+        columns = [column.name for column in declared]
+        batch = example_batch(self._spec, self._settings.batch_size, columns, self._settings.view)
         self.train_step.warm_up(batch, self._schedule)
         if self.version < 0:
             self.publish()
@@ -199,7 +205,7 @@ class Learner:
                 states = self.train_step.next_core_state(batch, self._schedule)
             self._replay_states.keep(states, ready.streams)
         self._metrics.add(metrics)
-        self._write_columns(ready.mix, output)
+        self._write_columns(ready, output)
         self.num_steps += 1
         done = time.perf_counter()
         if self.num_steps % self._config.publish_interval == 0:
@@ -217,9 +223,7 @@ class Learner:
     def load(self, mix: Mix) -> _Ready:
         """Decode a mix and move it to the learner's device."""
         started = time.perf_counter()
-        batch = collate(
-            mix, self._spec, self._member, self._settings.discount, self.version, self._settings.draw_correction
-        )
+        batch = collate(mix, self._spec, self._member, self._settings.discount, self.version, self._correction)
         if self._config.replay_core_state == "zero":
             for value in batch.core_state.values():
                 value[_num_online(mix) :] = 0
@@ -229,6 +233,12 @@ class Learner:
             streams = torch.from_numpy(mix.replayed.streams).to(self.train_step.device)
         self._counters["time/decode"] += time.perf_counter() - started
         return _Ready(batch, mix, streams)
+
+    @property
+    def _correction(self) -> Correction:
+        if self._prioritizer is None or not self._prioritizer.corrects:
+            return Correction()
+        return Correction(self._prioritizer.config.importance_at(self.progress), self._prioritizer.relative_weights)
 
     def publish(self) -> None:
         """Publish the current parameters as the next version; waits only for the previous publication to be through."""
@@ -367,11 +377,18 @@ class Learner:
                 own[name].copy_(value)
         self.train_step.optimizer.load_state_dict(dict(weights["optimizer"]))
 
-    def _write_columns(self, mix: Mix, output: LossOutput) -> None:
-        if not output.column_writes or mix.replayed is None:
+    def _write_columns(self, ready: _Ready, output: LossOutput) -> None:
+        mix = ready.mix
+        if mix.replayed is None:
+            return
+        written = dict(output.column_writes)
+        if self._prioritizer is not None:
+            per_step = {name: value.detach() for name, value in output.per_step.items()}
+            written |= self._prioritizer.values(ready.batch, per_step, mix.replayed)
+        if not written:
             return
         replayed = slice(_num_online(mix), None)
-        values = {name: value[:, replayed].T.contiguous().cpu().numpy() for name, value in output.column_writes.items()}
+        values = {name: value[:, replayed].T.contiguous().cpu().numpy() for name, value in written.items()}
         final = {name: value[0, replayed].contiguous().cpu().numpy() for name, value in output.final_writes.items()}
         options = self._algorithm.write_options(self.num_steps)
         keys = mix.replayed.keys

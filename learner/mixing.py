@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from concurrent.futures import FIRST_EXCEPTION, Future
@@ -86,6 +87,7 @@ class Mixer:
         stream_set: replayed columns are episode streams, of the set with this number; None: whole unrolls.
         num_steps: replayed columns are windows of so many steps, folded to one row; 0: whole unrolls.
         discount: gamma that windows are folded with; may be changed.
+        reward_clip: each reward of a window is clipped to +- this before.
         replays: how many batches from the replay alone follow each batch; None: none ever.
     """
 
@@ -100,6 +102,7 @@ class Mixer:
         stream_set: int | None = None,
         num_steps: int = 0,
         discount: float = 1.0,
+        reward_clip: float = math.inf,
         replays: PoissonReplays | None = None,
     ):
         self.waiting_for = ""
@@ -109,6 +112,7 @@ class Mixer:
         self.num_asked = 0  # of streams: the number of the next request
         self.discount = discount
         self._num_steps = num_steps
+        self._reward_clip = reward_clip
         self._replay = replay
         self._member = member
         self._num_online = num_online
@@ -189,6 +193,7 @@ class Mixer:
                     view="steps",
                     num_steps=self._num_steps,
                     discount=self.discount,
+                    reward_clip=self._reward_clip,
                     timeout_s=self._timeout_s,
                 )
             )

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from laser.config import Bounds
+from laser.prioritization.config import SamplingConfig
 
 
 @dataclass(frozen=True)
-class ReplayConfig:
-    """How much experience is kept and when it may be drawn."""
+class ReplayConfig(SamplingConfig):
+    """How much experience is kept, and when and how it is drawn."""
 
     capacity_steps: Annotated[int, Bounds(least=1), "env steps kept, over all shards"] = 1_000_000
     capacity_bytes: Annotated[
@@ -30,11 +31,4 @@ class ReplayConfig:
     lease_s: Annotated[
         float, Bounds(above=0.0), "seconds without a request after which a learner no longer holds up anything"
     ] = 300.0
-    sampler: Annotated[str, "how unrolls, steps or episodes are drawn"] = "uniform"
-    priority_exponent: Annotated[
-        float, Bounds(least=0.0), "prioritized: exponent of priorities, or of ranks; 0 draws uniformly, 1 in proportion"
-    ] = 0.6
-    priority_uniform: Annotated[
-        float, Bounds(least=0.0, most=1.0), "prioritized: share of the draws that is uniform whatever the priorities"
-    ] = 0.1
     remover: Annotated[str, "which episode is forgotten when the replay is full"] = "fifo"

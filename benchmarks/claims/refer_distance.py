@@ -15,7 +15,7 @@ import numpy as np
 
 TASKS = {"Pendulum-v1": 20_000, "InvertedPendulum-v5": 20_000, "InvertedDoublePendulum-v5": 20_000}
 PLAIN = {"algorithm.refer.enabled": False, "replay.remover": "fifo"}
-RANKED = {"algorithm.prioritize": True, "replay.sampler": "prioritized_rank", "replay.priority-exponent": 0.25}
+RANKED = {"replay.sampler": "rank", "replay.priority-exponent": 0.25, "replay.importance-exponent": 0.5}
 ARMS = [
     *(experiment.Arm(f"ReF-ER, C = {c}", {"algorithm.refer.c": float(c)}) for c in (2, 4, 8)),
     experiment.Arm("plain replay", PLAIN),

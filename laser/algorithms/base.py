@@ -5,6 +5,7 @@ One learning rule per file in this folder; `laser.algorithms.find_algorithms()` 
 
 from __future__ import annotations
 
+import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -65,6 +66,11 @@ class AlgorithmConfig(ABC):
         """Env steps folded into one item of the "steps" view."""
         return 1
 
+    @property
+    def step_reward_clip(self) -> float:
+        """Rewards of the "steps" view are clipped to +- this before they are folded; inf: they are not."""
+        return math.inf
+
     def rate_factor(self, num_updates: int) -> float:
         """Return what multiplies the step size after so many updates, beside `learning_rate_schedule`."""
         return 1.0
@@ -83,11 +89,6 @@ class AlgorithmConfig(ABC):
     def counts_far_policy(self) -> bool:
         """Whether its columns tell the replay which steps are far from the policy."""
         return False
-
-    @property
-    def draw_correction(self) -> float:
-        """How far uneven draws are corrected: `Batch.importance_weights` are (1 / P)^this; 0: not at all, 1: fully."""
-        return 0.0
 
     @abstractmethod
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Algorithm:
@@ -163,6 +164,8 @@ class LossOutput:
             written between the backward pass and the optimiser's step, if the loss is finite.
         final_writes: for single steps, new numbers by column name, [1, B], of the observation after each; the replay
             keeps them where that is an episode's final one.
+        per_step: what was found out about every item, by the names in `Algorithm.per_step`: [T, B], or [1, B] for an
+            unroll as a whole. Samplers' rules go by it.
     """
 
     loss: Tensor
@@ -171,6 +174,7 @@ class LossOutput:
     core_state: dict[str, Tensor] = field(default_factory=dict)
     state_updates: dict[str, Tensor] = field(default_factory=dict)
     final_writes: dict[str, Tensor] = field(default_factory=dict)
+    per_step: dict[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -219,6 +223,13 @@ class Algorithm(ABC):
     targets: Mapping[str, Target] = {}
     """Target networks by name; losses get them, checkpoints keep them."""
     parameter_groups: tuple[ParameterGroup, ...] = ()
+    per_step: tuple[str, ...] = ()
+    """What the loss says about every item, whatever the sampler:
+
+    * "td_error": target - Q(s, a), with its sign, before masks, weights and clipping;
+    * "q": Q(s, a) of the action taken, by the network that is trained; with twin critics both are the first one's;
+    * "priority": not negative; what PER goes by where that is not |td_error|.
+    """
     needs_statistics: bool = False
     """Whether samples shall bring sums over the replay; see `observe`."""
 

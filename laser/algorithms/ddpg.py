@@ -165,9 +165,9 @@ class Ddpg(DeterministicAlgorithm):
             loss,
             log_rhos,
             errors,
+            q_values,
             kl_from_behaviour=kls,
             critic_loss=critic_losses,
-            q_value=q_values,
             q_of_policy=climbed,
             abs_mean_action=mean.abs().mean(-1),
         )

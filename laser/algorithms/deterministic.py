@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 
 from laser.algorithms.base import ActOutput, LossOutput, Target
 from laser.algorithms.gaussian_steps import GaussianStepAlgorithm, GaussianStepConfig, GaussianStepNetworks
-from laser.algorithms.refer import ReferState, bounded_rhos
+from laser.algorithms.refer import RATIO, ReferState, bounded_rhos
 from laser.algorithms.step_learning import BootstrapConfig
 from laser.batch import Batch
 from laser.config import Bounds
@@ -79,7 +79,13 @@ class DeterministicAlgorithm(GaussianStepAlgorithm):
         return log_rhos, kls, self.refer.near(state, log_rhos)
 
     def output(
-        self, networks: GaussianStepNetworks, loss: Tensor, log_rhos: Tensor, errors: Tensor, **values: Tensor
+        self,
+        networks: GaussianStepNetworks,
+        loss: Tensor,
+        log_rhos: Tensor,
+        errors: Tensor,
+        q_value: Tensor,
+        **values: Tensor,
     ) -> LossOutput:
         """Return a loss with its metrics and column writes.
 
@@ -88,11 +94,12 @@ class DeterministicAlgorithm(GaussianStepAlgorithm):
             loss: scalar.
             log_rhos: [B].
             errors: of the critic, [B].
+            q_value: Q of the actions taken, [B].
             **values: [B] by name, whose means are metrics.
         """
-        writes = self.writes(bounded_rhos(log_rhos), errors)
-        metrics = self.metrics(networks, log_rhos, **values)
-        return LossOutput(loss, metrics, {name: value.unsqueeze(0) for name, value in writes.items()})
+        metrics = self.metrics(networks, log_rhos, q_value=q_value, **values)
+        per_step = {"td_error": errors.unsqueeze(0), "q": q_value.unsqueeze(0)}
+        return LossOutput(loss, metrics, {RATIO: bounded_rhos(log_rhos).unsqueeze(0)}, per_step=per_step)
 
     @torch.no_grad()
     def act(

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from laser.algorithms.base import Fraction, WriteOptions
 from laser.algorithms.normalization import Normalizer
-from laser.algorithms.priorities import PRIORITY, priorities
-from laser.algorithms.refer import RATIO, Refer, ReferConfig, ReferState
+from laser.algorithms.refer import Refer, ReferConfig, ReferState
 from laser.algorithms.step_learning import StepAlgorithm, StepConfig
 from laser.config import Bounds
 from laser.networks.config import NetworkConfig
@@ -54,7 +53,7 @@ class GaussianStepNetworks(nn.Module):
 
 
 class GaussianStepAlgorithm(StepAlgorithm):
-    """ReF-ER, normalisation and priorities for single steps of Gaussian policies; a subclass adds acting and the loss.
+    """ReF-ER and normalisation for single steps of Gaussian policies; a subclass adds acting and the loss.
 
     Args:
         config: settings.
@@ -72,7 +71,7 @@ class GaussianStepAlgorithm(StepAlgorithm):
         super().__init__(config, environment, network)
         self.distribution = DiagonalGaussian(self.num_dimensions)
         self.refer = Refer(config.refer)
-        self.columns = (self.refer.column, *self.columns)
+        self.columns = (self.refer.column,)
 
     @property
     def behaviour(self) -> dict[str, ArraySpec]:
@@ -111,10 +110,3 @@ class GaussianStepAlgorithm(StepAlgorithm):
             "reward_scale": networks.normalizer.reward_scale.clone(),
         }
         return dict(zip([*values, "far_fraction"], averages.unbind(), strict=True)) | own
-
-    def writes(self, rhos: Tensor, errors: Tensor) -> dict[str, Tensor]:
-        """Return column writes [1, B] of ratios, and of priorities if they are wanted."""
-        writes = {RATIO: rhos}
-        if self.config.prioritize:
-            writes[PRIORITY] = priorities(errors)
-        return writes

@@ -11,11 +11,10 @@ import torch
 from torch import Generator, Tensor, nn
 
 from laser.algorithms.actor_critic import ActorCriticAlgorithm, next_core_state
-from laser.algorithms.base import Fraction, LossOutput, NotNegative, WriteOptions, live
+from laser.algorithms.base import AlgorithmConfig, Fraction, LossOutput, NotNegative, WriteOptions, live
 from laser.algorithms.metrics import explained_variance, means, means_by_source
 from laser.algorithms.pixel_control import PixelControl
 from laser.algorithms.popart import normalized_critic, values_of_tasks
-from laser.algorithms.priorities import PRIORITY, PrioritizedConfig, priorities
 from laser.algorithms.refer import RATIO, Refer, ReferConfig, ReferState, bounded_rhos
 from laser.batch import Batch
 from laser.config import Bounds, Problem
@@ -39,11 +38,11 @@ REWARD_TRANSFORMS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @dataclass(frozen=True)
-class ImpalaConfig(PrioritizedConfig):
+class ImpalaConfig(AlgorithmConfig):
     """IMPALA's settings; see the table in Espeholt et al. 2018, appendix G."""
 
     name: ClassVar[str] = "impala"
-    live_settings: ClassVar[tuple[str, ...]] = (*PrioritizedConfig.live_settings, "entropy_cost", "baseline_cost")
+    live_settings: ClassVar[tuple[str, ...]] = (*AlgorithmConfig.live_settings, "entropy_cost", "baseline_cost")
 
     entropy_cost: Annotated[float, NotNegative, "weight of the policy's entropy, in nats"] = 0.01
     baseline_cost: Annotated[float, NotNegative, "weight of the value loss, which is half the squared error"] = 0.5
@@ -99,9 +98,6 @@ class ImpalaConfig(PrioritizedConfig):
         """Return mistakes that join several fields."""
         if self.c_clip > self.rho_clip:
             return [Problem("c-clip", f"must be at most rho-clip ({self.rho_clip:g}), got {self.c_clip:g}", "lower it")]
-        if self.refer.enabled and self.prioritize:
-            wrong = "draws steps that are far from the policy more often, which refer.enabled forgets"
-            return [Problem("prioritize", wrong, "use one of them")]
         return []
 
 
@@ -123,10 +119,10 @@ class Impala(ActorCriticAlgorithm):
     """
 
     config: ImpalaConfig
+    per_step = ("priority",)
 
     def __init__(self, config: ImpalaConfig, environment: EnvironmentSpec, network: NetworkConfig):
         super().__init__(config, environment, network)
-        self.columns = config.priority_columns
         self.refer = Refer(config.refer)
         if config.refer.enabled:
             self.columns = (self.refer.column,)
@@ -273,11 +269,11 @@ class Impala(ActorCriticAlgorithm):
             **extra_metrics,
             **means_by_source(batch.source, batch.valid, accept_fraction=used.float(), abs_log_rho=log_rhos.abs()),
         }
-        if config.prioritize:
-            errors = torch.where(used, 0.5 * (fitted - fitted_targets).detach().square(), 0.0)
-            mean_errors = errors.sum(0) / batch.valid.sum(0).clamp(min=1)
-            column_writes[PRIORITY] = priorities(mean_errors).unsqueeze(0)
-        return LossOutput(loss, metrics, column_writes, state_updates=state_updates)
+        # Of an unroll as a whole: what the critic has left to learn from it.
+        errors = torch.where(used, 0.5 * (fitted - fitted_targets).detach().square(), 0.0)
+        mean_errors = errors.sum(0, keepdim=True) / batch.valid.sum(0).clamp(min=1)
+        per_step = {"priority": mean_errors}
+        return LossOutput(loss, metrics, column_writes, state_updates=state_updates, per_step=per_step)
 
     def _rewards(self, batch: Batch) -> Tensor:
         return REWARD_TRANSFORMS[self.config.reward_transform](batch.rewards) * self.config.reward_scale

@@ -111,9 +111,9 @@ class Naf(DeterministicAlgorithm):
             loss,
             log_rhos,
             errors,
+            q_values,
             kl_from_behaviour=kls,
             critic_loss=losses,
             value=values,
-            q_value=q_values,
             abs_mean_action=mean.abs().mean(-1),
         )

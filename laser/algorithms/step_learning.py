@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from laser.algorithms.base import Algorithm, Fraction
-from laser.algorithms.priorities import PrioritizedConfig
+from laser.algorithms.base import Algorithm, AlgorithmConfig, Fraction
 from laser.batch import Batch
 from laser.config import Bounds, Problem
 from laser.networks.config import NetworkConfig
@@ -20,7 +19,7 @@ _KINDS = {ContinuousActions: "continuous", DiscreteActions: "discrete"}
 
 
 @dataclass(frozen=True)
-class StepConfig(PrioritizedConfig):
+class StepConfig(AlgorithmConfig):
     """Settings of algorithms that learn from single steps."""
 
     view: ClassVar[Literal["unrolls", "steps"]] = "steps"
@@ -33,9 +32,6 @@ class StepConfig(PrioritizedConfig):
     ] = float("inf")
     batch_size: Annotated[int, Bounds(least=1), "steps per learner step"] = 256
     replay_fraction: Annotated[float, Fraction, "share of each batch that is drawn from the replay; 1 here"] = 1.0
-    importance_exponent: Annotated[
-        float, Fraction, "with prioritize: how far the loss corrects for uneven draws; 0: not at all, 1: fully"
-    ] = 0.5
 
     def problems(self) -> list[Problem]:
         """Return mistakes that join several fields."""
@@ -58,7 +54,7 @@ class BootstrapConfig(StepConfig):
 
 
 class StepAlgorithm(Algorithm):
-    """Refuses what single steps do not fit, and declares priorities; a subclass adds acting and the loss.
+    """Refuses what single steps do not fit, and says what its loss says of each; a subclass adds acting and the loss.
 
     Args:
         config: settings.
@@ -72,6 +68,7 @@ class StepAlgorithm(Algorithm):
     config: StepConfig
     action_kind: ClassVar[type[ContinuousActions] | type[DiscreteActions]] = ContinuousActions
     """The actions that it can choose."""
+    per_step = ("td_error", "q")
 
     def __init__(self, config: StepConfig, environment: EnvironmentSpec, network: NetworkConfig):
         if not isinstance(environment.actions, self.action_kind):
@@ -91,7 +88,6 @@ class StepAlgorithm(Algorithm):
         self.config = config
         self.environment = environment
         self.network = network
-        self.columns = config.priority_columns
 
     @property
     def num_dimensions(self) -> int:

@@ -201,7 +201,7 @@ class VRacer(GaussianStepAlgorithm):
             advantage_losses = 0.5 * rhos * (advantages_to_fit - advantages).square()
             losses = value_losses + policy_losses + advantage_losses * (self.advantage is not None)
             loss = weighted_mean(self.refer.terms(state, losses, kls, near), batch)
-        writes = self.writes(rhos, errors) | {VALUE: values.detach() * scale, ADVANTAGE: advantages.detach() * scale}
+        writes = {RATIO: rhos, VALUE: values.detach() * scale, ADVANTAGE: advantages.detach() * scale}
         declared = {column.name for column in self.columns}
         metrics = self.metrics(
             networks,
@@ -218,6 +218,7 @@ class VRacer(GaussianStepAlgorithm):
             metrics,
             {name: _storable(value) for name, value in writes.items() if name in declared},
             final_writes={VALUE: _storable(after.values * scale)},
+            per_step={"td_error": errors.unsqueeze(0), "q": (values + advantages).unsqueeze(0)},
         )
 
     def write_options(self, num_updates: int) -> WriteOptions:

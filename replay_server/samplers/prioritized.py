@@ -25,7 +25,7 @@ class Prioritized(Sampler):
         Schaul et al. 2016, section 3.3; Schmitt et al. 2020 (LASER), appendix A.2.
     """
 
-    name: ClassVar[str] = "prioritized"
+    name: ClassVar[str] = "per"
     views: ClassVar[frozenset[View]] = frozenset({"steps", "unrolls"})
     column: ClassVar[str] = "priority"
     bytes_per_step: ClassVar[int] = 10  # a weight per step (or fewer, per unroll), with sums and maxima above

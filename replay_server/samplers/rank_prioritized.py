@@ -25,7 +25,7 @@ class RankPrioritized(Prioritized):
         Schaul et al. 2016, section 3.3, the rank-based variant.
     """
 
-    name: ClassVar[str] = "prioritized_rank"
+    name: ClassVar[str] = "rank"
     bytes_per_step: ClassVar[int] = Prioritized.bytes_per_step + 9
 
     def __init__(self, index: EpisodeIndex, view: View, columns: Columns, config: ReplayConfig):

@@ -3,7 +3,9 @@
 import pytest
 
 import laser
+from laser.algorithms.laser import Laser
 from laser.config import ConfigError
+from laser.ports import ColumnSpec
 
 QUICK = {
     "steps": 1200,
@@ -11,7 +13,7 @@ QUICK = {
     "runtime": "lockstep",
     "num_envs": 2,
     "replay.min_steps": 64,
-    "replay.sampler": "prioritized",
+    "replay.sampler": "per",
     "network.separate_critic": False,
 }
 
@@ -29,7 +31,7 @@ def test_unrolls_are_drawn_by_what_the_learner_wrote(tmp_path, monkeypatch):
         return ready
 
     monkeypatch.setattr(Learner, "load", watched)
-    values = {**QUICK, "algorithm.prioritize": True, "run_dir": str(tmp_path / "run")}
+    values = {**QUICK, "run_dir": str(tmp_path / "run")}
     result = laser.train(laser.load_preset("cartpole", values))
     assert result.learner_steps > 3
     probabilities, weights = seen[-1]
@@ -39,12 +41,23 @@ def test_unrolls_are_drawn_by_what_the_learner_wrote(tmp_path, monkeypatch):
     assert replayed[probabilities.argmax()] == replayed.min() < 0.5
 
 
-def test_without_priorities_it_is_refused_in_one_line(tmp_path):
+def test_without_priorities_it_is_refused_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(Laser, "per_step", ())
     config = laser.load_preset("cartpole", {**QUICK, "run_dir": str(tmp_path / "run")})
-    with pytest.raises(ConfigError, match=r"replay.sampler: prioritized reads the column priority, which laser does"):
+    line = r"^replay.sampler: per needs priority or td_error of every item, which laser does not say; use"
+    with pytest.raises(ConfigError, match=line):
         laser.train(config)
 
 
-def test_episode_streams_do_not_ask_the_sampler(tmp_path):
+def test_a_column_that_the_algorithm_writes_too_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(Laser, "columns", (ColumnSpec("priority"),))
+    config = laser.load_preset("cartpole", {**QUICK, "run_dir": str(tmp_path / "run")})
+    with pytest.raises(ConfigError, match=r"^replay.sampler: per and laser would both write the column priority;"):
+        laser.train(config)
+
+
+def test_episode_streams_do_not_ask_the_sampler_and_it_is_said(tmp_path):
     values = {**QUICK, "network.core": "lstm", "network.core_size": 8, "run_dir": str(tmp_path / "run")}
-    assert laser.train(laser.load_preset("cartpole", values)).learner_steps > 3
+    config = laser.load_preset("cartpole", values)
+    assert "replay.sampler: per has no effect" in "".join(map(str, config.warnings()))
+    assert laser.train(config).learner_steps > 3

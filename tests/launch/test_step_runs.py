@@ -21,7 +21,7 @@ CASES = {
     "racer": ("racer_pendulum", {"algorithm.refresh-interval": 5, "algorithm.reward-interval": 5, **FORGETFUL}),
     "v_racer": ("v_racer_pendulum", {"algorithm.refresh": "early_stop", **FORGETFUL}),
     "ddpg": ("ddpg_pendulum", {"algorithm.exploration": "ornstein_uhlenbeck", "algorithm.num-steps": 3, **FORGETFUL}),
-    "naf": ("naf_pendulum", {"algorithm.prioritize": True, "replay.sampler": "prioritized", **FORGETFUL}),
+    "naf": ("naf_pendulum", {"replay.sampler": "per", "replay.importance-schedule": "constant", **FORGETFUL}),
     "laser": ("cartpole", {"algorithm.refer.enabled": True, "algorithm.refer.beta-rate": 0.01, "num-envs": 2}),
     "ppo": ("ppo_pendulum", {"algorithm.num-minibatches": 4, "algorithm.num-epochs": 2, "num-envs": 2}),
 }

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from laser.algorithms.laser import LaserConfig
 from laser.ports import KEY_DTYPE, Sample
+from laser.prioritization.config import SamplingConfig
 from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec, VectorSpec
 from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
-from learner.collate import collate
+from learner.collate import Correction, collate
 from learner.mixing import Mix
 
 SPEC = UnrollSpec(3, EnvironmentSpec("probe", {"x": VectorSpec((2,))}, DiscreteActions(2)), {"logits": ArraySpec((2,))})
@@ -20,9 +20,10 @@ def sample(probabilities):
     return Sample(unrolls, np.zeros(num, KEY_DTYPE), np.array(probabilities), 1000)
 
 
-def weights(probabilities, correction, num_online=2):
+def weights(probabilities, exponent, num_online=2, relative=True):
     online = sample([1.0] * num_online) if num_online else None
     replayed = sample(probabilities) if probabilities else None
+    correction = Correction(exponent, relative)
     return collate(Mix(online, replayed), SPEC, 0, 0.9, 0, correction).importance_weights.tolist()
 
 
@@ -37,7 +38,12 @@ def test_they_are_exactly_one_where_nothing_is_to_be_corrected(probabilities, co
     assert weights(probabilities, correction) == [1.0] * (2 + len(probabilities))
 
 
-def test_the_algorithm_says_how_far():
-    assert LaserConfig().draw_correction == 0.0
-    assert LaserConfig(prioritize=True).draw_correction == 1.0
-    assert LaserConfig(prioritize=True, importance_exponent=0.5).draw_correction == 0.5
+def test_unless_they_are_relative_the_size_of_the_replay_counts():
+    expected = [(1 / (1000 * p)) ** 0.4 for p in (0.004, 0.0005)]
+    assert weights([0.004, 0.0005], 0.4, relative=False) == pytest.approx([1.0, 1.0, *expected], rel=1e-6)
+
+
+def test_the_correction_goes_to_one_over_the_run():
+    config = SamplingConfig(importance_exponent=0.4)
+    assert [config.importance_at(progress) for progress in (0.0, 0.5, 1.0, 1.2)] == pytest.approx([0.4, 0.7, 1.0, 1.0])
+    assert SamplingConfig(importance_exponent=0.4, importance_schedule="constant").importance_at(0.5) == 0.4

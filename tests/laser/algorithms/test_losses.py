@@ -298,13 +298,8 @@ def test_a_behaviour_that_excludes_actions_is_rejected_and_counted():
 @pytest.mark.parametrize("threshold", [float("inf"), 0.1])
 def test_priorities_are_the_unrolls_mean_critic_losses(threshold):
     batch = double_batch()
-    config = LaserConfig(prioritize=True, trust_region_threshold=threshold, entropy_cost=0.0)
-    output, _ = evaluate(config, batch)
-    algorithm, _ = build(config)
-    assert [column.name for column in algorithm.columns] == list(output.column_writes) == ["priority"]
-    priorities = output.column_writes["priority"]
+    output, _ = evaluate(LaserConfig(trust_region_threshold=threshold, entropy_cost=0.0), batch)
+    priorities = output.per_step["priority"].detach()
     assert priorities.shape == (1, batch.shape[1])
-    assert not priorities.requires_grad
     # The value loss is the sum of all columns' critic losses.
     torch.testing.assert_close((priorities * batch.valid.sum(0)).sum(), output.metrics["value_loss"])
-    assert not evaluate(LaserConfig(), batch)[0].column_writes

@@ -84,9 +84,3 @@ def test_with_beta_one_and_no_bound_it_changes_nothing(config, kind):
     mixed, same = run(dataclasses.replace(config, refer=REFER), batch, 1.0, np.inf, kind)
     assert plain.loss.item() == mixed.loss.item()
     assert torch.equal(gradient, same)
-
-
-def test_prioritised_draws_and_refer_exclude_each_other():
-    (problem,) = ImpalaConfig(refer=REFER, prioritize=True).problems()
-    assert problem.key == "prioritize"
-    assert ImpalaConfig(prioritize=True).problems() == ImpalaConfig(refer=REFER).problems() == []

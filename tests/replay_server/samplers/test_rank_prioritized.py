@@ -13,7 +13,7 @@ LENGTH = 4
 def make_shard(exponent, uniform=0.0, capacity_unrolls=50):
     config = ReplayConfig(
         capacity_steps=capacity_unrolls * LENGTH,
-        sampler="prioritized_rank",
+        sampler="rank",
         priority_exponent=exponent,
         priority_uniform=uniform,
     )

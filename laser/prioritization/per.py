@@ -1,0 +1,32 @@
+"""PER: items whose error was large are drawn more often."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor
+
+from laser.batch import Batch
+from laser.ports import ColumnSpec, Sample
+from laser.prioritization.base import Prioritizer
+
+PRIORITY = "priority"
+
+
+class Per(Prioritizer):
+    """Writes |TD error|, or what a loss says instead: the samplers `per` and `rank` draw by it.
+
+    Losses are corrected by (N P)^-beta over the largest of the batch, where beta goes to 1.
+
+    Source:
+        Schaul et al. 2016, section 3; unrolls: Schmitt et al. 2020 (LASER), appendix A.2.
+    """
+
+    needs: ClassVar[tuple[tuple[str, ...], ...]] = (("priority", "td_error"),)
+    columns: ClassVar[tuple[ColumnSpec, ...]] = (ColumnSpec(PRIORITY, initial=1.0),)
+
+    def values(self, batch: Batch, per_step: Mapping[str, Tensor], sample: Sample) -> dict[str, Tensor]:
+        """See `Prioritizer.values`; an item whose error is not finite gets 0."""
+        errors = per_step["priority"] if "priority" in per_step else per_step["td_error"]
+        return {PRIORITY: errors.float().abs().nan_to_num(0.0, 0.0, 0.0)}
