@@ -16,12 +16,13 @@ def acer_cartpole() -> TrainConfig:
         unroll_length=16,
         stop_at_return=475.0,
         algorithm=AcerConfig(
-            learning_rate=1e-3,
+            learning_rate=2e-3,
             optimizer="adam",
             max_gradient_norm=1.0,
             discount=0.98,
             batch_size=8,
             replay_ratio=4.0,
+            trace_lambda=0.95,
             entropy_cost=0.01,
             # Returns reach 50 at this discount; scaled to about 2.5 the critic keeps up with the actor.
             reward_scale=0.05,

@@ -13,6 +13,7 @@ from laser.config import Bounds, ConfigError, Problem, find_problems, key_of, ra
 from launch.command_line.overrides import apply_overrides, find_leaves, show
 from launch.config import NOT_FLAGS, TrainConfig
 from launch.config_json import config_from_json, config_to_json
+from launch.presets import load_preset
 from launch.program import seed_for
 from launch.sweeps.population import PbtConfig
 
@@ -20,6 +21,11 @@ OF_THE_WHOLE_SWEEP = ("run-dir", "runtime", "quiet", "json", "resume", "checkpoi
 """Keys that all members have in common."""
 
 _OWN_IN_A_SHARED_REPLAY = ("replay.min-steps", "replay.samples-per-insert")
+
+_OF_A_PRESET = ("algorithm.", "network.", *_OWN_IN_A_SHARED_REPLAY)
+
+PRESET = "preset"
+"""Key whose values in a grid are presets: members learn as those say, so they may run different algorithms."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,11 @@ class SweepConfig:
         members = []
         for number, (point, _) in enumerate(itertools.product(points, range(self.options.seeds))):
             overrides = dict(zip(self.grid, point, strict=True))
-            config, found = apply_overrides(self.base, overrides, NOT_FLAGS)
+            start, where, values = self.base, "", dict(overrides)
+            if PRESET in values:
+                name = values.pop(PRESET)
+                start, where = learning_as(name, self.base), f"of preset {name}: "
+            config, found = apply_overrides(start, values, NOT_FLAGS, where)
             problems += found
             if "seed" not in overrides:
                 config = dataclasses.replace(config, seed=seed_for(self.base, "member", number))
@@ -102,12 +112,40 @@ class SweepConfig:
             elif self.options.share_replay and key.startswith("replay.") and key not in _OWN_IN_A_SHARED_REPLAY:
                 remedy = "use --no-share-replay, or one value"
                 problems.append(Problem("grid", f"{key} cannot differ: the members share one replay", remedy))
+        if PRESET in self.grid:
+            problems += self._overruled()
         if "seed" in self.grid and self.options.seeds > 1:
             problems.append(Problem("grid", "seed lists the seeds, and so does --seeds", "leave one of them out"))
         if not self.grid and self.options.seeds == 1:
             remedy = "for example --grid algorithm.learning-rate=3e-4,6e-4, or --seeds 4"
             problems.append(Problem("grid", "is missing: the sweep would have one member", remedy))
         return problems
+
+    def _overruled(self) -> list[Problem]:
+        """Return what was set for all members that the presets of the grid decide."""
+        if not self.base.preset:
+            return []
+        first = load_preset(self.base.preset)
+        decided = {leaf.key: leaf.value for leaf in find_leaves(learning_as(self.base.preset, first))}
+        return [
+            Problem(leaf.key, "has no effect: the presets of the grid decide it", f"use --grid {leaf.key}=VALUE")
+            for leaf in find_leaves(self.base)
+            if leaf.key.startswith(_OF_A_PRESET) and decided.get(leaf.key) != leaf.value
+        ]
+
+
+def learning_as(preset: str, base: TrainConfig) -> TrainConfig:
+    """Return `base` with what a preset says about learning: algorithm, network, and how much is replayed from when on.
+
+    Where and how long it trains, and what is shared, stays that of `base`.
+
+    Raises:
+        ConfigError: there is no such preset.
+    """
+    chosen = load_preset(preset)
+    own = {leaf.key: leaf.value for leaf in find_leaves(chosen) if leaf.key in _OWN_IN_A_SHARED_REPLAY}
+    config = dataclasses.replace(base, preset=chosen.preset, algorithm=chosen.algorithm, network=chosen.network)
+    return apply_overrides(config, own)[0]
 
 
 def parse_grid(base: TrainConfig, texts: Sequence[str], given_outside: Sequence[str]) -> dict[str, list[Any]]:
@@ -137,6 +175,12 @@ def parse_grid(base: TrainConfig, texts: Sequence[str], given_outside: Sequence[
         if key in given_outside:
             problems.append(Problem("grid", f"{key} has a value of its own outside of the grid", f"leave out --{key}"))
         read = []
+        if key == PRESET:
+            problems += [problem for value in values for problem in _preset_problems(value)]
+            grid[key] = [value.replace("-", "_") for value in values]
+            if not values:
+                problems.append(Problem("grid", "preset lists no values", f"for example preset={base.preset}"))
+            continue
         for value in values:
             changed, found = apply_overrides(base, {key: value}, NOT_FLAGS, "in --grid: ")
             problems += found if found and found[0] not in problems else []
@@ -177,6 +221,14 @@ def read_base(record: dict[str, Any], path: Path) -> TrainConfig:
     if "sweep" not in record:
         raise ConfigError([Problem("run-dir", f"{path} holds a run, not a sweep", "use laser train --resume")])
     return dataclasses.replace(config_from_json(record["config"]), run_dir=path)
+
+
+def _preset_problems(name: str) -> list[Problem]:
+    try:
+        load_preset(name)
+    except ConfigError as error:
+        return [dataclasses.replace(problem, key="grid") for problem in error.problems]
+    return []
 
 
 def _text(value: Any) -> str:

@@ -43,6 +43,19 @@ def test_values_with_commas_stand_in_brackets():
     assert grid == {"network.hidden-sizes": [(64, 64), (32,), (16,)]}
 
 
+def test_members_learn_as_the_presets_of_the_grid_say():
+    arguments = ["cartpole", "--grid", "preset=cartpole,acer-cartpole", "--grid", "algorithm.discount=0.9,0.8"]
+    sweep = parse_sweep([*arguments, "--steps", "5000", "--replay.capacity-steps", "9000"])
+    configs = [member.config for member in sweep.members()]
+    own = [load_preset(name) for name in ("cartpole", "acer_cartpole") for _ in range(2)]
+    for config, preset, discount in zip(configs, own, (0.9, 0.8, 0.9, 0.8), strict=True):
+        assert config.algorithm == dataclasses.replace(preset.algorithm, discount=discount)
+        assert (config.network, config.preset) == (preset.network, preset.preset)
+        assert config.replay == dataclasses.replace(preset.replay, capacity_steps=9000)
+        assert (config.steps, config.env) == (5000, "CartPole-v1")
+    assert sweep_from_json({"sweep": sweep.to_json()}, sweep.base) == sweep
+
+
 def test_a_record_gives_the_sweep_back():
     base = load_preset("cartpole")
     grid = {"network.hidden-sizes": [(64, 64), (32,)], "algorithm.learning-rate": [1e-3 / 3, 2e-3 / 7]}
@@ -66,6 +79,20 @@ def test_a_record_gives_the_sweep_back():
         (["--grid", "algorithm.learning-rate=-1,1"], "algorithm.learning-rate: must be above 0, got -1.0"),
         (["--grid", "run-dir=a,b"], "grid: run-dir is one for the whole sweep"),
         (["--grid", "replay.capacity-steps=1e4,2e4"], "grid: replay.capacity-steps cannot differ"),
+        (
+            ["--grid", "preset=cartpole,acer_cartpol"],
+            "grid: there is no preset 'acer_cartpol'; did you mean acer_cartpole",
+        ),
+        (["--grid", "preset="], "grid: preset lists no values; for example preset=cartpole"),
+        (
+            ["--grid", "preset=cartpole,acer_cartpole", "--algorithm.discount", "0.9"],
+            "algorithm.discount: has no effect",
+        ),
+        (["--grid", "preset=cartpole,acer_cartpole", "--replay.min-steps", "600"], "replay.min-steps: has no effect"),
+        (
+            ["--grid", "preset=cartpole,acer_cartpole", "--grid", "algorithm.baseline-cost=0.5,1"],
+            "algorithm.baseline-cost: of preset acer_cartpole: unknown key",
+        ),
         (["--grid", RATES, "--stepz", "5"], "stepz: unknown key; did you mean steps?"),
         (["--grid", RATES, "--sedes", "5"], "sedes: unknown key; did you mean"),
         (["--grid", RATES, "--seeds", "0"], "seeds: must be in [1, 4096], got 0"),

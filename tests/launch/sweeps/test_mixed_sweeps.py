@@ -1,0 +1,68 @@
+"""Members that run different algorithms on one replay: each learns from what the others' policies did."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from laser.config import ConfigError
+from launch.presets import change, find_presets, load_preset
+from launch.recording.metrics_db import read_series
+from launch.sweeps.sweep import sweep
+from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.sweeps.sweep_result import SweepResult
+from learner.checkpoint import load_newest_checkpoint
+
+SMALL = {
+    "steps": 640,
+    "quiet": True,
+    "num_envs": 4,
+    "replay.capacity-steps": 3000,
+    "stop_at_return": float("inf"),
+}
+PRESETS = [name for name in ("cartpole", "acer_cartpole", "reactor_cartpole") if name in find_presets()]
+
+
+def mixed(path, presets=PRESETS, base="cartpole", share_replay=True, **changes) -> SweepConfig:
+    config = change(load_preset(base), SMALL | {"run-dir": path} | changes)
+    return SweepConfig(config, {"preset": list(presets)}, SweepOptions(share_replay=share_replay))
+
+
+def weights(result: SweepResult) -> dict[str, torch.Tensor]:
+    found = {}
+    for member in result.members:
+        checkpoint, warnings = load_newest_checkpoint(member.result.run_dir / "checkpoints")
+        assert not warnings
+        found |= {f"{member.number}/{name}": item for name, item in checkpoint.tensors["networks"].items()}
+    return found
+
+
+def newest(member, name):
+    return read_series(member.result.run_dir / "metrics.db", name)[-1][1]
+
+
+def test_they_learn_from_each_other_and_repeat_bit_by_bit(tmp_path):
+    one, other = sweep(mixed(tmp_path / "a")), sweep(mixed(tmp_path / "b"))
+    assert not any(member.error for member in one.members)
+    first, second = weights(one), weights(other)
+    assert set(first) == set(second)
+    assert all(torch.equal(value, second[name]) for name, value in first.items())
+    for member in one.members:
+        own, foreign = (newest(member, f"num_steps_{source}") for source in ("own_replay", "foreign_replay"))
+        assert foreign == pytest.approx((len(PRESETS) - 1) * own, rel=0.3)
+        assert newest(member, "abs_log_rho_foreign_replay") > 0
+        assert member.result.learner_steps > 10
+
+
+def test_whose_statistics_cannot_be_read_is_refused(tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        sweep(mixed(tmp_path, ["v_racer_pendulum", "ppo_pendulum"], base="ppo_pendulum"))
+    (problem,) = caught.value.problems
+    assert str(problem).startswith("share-replay: members 0 and 1 cannot learn from each other: their behaviour statis")
+    assert str(problem).endswith("use --no-share-replay")
+    assert not (tmp_path / "members").exists()
+
+
+def test_other_kinds_of_actions_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="algorithm: racer needs continuous actions, CartPole-v1 has Discrete"):
+        sweep(mixed(tmp_path, ["acer_cartpole", "racer_pendulum"]))
