@@ -22,10 +22,11 @@ class NetworkConfig:
     """
 
     torso: Annotated[
-        Literal["auto", "mlp", "atari_cnn", "impala_resnet"], "mlp for vectors; atari_cnn or impala_resnet for frames"
+        Literal["auto", "mlp", "atari_cnn", "impala_resnet", "crelu_cnn", "der_cnn", "cells_cnn"],
+        "mlp for vectors; for frames atari_cnn, crelu_cnn, impala_resnet or bare convolutions: der_cnn, tiny cells_cnn",
     ] = "auto"
     hidden_sizes: Annotated[tuple[int, ...], Bounds(least=1), "widths of the MLP's layers"] = (64, 64)
-    activation: Annotated[Literal["tanh", "relu", "softsign"], "between the MLP's layers"] = "tanh"
+    activation: Annotated[Literal["tanh", "relu", "softsign", "crelu"], "after the MLP's layers"] = "tanh"
     width: Annotated[int, Bounds(least=1, most=16), "factor on the residual net's channels (16, 32, 32)"] = 1
     separate_critic: Annotated[bool, "give the value function an MLP torso of its own"] = False
     initial_std: Annotated[float, Bounds(above=0.0), "standard deviation of a Gaussian policy at the start"] = 1.0

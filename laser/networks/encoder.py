@@ -10,8 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from laser.networks.atari_cnn import AtariCNN
+from laser.networks.crelu_cnn import CReLUCNN
 from laser.networks.impala_resnet import ImpalaResNet
 from laser.networks.mlp import MLP
+from laser.networks.plain_cnn import PLAIN_CNNS, PlainCNN
 from laser.specs import CategorySpec, FramesSpec, ObservationSpec, VectorSpec
 
 if TYPE_CHECKING:
@@ -88,12 +90,16 @@ def _check_torso(torso: str, frames: Mapping[str, FramesSpec]) -> None:
         raise ValueError(
             f"network.torso: mlp cannot see frames ({', '.join(frames)}); use atari_cnn, impala_resnet or auto"
         )
-    if torso in ("atari_cnn", "impala_resnet") and not frames:
+    if torso not in ("mlp", "auto") and not frames:
         raise ValueError(f"network.torso: {torso} sees frames only, and there are none; use mlp or auto")
 
 
-def _make_torso(spec: FramesSpec, config: NetworkConfig) -> AtariCNN | ImpalaResNet:
+def _make_torso(spec: FramesSpec, config: NetworkConfig) -> AtariCNN | CReLUCNN | ImpalaResNet | PlainCNN:
     height, width = spec.frame_shape[:2]
+    if config.torso in PLAIN_CNNS:
+        return PlainCNN(config.torso, spec.channels, height, width)
+    if config.torso == "crelu_cnn":
+        return CReLUCNN(spec.channels, height, width)
     if config.torso == "impala_resnet":
         return ImpalaResNet(spec.channels, height, width, config.width)
     return AtariCNN(spec.channels, height, width)

@@ -35,7 +35,31 @@ class Softsign(nn.Module):
         return y
 
 
-ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "softsign": Softsign}
+class ConcatenatedReLU(nn.Module):
+    """[max(x, 0), max(-x, 0)], twice as wide as x: a unit that is pushed below zero shows on the other side.
+
+    Args:
+        axis: along which the two are joined.
+
+    Source:
+        Shang et al. 2016 (CReLU).
+    """
+
+    def __init__(self, axis: int = -1):
+        super().__init__()
+        self.axis = axis
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map [..., n, ...] to [..., 2n, ...]."""
+        return torch.cat([x, -x], self.axis).relu_()
+
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "tanh": nn.Tanh,
+    "relu": nn.ReLU,
+    "softsign": Softsign,
+    "crelu": ConcatenatedReLU,
+}
 
 
 class MLP(nn.Module):
@@ -46,7 +70,8 @@ class MLP(nn.Module):
 
     Args:
         num_inputs: width of the input.
-        hidden_sizes: widths of the layers; the last is `num_features`. Empty passes the input through.
+        hidden_sizes: widths of the layers; the last is `num_features`, or half of it with "crelu", which doubles all
+            widths. Empty passes the input through.
         activation: a key of `ACTIVATIONS`.
     """
 
@@ -56,7 +81,7 @@ class MLP(nn.Module):
         width = num_inputs
         for size in hidden_sizes:
             layers += [orthogonal(nn.Linear(width, size), math.sqrt(2.0)), ACTIVATIONS[activation]()]
-            width = size
+            width = 2 * size if activation == "crelu" else size
         self.layers = nn.Sequential(*layers)
         self.num_features = width
 

@@ -1,0 +1,56 @@
+"""The Reactor's Atari net: three convolutions and a layer of units, each behind a concatenated rectifier."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor, nn
+
+from laser.networks.mlp import MLP, ConcatenatedReLU, orthogonal
+from laser.networks.pixels import PixelConv2d, flatten_pixels
+
+NUM_UNITS = 128
+_CHANNELS = 1
+
+
+class CReLUCNN(nn.Module):
+    """16 filters 8x8 stride 4, 32 filters 4x4 stride 2, 32 filters 3x3, 128 units; rectifiers double all widths.
+
+    The rows of the paper's table 1 are shifted against each other by one; this is the reading in which they fit.
+
+    Args:
+        channels: channels of a frame stack.
+        height: pixels.
+        width: pixels.
+
+    Raises:
+        ValueError: the frames are too small for the filters.
+
+    Source:
+        Gruslys et al. 2017 (the Reactor), table 1.
+    """
+
+    def __init__(self, channels: int, height: int, width: int):
+        super().__init__()
+        rows, columns = (((size - 8) // 4 + 1 - 4) // 2 + 1 - 2 for size in (height, width))
+        if rows < 1 or columns < 1:
+            raise ValueError(
+                f"network.torso: crelu_cnn needs frames of at least 36x36 pixels, got {height}x{width}; "
+                "use impala_resnet"
+            )
+        gain = math.sqrt(2.0)
+        self.layers = nn.Sequential(
+            orthogonal(PixelConv2d(channels, 16, 8, stride=4), gain),
+            ConcatenatedReLU(_CHANNELS),
+            orthogonal(nn.Conv2d(32, 32, 4, stride=2), gain),
+            ConcatenatedReLU(_CHANNELS),
+            orthogonal(nn.Conv2d(64, 32, 3), gain),
+            ConcatenatedReLU(_CHANNELS),
+        )
+        self.units = MLP(64 * rows * columns, (NUM_UNITS,), "crelu")
+        self.num_features = self.units.num_features
+
+    def forward(self, frames: Tensor) -> Tensor:
+        """Map uint8 [N, channels, height, width] to [N, 256]."""
+        features: Tensor = self.units(flatten_pixels(self.layers(frames)))
+        return features

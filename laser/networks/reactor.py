@@ -1,0 +1,204 @@
+"""The Reactor's networks: policy, action values and a guess of the behaviour policy over one torso."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from laser.networks.actor_critic import CORES, ActorCriticOutput
+from laser.networks.config import NetworkConfig
+from laser.networks.encoder import ObservationEncoder
+from laser.networks.heads import LogitsHead, PreciseLinear
+from laser.networks.mlp import MLP, orthogonal
+from laser.specs import DiscreteActions, EnvironmentSpec
+
+POLICY, CRITIC, BEHAVIOUR = "policy", "critic", "behaviour"
+
+
+@dataclass(frozen=True)
+class ReactorOutput(ActorCriticOutput):
+    """What the networks say about T rows of B environments.
+
+    Args:
+        q_values: float32 [T, B, A].
+        behaviour: statistics of the guessed behaviour policy by name, [T, B, A]; empty where none is learned.
+    """
+
+    q_values: Tensor = field(kw_only=True)
+    behaviour: dict[str, Tensor] = field(kw_only=True)
+
+
+class ExploringHead(nn.Module):
+    """A policy over discrete actions that never leaves any of them out.
+
+        p = (1 - exploration) softmax(z) + exploration / A
+
+    Its logits are log p: what acts, what is stored and what is learned are the same distribution.
+
+    Args:
+        num_features: width of the input.
+        num_actions: A.
+        size: of the hidden layer, before its rectifier doubles it.
+        exploration: in [0, 1).
+    """
+
+    def __init__(self, num_features: int, num_actions: int, size: int, exploration: float):
+        super().__init__()
+        self.hidden = MLP(num_features, (size,), "crelu")
+        self.logits = LogitsHead(self.hidden.num_features, num_actions)
+        self._exploration = exploration
+        self._num_actions = num_actions
+
+    def forward(self, features: Tensor) -> dict[str, Tensor]:
+        """Map [N, num_features] to {"logits": [N, A]}, normalised."""
+        log_probs: Tensor = self.logits(self.hidden(features))["logits"].log_softmax(-1)
+        if self._exploration:
+            floor = log_probs.new_tensor(math.log(self._exploration / self._num_actions))
+            log_probs = torch.logaddexp(log_probs + math.log1p(-self._exploration), floor)
+        return {"logits": log_probs}
+
+
+class DuelingHead(nn.Module):
+    """Action values from two streams, each with a hidden layer: Q(a) = V + A(a) - mean_a A(a).
+
+    Args:
+        num_features: width of the input.
+        num_actions: A.
+        size: of the hidden layers, before their rectifiers double them.
+
+    Source:
+        Wang et al. 2016 (dueling), equation 9.
+    """
+
+    def __init__(self, num_features: int, num_actions: int, size: int):
+        super().__init__()
+        self.value_hidden = MLP(num_features, (size,), "crelu")
+        self.advantage_hidden = MLP(num_features, (size,), "crelu")
+        self.value = orthogonal(PreciseLinear(self.value_hidden.num_features, 1), 1.0)
+        self.advantage = orthogonal(PreciseLinear(self.advantage_hidden.num_features, num_actions), 1.0)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Map [N, num_features] to [N, A]."""
+        values, advantages = self.value(self.value_hidden(features)), self.advantage(self.advantage_hidden(features))
+        q_values: Tensor = values + advantages - advantages.mean(-1, keepdim=True)
+        return q_values
+
+
+class ReactorNetworks(nn.Module):
+    """One torso, and for each of policy, action values and behaviour a memory and a head of its own.
+
+    Only what the action values want of the torso reaches it: policy and behaviour learn on features that are given to
+    them, so that no loop closes between the policy and the values it is learned from.
+
+    Args:
+        environment: spaces; discrete actions.
+        network: torso and core.
+        head_size: hidden units of each head, before rectifiers double them.
+        exploration: share of uniformly random actions in policy and behaviour.
+        guesses_behaviour: have a behaviour policy.
+
+    Raises:
+        ValueError: the torso cannot see such observations.
+
+    Source:
+        Gruslys et al. 2017 (the Reactor), section 3.3. Cores see the last action and reward too, as all cores here.
+    """
+
+    def __init__(
+        self,
+        environment: EnvironmentSpec,
+        network: NetworkConfig,
+        head_size: int,
+        exploration: float,
+        guesses_behaviour: bool,
+    ):
+        super().__init__()
+        actions = environment.actions
+        assert isinstance(actions, DiscreteActions)
+        self.encoder = ObservationEncoder(environment.observations, network)
+        names = [POLICY, CRITIC, *([BEHAVIOUR] if guesses_behaviour else [])]
+        num_features = self.encoder.num_features
+        self.cores: nn.ModuleDict | None = None
+        if network.core != "none":
+            kind = CORES[network.core]
+            self.cores = nn.ModuleDict({name: kind(num_features, actions, network.core_size) for name in names})
+            num_features = network.core_size
+        self.heads = nn.ModuleDict(
+            {
+                name: DuelingHead(num_features, actions.num_actions, head_size)
+                if name == CRITIC
+                else ExploringHead(num_features, actions.num_actions, head_size, exploration)
+                for name in names
+            }
+        )
+
+    def forward(
+        self,
+        observations: Mapping[str, Tensor],
+        last_actions: Tensor,
+        last_rewards: Tensor,
+        first: Tensor,
+        core_state: Mapping[str, Tensor],
+    ) -> ReactorOutput:
+        """Evaluate everything; see `ActorCritic.forward`. `values` are those of the policy, E_pi Q."""
+        past = (last_actions, last_rewards, first, core_state)
+        features = self._encode(observations, first)
+        answers: dict[str, Any] = {}
+        states: dict[str, Tensor] = {}
+        for name, head in self.heads.items():
+            seen, state = self._remember(name, features if name == CRITIC else features.detach(), *past)
+            answers[name] = head(seen.flatten(0, 1))
+            states |= state
+        rows = first.shape
+        policy, behaviour = (
+            {key: value.unflatten(0, rows) for key, value in answers.get(name, {}).items()}
+            for name in (POLICY, BEHAVIOUR)
+        )
+        q_values: Tensor = answers[CRITIC].unflatten(0, rows)
+        values = (policy["logits"].exp() * q_values).sum(-1)
+        return ReactorOutput(policy, values, states, q_values=q_values, behaviour=behaviour)
+
+    def q_values(
+        self,
+        observations: Mapping[str, Tensor],
+        last_actions: Tensor,
+        last_rewards: Tensor,
+        first: Tensor,
+        core_state: Mapping[str, Tensor],
+    ) -> Tensor:
+        """Return the action values alone, [T, B, A]; arguments as for `forward`."""
+        features = self._encode(observations, first)
+        seen, _ = self._remember(CRITIC, features, last_actions, last_rewards, first, core_state)
+        q_values: Tensor = self.heads[CRITIC](seen.flatten(0, 1)).unflatten(0, first.shape)
+        return q_values
+
+    def _encode(self, observations: Mapping[str, Tensor], first: Tensor) -> Tensor:
+        flat = {name: value.flatten(0, 1) for name, value in observations.items()}
+        features: Tensor = self.encoder(flat).unflatten(0, first.shape)
+        return features
+
+    def _remember(
+        self,
+        name: str,
+        features: Tensor,
+        last_actions: Tensor,
+        last_rewards: Tensor,
+        first: Tensor,
+        core_state: Mapping[str, Tensor],
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return what a head sees [T, B, num_features], and its core's states after each row by name."""
+        if self.cores is None:
+            return features, {}
+        own = {key: core_state[state_name(name, key)] for key in ("hidden", "cell")}
+        states: dict[str, Tensor] = self.cores[name](features, last_actions, last_rewards, first, own)
+        return states["hidden"], {state_name(name, key): value for key, value in states.items()}
+
+
+def state_name(head: str, part: str) -> str:
+    """Return the name under which a part of a head's recurrent state travels: `policy_hidden`."""
+    return f"{head}_{part}"
