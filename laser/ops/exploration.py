@@ -29,6 +29,4 @@ def epsilon_greedy_logits(q_values: Tensor, epsilon: Tensor | float) -> Tensor:
 
 def linear_between(start: float, end: float, count: Tensor, num_counts: int) -> Tensor:
     """Return a number that goes from `start` to `end` while `count` goes from 0 to `num_counts`, and stays there."""
-    if num_counts == 0:
-        return torch.full_like(count, end)
     return start + (end - start) * (count / num_counts).clamp(max=1.0)
