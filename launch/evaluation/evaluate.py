@@ -83,7 +83,7 @@ class _Game:
     changes: dict[str, Any]
 
     def play(self, run_dir: Path) -> EvaluationResult:
-        agent = _read_agent(run_dir, self.checkpoint)
+        agent = read_agent(run_dir, self.checkpoint)
         env, step = agent.config.env, agent.checkpoint.step
         protocol = replace(agent.config.environment.for_evaluation(), **self.changes)
         tasks = [self._play_task(agent, id, protocol) for id in task_ids(env)]
@@ -103,7 +103,7 @@ class _Game:
         curve = read_best_curve([run_dir / "members" / str(member.number) / "metrics.db" for member in members])
         return SweepEvaluation(run_dir, members, curve)
 
-    def _play_task(self, agent: _Agent, id: str, protocol: EnvironmentConfig) -> TaskResult:
+    def _play_task(self, agent: Agent, id: str, protocol: EnvironmentConfig) -> TaskResult:
         evaluator = Evaluator(
             lambda: make_environment(id, min(self.num_envs, self.episodes), protocol),
             lambda: agent.make_policy(self.seed, self.device, self.greedy),
@@ -197,17 +197,20 @@ def load_policy(
     Raises:
         NothingToResumeError: there is no run or no checkpoint that verifies.
     """
-    agent = _read_agent(Path(run_dir), checkpoint)
+    agent = read_agent(Path(run_dir), checkpoint)
     return LoadedPolicy(agent.make_policy(seed, device, greedy, loaded=True), agent.environment)
 
 
 @dataclass(frozen=True)
-class _Agent:
+class Agent:
+    """A run's config, environment and checkpoint, from which policies are made."""
+
     config: TrainConfig
     environment: EnvironmentSpec
     checkpoint: Checkpoint
 
     def make_policy(self, seed: int, device: str, greedy: bool, loaded: bool = False) -> Policy:
+        """Return a policy, with the checkpoint's networks if `loaded`, else to be given parameters."""
         algorithm = self.config.algorithm.build(self.environment, self.config.network)
         policy = Policy(algorithm, self.environment, seed, device, greedy=greedy)
         if loaded:
@@ -228,11 +231,16 @@ class _Agent:
             own[name].copy_(value)
 
 
-def _read_agent(run_dir: Path, which: Which) -> _Agent:
+def read_agent(run_dir: Path, which: Which) -> Agent:
+    """Return what a run directory holds of its agent.
+
+    Raises:
+        NothingToResumeError: there is no run or no checkpoint that verifies.
+    """
     config = saved_config(run_dir)
     root = RunDirectory(run_dir, resumed=True).checkpoints_path
     try:
         checkpoint, _ = load_newest_checkpoint(root) if which == "newest" else load_best_checkpoint(root)
     except NoCheckpointError as error:
         raise NothingToResumeError("run-dir", str(error), "train it first") from error
-    return _Agent(config, environment_spec_from_json(checkpoint.state["environment"]), checkpoint)
+    return Agent(config, environment_spec_from_json(checkpoint.state["environment"]), checkpoint)
