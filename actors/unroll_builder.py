@@ -90,7 +90,7 @@ class UnrollBuilder:
         header["parameter_version"][environments] = parameter_version
         self._fields["last_action"][environments] = last_action
         self._fields["last_reward"][environments] = last_reward
-        for name in self.spec.core_state:
+        for name in self.spec.core_state.keys() & core_state.keys():  # states of other kinds of agents stay 0
             self._fields[f"core_state/{name}"][environments] = core_state[name]
         for name, item in self.spec.frames.items():
             self._frames[name][environments, : item.stack] = observations[name]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,7 @@ from laser.config import Problem
 from laser.environments import make_environment, task_ids
 from laser.ports import ParameterPort, ReplayPort, ReportPort
 from laser.prioritization.base import Prioritizer, missing_numbers, prioritizer_for
-from laser.specs import EnvironmentSpec, FramesSpec
+from laser.specs import ArraySpec, EnvironmentSpec, FramesSpec
 from laser.unroll import UnrollSpec
 from launch.config import TrainConfig
 from launch.runtimes.runtime import Runtime, ShardPort, Worker
@@ -51,6 +51,7 @@ class Member:
             stream of unrolls is known by its actor.
         first_incarnation: of its actors; grows with every resumption, so that streams never continue by mistake.
         population: how many members there are.
+        carried_states: recurrent states of all members of its replay, by name: what its unrolls have room for.
     """
 
     config: TrainConfig
@@ -59,6 +60,7 @@ class Member:
     first_actor: int = 0
     first_incarnation: int = 0
     population: int = 1
+    carried_states: Mapping[str, ArraySpec] = field(default_factory=dict)
 
     def name(self, role: str) -> str:
         """Return the name of its learner or evaluator: the role itself where there is only one."""
@@ -195,9 +197,22 @@ def _make_member(
     return Program(member, owns_replay, shards, replay, parameters, learner, actors, evaluator)
 
 
-def unroll_spec(config: TrainConfig, environment: EnvironmentSpec, algorithm: Algorithm) -> UnrollSpec:
-    """Return the layout of everything this run ships."""
-    return UnrollSpec(config.unroll_length, environment, algorithm.behaviour, dict(algorithm.core_state))
+def unroll_spec(
+    config: TrainConfig,
+    environment: EnvironmentSpec,
+    algorithm: Algorithm,
+    carried_states: Mapping[str, ArraySpec] | None = None,
+) -> UnrollSpec:
+    """Return the layout of everything this run ships.
+
+    Args:
+        config: of one agent.
+        environment: what `config.env` offers.
+        algorithm: its own.
+        carried_states: recurrent states there is room for; None: the algorithm's own.
+    """
+    states = algorithm.core_state if carried_states is None else {**algorithm.core_state, **carried_states}
+    return UnrollSpec(config.unroll_length, environment, algorithm.behaviour, dict(states))
 
 
 def online_capacity(config: TrainConfig) -> int:
@@ -244,7 +259,7 @@ def make_shard(members: Sequence[Member], index: int) -> Shard:
     algorithms = [member.config.algorithm.build(member.environment, member.config.network) for member in members]
     first = members[0]
     return Shard(
-        unroll_spec(first.config, first.environment, algorithms[0]),
+        unroll_spec(first.config, first.environment, algorithms[0], first.carried_states),
         first.config.replay,
         [
             member_settings(member.config, algorithm, member.number)
@@ -308,7 +323,7 @@ def make_actor(member: Member, shard: ReplayPort, parameters: ParameterPort, ind
             # Compiling while other threads run networks is unsafe: a late replacement in this process does without.
             compiled=compiles_policy(config, environment) and (incarnation == 0 or config.runtime == "ray"),
         ),
-        unroll_spec(config, environment, algorithm),
+        unroll_spec(config, environment, algorithm, member.carried_states),
         shard,
         parameters,
         Identity(run=config.seed, actor=member.first_actor + index, member=member.number),

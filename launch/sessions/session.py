@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from actors.actor import EnvironmentBudgetError
@@ -19,7 +20,7 @@ from laser.environments import describe_environment, task_ids
 from laser.environments.base import EnvironmentFailedError
 from laser.environments.config import EnvironmentConfig
 from laser.ports import PortError, wait
-from laser.specs import EnvironmentSpec
+from laser.specs import ArraySpec, EnvironmentSpec
 from laser.unroll import UnrollSpec
 from launch.config import TrainConfig
 from launch.errors import LaunchError
@@ -64,12 +65,14 @@ class Plan:
         environments: what each one's `env` offers.
         share_replay: one replay for all.
         memory: what they will need.
+        carried_states: recurrent states that the unrolls of a shared replay have room for, by name.
     """
 
     configs: list[TrainConfig]
     environments: list[EnvironmentSpec]
     share_replay: bool
     memory: MemoryEstimate
+    carried_states: Mapping[str, ArraySpec] = field(default_factory=dict)
 
     @property
     def config(self) -> TrainConfig:
@@ -101,8 +104,13 @@ def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False) -> Pla
             problems += _named_problems(error)
     raise_problems(list(dict.fromkeys(problems)))
     specs = [unroll_spec(*parts) for parts in zip(configs, environments, algorithms, strict=True)]
+    carried_states: dict[str, ArraySpec] = {}
     if share_replay:
         raise_problems(find_differences(specs))
+        for spec in specs:
+            carried_states |= spec.core_state
+        raise_problems(_find_memoryless(configs, carried_states))
+        specs = [dataclasses.replace(spec, core_state=carried_states) for spec in specs]
     try:
         memory = plan_memory(configs, specs, algorithms, share_replay)
     except ValueError as error:  # networks are built here for the first time
@@ -111,19 +119,23 @@ def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False) -> Pla
         from launch.runtimes.ray_cluster import check_cluster
 
         check_cluster(configs[0].ray_address, _needs(configs, share_replay, memory))
-    return Plan(list(configs), environments, share_replay, memory)
+    return Plan(list(configs), environments, share_replay, memory, carried_states)
 
 
 def find_differences(specs: Sequence[UnrollSpec]) -> list[Problem]:
-    """Return why members cannot learn from each other's unrolls: the first difference of each to member 0."""
+    """Return why members cannot learn from each other's unrolls: the first difference of each to member 0.
+
+    Recurrent states may be different ones, since nobody needs those of others; but not under one name.
+    """
     first, problems = specs[0], []
+    states = {name: array for spec in reversed(specs) for name, array in spec.core_state.items()}
     for number, spec in enumerate(specs[1:], start=1):
         for what, ours, theirs in (
             ("observations", first.environment.observations, spec.environment.observations),
             ("actions", first.environment.actions, spec.environment.actions),
             ("tasks", _numbered_tasks(first), _numbered_tasks(spec)),
             ("behaviour statistics", first.behaviour, spec.behaviour),
-            ("recurrent states", first.core_state, spec.core_state),
+            ("recurrent states", {name: states[name] for name in spec.core_state}, spec.core_state),
             ("unroll lengths", first.unroll_length, spec.unroll_length),
         ):
             if ours != theirs:
@@ -131,6 +143,20 @@ def find_differences(specs: Sequence[UnrollSpec]) -> list[Problem]:
                 problems.append(Problem("share-replay", wrong, "use --no-share-replay"))
                 break
     return problems
+
+
+def _find_memoryless(configs: Sequence[TrainConfig], states: Mapping[str, ArraySpec]) -> list[Problem]:
+    """Return which members draw single steps from a replay of recurrent agents, which keeps no state for them."""
+    remedy = "use --no-share-replay, or network.core none"
+    return [
+        Problem(
+            "share-replay",
+            f"single steps, which member {number} learns from, are not kept where others have a memory",
+            remedy,
+        )
+        for number, config in enumerate(configs)
+        if states and config.algorithm.view == "steps"
+    ]
 
 
 def _numbered_tasks(spec: UnrollSpec) -> tuple[str, ...]:
@@ -322,7 +348,17 @@ def _number_members(plan: Plan, incarnations: Sequence[int]) -> list[Member]:
     members: list[Member] = []
     first_actor = 0
     for number, (config, environment) in enumerate(zip(plan.configs, plan.environments, strict=True)):
-        members.append(Member(config, environment, number, first_actor, incarnations[number], len(plan.configs)))
+        members.append(
+            Member(
+                config,
+                environment,
+                number,
+                first_actor,
+                incarnations[number],
+                len(plan.configs),
+                plan.carried_states,
+            )
+        )
         first_actor += config.num_actors
     return members
 

@@ -18,7 +18,6 @@ def configs(*changes, preset="cartpole"):
         ({"env": "Acrobot-v1"}, "their observations are"),
         ({"env": "MountainCarContinuous-v0"}, "their observations are"),
         ({"unroll_length": 8}, "their unroll lengths are 16 and 8"),
-        ({"network.core": "lstm", "network.separate_critic": False}, "their recurrent states are"),
     ],
 )
 def test_members_that_cannot_learn_from_each_other_are_refused_when_they_share(changes, says):
@@ -31,6 +30,21 @@ def test_members_that_cannot_learn_from_each_other_are_refused_when_they_share(c
     assert "members 0 and 2" in problem.wrong
     assert "--no-share-replay" in problem.remedy
     assert make_plan(members, share_replay=False).configs == members
+
+
+def test_memories_may_differ_but_not_under_one_name():
+    small, large = ({"network.core": "lstm", "network.separate_critic": False, "network.core_size": n} for n in (8, 16))
+    assert set(make_plan(configs({}, small), share_replay=True).carried_states) == {"hidden", "cell"}
+    with pytest.raises(ConfigError, match="and 2 cannot learn from each other: their recurrent states are"):
+        make_plan(configs({}, small, large), share_replay=True)
+
+
+def test_single_steps_are_not_drawn_from_the_replay_of_recurrent_agents():
+    (steps,) = configs({}, preset="ddpg_pendulum")
+    changes = {"unroll_length": steps.unroll_length, "network.core": "lstm", "network.separate_critic": False}
+    (memory,) = configs(changes | {"env": "Pendulum-v1"})
+    with pytest.raises(ConfigError, match="single steps, which member 0 learns from, are not kept where others have"):
+        make_plan([steps, memory], share_replay=True)
 
 
 def test_tasks_must_be_numbered_alike():

@@ -66,3 +66,20 @@ def test_whose_statistics_cannot_be_read_is_refused(tmp_path):
 def test_other_kinds_of_actions_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="algorithm: racer needs continuous actions, CartPole-v1 has Discrete"):
         sweep(mixed(tmp_path, ["acer_cartpole", "racer_pendulum"]))
+
+
+def test_agents_with_memories_of_different_kinds_share_a_replay(tmp_path):
+    config = mixed(tmp_path)
+    grid = config.grid | {"network.core": ["lstm"], "network.core-size": [8], "network.separate-critic": [False]}
+    result = sweep(SweepConfig(config.base, grid, config.options))
+    assert not any(member.error for member in result.members)
+    for member in result.members:
+        assert newest(member, "num_steps_foreign_replay") > 0
+        assert newest(member, "abs_log_rho_foreign_replay") > 0
+
+
+def test_states_of_one_name_must_be_alike(tmp_path):
+    config = mixed(tmp_path, ["cartpole", "acer_cartpole"])
+    grid = config.grid | {"network.core": ["lstm"], "network.core-size": [8, 4], "network.separate-critic": [False]}
+    with pytest.raises(ConfigError, match="members 0 and 1 cannot learn from each other: their recurrent states are"):
+        sweep(SweepConfig(config.base, grid, config.options))
