@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from laser.evaluation.published import PublishedScores, find_published
+from laser.evaluation.published_reactor import find_human_start_scores
 from laser.evaluation.scores import Reference, find_reference
 from laser.evaluation.statistics import (
     Statistic,
@@ -21,6 +22,7 @@ from laser.evaluation.statistics import (
     mean_capped,
     median_over_tasks,
 )
+from launch.evaluation.standing import Standing, find_standing, rank_words
 
 Interval = tuple[float, float]
 _SUMMARIES: dict[str, Statistic] = {
@@ -33,11 +35,12 @@ _SUMMARIES: dict[str, Statistic] = {
 
 @dataclass(frozen=True)
 class TaskResult:
-    """Whole episodes of one task: undiscounted, unclipped returns, and lengths in env steps."""
+    """Whole episodes of one task: undiscounted, unclipped returns, lengths in env steps, and a video of the first."""
 
     id: str
     returns: list[float]
     lengths: list[int]
+    video: Path | None = None
 
     @property
     def mean_return(self) -> float:
@@ -80,8 +83,10 @@ class TaskResult:
             "normalised": self.normalised,
             "normalised_interval": None if self.normalised_interval is None else list(self.normalised_interval),
             "published": None if self.published is None else vars(self.published),
+            "published_human_starts": find_human_start_scores(self.id),
             "mean_length": statistics.fmean(self.lengths),
             "returns": self.returns,
+            "video": None if self.video is None else str(self.video),
         }
 
     def words(self) -> str:
@@ -93,6 +98,11 @@ class TaskResult:
             lines[0] += f"; normalised {self.normalised:.3f} ({low:.3f} to {high:.3f}), random 0, {_one(self.id)} 1"
         if self.published is not None:
             lines.append(f"  the LASER paper: {published_words(self.published)}")
+        if self.video is not None:
+            lines.append(f"  video: {self.video}")
+        rank = rank_words(self.id, self.mean_return)
+        if rank is not None:
+            lines.append(f"  {rank}")
         return "\n".join(lines)
 
 
@@ -153,6 +163,11 @@ class EvaluationResult:
         scores = np.array(columns).T
         return {name: (float(of(scores)), _interval(scores, of)) for name, of in _SUMMARIES.items()}
 
+    @cached_property
+    def standing(self) -> Standing | None:
+        """Mean rank and Elo among the Reactor paper's agents; None without a game that it has scores of."""
+        return find_standing({task.id: task.mean_return for task in self.tasks})
+
     def to_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
         one = self.tasks[0].to_json() if len(self.tasks) == 1 else {}
@@ -161,6 +176,7 @@ class EvaluationResult:
             "summary": None
             if self.summary is None
             else {name: {"score": score, "interval": list(around)} for name, (score, around) in self.summary.items()},
+            "standing": None if self.standing is None else self.standing.to_json(),
         }
         return {
             **(one or several),
@@ -200,7 +216,7 @@ class EvaluationResult:
             lines.append(f"  {task.id:<{width}}  {task.mean_return:>14,.2f}  {around:>25}  {score:>10}")
         for name, (value, (low, high)) in (self.summary or {}).items():
             lines.append(f"  normalised {name.replace('_', ' ')} over tasks: {value:.3f} ({low:.3f} to {high:.3f})")
-        return lines
+        return lines if self.standing is None else [*lines, *self.standing.lines()]
 
 
 def published_words(scores: PublishedScores) -> str:
