@@ -1,0 +1,234 @@
+"""What SAC and TD3 share: two critics whose smaller value counts, slow copies of them, and steps at random to begin."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, cast
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.func import functional_call
+
+from laser.algorithms.base import ActOutput, LossOutput, Positive
+from laser.algorithms.step_learning import BootstrapConfig, StepAlgorithm, weighted_mean
+from laser.batch import Batch
+from laser.config import Bounds
+from laser.networks.config import NetworkConfig
+from laser.networks.encoder import ObservationEncoder
+from laser.networks.heads import PreciseLinear
+from laser.networks.parallel_mlp import ParallelMLP, uniform_
+from laser.ops.distributions import DiagonalGaussian
+from laser.ops.squashed_gaussian import UNIFORM_STD
+from laser.specs import ArraySpec, EnvironmentSpec
+
+SLOW = "slow"
+
+
+@dataclass(frozen=True)
+class TwinCriticConfig(BootstrapConfig):
+    """Settings of algorithms with two critics."""
+
+    actor_rate: Annotated[float, Positive, "the policy's step size, as a multiple of the critics'"] = 1.0
+    target_rate: Annotated[
+        float, Bounds(above=0.0, most=1.0), "share of the way that the slow copies go when they move"
+    ] = 0.005
+    random_start: Annotated[bool, "act at random until the first learner step, after replay.min-steps"] = True
+
+
+class Actor(nn.Module):
+    """From observations to what the policy is made of.
+
+    Args:
+        environment: spaces.
+        network: torso and widths.
+        num_outputs: numbers per state.
+    """
+
+    def __init__(self, environment: EnvironmentSpec, network: NetworkConfig, num_outputs: int):
+        super().__init__()
+        self.encoder = ObservationEncoder(environment.observations, network)
+        if self.encoder.mlp is not None:
+            uniform_(self.encoder.mlp)
+        self.head = PreciseLinear(self.encoder.num_features, num_outputs)
+
+    def forward(self, observations: Mapping[str, Tensor]) -> Tensor:
+        """Return [N, num_outputs] of observations [N, ...] by name."""
+        outputs: Tensor = self.head(self.encoder(observations))
+        return outputs
+
+
+class TwinCritics(nn.Module):
+    """Q_1(s, a) and Q_2(s, a), over observations and action side by side.
+
+    Args:
+        environment: spaces.
+        network: torso for frames, which both look through, and widths.
+        num_dimensions: of actions.
+    """
+
+    def __init__(self, environment: EnvironmentSpec, network: NetworkConfig, num_dimensions: int):
+        super().__init__()
+        # Without layers the encoder hands vectors through as they are.
+        self.encoder = ObservationEncoder(environment.observations, dataclasses.replace(network, hidden_sizes=()))
+        num_inputs = self.encoder.num_features + num_dimensions
+        self.nets = ParallelMLP(2, num_inputs, network.hidden_sizes, network.activation)
+
+    def forward(self, observations: Mapping[str, Tensor], actions: Tensor) -> Tensor:
+        """Return values [2, N] of observations and actions [N, d]."""
+        features = self.encoder(observations)
+        values: Tensor = self.nets(torch.cat([features, actions.to(features.dtype)], -1))
+        return values
+
+
+class TwinCriticNetworks(nn.Module):
+    """A policy and two critics without common layers; knows whether it has learned, so that actors know.
+
+    Args:
+        environment: spaces.
+        network: torso and widths.
+        num_dimensions: of actions.
+        num_outputs: of the policy, per state.
+    """
+
+    has_learned: Tensor
+
+    def __init__(self, environment: EnvironmentSpec, network: NetworkConfig, num_dimensions: int, num_outputs: int):
+        super().__init__()
+        self.actor = Actor(environment, network, num_outputs)
+        self.critics = TwinCritics(environment, network, num_dimensions)
+        self.register_buffer("has_learned", torch.zeros(()))
+
+    def forward(self, observations: Mapping[str, Tensor]) -> Tensor:
+        """Return what the policy is made of, [N, num_outputs]."""
+        outputs: Tensor = self.actor(observations)
+        return outputs
+
+
+class TwinCriticAlgorithm(StepAlgorithm):
+    """The critics' part of the loss, and acting; a subclass adds the policy.
+
+        critics: w * 1/2 sum_k (y - Q_k(s, a))^2          y = r + disc * (min_k Q_k'(s', a') - cost(a'))
+
+    with the slow copies Q', the draw's correction w, and a' and its cost from the subclass. Errors and values that
+    samplers see are the first critic's.
+
+    Until the first update actions are about uniform in [-1, 1]: tanh of a normal number with `UNIFORM_STD`.
+    """
+
+    config: TwinCriticConfig
+    random_std: ClassVar[float]
+    """What is stored as mu's standard deviation, beside a mean of 0, while it acts at random."""
+
+    def __init__(self, config: TwinCriticConfig, environment: EnvironmentSpec, network: NetworkConfig):
+        super().__init__(config, environment, network)
+        self.distribution = DiagonalGaussian(self.num_dimensions)  # before it is squashed or clipped
+
+    @property
+    def behaviour(self) -> dict[str, ArraySpec]:
+        """See `Algorithm.behaviour`."""
+        return {name: ArraySpec((size,)) for name, size in self.distribution.sizes.items()}
+
+    @abstractmethod
+    def policy(self, outputs: Tensor) -> dict[str, Tensor]:
+        """Return "mean" and "std", [N, d], of what the actor put out, [N, ...]."""
+
+    @abstractmethod
+    def draw(self, policy: Mapping[str, Tensor], normal: Tensor) -> Tensor:
+        """Return actions [N, d] in [-1, 1], made of standard normal numbers [N, d]; zeros give the greedy ones."""
+
+    @torch.no_grad()
+    def act(
+        self,
+        networks: nn.Module,
+        observations: Mapping[str, Tensor],
+        last_action: Tensor,
+        last_reward: Tensor,
+        first: Tensor,
+        core_state: Mapping[str, Tensor],
+        generator: Generator | None,
+        *,
+        greedy: bool = False,
+    ) -> ActOutput:
+        """See `Algorithm.act`."""
+        mu = self.policy(networks(observations).float())
+        values = mu["mean"].new_zeros(len(first))
+        if greedy:
+            return ActOutput(self.draw(mu, torch.zeros_like(mu["mean"])), mu, values)
+        normal = normal_like(mu["mean"], generator)
+        if self.config.random_start and not cast(TwinCriticNetworks, networks).has_learned:
+            random = {"mean": torch.zeros_like(normal), "std": torch.full_like(normal, self.random_std)}
+            return ActOutput((UNIFORM_STD * normal).tanh(), random, values)
+        return ActOutput(self.draw(mu, normal), mu, values)
+
+    def fit(
+        self,
+        networks: TwinCriticNetworks,
+        slow: TwinCriticNetworks,
+        batch: Batch,
+        next_actions: Tensor,
+        costs: Tensor | float = 0.0,
+    ) -> tuple[Tensor, Tensor]:
+        """Compare both critics with what followed.
+
+        Args:
+            networks: whose critics are fitted.
+            slow: whose critics are believed about the next states.
+            batch: single steps.
+            next_actions: a', [B, d].
+            costs: what is subtracted from the value of a', [B].
+
+        Returns:
+            targets y without gradients, and values Q_k(s, a), [B] and [2, B].
+        """
+        states, next_states = rows_of(batch)
+        with torch.no_grad():
+            next_values = slow.critics(next_states, next_actions).amin(0) - costs
+            q_targets = torch.addcmul(batch.rewards[0], batch.discounts[0], next_values)
+        return q_targets, networks.critics(states, batch.actions[0])
+
+    def output(
+        self, batch: Batch, q_targets: Tensor, q_values: Tensor, policy_loss: Tensor | None, **values: Tensor
+    ) -> LossOutput:
+        """Return the critics' loss and the policy's as one, with metrics and column writes.
+
+        Args:
+            batch: single steps.
+            q_targets: [B].
+            q_values: [2, B].
+            policy_loss: scalar; None where the policy is not due.
+            **values: [B] by name, whose means are metrics.
+        """
+        losses = 0.5 * (q_targets - q_values).square().sum(0)
+        loss = weighted_mean(losses, batch)
+        errors = (q_targets - q_values[0]).detach()
+        means = {"critic_loss": losses, "q_value": q_values[0], "abs_td_error": errors.abs(), **values}
+        with torch.no_grad():
+            averages = torch.stack(list(means.values())).mean(-1)
+        return LossOutput(
+            loss if policy_loss is None else loss + policy_loss,
+            dict(zip(means, averages.unbind(), strict=True)),
+            state_updates={"has_learned": torch.ones_like(loss.detach())},
+            per_step={"td_error": errors.unsqueeze(0), "q": q_values[:1].detach()},
+        )
+
+
+def rows_of(batch: Batch) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return the observations of single steps, and those after them, [B, ...] by name."""
+    now, after = ({name: value[row] for name, value in batch.observations.items()} for row in (0, 1))
+    return now, after
+
+
+def climbed(critics: nn.Module, states: Mapping[str, Tensor], actions: Tensor) -> Tensor:
+    """Return Q_k(s, a) [2, B] with gradients to the actions and none to the critics."""
+    fixed = {name: value.detach() for name, value in critics.named_parameters()}
+    values: Tensor = functional_call(critics, fixed, (states, actions))
+    return values
+
+
+def normal_like(like: Tensor, generator: Generator | None) -> Tensor:
+    """Return standard normal numbers of this shape; None uses torch's global generator."""
+    device = generator.device if generator is not None else like.device
+    return torch.randn(like.shape, generator=generator, dtype=like.dtype, device=device).to(like.device)
