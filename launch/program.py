@@ -5,6 +5,7 @@ An agent trained alone is a population of one. The members of a sweep share one 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -285,12 +286,15 @@ def make_learner(member: Member, shards: Sequence[ReplayPort], parameters: Param
     config, environment = member.config, member.environment
     torch.set_num_threads(learner_threads(config, environment, member.population))
     algorithm = config.algorithm.build(environment, config.network)
+    settings = config.learner
+    if config.runtime == "lockstep" and settings.compile == "auto":  # compiled steps need not repeat bit by bit
+        settings = dataclasses.replace(settings, compile="off")
     return Learner(
         algorithm,
         unroll_spec(config, environment, algorithm),
         connect(shards, config),
         parameters,
-        config.learner,
+        settings,
         resolve_device(config.device),
         seed_for(config, "learner", incarnation),
         member=member.number,

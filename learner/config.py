@@ -16,7 +16,9 @@ Switch = Literal["auto", "on", "off"]
 class LearnerConfig:
     """How the learner runs. `auto` chooses what is fastest where the learner is placed."""
 
-    compile: Annotated[Switch, "torch.compile the train step; auto: where it pays for its start-up time"] = "auto"
+    compile: Annotated[
+        Switch, "torch.compile the train step; auto: where it pays for its start-up time, and never in lockstep"
+    ] = "auto"
     precision: Annotated[
         Literal["auto", "float32", "bfloat16"],
         "autocast of convolutions and matrix products; auto: bfloat16 for frames",

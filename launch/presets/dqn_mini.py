@@ -26,6 +26,5 @@ def dqn_mini() -> TrainConfig:
         ),
         network=NetworkConfig(torso="cells_cnn"),
         replay=ReplayConfig(capacity_steps=100_000, min_steps=200, samples_per_insert=32.0),
-        # Pictures this small gain nothing from bfloat16 or compilation.
-        learner=LearnerConfig(compile="off", precision="float32"),
+        learner=LearnerConfig(precision="float32"),  # pictures this small gain nothing from bfloat16
     )

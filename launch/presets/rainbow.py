@@ -4,6 +4,7 @@ from laser.algorithms.rainbow import RainbowConfig
 from laser.environments.config import EnvironmentConfig
 from laser.networks.config import NetworkConfig
 from launch.config import EvaluationConfig, TrainConfig
+from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
 
 
@@ -12,7 +13,6 @@ def rainbow() -> TrainConfig:
     return TrainConfig(
         env="ALE/Pong-v5",
         steps=100_000,
-        runtime="lockstep",
         num_envs=1,
         unroll_length=4,
         algorithm=RainbowConfig(),
@@ -27,5 +27,7 @@ def rainbow() -> TrainConfig:
             priority_uniform=0.0,
             importance_exponent=0.4,
         ),
+        # Actors change parameters between unrolls only.
+        learner=LearnerConfig(publish_interval=4),
         evaluation=EvaluationConfig(episodes=10, greedy=True),
     )
