@@ -26,6 +26,7 @@ usage: laser COMMAND ...
   laser sweep PRESET --grid KEY=V1,V2 [--grid ...] [--share-replay | --no-share-replay] [--seeds N] [--pbt]
                      [--resume] [--json] [--KEY VALUE ...]                          train several, at the same pace
   laser eval RUN_DIR [--episodes N] [--json]                                        play with a trained one
+  laser dashboard [RUNS_DIR] [--port P]                                             watch runs in a browser
   laser bench NAME [--json]                                                         measure a part
   laser doctor                               what is installed, what is missing, and the command that mends it
 
@@ -49,6 +50,7 @@ def run(arguments: Sequence[str]) -> int:
         "train": _train,
         "sweep": _sweep,
         "eval": _eval,
+        "dashboard": _dashboard,
         "bench": _bench,
         "doctor": _doctor,
     }
@@ -147,6 +149,18 @@ def _eval(arguments: list[str]) -> int:
     return 0
 
 
+def _dashboard(arguments: list[str]) -> int:
+    from launch.dashboard.options import DashboardOptions
+
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        return _options_help("laser dashboard [RUNS_DIR]", DashboardOptions())
+    given, options = _parse_options(arguments, DashboardOptions(), (), ("runs-dir",))
+    from launch.dashboard.server import serve
+
+    serve(Path(given[0] if given else "runs"), options)
+    return 0
+
+
 def _bench(arguments: list[str]) -> int:
     from launch.bench import find_benches, load_bench
 
@@ -194,11 +208,13 @@ def _doctor(arguments: list[str]) -> int:
     return 0 if healthy else 1
 
 
-def _parse_options(arguments: Sequence[str], options: O, positionals: tuple[str, ...]) -> tuple[list[str], O]:
+def _parse_options(
+    arguments: Sequence[str], options: O, positionals: tuple[str, ...], optional: tuple[str, ...] = ()
+) -> tuple[list[str], O]:
     given: Arguments = split_arguments(arguments, switches_of(find_leaves(options)))
     missing = [Problem(name, "is missing", "see --help") for name in positionals[len(given.positionals) :]]
     options, found = apply_overrides(options, given.values)
-    too_many = surplus(given.positionals[len(positionals) :])
+    too_many = surplus(given.positionals[len(positionals) + len(optional) :])
     raise_problems([*given.problems, *missing, *too_many, *found, *find_problems(options)])
     return given.positionals, options
 

@@ -1,0 +1,75 @@
+"""What a page lets one take away, or plays: points as CSV, and videos. Addresses name runs by key, never files."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from flask import Flask, Response, abort, request, send_file
+
+from launch.dashboard.checked import MOST_RUNS
+from launch.dashboard.library import Library
+from launch.dashboard.listing import VIDEO_TYPES, Entry, find_videos
+from launch.dashboard.reading import UnreadableError, read_rows
+
+_HEAD = ("run", "metric", "env_steps", "frames", "learner_steps", "seconds", "wall_time", "value")
+_ROWS_PER_PIECE = 2000
+
+
+def install(server: Flask, library: Library) -> None:
+    """Add the addresses `/csv` and `/video` to a server."""
+
+    @server.get("/csv")
+    def points() -> Any:
+        keys = request.args.get("runs", "").split(",")[:MOST_RUNS]
+        entries = [entry for entry in map(library.find, keys) if entry is not None and not entry.is_sweep]
+        if not entries:
+            abort(404)
+        metric = request.args.get("metric")
+        pieces = csv_pieces(entries, None if metric is None else [metric])
+        return Response(pieces, mimetype="text/csv", headers={"Content-Disposition": "attachment; filename=laser.csv"})
+
+    @server.get("/video")
+    def video() -> Any:
+        entry = library.find(request.args.get("run"))
+        name = request.args.get("name")
+        # The name chooses among the files that are there; it never becomes part of a path.
+        found = next((path for path in find_videos(entry) if path.name == name), None) if entry else None
+        if found is None:
+            abort(404)
+        return send_file(found, mimetype=VIDEO_TYPES[found.suffix.lower()], conditional=True)
+
+
+def csv_pieces(entries: Sequence[Entry], names: Sequence[str] | None) -> Iterator[str]:
+    """Yield every point of runs as CSV, piece by piece; a run that cannot be read has a line that says so.
+
+    Args:
+        entries: the runs.
+        names: of metrics; None: all.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(_HEAD)
+    for entry in entries:
+        try:
+            for place, (name, *numbers) in enumerate(read_rows(entry.metrics_path, names)):
+                writer.writerow([harmless(entry.name), harmless(name), *numbers])
+                if place % _ROWS_PER_PIECE == 0:
+                    yield _taken(text)
+        except UnreadableError as error:
+            writer.writerow([harmless(entry.name), harmless(str(error))])
+    yield _taken(text)
+
+
+def harmless(text: str) -> str:
+    """Return text that a spreadsheet does not take for a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def _taken(text: io.StringIO) -> str:
+    piece = text.getvalue()
+    text.seek(0)
+    text.truncate()
+    return piece

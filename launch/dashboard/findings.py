@@ -1,0 +1,196 @@
+"""Says in words when something about a run is wrong, or soon will be. Pure: from numbers to sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+STALLED_S = 60.0
+"""A running run whose numbers are older than this has stalled; they are written about once a second."""
+
+_WAITING = 0.5
+_REJECTED = 0.8
+_LONG_WITHOUT_EPISODE = 5_000
+_EARLY_S = 30.0
+_SOURCES = {"online": "fresh", "own_replay": "own replayed", "foreign_replay": "foreign"}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is looked at.
+
+    Args:
+        status: "running", "finished", "stopped", "failed" or "interrupted".
+        age_s: seconds since its newest numbers; None: it has none.
+        env_steps: so far.
+        seconds: of training so far.
+        values: newest value by name.
+        growth: by how much counters grew over the last minute or so, by name.
+        growth_s: seconds of training that growth is over.
+        notes: newest text by name.
+        config: as JSON values.
+        problem: why its files cannot be read, or "".
+        log: what its log says of its state last.
+    """
+
+    status: str
+    age_s: float | None = None
+    env_steps: int = 0
+    seconds: float = 0.0
+    values: Mapping[str, float] = field(default_factory=dict)
+    growth: Mapping[str, float] = field(default_factory=dict)
+    growth_s: float = 0.0
+    notes: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
+    log: str = ""
+
+
+def findings(facts: Facts) -> list[str]:
+    """Return a sentence for everything that is wrong, the worst first."""
+    found = [
+        _unreadable(facts),
+        _failed(facts),
+        _stalled(facts),
+        *_lost(facts),
+        _no_numbers(facts),
+        _not_finite(facts),
+        _imbalance(facts),
+        _limiter(facts),
+        *_rejected(facts),
+        _no_episode(facts),
+        _learner_idle(facts),
+        _entropy(facts),
+        _gradient(facts),
+    ]
+    return [sentence for sentence in found if sentence]
+
+
+def _unreadable(facts: Facts) -> str:
+    return facts.problem
+
+
+def _failed(facts: Facts) -> str:
+    if facts.status == "failed":
+        return f"the run failed: {facts.log.removeprefix('failed: ').removeprefix('finished: ') or 'see its log'}"
+    if facts.status == "interrupted":
+        return "the run ended without saying why, as a killed process does: --resume continues it"
+    return ""
+
+
+def _stalled(facts: Facts) -> str:
+    if facts.status == "running" and facts.age_s is not None and facts.age_s > STALLED_S:
+        return f"nothing has been recorded for {facts.age_s:,.0f} s although the run holds its lock: it has stalled"
+    return ""
+
+
+def _lost(facts: Facts) -> list[str]:
+    found = []
+    restarts = {name.rpartition("/")[2]: n for name, n in facts.values.items() if name.startswith("totals/restarts/")}
+    if sum(restarts.values()) > 0:
+        why = ", ".join(f"{n:,.0f} {reason.replace('_', ' ')}" for reason, n in sorted(restarts.items()) if n > 0)
+        found.append(f"{sum(restarts.values()):,.0f} workers had to be replaced ({why})")
+    if facts.values.get("totals/shards_lost", 0.0) > 0:
+        found.append(f"{facts.values['totals/shards_lost']:,.0f} replay shards are gone, and what they held")
+    broken = {name: n for name, n in facts.values.items() if name.startswith("totals/environment_restarts/") and n > 0}
+    for name, n in sorted(broken.items()):
+        found.append(f"environments were restarted {n:,.0f} times: {name.rpartition('/')[2].replace('_', ' ')}")
+    failed = sum(n for name, n in facts.values.items() if name.startswith("totals/evaluations_failed/"))
+    if failed > 0:
+        found.append(f"{failed:,.0f} evaluations failed because their environment did")
+    return found
+
+
+def _no_numbers(facts: Facts) -> str:
+    if facts.age_s is None and not facts.problem:
+        return "nothing has been recorded yet"
+    return ""
+
+
+def _not_finite(facts: Facts) -> str:
+    bad = facts.values.get("updates_applied")
+    if bad is not None and bad < 0.999:
+        return f"{100 * (1 - bad):.3g} % of learner steps were skipped because their gradient was not finite"
+    return ""
+
+
+def _imbalance(facts: Facts) -> str:
+    wrong = [name for name, n in facts.values.items() if name.startswith("ledger/imbalance/") and n]
+    if wrong and facts.status != "running":  # while it runs, some are on their way between two counters
+        what = ", ".join(name.rpartition("/")[2] for name in sorted(wrong))
+        return f"the ledger of unrolls does not add up ({what}): experience was lost uncounted"
+    return ""
+
+
+def _limiter(facts: Facts) -> str:
+    waited = facts.growth.get("totals/time/insert_wait", 0.0)
+    acting = sum(facts.growth.get(f"totals/time/{name}", 0.0) for name in ("environment", "inference", "insert_wait"))
+    if facts.status != "running" or acting <= 0 or waited < _WAITING * acting:
+        return ""
+    idle = facts.growth.get("totals/time/learner_wait", 0.0)
+    busy = facts.growth.get("totals/time/learner_step", 0.0)
+    share = f"{100 * waited / acting:.0f} % of their time"
+    if idle < 0.15 * (idle + busy):
+        return f"actors wait for the replay's rate limiter ({share}): the learner is slower than they are"
+    return f"actors wait for the replay's rate limiter ({share}), and the learner waits too: replay in between is slow"
+
+
+def _rejected(facts: Facts) -> list[str]:
+    found = []
+    threshold = _setting(facts.config, "trust_region_threshold")
+    for source, word in _SOURCES.items():
+        accepted = facts.values.get(f"accept_fraction_{source}")
+        num_steps = facts.values.get(f"num_steps_{source}", 1.0)
+        if accepted is None or num_steps <= 0 or accepted > 1 - _REJECTED:
+            continue
+        tight = f": threshold {threshold:g} is tight" if isinstance(threshold, (int, float)) else ""
+        found.append(f"{100 * (1 - accepted):.0f} % of {word} steps are rejected{tight}")
+    return found
+
+
+def _no_episode(facts: Facts) -> str:
+    if facts.values.get("totals/episodes", 0.0) > 0 or facts.age_s is None:
+        return ""
+    if facts.env_steps >= _LONG_WITHOUT_EPISODE or facts.seconds > _EARLY_S:
+        return f"no episode has finished yet, after {facts.env_steps:,} env steps"
+    return ""
+
+
+def _learner_idle(facts: Facts) -> str:
+    if facts.status != "running" or facts.seconds < _EARLY_S or facts.growth_s <= 0:
+        return ""
+    learned = facts.growth.get("learner_steps")
+    if learned is not None and learned <= 0:
+        fill = facts.values.get("replay/num_steps")
+        least = _setting(facts.config.get("replay", {}), "min_steps")
+        if fill is not None and isinstance(least, (int, float)) and fill < least:
+            return f"the learner waits for the replay to hold {least:,.0f} steps; it has {fill:,.0f}"
+        return f"the learner made no step in the last {facts.growth_s:.0f} s"
+    return ""
+
+
+def _entropy(facts: Facts) -> str:
+    entropy = facts.values.get("entropy")
+    # Of a continuous policy it is differential, and may well be negative.
+    if entropy is not None and 0 <= entropy < 1e-3:
+        return f"the policy hardly varies any more (entropy {entropy:.1e} nats): a larger entropy cost keeps it open"
+    return ""
+
+
+def _gradient(facts: Facts) -> str:
+    norm = facts.values.get("gradient_norm")
+    most = _setting(facts.config, "max_gradient_norm")
+    if norm is not None and isinstance(most, (int, float)) and 0 < 10 * most < norm:
+        return f"gradients are clipped hard: their norm is {norm:,.3g}, the limit {most:g}"
+    return ""
+
+
+def _setting(config: Any, name: str) -> Any:
+    """Return a setting of the algorithm's, or of the table itself."""
+    if not isinstance(config, Mapping):
+        return None
+    algorithm = config.get("algorithm")
+    if isinstance(algorithm, Mapping) and name in algorithm:
+        return algorithm[name]
+    return config.get(name)

@@ -1,0 +1,144 @@
+"""Who may ask the dashboard for what. Every request passes here before anything else sees it.
+
+A page of some other site that a researcher visits can make their browser ask 127.0.0.1 for things, and by letting its
+name point there it can even read the answer. So a request must name a host that is ours, must not come from another
+site, and can do nothing but read. Beyond this machine a token is needed too.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+import socket
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from flask import Flask, Response, redirect, request
+
+COOKIE = "laser_dashboard"
+_UPDATES = "/_dash-update-component"
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_MOST_BYTES = 2_000_000
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What is allowed.
+
+    Args:
+        host: address that the server is bound to.
+        token: that requests must show; "" on loopback, where none is needed.
+        inline_scripts: hashes of the page's own inline scripts, in quotes, for the content security policy.
+    """
+
+    host: str = "127.0.0.1"
+    token: str = ""
+    inline_scripts: tuple[str, ...] = ()
+    names: frozenset[str] = field(default_factory=lambda: _LOOPBACK | {socket.gethostname().lower()})
+
+    def install(self, server: Flask) -> None:
+        """Put the guard before every request of a server."""
+        server.config["MAX_CONTENT_LENGTH"] = _MOST_BYTES
+        server.before_request(self._check)
+        server.after_request(self._add_headers)
+
+    def refusal(self, method: str, path: str, host: str, origin: str | None, site: str | None, mode: str | None) -> str:
+        """Return why a request is refused, or "".
+
+        Args:
+            method: of the request.
+            path: likewise.
+            host: its Host header.
+            origin: its Origin header, if any.
+            site: its Sec-Fetch-Site header, if any.
+            mode: its Sec-Fetch-Mode header, if any.
+        """
+        name = host_name(host)
+        if not self._is_ours(name):
+            return f"this dashboard is not called {name!r}"
+        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+            return "requests from other sites are refused"
+        # Following a link from elsewhere is fine; embedding or fetching is not.
+        if site in ("cross-site", "same-site") and mode != "navigate":
+            return "requests from other sites are refused"
+        if method not in ("GET", "HEAD") and not (method == "POST" and path == _UPDATES):
+            return "this dashboard only reads"
+        return ""
+
+    def _is_ours(self, name: str) -> bool:
+        if name in self.names or name == self.host.lower():
+            return True
+        # Bound to every address, any of ours may be named by its number; a foreign name cannot pose as a number.
+        return bool(self.token) and _is_address(name)
+
+    def _check(self) -> Any:
+        headers = request.headers
+        refused = self.refusal(
+            request.method,
+            request.path,
+            request.host,
+            headers.get("Origin"),
+            headers.get("Sec-Fetch-Site"),
+            headers.get("Sec-Fetch-Mode"),
+        )
+        if refused:
+            return Response(f"refused: {refused}\n", 405 if "only reads" in refused else 403, mimetype="text/plain")
+        if not self.token:
+            return None
+        if self._is_token(request.args.get("token")):
+            # The token leaves the address bar, so that it does not end up in a screenshot or a bookmark.
+            answer = redirect(request.path)
+            answer.set_cookie(COOKIE, self.token, httponly=True, samesite="Strict", max_age=30 * 86400)
+            return answer
+        if self._is_token(request.cookies.get(COOKIE)):
+            return None
+        return Response("refused: open the address with ?token=... that laser dashboard printed\n", 401)
+
+    def _is_token(self, text: str | None) -> bool:
+        return text is not None and hmac.compare_digest(text.encode(), self.token.encode())
+
+    def _add_headers(self, response: Response) -> Response:
+        scripts = " ".join(self.inline_scripts)
+        response.headers["Content-Security-Policy"] = (
+            f"default-src 'self'; script-src 'self' {scripts}; style-src 'self' 'unsafe-inline'; "
+            "img-src 'self' data: blob:; font-src 'self' data:; media-src 'self'; connect-src 'self'; "
+            "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers["Referrer-Policy"] = "no-referrer"
+        response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
+        response.headers["Cross-Origin-Opener-Policy"] = "same-origin"
+        return response
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address reaches nobody but this machine."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def new_token() -> str:
+    """Return a token that nobody guesses."""
+    return secrets.token_urlsafe(24)
+
+
+def host_name(host: str) -> str:
+    """Return the name in a Host header, without its port; "" where it is none."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,185 @@
+"""What the pages ask for: the runs below a directory and their newest numbers, read again only when they changed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from launch.dashboard.findings import Facts, findings
+from launch.dashboard.listing import Entry, Status, find_entries, last_state, members_of, read_status
+from launch.dashboard.reading import Latest, Series, UnreadableError, read_latest, read_series, signature
+
+T = TypeVar("T")
+
+_LISTING_AGE_S = 1.0
+_RECENT_TICKS = 30
+_MOST_KEPT = 2000
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run and its newest numbers.
+
+    Args:
+        entry: which.
+        status: how it stands.
+        latest: its newest numbers.
+        problem: why they cannot be read, or "".
+    """
+
+    entry: Entry
+    status: Status
+    latest: Latest
+    problem: str = ""
+
+    @property
+    def age_s(self) -> float | None:
+        """Seconds since its newest numbers; None: it has none."""
+        return None if self.latest.moment is None else max(0.0, time.time() - self.latest.moment.wall_time)
+
+
+class Library:
+    """Runs below a directory. May be used from any thread: pages that ask for the same wait for one answer.
+
+    Args:
+        root: a directory of runs, or a run, or a sweep.
+    """
+
+    def __init__(self, root: Path):
+        self.root = root
+        self._lock = threading.RLock()
+        self._listed_at = -_LISTING_AGE_S
+        self._entries: dict[str, Entry] = {}
+        self._kept: OrderedDict[Any, Any] = OrderedDict()
+
+    def entries(self) -> dict[str, Entry]:
+        """Return all runs and sweeps by key, at most a second old."""
+        with self._lock:
+            if time.monotonic() - self._listed_at >= _LISTING_AGE_S:
+                self._entries = find_entries(self.root)
+                self._listed_at = time.monotonic()
+            return self._entries
+
+    def find(self, key: object) -> Entry | None:
+        """Return the run of a key, or None; whatever a request may hold."""
+        return self.entries().get(key) if isinstance(key, str) else None
+
+    def members(self, sweep: Entry) -> list[Entry]:
+        """Return a sweep's members in the order of their numbers."""
+        return members_of(sweep, self.entries())
+
+    def summary(self, entry: Entry) -> Summary:
+        """Return a run's newest numbers, or those of a sweep's members together."""
+        if entry.is_sweep:
+            return self._sweep_summary(entry)
+        if entry.problem:
+            return Summary(entry, "interrupted", Latest(), entry.problem)
+        try:
+            latest, problem = self._read(entry, "latest", lambda: read_latest(entry.metrics_path)), ""
+        except UnreadableError as error:
+            latest, problem = Latest(), str(error)
+        status = read_status(entry, latest.moment.wall_time if latest.moment else None)
+        return Summary(entry, status, latest, problem)
+
+    def series(self, entry: Entry, names: Iterable[str], limit: int) -> dict[str, Series]:
+        """Return a run's curves by name; what cannot be read has none."""
+        wanted = tuple(dict.fromkeys(names))
+        try:
+            return self._read(entry, (wanted, limit), lambda: read_series(entry.metrics_path, wanted, limit))
+        except UnreadableError:
+            return {}
+
+    def facts(self, summary: Summary) -> Facts:
+        """Return what `findings` looks at."""
+        entry, latest = summary.entry, summary.latest
+        growth: dict[str, float] = {}
+        span = 0.0
+        if summary.status == "running" and latest.moment is not None:
+            try:
+                before = self._read(entry, "before", lambda: read_latest(entry.metrics_path, _RECENT_TICKS))
+            except UnreadableError:
+                before = Latest()
+            if before.moment is not None:
+                span = latest.moment.seconds - before.moment.seconds
+                growth = {name: value - before.values.get(name, 0.0) for name, value in latest.values.items()}
+                growth["learner_steps"] = float(latest.moment.learner_steps - before.moment.learner_steps)
+        return Facts(
+            status=summary.status,
+            age_s=summary.age_s,
+            env_steps=latest.moment.env_steps if latest.moment else 0,
+            seconds=latest.moment.seconds if latest.moment else 0.0,
+            values=latest.values,
+            growth=growth,
+            growth_s=span,
+            notes=latest.notes,
+            config=entry.config,
+            problem=summary.problem,
+            log=last_state(entry.path),
+        )
+
+    def findings(self, summary: Summary) -> list[str]:
+        """Return in words what is wrong with a run, or with the members of a sweep."""
+        if not summary.entry.is_sweep:
+            return findings(self.facts(summary))
+        return [
+            f"member {place}: {sentence}"
+            for place, member in enumerate(self.members(summary.entry))
+            for sentence in findings(self.facts(self.summary(member)))
+        ]
+
+    def version(self, entries: Iterable[Entry]) -> str:
+        """Return a text that changes when any of these runs does; costs microseconds a run."""
+        parts = [f"{entry.key}{signature(entry.metrics_path)}{signature(entry.path / 'log.txt')}" for entry in entries]
+        return str(hash(tuple(parts)))
+
+    def once(self, key: Any, make: Callable[[], T]) -> T:
+        """Return what `make` returned when this key was asked for before, or make it; one at a time."""
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = make()
+                while len(self._kept) > _MOST_KEPT:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+            found: T = self._kept[key]
+            return found
+
+    def _read(self, entry: Entry, what: Any, read: Callable[[], T]) -> T:
+        """Read anew only what has changed; older states are dropped."""
+        state = signature(entry.metrics_path)
+
+        def kept() -> tuple[tuple[int, ...], T]:
+            return state, read()
+
+        place = (entry.key, what)
+        with self._lock:
+            if self._kept.get(place, (None,))[0] != state:
+                self._kept.pop(place, None)
+        return self.once(place, kept)[1]
+
+    def _sweep_summary(self, entry: Entry) -> Summary:
+        members = [self.summary(member) for member in self.members(entry)]
+        known = [member for member in members if member.latest.moment is not None]
+        statuses = {member.status for member in members}
+        order: tuple[Status, ...] = ("running", "failed", "interrupted", "stopped", "finished")
+        status: Status = next((name for name in order if name in statuses), "interrupted")
+        if not known:
+            return Summary(entry, status, Latest(), "no member has recorded anything yet")
+        best = max(known, key=lambda member: member.latest.values.get("charts/mean_return", float("-inf")))
+        newest = max(known, key=lambda member: member.latest.moment.wall_time if member.latest.moment else 0.0)
+        assert newest.latest.moment is not None
+        moments = [member.latest.moment for member in known if member.latest.moment is not None]
+        total = type(newest.latest.moment)(
+            seconds=max(moment.seconds for moment in moments),
+            wall_time=newest.latest.moment.wall_time,
+            env_steps=sum(moment.env_steps for moment in moments),
+            frames=sum(moment.frames for moment in moments),
+            learner_steps=sum(moment.learner_steps for moment in moments),
+        )
+        values = dict(best.latest.values)
+        values["charts/SPS"] = sum(member.latest.values.get("charts/SPS", 0.0) for member in known)
+        return Summary(entry, status, Latest(total, values, best.latest.notes))

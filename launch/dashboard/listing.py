@@ -1,0 +1,207 @@
+"""Finds runs and sweeps below a directory, and tells from their files how each is doing.
+
+A page names a run by its key, which is looked up here; no part of a request ever becomes a path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+Status = Literal["running", "finished", "stopped", "failed", "interrupted"]
+
+FRESH_S = 20.0
+"""A run with numbers this young is taken to be running even where its lock cannot be seen, as on a network disk."""
+
+_DEPTH = 4
+_MOST = 5000
+_INSIDE = frozenset({"checkpoints", "videos", "replay"})
+_LOG_TAIL_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run, a member of a sweep, or a sweep.
+
+    Args:
+        key: names it in addresses; letters and digits.
+        path: its directory.
+        name: its place below the listed directory, for people; hostile until shown as text.
+        record: its `config.json`; {} where that cannot be read.
+        problem: why it cannot be read, or "".
+        sweep: key of the sweep it is a member of, or "".
+    """
+
+    key: str
+    path: Path
+    name: str
+    record: dict[str, Any]
+    problem: str = ""
+    sweep: str = ""
+
+    @property
+    def is_sweep(self) -> bool:
+        """Whether it is a sweep, which has members in place of numbers of its own."""
+        return "sweep" in self.record
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The resolved config as JSON values; {} where it cannot be read."""
+        config = self.record.get("config")
+        return config if isinstance(config, dict) else {}
+
+    @property
+    def metrics_path(self) -> Path:
+        """Where its numbers are."""
+        return self.path / "metrics.db"
+
+
+def find_entries(root: Path) -> dict[str, Entry]:
+    """Return what lies at or below a directory, by key, in the order of names.
+
+    Args:
+        root: a directory of runs, or itself a run or a sweep.
+    """
+    found: dict[str, Entry] = {}
+    for path, sweep in _directories(root, 0, ""):
+        entry = _entry(root, path, sweep)
+        found[entry.key] = entry
+        if len(found) >= _MOST:
+            break
+    return found
+
+
+def members_of(sweep: Entry, entries: dict[str, Entry]) -> list[Entry]:
+    """Return a sweep's members in the order of their numbers."""
+    return sorted((entry for entry in entries.values() if entry.sweep == sweep.key), key=member_number)
+
+
+def member_number(entry: Entry) -> int:
+    """Return a member's number; a large one where the record has none."""
+    member = entry.record.get("member")
+    number = member.get("index") if isinstance(member, dict) else None
+    return number if isinstance(number, int) else 1 << 30
+
+
+def read_status(entry: Entry, newest_wall_time: float | None, now: float | None = None) -> Status:
+    """Return how a run stands: by its lock, else by the age of its numbers, else by the last line of its log.
+
+    Args:
+        entry: which.
+        newest_wall_time: unix time of its newest numbers, or None.
+        now: unix time, for tests.
+    """
+    if _is_locked(entry.path / "lock"):
+        return "running"
+    words = last_state(entry.path)
+    if words.startswith("finished: "):
+        return "failed" if "failed" in words else "stopped" if "stop" in words else "finished"
+    if words.startswith("failed: "):
+        return "failed"
+    now = time.time() if now is None else now
+    if newest_wall_time is not None and abs(now - newest_wall_time) < FRESH_S:
+        return "running"
+    return "interrupted"
+
+
+def last_state(directory: Path) -> str:
+    """Return what a run's log says of its state last, e.g. "finished: steps" or "failed: ValueError: ..."; or ""."""
+    for line in reversed(log_tail(directory).splitlines()):
+        words = line.split(" ", 2)[-1]
+        if words.startswith(("started", "resumed", "running: ", "finished: ", "failed: ")):
+            return words
+    return ""
+
+
+def log_tail(directory: Path) -> str:
+    """Return the end of a run's log, or ""."""
+    try:
+        with (directory / "log.txt").open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - _LOG_TAIL_BYTES))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def find_videos(entry: Entry) -> list[Path]:
+    """Return a run's videos, the newest first."""
+    try:
+        found = [path for path in (entry.path / "videos").iterdir() if path.suffix.lower() in VIDEO_TYPES]
+        return sorted((path for path in found if path.is_file()), key=lambda path: path.stat().st_mtime, reverse=True)
+    except OSError:
+        return []
+
+
+VIDEO_TYPES = {".mp4": "video/mp4", ".webm": "video/webm", ".gif": "image/gif"}
+"""Media types of the files that are videos."""
+
+
+def printable(text: str, most: int = 200) -> str:
+    """Return text without control characters and lone surrogates, at most `most` characters long."""
+    clean = "".join(letter if letter.isprintable() else "�" for letter in text)
+    return clean if len(clean) <= most else clean[: most - 1] + "…"
+
+
+def _directories(path: Path, depth: int, sweep: str) -> Iterator[tuple[Path, bool]]:
+    """Yield directories with a record, members after their sweep."""
+    if (path / "config.json").is_file():
+        yield path, False
+        members = path / "members"
+        if members.is_dir():
+            for child in _children(members):
+                if (child / "config.json").is_file():
+                    yield child, True
+        return
+    if depth < _DEPTH:
+        for child in _children(path):
+            yield from _directories(child, depth + 1, sweep)
+
+
+def _children(path: Path) -> list[Path]:
+    try:
+        with os.scandir(path) as items:
+            names = [item.name for item in items if item.is_dir() and item.name not in _INSIDE]
+    except OSError:
+        return []
+    return [path / name for name in sorted(names) if not name.startswith(".")]
+
+
+def _entry(root: Path, path: Path, is_member: bool) -> Entry:
+    name = str(path.relative_to(root)) if path != root else path.resolve().name
+    record, problem = _read_record(path / "config.json")
+    sweep = key_of_path(path.parent.parent) if is_member else ""
+    return Entry(key_of_path(path), path, printable(name), record, problem, sweep)
+
+
+def key_of_path(path: Path) -> str:
+    """Return the key of what lies at a path."""
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+
+
+def _read_record(path: Path) -> tuple[dict[str, Any], str]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        return {}, f"config.json cannot be read: {error}"
+    if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
+        return {}, "config.json is not the record of a run"
+    return record, ""
+
+
+def _is_locked(path: Path) -> bool:
+    """Return whether a process holds the lock. Taking it, even for a moment, could keep a run from starting."""
+    try:
+        status = path.stat()
+        with open("/proc/locks", encoding="ascii") as file:
+            locks = file.read()
+    except OSError:
+        return False
+    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    return any(device in line.split() and "FLOCK" in line for line in locks.splitlines())

@@ -1,0 +1,137 @@
+"""The live view: one player at a time, in a process of its own, stepped on request and ended when nobody asks."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+IDLE_S = 15.0
+"""A player that nobody asks for this long is ended."""
+
+LIMIT_S = 600.0
+"""No player lives longer, so that a page left open does not compute for days."""
+
+_START_S = 60.0
+_STEP_S = 20.0
+
+
+class LiveError(RuntimeError):
+    """There is no picture; the message says why."""
+
+
+class LiveView:
+    """Holds the one player. May be used from any thread; `close` ends it.
+
+    Args:
+        idle_s: seconds without a request after which it is ended.
+        limit_s: seconds after which it is ended anyway.
+        command: that plays in a run directory, which is added to it.
+    """
+
+    def __init__(
+        self,
+        idle_s: float = IDLE_S,
+        limit_s: float = LIMIT_S,
+        command: tuple[str, ...] = (sys.executable, "-m", "launch.dashboard.player"),
+    ):
+        self._idle_s, self._limit_s, self._command = idle_s, limit_s, command
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._playing = ""
+        self._asked_at = self._started_at = 0.0
+        self._has_answered = False
+
+    @property
+    def playing(self) -> str:
+        """Key of the run that plays, or ""."""
+        return self._playing if self._process is not None else ""
+
+    def start(self, key: str, run_dir: Path) -> None:
+        """Begin to play with a run's newest checkpoint; whoever played before is ended."""
+        with self._lock:
+            self._end()
+            environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+            self._process = subprocess.Popen(
+                [*self._command, str(run_dir.absolute())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                bufsize=1,
+                env=environment,
+            )
+            self._playing = key
+            self._asked_at = self._started_at = time.monotonic()
+            self._has_answered = False
+            threading.Thread(target=self._watch, args=(self._process,), name="live-view", daemon=True).start()
+
+    def step(self, key: str) -> dict[str, Any]:
+        """Return what happened in the next step (see `launch.dashboard.player`).
+
+        Raises:
+            LiveError: this run does not play, or no longer.
+        """
+        with self._lock:
+            if self._process is None or self._playing != key:
+                raise LiveError("it does not play (any more)")
+            self._asked_at = time.monotonic()
+            try:
+                return self._ask(self._process)
+            except (OSError, ValueError) as error:
+                self._end()
+                raise LiveError(f"the player ended: {error}") from error
+
+    def stop(self) -> None:
+        """End the player, if there is one."""
+        with self._lock:
+            self._end()
+
+    close = stop
+
+    def _ask(self, process: subprocess.Popen[str]) -> dict[str, Any]:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        deadline = _STEP_S if self._has_answered else _START_S
+        if not select.select([process.stdout], [], [], deadline)[0]:
+            raise ValueError(f"it did not answer for {deadline:g} s")
+        line = process.stdout.readline()
+        if not line:
+            raise ValueError("it said nothing")
+        self._has_answered = True
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise ValueError(answer["error"])
+        return answer
+
+    def _watch(self, process: subprocess.Popen[str]) -> None:
+        while True:
+            time.sleep(min(1.0, self._idle_s / 4))
+            with self._lock:
+                if self._process is not process:
+                    return
+                now = time.monotonic()
+                if now - self._asked_at > self._idle_s or now - self._started_at > self._limit_s:
+                    self._end()
+                    return
+
+    def _end(self) -> None:
+        process, self._process, self._playing = self._process, None, ""
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except OSError:
+                    continue  # what was left to write is for nobody

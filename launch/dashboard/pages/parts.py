@@ -1,0 +1,117 @@
+"""What pages are made of: panels with their downloads, tables, controls. Text goes in as text, never as markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dash import dcc, html
+
+from launch.dashboard.figures import Figure
+from launch.dashboard.panels import AXIS_TITLES
+from launch.recording.progress import duration
+
+GRAPH_CONFIG: Any = {
+    "displaylogo": False,
+    # Dragging zooms and a double click comes back; the bar would cover the legend. Saving has buttons of its own.
+    "displayModeBar": False,
+    "doubleClickDelay": 400,
+}
+
+CLOCK_MS = 1000
+"""How often a page asks whether there is anything new."""
+
+
+def clock(name: str, interval_ms: int = CLOCK_MS) -> dcc.Interval:
+    """Return what makes a page ask again. A page that nobody looks at does not (see assets/dashboard.js)."""
+    return dcc.Interval(id=name, interval=interval_ms)
+
+
+def panel(
+    title: str, graph_id: Any, figure: Figure | None = None, height_px: int = 240, about: str = ""
+) -> html.Section:
+    """Return a figure under its title and a line about it, with buttons that save what it shows."""
+    kinds: list[dict[str, Any]] = [{"data-save": kind, "children": kind.upper()} for kind in ("png", "svg", "csv")]
+    buttons = [
+        html.Button(type="button", className="save", title=f"save as {kind['children']}", **kind) for kind in kinds
+    ]
+    spoken: dict[str, Any] = {"aria-label": title}
+    return html.Section(
+        [
+            html.Header([html.H3(title), html.Div(buttons, className="saves")]),
+            *([html.Small(about)] if about else []),
+            dcc.Graph(
+                id=graph_id,
+                figure=figure or {"data": [], "layout": {"xaxis": {"visible": False}, "yaxis": {"visible": False}}},
+                config=GRAPH_CONFIG,
+                responsive=True,
+                style={"height": f"{height_px}px"},
+            ),
+        ],
+        className="panel",
+        **spoken,
+    )
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]], empty: str = "", class_name: str = "") -> Any:
+    """Return rows of text as a table, or what to say where there are none."""
+    body = [html.Tr([html.Td(cell) for cell in row]) for row in rows]
+    if not body:
+        return html.P(empty, className="quiet")
+    return html.Table(
+        [html.Thead(html.Tr([html.Th(cell, scope="col") for cell in head])), html.Tbody(body)], className=class_name
+    )
+
+
+def words_of(sentences: Sequence[str]) -> list[Any]:
+    """Return what is wrong, a line each; nothing where all is well."""
+    return [html.P(sentence, className="finding") for sentence in sentences]
+
+
+def axis_choice(name: str) -> Any:
+    """Return the choice of the horizontal axis."""
+    options = [{"label": title, "value": axis} for axis, title in AXIS_TITLES.items()]
+    return labelled("axis", dcc.RadioItems(id=name, options=options, value="env_steps", inline=True), "choice")
+
+
+def smoothing_choice(name: str) -> Any:
+    """Return the choice of how many neighbours are averaged."""
+    slider = dcc.Slider(
+        id=name, min=0, max=50, step=1, value=0, marks={0: "0", 25: "25", 50: "50"}, updatemode="mouseup"
+    )
+    return labelled("smoothing", slider, "slider")
+
+
+def labelled(text: str, control: Any, class_name: str = "") -> html.Div:
+    """Return a control under its name."""
+    return html.Div([html.Span(text, className="label"), control], className=f"control {class_name}")
+
+
+def tile(name: str, value: str, about: str = "") -> html.Div:
+    """Return one number with its name."""
+    return html.Div([html.Span(name, className="label"), html.Strong(value), html.Small(about)], className="tile")
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    """Return a number as a person reads it; "" where there is none."""
+    if value is None or value != value:
+        return ""
+    return f"{value:,.{digits}f}" if abs(value) < 1e6 else f"{value / 1e6:,.2f} M"
+
+
+def ago(seconds: float | None) -> str:
+    """Return how long ago something was."""
+    if seconds is None:
+        return ""
+    return "now" if seconds < 5 else f"{duration(seconds)} ago"
+
+
+def size(value: float | None) -> str:
+    """Return bytes as a person reads them."""
+    if value is None:
+        return ""
+    for unit in ("B", "KiB", "MiB"):
+        if abs(value) < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.2f} GiB"

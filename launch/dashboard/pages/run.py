@@ -1,0 +1,281 @@
+"""The page of one run: how it stands in words and numbers, its panels, the ledger, and its config."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dash import ALL, Dash, Input, Output, State, ctx, dcc, html
+from dash.exceptions import PreventUpdate
+
+from launch.dashboard.checked import one_of, query_value, whole
+from launch.dashboard.comparing import flat
+from launch.dashboard.figures import Theme
+from launch.dashboard.library import Library, Summary
+from launch.dashboard.listing import Entry, log_tail, printable
+from launch.dashboard.pages.parts import (
+    ago,
+    axis_choice,
+    clock,
+    number,
+    panel,
+    size,
+    smoothing_choice,
+    table,
+    tile,
+    words_of,
+)
+from launch.dashboard.panels import Line, Panel, draw, names_of, panels_of
+from launch.dashboard.reading import AXES, Axis
+from launch.recording.progress import duration
+
+_POINTS = 250
+
+
+def layout(library: Library, search: str) -> Any:
+    """Return the page of the run that an address names."""
+    entry = library.find(query_value(search, "key"))
+    if entry is None:
+        return html.Div([html.H1("Run"), html.P("there is no such run here (any more); choose one under Runs")])
+    panels = _panels(library, entry)
+    sweep = library.find(entry.sweep)
+    return html.Div(
+        [
+            html.Div(
+                [
+                    html.H1(entry.name),
+                    html.Span(id="status"),
+                    *([dcc.Link("its sweep", href=f"/sweep?key={sweep.key}", className="button")] if sweep else []),
+                    dcc.Link("watch it", href=f"/watch?key={entry.key}", className="button"),
+                    html.A("all data as CSV", href=f"/csv?runs={entry.key}", className="button"),
+                ],
+                className="line",
+            ),
+            html.Div(id="findings", role="status"),
+            html.Div(id="tiles", className="tiles"),
+            html.Div([axis_choice("run-axis"), smoothing_choice("run-smoothing")], className="controls"),
+            html.Div([panel(each.title, {"panel": each.key}) for each in panels], className="panels"),
+            html.Div(
+                [
+                    html.Section([html.H3("Ledger of unrolls"), html.Div(id="ledger")], className="panel"),
+                    html.Section([html.H3("Rejected, dropped, lost"), html.Div(id="losses")], className="panel"),
+                    html.Section([html.H3("Processes"), html.Div(id="processes")], className="panel"),
+                ],
+                className="panels",
+            ),
+            html.Section(
+                [
+                    html.Header([html.H3("Any metric")]),
+                    dcc.Dropdown(
+                        id="any",
+                        options=[
+                            {"label": printable(name), "value": name}
+                            for name in sorted(library.summary(entry).latest.values)
+                        ],
+                        multi=True,
+                        placeholder="choose metrics to see them in a panel of their own",
+                    ),
+                    panel("Chosen metrics", "any-figure", height_px=300),
+                ],
+                className="panel wide",
+            ),
+            _config(entry),
+            html.Details([html.Summary("Log"), html.Pre(id="log")], open=False),
+            dcc.Store(id="run-key", data=entry.key),
+            dcc.Store(id="run-seen"),
+            clock("run-clock"),
+        ]
+    )
+
+
+def register(app: Dash, library: Library) -> None:
+    """Add the page's callbacks."""
+
+    @app.callback(
+        Output({"panel": ALL}, "figure"),
+        Output("any-figure", "figure"),
+        Output("status", "children"),
+        Output("status", "className"),
+        Output("findings", "children"),
+        Output("tiles", "children"),
+        Output("ledger", "children"),
+        Output("losses", "children"),
+        Output("processes", "children"),
+        Output("log", "children"),
+        Output("run-seen", "data"),
+        Input("run-axis", "value"),
+        Input("run-smoothing", "value"),
+        Input("any", "value"),
+        Input("theme", "data"),
+        Input("run-clock", "n_intervals"),
+        State("run-key", "data"),
+        State("run-seen", "data"),
+        State({"panel": ALL}, "id"),
+    )
+    def show(axis: Any, smoothing: Any, wanted: Any, theme: Any, tick: Any, key: Any, seen: Any, ids: Any) -> Any:
+        entry = library.find(key)
+        if entry is None or theme not in ("light", "dark"):
+            raise PreventUpdate
+        summary = library.summary(entry)
+        # A run that hangs writes nothing new; that itself is news.
+        state = f"{library.version([entry])} {summary.status} {int((summary.age_s or 0.0) // 30)}"
+        if ctx.triggered_id == "run-clock" and state == seen:
+            raise PreventUpdate
+        chosen = one_of(axis, AXES, "env_steps")
+        half_width = whole(smoothing, 0, 50, 0)
+        known = summary.latest.values
+        names = tuple(name for name in (wanted if isinstance(wanted, list) else [])[:20] if name in known)
+        asked = tuple(each.get("panel") for each in ids if isinstance(each, dict)) if isinstance(ids, list) else ()
+        figures, own = library.once(
+            ("run", key, state, chosen, half_width, names, theme, asked),
+            lambda: _figures(library, entry, asked, chosen, half_width, names, theme),
+        )
+        return (
+            figures,
+            own,
+            summary.status,
+            f"status {summary.status}",
+            words_of(library.findings(summary)),
+            _tiles(summary),
+            table(("", "unrolls"), _ledger(known), "nothing has been counted yet", "numbers"),
+            table(("", "number"), _lost(known), "nothing was rejected, dropped or lost", "numbers"),
+            table(("process", "CPU", "memory"), _processes(known), "not recorded by this run", "numbers"),
+            log_tail(entry.path),
+            state,
+        )
+
+
+def _panels(library: Library, entry: Entry) -> list[Panel]:
+    return panels_of(library.summary(entry).latest.values)
+
+
+def _figures(
+    library: Library,
+    entry: Entry,
+    asked: tuple[Any, ...],
+    axis: Axis,
+    half_width: int,
+    names: tuple[str, ...],
+    theme: Theme,
+) -> tuple[list[Any], Any]:
+    panels = {each.key: each for each in _panels(library, entry)}
+    own = Panel(
+        "any", "", "", tuple(Line(printable(name), name) for name in names), "choose metrics above to see them here"
+    )
+    series = library.series(entry, names_of([*panels.values(), own]), _POINTS)
+    # The page may have been made when the run knew fewer metrics.
+    empty = Panel("", "", "", ())
+    figures = [draw(panels.get(key, empty), series, axis, theme, half_width) for key in asked]
+    return figures, draw(own, series, axis, theme, half_width)
+
+
+def _tiles(summary: Summary) -> list[Any]:
+    moment, values = summary.latest.moment, summary.latest.values
+    if moment is None:
+        return []
+    steps = summary.entry.config.get("steps")
+    rate = values.get("charts/SPS", 0.0)
+    if summary.status != "running":
+        rate = moment.env_steps / moment.seconds if moment.seconds > 0 else 0.0
+    left = ""
+    share = ""
+    if isinstance(steps, int) and steps > 0:
+        share = f"{min(100.0, 100 * moment.env_steps / steps):.0f} % of {steps:,}"
+        if summary.status == "running" and rate > 0 and steps > moment.env_steps:
+            left = f"{duration((steps - moment.env_steps) / rate)} left"
+    bottleneck = summary.latest.notes.get("bottleneck", "")
+    name, _, rest = bottleneck.partition(" (")
+    return [
+        tile("env steps", f"{moment.env_steps:,}", share),
+        tile("frames", f"{moment.frames:,}", ""),
+        tile("learner steps", f"{moment.learner_steps:,}", ""),
+        tile("return", number(values.get("charts/mean_return"), 2) or "none yet", "last 20 episodes"),
+        tile("env steps / s", f"{rate:,.0f}", left),
+        tile("training time", duration(moment.seconds), f"newest numbers {ago(summary.age_s)}"),
+        tile("bottleneck", printable(name, 40) or "unknown", printable(rest.rstrip(")"), 60)),
+    ]
+
+
+def _ledger(values: dict[str, float]) -> list[tuple[str, str]]:
+    known = {name.removeprefix("ledger/"): value for name, value in values.items() if name.startswith("ledger/")}
+    if known:
+        shown = [name for name in known if not name.startswith(_ELSEWHERE)]
+        order = ("received", "inserted", "stored", "removed", "sampled")
+        shown.sort(key=lambda name: (order.index(name) if name in order else len(order), name))
+        return [(printable(name.replace("/", " / ").replace("_", " ")), f"{known[name]:,.0f}") for name in shown]
+    counted = {
+        "made by actors": "totals/unrolls",
+        "learned from, fresh": "totals/unrolls_learned/online",
+        "learned from, replayed": "totals/unrolls_learned/replayed",
+    }
+    return [(words, f"{values[name]:,.0f}") for words, name in counted.items() if name in values]
+
+
+_ELSEWHERE = ("rejected", "online/dropped", "lost", "failed", "imbalance")
+_LOST = (
+    "totals/rejected/",
+    "totals/dropped_rows",
+    "totals/unrolls_lost",
+    "totals/restarts/",
+    "totals/evaluations_failed/",
+    "totals/column_writes_failed",
+    "totals/shards_lost",
+    "ledger/rejected/",
+    "ledger/online/dropped/",
+    "ledger/lost",
+    "ledger/failed",
+)
+
+
+def _lost(values: dict[str, float]) -> list[tuple[str, str]]:
+    found = sorted((name, value) for name, value in values.items() if name.startswith(_LOST) and value)
+    return [(printable(name.split("/", 1)[1].replace("_", " ").replace("/", ": ")), f"{n:,.0f}") for name, n in found]
+
+
+def _processes(values: dict[str, float]) -> list[tuple[str, str, str]]:
+    names = sorted({name.split("/", 1)[1].rpartition("/")[0] for name in values if name.startswith("process/")})
+    rows = []
+    for name in names:
+        cpu, memory = values.get(f"process/{name}/cpu_percent"), values.get(f"process/{name}/memory_bytes")
+        rows.append((printable(name), "" if cpu is None or math.isnan(cpu) else f"{cpu:.0f} %", size(memory)))
+    return rows
+
+
+def _config(entry: Entry) -> Any:
+    record = entry.record
+    changes = record.get("changes")
+    rows = []
+    if isinstance(changes, dict):
+        for key, change in changes.items():
+            if isinstance(change, dict):
+                rows.append([printable(str(part)) for part in (key, change.get("preset", ""), change.get("run", ""))])
+    preset = printable(str(entry.config.get("preset", "") or "none"))
+    same = "nothing: it is the preset as it stands" if isinstance(changes, dict) else "not recorded by this run"
+    facts = [("command", record.get("command")), ("begun", record.get("created")), ("commit", record.get("commit"))]
+    versions = record.get("versions")
+    if isinstance(versions, dict):
+        facts.append(("versions", ", ".join(f"{name} {value}" for name, value in versions.items())))
+    resolved = [(printable(key), printable(str(value), 400)) for key, value in flat(entry.config).items()]
+    return html.Details(
+        [
+            html.Summary("Config"),
+            html.Div(
+                [
+                    html.Section(
+                        [
+                            html.H3(f"Differs from preset {preset} in"),
+                            table(("key", "preset", "this run"), rows, same),
+                            html.H3("Where it comes from"),
+                            table(("", ""), [(name, printable(str(value), 2000)) for name, value in facts if value]),
+                        ],
+                        className="panel",
+                    ),
+                    html.Section(
+                        [html.H3("All of it"), table(("key", "value"), resolved, "no config")], className="panel scroll"
+                    ),
+                ],
+                className="halves",
+            ),
+        ],
+        open=True,
+    )

@@ -1,0 +1,420 @@
+"""The page of a sweep: members side by side, settings against result, the best curve, and a population's lineage."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import dash_ag_grid
+import numpy as np
+from dash import Dash, Input, Output, State, ctx, dcc, html
+from dash.exceptions import PreventUpdate
+
+from launch.dashboard.checked import one_of, query_value, whole
+from launch.dashboard.comparing import flat, single_curves
+from launch.dashboard.figures import (
+    Curve,
+    Figure,
+    Theme,
+    line_figure,
+    lineage_figure,
+    message_figure,
+    scatter_figure,
+    steps_figure,
+)
+from launch.dashboard.library import Library, Summary
+from launch.dashboard.listing import Entry, member_number, printable
+from launch.dashboard.pages.parts import axis_choice, clock, labelled, number, panel, smoothing_choice, tile, words_of
+from launch.dashboard.panels import AXIS_TITLES
+from launch.dashboard.reading import AXES, Axis, Series
+from launch.dashboard.sweeps import Decision, ancestry, best_curve, read_decisions, read_schedule
+
+_METRICS = {
+    "charts/mean_return": "return, last 20 episodes",
+    "evaluation/mean_return": "return, evaluation",
+    "buckets/mean_return": "return, bucket by bucket",
+    "entropy": "entropy (nats)",
+    "accept_fraction_foreign_replay": "accepted foreign steps",
+    "accept_fraction_own_replay": "accepted own replayed steps",
+    "charts/SPS": "env steps / s",
+}
+_POINTS = 400
+_BUCKETS = ("buckets/normalised_median", "buckets/mean_return")
+
+
+def layout(library: Library, search: str) -> Any:
+    """Return the page of the sweep that an address names."""
+    entry = library.find(query_value(search, "key"))
+    if entry is None or not entry.is_sweep:
+        return html.Div([html.H1("Sweep"), html.P("there is no such sweep here (any more); choose one under Runs")])
+    members = library.members(entry)
+    keys = _keys(entry, members)
+    decisions = read_decisions(entry.path / "lineage.jsonl")
+    sharing = _option(entry, "share_replay")
+    how = "sharing one replay" if sharing else "each with a replay of its own"
+    lanes_px = max(260, 90 + 34 * len(members))
+    evolving = bool(decisions) or bool(_option(entry, "pbt"))
+    return html.Div(
+        [
+            html.Div(
+                [
+                    html.H1(entry.name),
+                    html.Span(id="sweep-status"),
+                    html.P(f"{len(members)} members, {how}", className="quiet"),
+                    html.A(
+                        "returns as CSV",
+                        href=f"/csv?runs={','.join(member.key for member in members[:100])}&metric=charts/mean_return",
+                        className="button",
+                    ),
+                ],
+                className="line",
+            ),
+            html.Div(id="sweep-findings", role="status"),
+            html.Div(id="sweep-tiles", className="tiles"),
+            dash_ag_grid.AgGrid(
+                id="members",
+                columnDefs=_columns(keys),
+                rowData=_rows(library, members, keys, decisions),
+                getRowId="params.data.key",
+                defaultColDef={"sortable": True, "resizable": True, "filter": True, "suppressHeaderFilterButton": True},
+                dashGridOptions={
+                    "animateRows": False,
+                    "rowHeight": 32,
+                    "headerHeight": 36,
+                    "theme": {"function": "laserTheme(theme, agGrid)"},
+                },
+                style={"height": f"{min(330, 44 + 32 * max(2, len(members)))}px"},
+            ),
+            html.Div(
+                [
+                    labelled(
+                        "metric",
+                        dcc.Dropdown(
+                            id="sweep-metric",
+                            options=[{"label": text, "value": name} for name, text in _METRICS.items()],
+                            value="charts/mean_return",
+                            clearable=False,
+                        ),
+                        "wide",
+                    ),
+                    axis_choice("sweep-axis"),
+                    smoothing_choice("sweep-smoothing"),
+                    labelled(
+                        "setting",
+                        dcc.Dropdown(
+                            id="setting",
+                            options=[{"label": printable(key), "value": key} for key in keys],
+                            value=keys[0] if keys else None,
+                            clearable=False,
+                        ),
+                        "wide",
+                    ),
+                ],
+                className="controls",
+            ),
+            html.Div(
+                [
+                    panel("Members", "sweep-curves", height_px=330),
+                    panel("Best member so far, by bucket", "sweep-best", height_px=330),
+                    panel("Setting against return", "sweep-settings", height_px=330),
+                ],
+                className="panels",
+            ),
+            html.Div(
+                [
+                    html.Div(
+                        [
+                            labelled(
+                                "trace the ancestors and the schedule of",
+                                dcc.Dropdown(
+                                    id="traced",
+                                    options=[{"label": _label(member), "value": member.key} for member in members],
+                                    value=members[0].key if members else None,
+                                    clearable=False,
+                                ),
+                                "wide",
+                            )
+                        ],
+                        className="controls",
+                    ),
+                    html.Div(
+                        [
+                            panel(
+                                "Lineage",
+                                "lineage",
+                                height_px=lanes_px,
+                                about="arrow and diamond: copied; circle: changed its settings; thick: the ancestors",
+                            ),
+                            panel(
+                                "Schedule",
+                                "schedule",
+                                height_px=lanes_px,
+                                about="settings that led to this member, through all its ancestors",
+                            ),
+                        ],
+                        className="halves",
+                    ),
+                ],
+                hidden=not evolving,
+            ),
+            dcc.Store(id="sweep-key", data=entry.key),
+            dcc.Store(id="sweep-seen"),
+            clock("sweep-clock"),
+        ]
+    )
+
+
+def register(app: Dash, library: Library) -> None:
+    """Add the page's callbacks."""
+
+    @app.callback(
+        Output("members", "rowData"),
+        Output("sweep-status", "children"),
+        Output("sweep-status", "className"),
+        Output("sweep-findings", "children"),
+        Output("sweep-tiles", "children"),
+        Output("sweep-curves", "figure"),
+        Output("sweep-best", "figure"),
+        Output("sweep-settings", "figure"),
+        Output("lineage", "figure"),
+        Output("schedule", "figure"),
+        Output("sweep-seen", "data"),
+        Input("sweep-metric", "value"),
+        Input("sweep-axis", "value"),
+        Input("sweep-smoothing", "value"),
+        Input("setting", "value"),
+        Input("traced", "value"),
+        Input("theme", "data"),
+        Input("sweep-clock", "n_intervals"),
+        State("sweep-key", "data"),
+        State("sweep-seen", "data"),
+    )
+    def show(
+        metric: Any,
+        axis: Any,
+        smoothing: Any,
+        setting: Any,
+        traced: Any,
+        theme: Any,
+        tick: Any,
+        key: Any,
+        seen: Any,
+    ) -> Any:
+        entry = library.find(key)
+        if entry is None or not entry.is_sweep or theme not in ("light", "dark"):
+            raise PreventUpdate
+        members = library.members(entry)
+        summary = library.summary(entry)
+        state = f"{library.version(members)} {summary.status}"
+        if ctx.triggered_id == "sweep-clock" and state == seen:
+            raise PreventUpdate
+        keys = _keys(entry, members)
+        decisions = read_decisions(entry.path / "lineage.jsonl")
+        name = one_of(metric, tuple(_METRICS), "charts/mean_return")
+        chosen = one_of(axis, AXES, "env_steps")
+        its_key = one_of(setting, keys, keys[0]) if keys else ""
+        whose = next((member for member in members if member.key == traced), members[0] if members else None)
+        half_width = whole(smoothing, 0, 50, 0)
+        rows = _rows(library, members, keys, decisions)
+        figures = library.once(
+            ("sweep", key, state, name, chosen, its_key, traced if whose else "", half_width, theme),
+            lambda: (
+                _curves(library, members, name, chosen, half_width, theme),
+                _best(library, members, theme),
+                _settings(rows, its_key, theme),
+                _lineage(library, members, decisions, whose, theme),
+                _schedule(library, whose, theme),
+            ),
+        )
+        return (
+            rows,
+            summary.status,
+            f"status {summary.status}",
+            words_of(library.findings(summary)),
+            _tiles(summary, rows),
+            *figures,
+            state,
+        )
+
+
+def _option(entry: Entry, name: str) -> Any:
+    sweep = entry.record.get("sweep")
+    options = sweep.get("options") if isinstance(sweep, dict) else None
+    return options.get(name) if isinstance(options, dict) else None
+
+
+def _keys(entry: Entry, members: list[Entry]) -> list[str]:
+    """Return what sets members apart: the grid's keys, and what a population changes."""
+    sweep = entry.record.get("sweep")
+    grid = sweep.get("grid") if isinstance(sweep, dict) else None
+    pbt = sweep.get("pbt") if isinstance(sweep, dict) else None
+    keys = [str(key) for key in grid] if isinstance(grid, dict) else []
+    perturbed = pbt.get("perturb") if isinstance(pbt, dict) and _option(entry, "pbt") else None
+    keys += [str(key) for key in perturbed] if isinstance(perturbed, list) else []
+    return list(dict.fromkeys([*keys, *(["seed"] if members else [])]))
+
+
+def _label(member: Entry) -> str:
+    return f"member {member.path.name}"
+
+
+def _columns(keys: list[str]) -> list[dict[str, Any]]:
+    shown = {"valueFormatter": {"function": "shown(params)"}, "type": "rightAligned"}
+    return [
+        {"headerName": "member", "field": "name", "cellRenderer": "RunLink", "width": 120, "pinned": "left"},
+        {"headerName": "status", "field": "status", "cellRenderer": "Status", "width": 112},
+        *[{"headerName": printable(key), "field": f"s{place}", "width": 175} for place, key in enumerate(keys)],
+        {"headerName": "return", "field": "return", "width": 100, "sort": "desc", **shown},
+        {"headerName": "evaluation", "field": "evaluation", "width": 110, **shown},
+        {"headerName": "env steps", "field": "env_steps", "width": 110, **shown},
+        {"headerName": "steps/s", "field": "rate", "width": 95, **shown},
+        {"headerName": "copied", "field": "copied", "width": 90, **shown},
+    ]
+
+
+def _rows(library: Library, members: list[Entry], keys: list[str], decisions: list[Decision]) -> list[dict[str, Any]]:
+    rows = []
+    for member in members:
+        summary = library.summary(member)
+        values, moment, index = summary.latest.values, summary.latest.moment, member_number(member)
+        settings = flat(member.config)
+        newest = [decision.settings for decision in decisions if decision.member == index]
+        settings |= newest[-1] if newest else {}
+        rows.append(
+            {
+                "key": member.key,
+                "href": f"/run?key={member.key}",
+                "name": _label(member),
+                "status": summary.status,
+                "return": _finite(values.get("charts/mean_return")),
+                "evaluation": _finite(values.get("evaluation/mean_return")),
+                "env_steps": moment.env_steps if moment else None,
+                "rate": _finite(values.get("charts/SPS")),
+                "copied": sum(d.member == index and d.copied is not None for d in decisions),
+                **{f"s{place}": _setting(settings.get(key)) for place, key in enumerate(keys)},
+                "settings": {key: _setting(settings.get(key)) for key in keys},
+            }
+        )
+    return rows
+
+
+def _setting(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    return value if isinstance(value, int) and not isinstance(value, bool) else printable(json.dumps(value).strip('"'))
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _tiles(summary: Summary, rows: list[dict[str, Any]]) -> list[Any]:
+    moment = summary.latest.moment
+    ranked = sorted((row for row in rows if row["return"] is not None), key=lambda row: -row["return"])
+    if moment is None:
+        return []
+    best = ranked[0] if ranked else None
+    spread = f"worst {number(ranked[-1]['return'])}" if len(ranked) > 1 else ""
+    return [
+        tile("best return", number(best["return"], 2) if best else "none yet", best["name"] if best else ""),
+        tile("members with a return", f"{len(ranked)} of {len(rows)}", spread),
+        tile("env steps, all members", f"{moment.env_steps:,}", ""),
+        tile("env steps / s", number(summary.latest.values.get("charts/SPS"), 0), "newest, added up"),
+        tile("copied", str(sum(row["copied"] for row in rows)), "times"),
+    ]
+
+
+def _curves(library: Library, members: list[Entry], name: str, axis: Axis, half_width: int, theme: Theme) -> Figure:
+    series = _series(library, members, name)
+    if not series:
+        return message_figure(f"no member has recorded {_METRICS[name]}", theme)
+    curves = [
+        Curve(_label(member), curve.x, curve.y, colour=curve.colour)
+        for member in members
+        for curve in single_curves([member], series, axis, half_width)
+    ]
+    numbered = [Curve(curve.name, curve.x, curve.y, colour=place) for place, curve in enumerate(curves)]
+    return line_figure(numbered, AXIS_TITLES[axis], _METRICS[name], theme)
+
+
+def _best(library: Library, members: list[Entry], theme: Theme) -> Figure:
+    for name in _BUCKETS:
+        scores, ends = _series(library, members, name), _series(library, members, "buckets/ends_at")
+        x, y = best_curve(scores, ends)
+        if not len(x):
+            continue
+        curves = [
+            Curve(_label(member), *best_curve({0: scores[member.key]}, {0: ends[member.key]}), is_faint=True, colour=6)
+            for member in members
+            if member.key in scores and member.key in ends
+        ]
+        title = name.removeprefix("buckets/").replace("_", " ")
+        figure = line_figure([*curves, Curve("best", x, y, colour=1)], "frames per member", title, theme)
+        figure["layout"]["showlegend"] = False
+        return figure
+    return message_figure("no bucket of episodes is complete yet", theme)
+
+
+def _settings(rows: list[dict[str, Any]], key: str, theme: Theme) -> Figure:
+    known = [row for row in rows if row["return"] is not None]
+    if not known or not key:
+        return message_figure("no member has a return yet", theme)
+    return scatter_figure(
+        [row["settings"][key] for row in known],
+        [row["return"] for row in known],
+        [str(row["name"]).removeprefix("member ") for row in known],
+        printable(key),
+        "return, last 20 episodes",
+        theme,
+    )
+
+
+def _lineage(
+    library: Library, members: list[Entry], decisions: list[Decision], whose: Entry | None, theme: Theme
+) -> Figure:
+    if not decisions:
+        return message_figure("no member has been compared with another yet", theme)
+    ends: dict[int, float] = {}
+    for member in members:
+        moment = library.summary(member).latest.moment
+        ends[member_number(member)] = float(moment.env_steps) if moment else 0.0
+    number_of = member_number(whose) if whose is not None else 0
+    return lineage_figure(
+        {member_number(member): _label(member) for member in members},
+        ends,
+        [(d.env_steps, d.copied, d.member, _said(d)) for d in decisions if d.copied is not None],
+        [(d.env_steps, d.member, _said(d)) for d in decisions if d.copied is None],
+        ancestry(number_of, decisions, ends.get(number_of, 0.0)),
+        theme,
+    )
+
+
+def _said(decision: Decision) -> str:
+    what = f"copied member {decision.copied}" if decision.copied is not None else "kept its weights"
+    lines = [f"member {decision.member} {what} at {decision.env_steps:,} env steps"]
+    own = decision.fitness.get(decision.member)
+    if own is not None:
+        other = decision.fitness.get(decision.copied) if decision.copied is not None else None
+        lines.append(f"fitness {own:.4g}" + ("" if other is None else f", the model's {other:.4g}"))
+    return "\n".join([*lines, *(f"{key} {value:.4g}" for key, value in decision.settings.items())])
+
+
+def _schedule(library: Library, whose: Entry | None, theme: Theme) -> Figure:
+    changes = read_schedule(whose.path / "schedule.json") if whose is not None else []
+    if whose is None or not changes:
+        return message_figure("this member has no schedule yet", theme)
+    moment = library.summary(whose).latest.moment
+    changes = [*changes, (max(changes[-1][0], moment.env_steps if moment else 0), changes[-1][1])]
+    steps = np.array([at for at, _ in changes], float)
+    keys = list(dict.fromkeys(key for _, settings in changes for key in settings))
+    curves = [
+        Curve(key.rpartition(".")[2], steps, np.array([settings.get(key, math.nan) for _, settings in changes]))
+        for key in keys
+    ]
+    return steps_figure(curves, "env steps", theme)
+
+
+def _series(library: Library, members: list[Entry], name: str) -> dict[str, Series]:
+    found = {member.key: library.series(member, [name], _POINTS) for member in members}
+    return {key: series[name] for key, series in found.items() if name in series}

@@ -1,0 +1,264 @@
+"""The page to watch: the newest video of every run, and on request the newest agent playing, step by step."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
+from dash.exceptions import PreventUpdate
+
+from launch.dashboard.checked import one_of, query_value
+from launch.dashboard.figures import Curve, Figure, Theme, bar_figure, line_figure, message_figure
+from launch.dashboard.library import Library
+from launch.dashboard.listing import Entry, find_videos, printable
+from launch.dashboard.live import LiveError, LiveView
+from launch.dashboard.pages.parts import ago, clock, labelled, number, panel, tile
+
+_SPEEDS = {100: "10 steps a second", 250: "4 steps a second", 1000: "1 step a second"}
+_MOST_VIDEOS = 24
+_REMEMBERED = 200
+
+
+def layout(library: Library, search: str) -> Any:
+    """Return the page; its address may name the run to begin with."""
+    runs = [entry for entry in library.entries().values() if not entry.is_sweep and not entry.problem]
+    playable = [entry for entry in runs if (entry.path / "checkpoints").is_dir()]
+    wanted = query_value(search, "key")
+    waiting = message_figure("")
+    for axis in ("paper_bgcolor", "plot_bgcolor"):
+        waiting["layout"][axis] = "rgba(0,0,0,0)"
+    chosen = next((entry.key for entry in playable if entry.key == wanted), playable[0].key if playable else None)
+    return html.Div(
+        [
+            html.H1("Watch"),
+            html.H2("The newest agent, live"),
+            html.Div(
+                [
+                    labelled(
+                        "run",
+                        dcc.Dropdown(
+                            id="live-run",
+                            options=[{"label": entry.name, "value": entry.key} for entry in playable],
+                            value=chosen,
+                            clearable=False,
+                            placeholder="no run has a checkpoint yet",
+                        ),
+                        "wide",
+                    ),
+                    html.Button("Play", id="live-play", type="button", n_clicks=0),
+                    html.Button("Pause", id="live-pause", type="button", n_clicks=0),
+                    html.Button("One step", id="live-step", type="button", n_clicks=0),
+                    html.Button("Stop", id="live-stop", type="button", n_clicks=0),
+                    labelled(
+                        "speed",
+                        dcc.RadioItems(
+                            id="live-speed",
+                            options=[{"label": text, "value": ms} for ms, text in _SPEEDS.items()],
+                            value=100,
+                            inline=True,
+                        ),
+                        "choice",
+                    ),
+                ],
+                className="controls",
+            ),
+            html.P(id="live-said", className="quiet", role="status"),
+            html.Div(
+                [
+                    html.Section(
+                        [
+                            html.Header([html.H3("What the environment draws")]),
+                            html.Div(html.Img(id="live-picture", alt=""), className="screen"),
+                        ],
+                        className="panel",
+                    ),
+                    html.Div(
+                        [
+                            html.Div(id="live-tiles", className="tiles"),
+                            panel("What the policy thinks of each action", "live-actions", waiting, height_px=190),
+                            panel("Value estimate and reward", "live-values", waiting, height_px=190),
+                        ]
+                    ),
+                ],
+                className="halves",
+            ),
+            html.H2("Newest evaluation videos"),
+            html.Div(_videos(library, wanted), id="videos", className="videos"),
+            dcc.Interval(id="live-clock", interval=100, disabled=True),
+            dcc.Store(id="live-past", data=[]),
+            dcc.Store(id="watch-seen"),
+            dcc.Store(id="watch-key", data=wanted),
+            clock("watch-clock", 2000),
+        ]
+    )
+
+
+def register(app: Dash, library: Library, live: LiveView) -> None:
+    """Add the page's callbacks."""
+
+    @app.callback(
+        Output("live-clock", "disabled"),
+        Output("live-clock", "interval"),
+        Output("live-past", "data"),
+        Output("live-said", "children"),
+        Input("live-play", "n_clicks"),
+        Input("live-pause", "n_clicks"),
+        Input("live-stop", "n_clicks"),
+        Input("live-speed", "value"),
+        State("live-run", "value"),
+        State("live-clock", "disabled"),
+        prevent_initial_call=True,
+    )
+    def control(_: Any, __: Any, ___: Any, speed: Any, key: Any, is_paused: Any) -> Any:
+        interval = one_of(speed, tuple(_SPEEDS), 100)
+        asked = ctx.triggered_id
+        if asked == "live-speed":
+            return bool(is_paused), interval, no_update, no_update
+        if asked == "live-pause":
+            return True, interval, no_update, "paused; One step goes on by one"
+        if asked == "live-stop":
+            live.stop()
+            return True, interval, no_update, "stopped"
+        entry = library.find(key)
+        if entry is None:
+            return True, interval, no_update, "choose a run that has a checkpoint"
+        if live.playing == entry.key:
+            return False, interval, no_update, no_update
+        live.start(entry.key, entry.path)
+        return False, interval, [], f"{entry.name}: its newest checkpoint is being loaded ..."
+
+    @app.callback(
+        Output("live-picture", "src"),
+        Output("live-picture", "alt"),
+        Output("live-tiles", "children"),
+        Output("live-actions", "figure"),
+        Output("live-values", "figure"),
+        Output("live-past", "data", allow_duplicate=True),
+        Output("live-said", "children", allow_duplicate=True),
+        Output("live-clock", "disabled", allow_duplicate=True),
+        Input("live-clock", "n_intervals"),
+        Input("live-step", "n_clicks"),
+        State("live-run", "value"),
+        State("live-past", "data"),
+        State("theme", "data"),
+        prevent_initial_call=True,
+    )
+    def play(_: Any, __: Any, key: Any, past: Any, theme: Any) -> Any:
+        entry = library.find(key)
+        if entry is None:
+            raise PreventUpdate
+        if ctx.triggered_id == "live-step" and live.playing != entry.key:
+            live.start(entry.key, entry.path)
+        try:
+            seen = live.step(entry.key)
+        except LiveError as error:
+            return (*(no_update,) * 6, printable(f"{entry.name}: {error}", 400), True)
+        colours: Theme = "dark" if theme == "dark" else "light"
+        kept = [row for row in past if _is_row(row)] if isinstance(past, list) else []
+        kept = [*kept, [seen["value"], seen["reward"]]][-_REMEMBERED:]
+        picture = f"data:image/png;base64,{seen['png']}" if seen["png"] else ""
+        drawn = "" if picture else " (this environment cannot be drawn)"
+        return (
+            picture,
+            f"step {seen['step']} of episode {seen['episode']}",
+            [
+                tile("episode", str(seen["episode"]), f"step {seen['step']}"),
+                tile("value estimate", number(seen["value"], 3)),
+                tile("reward", number(seen["reward"], 3)),
+                tile("return so far", number(seen["return"], 2)),
+            ],
+            _actions(seen, colours),
+            _values(kept, colours),
+            kept,
+            f"{entry.name}: {seen['env']}, checkpoint of learner step {seen['checkpoint_step']:,}{drawn}",
+            no_update,
+        )
+
+    @app.callback(
+        Output("videos", "children"),
+        Output("watch-seen", "data"),
+        Input("watch-clock", "n_intervals"),
+        State("watch-seen", "data"),
+        State("watch-key", "data"),
+        prevent_initial_call=True,
+    )
+    def refresh(_: Any, seen: Any, wanted: Any) -> Any:
+        found = _newest_videos(library)
+        state = str([(entry.key, name) for _, entry, name in found])
+        # A video that plays must not begin again because nothing has changed.
+        if seen is None or state == seen:
+            return no_update, state
+        return _videos(library, wanted if isinstance(wanted, str) else ""), state
+
+
+def _newest_videos(library: Library) -> list[tuple[float, Entry, str]]:
+    found = []
+    for entry in library.entries().values():
+        videos = find_videos(entry)
+        if videos:
+            try:
+                found.append((videos[0].stat().st_mtime, entry, videos[0].name))
+            except OSError:
+                continue  # it was just removed
+    return sorted(found, key=lambda item: -item[0])
+
+
+def _videos(library: Library, wanted: str) -> list[Any]:
+    found = sorted(_newest_videos(library), key=lambda item: item[1].key != wanted)[:_MOST_VIDEOS]
+    if not found:
+        return [
+            html.P(
+                "no run has a video yet: --capture-video records evaluations, laser eval RUN_DIR --video a run's agent",
+                className="quiet all",
+            )
+        ]
+    shown = []
+    for made_at, entry, name in found:
+        source = f"/video?{urlencode({'run': entry.key, 'name': name})}"
+        if name.lower().endswith(".gif"):
+            picture: Any = html.Img(src=source, alt=printable(name))
+        else:
+            picture = html.Video(src=source, controls=True, muted=True, loop=True, preload="metadata")
+        about = f"{printable(name)}, {ago(max(0.0, time.time() - made_at))}"
+        shown.append(
+            html.Figure(
+                [picture, html.Figcaption([dcc.Link(entry.name, href=f"/run?key={entry.key}"), html.Small(about)])]
+            )
+        )
+    return shown
+
+
+def _is_row(row: Any) -> bool:
+    return isinstance(row, list) and len(row) == 2 and all(isinstance(x, (int, float, type(None))) for x in row)
+
+
+def _actions(seen: dict[str, Any], theme: Theme) -> Figure:
+    if "probabilities" in seen:
+        chances = seen["probabilities"]
+        return bar_figure([f"action {place}" for place in range(len(chances))], chances, theme, chosen=seen["action"])
+    if "mean" not in seen:
+        return message_figure("this policy has no distribution", theme)
+    mean, places = np.array(seen["mean"]), np.arange(len(seen["mean"]))
+    deviation = np.array(seen.get("std", np.zeros_like(mean)))
+    figure = line_figure(
+        [Curve("mean", places, mean), Curve("taken", places, np.array(seen["action"]), colour=1)],
+        "component of the action",
+        "",
+        theme,
+    )
+    for trace in figure["data"]:
+        trace["mode"] = "markers"
+        trace["marker"] = {"size": 10}
+    figure["data"][0]["error_y"] = {"type": "data", "array": deviation.tolist(), "visible": True}
+    figure["layout"]["xaxis"] |= {"dtick": 1}
+    return figure
+
+
+def _values(past: list[list[float | None]], theme: Theme) -> Figure:
+    steps = np.arange(-len(past) + 1, 1)
+    value, reward = (np.array([np.nan if row[place] is None else row[place] for row in past]) for place in (0, 1))
+    curves = [Curve("value estimate", steps, value), Curve("reward", steps, reward, colour=1)]
+    return line_figure(curves, "steps ago", "", theme)

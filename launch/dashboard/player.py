@@ -1,0 +1,129 @@
+"""A process of its own that plays with a run's newest checkpoint: `python -m launch.dashboard.player RUN_DIR`.
+
+Every line on standard input is a request for one step; every line on standard output is a JSON object about it: the
+picture as PNG, the value estimate, what the policy thought of each action, the action taken, reward and return.
+It ends with its input, so it cannot outlive the dashboard. What an environment prints goes to standard error.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import struct
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def main(run_dir: str) -> int:
+    """Answer requests until the input ends."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    frames = play(Path(run_dir))
+    for _ in sys.stdin:
+        try:
+            answer = next(frames)
+        except Exception as error:  # noqa: BLE001 - the page shows whatever an environment or a checkpoint raises
+            answers.write(json.dumps({"error": " ".join(f"{type(error).__name__}: {error}".split())}) + "\n")
+            return 1
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+    return 0
+
+
+def play(run_dir: Path, seed: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield what happens step by step, for ever, one episode after the other.
+
+    Args:
+        run_dir: a run's directory.
+        seed: of environment and actions.
+    """
+    import torch
+
+    from actors.policy import PolicyState
+    from laser.environments import make_environment, task_ids
+    from launch.evaluation.evaluate import read_agent
+
+    torch.set_num_threads(1)
+    agent = read_agent(run_dir, "newest")
+    policy = agent.make_policy(seed, "cpu", greedy=False, loaded=True)
+    task = task_ids(agent.config.env)[0]
+    environment = make_environment(task, 1, agent.config.environment.for_evaluation())
+    state = PolicyState(1, environment.spec, policy.algorithm)
+    observations = environment.reset(seed)
+    episode, step, episode_return = 1, 0, 0.0
+    while True:
+        picture = environment.render()
+        actions, mu, values = policy.act_with_values(observations, state)
+        environment.send(actions)
+        reward, ended = 0.0, False
+        for part in environment.recv():
+            observations = {name: value.copy() for name, value in part.observations.items()}
+            state.last_action[:] = 0 if part.ignored[0] else actions
+            state.last_reward[:] = part.rewards
+            state.first[:] = part.ignored
+            reward += float(part.rewards[0])
+            ended = ended or bool(part.terminated[0] | part.truncated[0])
+        if state.first[0] and not ended:  # the action only began the next episode
+            episode, step, episode_return = episode + 1, 0, 0.0
+            continue
+        episode_return += reward
+        yield {
+            "env": task,
+            "checkpoint_step": int(agent.checkpoint.step),
+            "episode": episode,
+            "step": step,
+            "value": _finite(float(np.asarray(values).reshape(-1)[0])),
+            "reward": _finite(reward),
+            "return": _finite(episode_return),
+            "ended": ended,
+            **thoughts(mu, actions),
+            "png": "" if picture is None else base64.b64encode(png(picture)).decode("ascii"),
+        }
+        step += 1
+
+
+def thoughts(mu: dict[str, np.ndarray], actions: np.ndarray) -> dict[str, Any]:
+    """Return what the policy thought of each action: probabilities, or mean and deviation of each component.
+
+    Args:
+        mu: behaviour statistics [1, ...] by name.
+        actions: [1, ...] that were taken.
+    """
+    if "logits" in mu:
+        logits = mu["logits"][0].astype(np.float64).reshape(-1)
+        weights = np.exp(logits - logits.max())
+        return {"probabilities": (weights / weights.sum()).tolist(), "action": int(actions.reshape(-1)[0])}
+    taken = actions[0].astype(np.float64).reshape(-1)
+    found: dict[str, Any] = {"action": taken.tolist()}
+    for name in ("mean", "std"):
+        if name in mu:
+            found[name] = mu[name][0].astype(np.float64).reshape(-1).tolist()
+    return found
+
+
+def png(picture: np.ndarray) -> bytes:
+    """Return a picture uint8 [height, width, 3] as a PNG file."""
+    height, width, _ = picture.shape
+    rows = np.zeros((height, 1 + 3 * width), np.uint8)  # every row begins with its filter: 0, none
+    rows[:, 1:] = picture.reshape(height, -1)
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    body = zlib.compress(rows.tobytes(), 1)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

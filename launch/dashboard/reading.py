@@ -1,0 +1,217 @@
+"""Reads `metrics.db` for showing it: the newest value of everything, and curves thinned while they are read.
+
+Of a curve of 100,000 points some hundred are wanted, so SQLite averages neighbours itself. Nothing is written: a file
+that nobody has open is opened as immutable, since SQLite would otherwise leave files of its own beside it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+Axis = Literal["env_steps", "frames", "seconds", "learner_steps"]
+AXES: tuple[Axis, ...] = get_args(Axis)
+
+_TICK_COLUMNS = ("seconds", "wall_time", "env_steps", "frames", "learner_steps")
+_TIMEOUT_S = 1.0
+
+
+class UnreadableError(RuntimeError):
+    """A `metrics.db` is missing, damaged or locked; the message says so in a line."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where a run is: training seconds, unix time, env steps, frames, learner steps."""
+
+    seconds: float = 0.0
+    wall_time: float = 0.0
+    env_steps: int = 0
+    frames: int = 0
+    learner_steps: int = 0
+
+
+@dataclass(frozen=True)
+class Latest:
+    """The newest of everything that a run has recorded.
+
+    Args:
+        moment: of the newest row; None before the first.
+        values: by name.
+        notes: texts by name.
+    """
+
+    moment: Moment | None = None
+    values: dict[str, float] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Series:
+    """One name over time.
+
+    Args:
+        ticks: int64 [N], ascending.
+        values: float64 [N].
+        axes: float64 [N] each: training seconds, env steps, frames, learner steps.
+    """
+
+    ticks: np.ndarray
+    values: np.ndarray
+    axes: dict[str, np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.ticks)
+
+
+EMPTY = Series(np.zeros(0, np.int64), np.zeros(0), {axis: np.zeros(0) for axis in AXES})
+
+
+def read_latest(path: Path, ticks_ago: int = 0) -> Latest:
+    """Return the newest value of every name, or what it was some rows ago (a row is about a second).
+
+    Args:
+        path: of `metrics.db`.
+        ticks_ago: rows before the newest.
+
+    Raises:
+        UnreadableError: the file is missing, damaged or locked.
+    """
+    with _open(path) as connection:
+        columns = ", ".join(_TICK_COLUMNS)
+        row = connection.execute(
+            f"SELECT tick, {columns} FROM ticks WHERE tick <= (SELECT max(tick) FROM ticks) - ? "
+            "ORDER BY tick DESC LIMIT 1",
+            (ticks_ago,),
+        ).fetchone()
+        if row is None:
+            return Latest()
+        found: dict[str, dict[str, Any]] = {}
+        for table in ("points", "notes"):
+            query = (
+                f"SELECT n.name, (SELECT p.value FROM {table} p WHERE p.id = n.id AND p.tick <= ? "
+                "ORDER BY p.tick DESC LIMIT 1) FROM names n"
+            )
+            rows = connection.execute(query, (row[0],))
+            found[table] = {str(name): value for name, value in rows if value is not None}
+    values = {name: float(value) for name, value in found["points"].items() if isinstance(value, (int, float))}
+    notes = {name: str(value) for name, value in found["notes"].items()}
+    return Latest(Moment(*row[1:]), values, notes)
+
+
+def read_series(
+    path: Path, names: Iterable[str], limit: int = 400, counters: tuple[str, ...] = ("totals/", "buckets/", "ledger/")
+) -> dict[str, Series]:
+    """Return curves by name, each of about `limit` points at most; names without points are left out.
+
+    A point stands for its neighbours: their mean, or for a counter the last of them. A value that does not change is
+    recorded once, so a gap is closed with the value before it.
+
+    Args:
+        path: of `metrics.db`.
+        names: which.
+        limit: points per curve.
+        counters: prefixes of names that count, or stand still for long.
+
+    Raises:
+        UnreadableError: the file is missing, damaged or locked.
+    """
+    with _open(path) as connection:
+        ids = {str(name): number for number, name in connection.execute("SELECT id, name FROM names")}
+        (newest,) = connection.execute("SELECT max(tick) FROM ticks").fetchone()
+        read = {
+            name: _read_one(connection, ids[name], limit, name.startswith(counters), newest)
+            for name in dict.fromkeys(names)
+            if name in ids and newest is not None
+        }
+    return {name: series for name, series in read.items() if len(series)}
+
+
+def read_rows(path: Path, names: Sequence[str] | None = None) -> Iterator[tuple[Any, ...]]:
+    """Yield every point as (name, env steps, frames, learner steps, training seconds, unix time, value).
+
+    Args:
+        path: of `metrics.db`.
+        names: which; None: all.
+
+    Raises:
+        UnreadableError: the file is missing, damaged or locked.
+    """
+    with _open(path) as connection:
+        known = [str(name) for (name,) in connection.execute("SELECT name FROM names ORDER BY name")]
+        for name in known if names is None else [name for name in known if name in names]:
+            yield from connection.execute(
+                "SELECT n.name, t.env_steps, t.frames, t.learner_steps, t.seconds, t.wall_time, p.value "
+                "FROM names n JOIN points p USING (id) JOIN ticks t USING (tick) WHERE n.name = ? ORDER BY p.tick",
+                (name,),
+            )
+
+
+def signature(path: Path) -> tuple[int, ...]:
+    """Return what changes when a `metrics.db` does; () where there is none."""
+    found: list[int] = []
+    for file in (path, path.with_name(path.name + "-wal")):
+        try:
+            status = file.stat()
+        except OSError:
+            continue
+        found += [status.st_mtime_ns, status.st_size]
+    return tuple(found)
+
+
+def _read_one(connection: sqlite3.Connection, number: int, limit: int, counts: bool, newest: int) -> Series:
+    low, high = connection.execute("SELECT min(tick), max(tick) FROM points WHERE id = ?", (number,)).fetchone()
+    if low is None:
+        return EMPTY
+    width = max(1, -(-(high - low + 1) // limit))
+    value = "p.value" if counts else "avg(p.value)"
+    rows = connection.execute(
+        f"SELECT g.value, t.tick, t.seconds, t.env_steps, t.frames, t.learner_steps FROM (SELECT max(p.tick) AS tick, "
+        f"{value} AS value FROM points p WHERE p.id = ? GROUP BY (p.tick - ?) / ?) g JOIN ticks t USING (tick) "
+        "ORDER BY t.tick",
+        (number, low, width),
+    ).fetchall()
+    rows = _close_gaps(connection, rows, width, newest)
+    table = np.array(rows, np.float64).reshape(len(rows), 6)
+    values = np.where(np.isfinite(table[:, 0]), table[:, 0], np.nan)
+    axes = {"seconds": table[:, 2], "env_steps": table[:, 3], "frames": table[:, 4], "learner_steps": table[:, 5]}
+    return Series(table[:, 1].astype(np.int64), values, axes)
+
+
+def _close_gaps(connection: sqlite3.Connection, rows: list[Any], width: int, newest: int) -> list[Any]:
+    """Repeat a value just before the next change, and at the end, where it stood still."""
+    patience = max(2 * width, 3)
+    ends = [row[1] - width for row in rows[1:]] + [newest]
+    wanted = {end: row[0] for row, end in zip(rows, ends, strict=True) if end - row[1] > patience}
+    added = []
+    for end, value in wanted.items():
+        moment = connection.execute(
+            "SELECT tick, seconds, env_steps, frames, learner_steps FROM ticks WHERE tick <= ? ORDER BY tick DESC "
+            "LIMIT 1",
+            (end,),
+        ).fetchone()
+        added.append((value, *moment))
+    return sorted([*rows, *added], key=lambda row: row[1])
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[sqlite3.Connection]:
+    if not path.is_file():
+        raise UnreadableError("metrics.db is missing: the run has not recorded anything yet")
+    wal = path.with_name(path.name + "-wal")
+    mode = "mode=ro" if wal.exists() else "mode=ro&immutable=1"
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=_TIMEOUT_S)
+        try:
+            connection.execute("PRAGMA query_only=1")
+            yield connection
+        finally:
+            connection.close()
+    except (sqlite3.Error, OverflowError, TypeError) as error:
+        raise UnreadableError(f"metrics.db cannot be read: {error}") from error

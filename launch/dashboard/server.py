@@ -1,0 +1,161 @@
+"""Starts the dashboard: the app with its pages, behind its guard, on one port."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+
+from launch.dashboard import downloads
+from launch.dashboard.guard import Guard, is_loopback, new_token
+from launch.dashboard.library import Library
+from launch.dashboard.listing import printable
+from launch.dashboard.live import LiveView
+from launch.dashboard.options import DashboardOptions
+from launch.dashboard.pages import run, runs, sweep, watch
+from launch.errors import CannotCreateError, NothingToResumeError
+
+_NICENESS = 10
+"""Training goes first where both want the processor."""
+
+
+def serve(root: Path, options: DashboardOptions) -> None:
+    """Show the runs of a directory until Ctrl-C.
+
+    Raises:
+        NothingToResumeError: there is no such directory.
+        CannotCreateError: the port is in use, or the address is not ours.
+    """
+    if not root.is_dir():
+        remedy = "name the directory of your runs, or train first: laser train cartpole"
+        raise NothingToResumeError("runs-dir", f"there is no directory {root}", remedy)
+    with contextlib.suppress(OSError):
+        os.nice(_NICENESS)
+    with open_server(root, options) as (server, address):
+        print(f"dashboard of {root}: {address}", flush=True)
+        print("Ctrl-C ends it; runs do not notice", flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            server.serve_forever()
+
+
+@contextmanager
+def open_server(root: Path, options: DashboardOptions) -> Iterator[tuple[BaseWSGIServer, str]]:
+    """Bind the port; yield the server, and the address to open, with the token if one is needed.
+
+    Raises:
+        CannotCreateError: the port is in use, or the address is not ours.
+    """
+    token = options.token or ("" if is_loopback(options.host) else new_token())
+    _check_port(options)
+    live = LiveView()
+    app = make_app(Library(root), live, options.host, token)
+    server = make_server(options.host.strip("[]"), options.port, app.server, threaded=True, request_handler=_Quiet)
+    try:
+        host = f"[{options.host.strip('[]')}]" if ":" in options.host else options.host
+        yield server, f"http://{host}:{server.server_port}/" + (f"?token={token}" if token else "")
+    finally:
+        live.close()
+        server.server_close()
+
+
+def make_app(library: Library, live: LiveView, host: str = "127.0.0.1", token: str = "") -> Dash:
+    """Return the app with all its pages, behind its guard."""
+    app = Dash(
+        "laser",
+        title="LASER",
+        update_title="",
+        assets_folder=str(Path(__file__).parent / "assets"),
+        suppress_callback_exceptions=True,
+        serve_locally=True,
+        add_log_handler=False,
+    )
+    app.layout = _shell(library)
+    app.clientside_callback(  # type: ignore[no-untyped-call]
+        ClientsideFunction("laser", "theme"),
+        Output("theme", "data"),
+        Input("theme-button", "n_clicks"),
+        State("theme", "data"),
+    )
+
+    @app.callback(Output("page", "children"), Input("url", "pathname"), Input("url", "search"))
+    def show_page(pathname: Any, search: Any) -> Any:
+        if pathname == "/run":
+            return run.layout(library, search)
+        if pathname == "/sweep":
+            return sweep.layout(library, search)
+        if pathname == "/watch":
+            return watch.layout(library, search)
+        if pathname in ("/", "/runs", None):
+            return runs.layout(library)
+        return html.Div([html.H1("There is no such page"), dcc.Link("to the runs", href="/")])
+
+    runs.register(app, library)
+    run.register(app, library)
+    sweep.register(app, library)
+    watch.register(app, library, live)
+    downloads.install(app.server, library)
+    Guard(host, token, tuple(app.csp_hashes())).install(app.server)
+    return app
+
+
+def _shell(library: Library) -> Any:
+    return html.Div(
+        [
+            html.A("to the content", href="#page", className="skip"),
+            html.Header(
+                [
+                    html.Strong("LASER", className="brand"),
+                    html.Nav([dcc.Link("Runs", href="/"), dcc.Link("Watch", href="/watch")]),
+                    html.Span(printable(str(library.root.absolute()), 80), className="quiet"),
+                    html.Span("", id="connection", className="quiet", role="status"),
+                    html.Button("light / dark", id="theme-button", type="button", n_clicks=0),
+                ],
+                className="top",
+            ),
+            dcc.Location(id="url", refresh="callback-nav"),
+            dcc.Store(id="theme", storage_type="local"),
+            html.Main(id="page", tabIndex="-1"),
+        ]
+    )
+
+
+def _check_port(options: DashboardOptions) -> None:
+    """Say what is wrong with the address before anything is made; the server itself would say it at length."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            options.host.strip("[]"), options.port, type=socket.SOCK_STREAM
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        remedy = "choose another --port; 0 takes any that is free"
+        key = "host" if isinstance(error, socket.gaierror) else "port"
+        what = f"{options.host}:{options.port}: {error.strerror or error}"
+        raise CannotCreateError(key, what, remedy if key == "port" else "give an address of this machine") from error
+
+
+class _Quiet(WSGIRequestHandler):
+    """Answers without a line for every request, and keeps connections."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Say nothing: a page asks every second."""
+
+    def log(self, type: str, message: str, *args: Any) -> None:
+        """Say what went wrong on standard error, in a line."""
+        if type == "error":
+            print(f"dashboard: {message % args if args else message}"[:500], file=sys.stderr)
+
+
+logging.getLogger("werkzeug").setLevel(logging.ERROR)

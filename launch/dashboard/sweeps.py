@@ -1,0 +1,113 @@
+"""What is read of a sweep beyond its members' own numbers: lineage, schedules, the best curve, hyper-parameters."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from launch.dashboard.curves import carried
+from launch.dashboard.reading import Series
+
+_MOST_BYTES = 20_000_000
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What one member did when it was compared (see `launch.sweeps.lineage`, which writes it).
+
+    Args:
+        env_steps: its own by then.
+        member: who.
+        copied: whose weights and settings it took over, or None.
+        fitness: of members, by number.
+        settings: that hold from then on.
+    """
+
+    env_steps: int
+    member: int
+    copied: int | None
+    fitness: dict[int, float] = field(default_factory=dict)
+    settings: dict[str, float] = field(default_factory=dict)
+
+
+def read_decisions(path: Path) -> list[Decision]:
+    """Return a population's decisions in the order of time; lines that cannot be read are left out."""
+    found = []
+    for line in _read_text(path).splitlines():
+        try:
+            value = json.loads(line)
+            found.append(
+                Decision(
+                    int(value["env_steps"]),
+                    int(value["member"]),
+                    None if value.get("copied") is None else int(value["copied"]),
+                    {int(member): float(fitness) for member, fitness in value.get("fitness", {}).items()},
+                    {str(key): float(setting) for key, setting in value.get("settings", {}).items()},
+                )
+            )
+        except (ValueError, TypeError, KeyError, AttributeError):
+            continue  # its last line may be half written
+    return found
+
+
+def read_schedule(path: Path) -> list[tuple[int, dict[str, float]]]:
+    """Return a member's settings over time, through all its ancestors, as (env steps, settings)."""
+    try:
+        changes = json.loads(_read_text(path) or "[]")
+        return [
+            (int(change["env_steps"]), {str(key): float(value) for key, value in change["settings"].items()})
+            for change in changes
+        ]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return []
+
+
+def ancestry(member: int, decisions: Sequence[Decision], end: float) -> list[tuple[float, float, int]]:
+    """Return where a member's weights come from: pieces (from, to, who) in env steps, the newest first."""
+    pieces: list[tuple[float, float, int]] = []
+    who, until = member, end
+    for decision in reversed(decisions):
+        if decision.member == who and decision.copied is not None and decision.env_steps <= until:
+            pieces.append((decision.env_steps, until, who))
+            who, until = decision.copied, decision.env_steps
+    return [*pieces, (0, until, who)]
+
+
+def best_curve(members: Mapping[Any, Series], ends: Mapping[Any, Series]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the point-wise best of the members' bucketed scores, as the paper draws it.
+
+    Args:
+        members: score of the last complete bucket.
+        ends: where that bucket ended, in frames.
+
+    Returns:
+        ends of buckets [N], best score [N].
+    """
+    curves: list[dict[float, float]] = []
+    for key, scores in members.items():
+        if key not in ends:
+            continue
+        at = ends[key]
+        curves.append(dict(zip(at.values.tolist(), carried(scores, at.ticks).tolist(), strict=True)))
+    grid = sorted(set().union(*curves)) if curves else []
+    best = []
+    newest = [math.nan] * len(curves)
+    for end in grid:
+        newest = [curve.get(end, before) for curve, before in zip(curves, newest, strict=True)]
+        known = [value for value in newest if not math.isnan(value)]
+        best.append(max(known, default=math.nan))
+    return np.array(grid), np.array(best)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(_MOST_BYTES)
+    except OSError:
+        return ""
