@@ -72,6 +72,7 @@ CASES = [
     Case("Acrobot-v1", 510, ("truncated",)),
     Case("FrozenLake-v1", 60, ("terminated",)),
     Case("Pendulum-v1", 210, ("truncated",)),
+    Case("SparsePendulum-v0", 210, ("truncated",)),
     Case("Hopper-v5", 80, ("terminated",)),
     Case("ALE/Pong-v5", 50, ("truncated",), EnvironmentConfig(max_episode_frames=80), alone=None),
     Case("ALE/Breakout-v5", 60, ("terminated",), EnvironmentConfig(life_loss_ends_episode=True), alone=None),
@@ -299,7 +300,7 @@ def test_closing_with_a_step_in_flight_is_quiet(case):
     environment.close()
 
 
-RESTORABLE = ("CartPole-v1", OWN + "ShortCartPole-v0", "Acrobot-v1", "Pendulum-v1", "mini/")
+RESTORABLE = ("CartPole-v1", OWN + "ShortCartPole-v0", "Acrobot-v1", "Pendulum-v1", "SparsePendulum-v0", "mini/")
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.id.startswith(RESTORABLE)], ids=str)

@@ -1,0 +1,24 @@
+"""SAC on Hopper-v5 (MuJoCo), with the usual constants and one learner step per env step."""
+
+from laser.algorithms.sac import SacConfig
+from laser.networks.config import NetworkConfig
+from launch.config import TrainConfig
+from learner.config import LearnerConfig
+from replay_server.config import ReplayConfig
+
+BATCH_SIZE = 256
+
+
+def sac() -> TrainConfig:
+    """Return the config: two layers of 256, B = 256, 3e-4, gamma 0.99, 10,000 steps at random."""
+    return TrainConfig(
+        env="Hopper-v5",
+        steps=1_000_000,
+        num_envs=1,
+        unroll_length=4,
+        algorithm=SacConfig(batch_size=BATCH_SIZE),
+        network=NetworkConfig(hidden_sizes=(256, 256), activation="relu"),
+        # A batch drawn per step inserted is one learner step per env step.
+        replay=ReplayConfig(capacity_steps=1_000_000, min_steps=10_000, samples_per_insert=float(BATCH_SIZE)),
+        learner=LearnerConfig(compile="on"),
+    )

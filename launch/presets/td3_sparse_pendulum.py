@@ -1,0 +1,12 @@
+"""TD3 on SparsePendulum-v0, the NERS paper's pendulum with rewards for staying up only."""
+
+import dataclasses
+
+from laser.algorithms.td3 import Td3Config
+from launch.config import TrainConfig
+from launch.presets.sac_sparse_pendulum import sac_sparse_pendulum
+
+
+def td3_sparse_pendulum() -> TrainConfig:
+    """Return the config, SAC's with TD3 in its place."""
+    return dataclasses.replace(sac_sparse_pendulum(), algorithm=Td3Config(batch_size=128, learning_rate=1e-3))
