@@ -137,12 +137,16 @@ class Acer(ActorCriticAlgorithm):
             self.targets = {AVERAGE: Target(config.average_rate)}
 
     def make_networks(self) -> nn.Module:
-        """See `Algorithm.make_networks`; the value head answers with a value per action."""
+        """See `Algorithm.make_networks`."""
         networks = cast(ActorCritic, super().make_networks())
+        self._add_heads(networks)
+        return networks
+
+    def _add_heads(self, networks: ActorCritic) -> None:
+        """Let the value head answer with a value per action."""
         num_actions = cast(DiscreteActions, self.environment.actions).num_actions
         # Small, so that no action is preferred before anything was learned.
         networks.value_head = orthogonal(PreciseLinear(networks.num_critic_features, num_actions), POLICY_GAIN)
-        return networks
 
     def state_values(self, values: Tensor, policy: Statistics) -> Tensor:
         """See `ActorCriticAlgorithm.state_values`."""

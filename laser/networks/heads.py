@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from laser.networks.mlp import orthogonal
+from laser.networks.mlp import ACTIVATIONS, orthogonal
 from laser.ops.distributions import DiagonalGaussian, Distribution
 from laser.ops.popart import TargetStatistics
 
@@ -87,6 +87,32 @@ class ValueHead(nn.Module):
         """Map [N, num_features] to [N]."""
         values: Tensor = self.linear(features)
         return values.squeeze(-1)
+
+
+class AdvantageHead(nn.Module):
+    """A number for a state and a continuous action: one hidden layer over features and action.
+
+    Many actions of one state cost little: what the features add to the hidden layer is computed once.
+
+    Args:
+        num_features: width of the features.
+        num_dimensions: d, of an action.
+        size: of the hidden layer.
+        activation: of the hidden layer, a key of `ACTIVATIONS`.
+    """
+
+    def __init__(self, num_features: int, num_dimensions: int, size: int, activation: str):
+        super().__init__()
+        self.of_features = orthogonal(PreciseLinear(num_features, size), math.sqrt(2.0))
+        self.of_actions = orthogonal(PreciseLinear(num_dimensions, size, bias=False), math.sqrt(2.0))
+        self.activation = ACTIVATIONS[activation]()
+        self.linear = orthogonal(PreciseLinear(size, 1), POLICY_GAIN)
+
+    def forward(self, features: Tensor, actions: Tensor) -> Tensor:
+        """Map [..., num_features] and K actions per state, [K, ..., d], to [K, ...]."""
+        hidden = self.activation(self.of_features(features) + self.of_actions(actions))
+        advantages: Tensor = self.linear(hidden)
+        return advantages.squeeze(-1)
 
 
 class PopArtHead(nn.Module):

@@ -1,0 +1,29 @@
+"""Pendulum-v1 with continuous ACER."""
+
+from laser.algorithms.acer_continuous import AcerContinuousConfig
+from laser.networks.config import NetworkConfig
+from launch.config import TrainConfig
+from replay_server.config import ReplayConfig
+
+
+def acer_pendulum() -> TrainConfig:
+    """Return the config: everything is learned from the replay, each step many times over."""
+    return TrainConfig(
+        env="Pendulum-v1",
+        steps=60_000,
+        runtime="lockstep",
+        num_envs=4,
+        unroll_length=32,
+        stop_at_return=-200.0,
+        algorithm=AcerContinuousConfig(
+            learning_rate=1e-3,
+            optimizer="adam",
+            max_gradient_norm=1.0,
+            discount=0.95,
+            batch_size=16,
+            # Returns reach -100 at this discount; scaled to about -5.
+            reward_scale=0.05,
+        ),
+        network=NetworkConfig(separate_critic=True, initial_std=0.3),
+        replay=ReplayConfig(capacity_steps=30_000, min_steps=1_000, samples_per_insert=16.0),
+    )

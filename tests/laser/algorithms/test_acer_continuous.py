@@ -1,0 +1,228 @@
+"""Continuous ACER: its gradient against a literal one, what moves what, and how often networks are evaluated."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from random_batches import ACTIONS, make_batch, make_environment
+from torch.distributions import Normal
+
+from laser.algorithms.acer import AVERAGE
+from laser.algorithms.acer_continuous import AcerContinuousConfig
+from laser.config import find_problems
+from laser.networks.config import NetworkConfig
+
+CONTINUOUS = ACTIONS["continuous"]
+CONFIG = AcerContinuousConfig(truncation=1.5, trust_region=0.2, critic_cost=0.7, trace_lambda=0.9, std="learned")
+SEED = 3
+
+
+def build(config=CONFIG, **network):
+    torch.manual_seed(0)
+    settings = NetworkConfig(hidden_sizes=(16,), initial_std=0.8, **network)
+    algorithm = config.build(make_environment(CONTINUOUS), settings)
+    networks = algorithm.make_networks().double()
+    with torch.no_grad():
+        networks.policy_head.linear.weight.mul_(100.0)
+        networks.advantage_head.linear.weight.mul_(100.0)
+    average = copy.deepcopy(networks)
+    with torch.no_grad():
+        average.policy_head.linear.weight.add_(0.3 * torch.randn_like(average.policy_head.linear.weight))
+        average.policy_head.log_std.add_(0.2)
+    return algorithm, networks, {AVERAGE: average.requires_grad_(False)}
+
+
+def double_batch(**options):
+    batch = make_batch(CONTINUOUS, dtype=torch.float64, **options)
+    return dataclasses.replace(batch, importance_weights=torch.linspace(0.2, 1.0, 8, dtype=torch.float64))
+
+
+def gradients(config=CONFIG, batch=None, **network):
+    algorithm, networks, targets = build(config, **network)
+    batch = double_batch() if batch is None else batch
+    output = algorithm.loss(networks, targets, batch, {}, torch.Generator().manual_seed(SEED))
+    output.loss.backward()
+    gradient = {
+        name: torch.zeros_like(item) if item.grad is None else item.grad for name, item in networks.named_parameters()
+    }
+    return output, gradient
+
+
+def backwards(q_taken, next_values, rewards, discounts, traces, valid):
+    """Return r + disc (c' (target' - Q') + V') from the last row to the first; the trace into a row is its own."""
+    targets = q_taken.copy()
+    for b in range(rewards.shape[1]):
+        for t in range(len(rewards) - 1, -1, -1):
+            if not valid[t, b]:
+                continue
+            later = 0.0
+            if t + 1 < len(rewards) and valid[t + 1, b]:
+                later = traces[t + 1, b] * (targets[t + 1, b] - q_taken[t + 1, b])
+            targets[t, b] = rewards[t, b] + discounts[t, b] * (later + next_values[t, b])
+    return targets
+
+
+def literal_gradients(config, batch, *, root=2.0, apart=False, opc_trace=1.0):
+    algorithm, networks, targets = build(config)
+    shape = batch.rewards.shape
+    output = networks(batch.observations, None, None, batch.first, {})
+    average = {
+        name: value.numpy()
+        for name, value in targets[AVERAGE](batch.observations, None, None, batch.first, {}).policy.items()
+    }
+    learned = config.std == "learned"
+    mean, std = (output.policy[name][:-1] for name in ("mean", "std"))
+    if not learned:
+        std = std.detach()
+    several = {"mean": mean.detach().expand(6, *mean.shape), "std": std.detach().expand(6, *std.shape)}
+    drawn = algorithm.distribution.sample(several, torch.Generator().manual_seed(SEED))
+    features = output.critic_features[:-1]
+
+    def advantage(actions):
+        return networks.advantage_head(features, actions.unsqueeze(0))[0]
+
+    values = output.values
+    centre = sum(advantage(drawn[i]) for i in range(1, 6)) / 5.0
+    q_taken, q_drawn = (values[:-1] + advantage(actions) - centre for actions in (batch.actions, drawn[0]))
+
+    def rho(actions):
+        log_ratio = Normal(mean, std).log_prob(actions) - Normal(batch.mu["mean"], batch.mu["std"]).log_prob(actions)
+        return log_ratio.sum(-1).exp().detach().numpy()
+
+    rhos, drawn_rhos = rho(batch.actions), rho(drawn[0])
+    numbers = [x.detach().numpy() for x in (q_taken, values[1:], batch.rewards, batch.discounts)]
+    valid = batch.valid.numpy()
+    q_retrace = backwards(*numbers, config.trace_lambda * np.minimum(1.0, rhos ** (1.0 / root)), valid)
+    q_opc = backwards(*numbers, np.full(shape, opc_trace), valid)
+    v = values[:-1].detach().numpy()
+    value_targets = np.minimum(1.0, rhos) * (q_retrace - numbers[0]) + v
+    loss, active = torch.zeros((), dtype=torch.float64), 0
+    for t in range(shape[0]):
+        for b in range(shape[1]):
+            if not valid[t, b]:
+                continue
+            phi = torch.cat([mean[t, b], std[t, b]]).detach().requires_grad_()
+            own = Normal(phi[:2], phi[2:])
+            g = np.zeros(4)
+            for actions, weight in (
+                (batch.actions[t, b], min(config.truncation, rhos[t, b]) * (q_opc[t, b] - v[t, b])),
+                (
+                    drawn[0, t, b],
+                    max(0.0, 1.0 - config.truncation / drawn_rhos[t, b]) * (q_drawn[t, b].item() - v[t, b]),
+                ),
+            ):
+                g += weight * torch.autograd.grad(own.log_prob(actions).sum(), phi)[0].numpy()
+            if config.entropy_in_trust_region:
+                g[2:] += config.entropy_cost * (1.0 / std[t, b]).detach().numpy()
+            slow = Normal(torch.tensor(average["mean"][t, b]), torch.tensor(average["std"][t, b]))
+            k = torch.autograd.grad(torch.distributions.kl_divergence(slow, own).sum(), phi)[0].numpy()
+            z = np.zeros(4)
+            groups = [[0, 1], [2, 3]] if apart else [[0, 1, 2, 3]]
+            for part in groups if learned else [[0, 1]]:
+                excess = max(0.0, k[part] @ g[part] - config.trust_region)
+                active += excess > 0
+                z[part] = g[part] - excess / (k[part] @ k[part]) * k[part]
+            weight = batch.importance_weights[b] / (shape[0] * shape[1])
+            loss = loss - weight * (torch.tensor(z) * torch.cat([mean[t, b], std[t, b]])).sum()
+            critic = (q_retrace[t, b] - q_taken[t, b]) ** 2 + (value_targets[t, b] - values[t, b]) ** 2
+            loss = loss + weight * config.critic_cost * 0.5 * critic
+    loss.backward()
+    gradient = {
+        name: torch.zeros_like(item) if item.grad is None else item.grad for name, item in networks.named_parameters()
+    }
+    return gradient, active
+
+
+@pytest.mark.parametrize(
+    "config",
+    [CONFIG, dataclasses.replace(CONFIG, entropy_cost=0.3), dataclasses.replace(CONFIG, std="fixed")],
+    ids=["learned_std", "entropy", "fixed_std"],
+)
+def test_it_is_its_literal_gradient(config):
+    batch = double_batch()
+    output, got = gradients(config, batch)
+    expected, active = literal_gradients(config, batch)
+    for name, value in expected.items():
+        torch.testing.assert_close(got[name], value, rtol=1e-8, atol=1e-9, msg=name)
+    assert output.metrics["projected_fraction"].item() == pytest.approx(active / batch.valid.sum().item())
+    assert 0.1 < active / batch.valid.sum() < 0.9
+
+
+@pytest.mark.parametrize("mistake", [{"root": 1.0}, {"apart": True}, {"opc_trace": 0.9}])
+def test_the_batch_can_tell_the_mistakes(mistake):
+    _, got = gradients()
+    wrong, _ = literal_gradients(CONFIG, double_batch(), **mistake)
+    assert any(not torch.allclose(got[name], value, rtol=1e-3, atol=1e-6) for name, value in wrong.items())
+
+
+def test_known_targets():
+    """Numbers of the small example in `test_retrace.py`, in three dimensions."""
+    q, v = np.array([2.0, 0.5, 1.0])[:, None], np.array([1.4, -0.2, 2.0, 2.0])[:, None]
+    rewards, rhos = np.array([1.0, -1.0, 0.5])[:, None], np.array([0.8, 0.375, 2 / 3])[:, None]
+    rest = (v[1:], rewards, np.full((3, 1), 0.9))
+    valid = np.ones((3, 1), bool)
+    opc = backwards(q, *rest, np.ones((3, 1)), valid)
+    assert opc[:, 0].tolist() == pytest.approx([2.143, 1.97, 2.3])
+    rooted = backwards(q, *rest, np.minimum(1.0, rhos ** (1 / 3)), valid)
+    assert rooted[:, 0].tolist() == pytest.approx([1.678052, 1.822089, 2.3], abs=1e-6)
+    plain = backwards(q, *rest, np.minimum(1.0, rhos), valid)
+    targets = np.minimum(1.0, rhos) * (plain - q) + v[:-1]
+    assert targets[:, 0].tolist() == pytest.approx([0.7476, 0.205, 2.866667], abs=1e-6)
+
+
+def test_a_fixed_deviation_is_not_moved():
+    _, gradient = gradients(dataclasses.replace(CONFIG, std="fixed", entropy_cost=0.3))
+    assert gradient["policy_head.log_std"].abs().sum() == 0
+    assert gradient["policy_head.linear.weight"].abs().sum() > 0
+
+
+def test_the_critics_loss_moves_no_policy_and_the_policys_no_critic():
+    _, both = gradients(separate_critic=True)
+    _, no_critic = gradients(dataclasses.replace(CONFIG, critic_cost=0.0), separate_critic=True)
+    for name, value in both.items():
+        if name.startswith(("critic_encoder", "value_head", "advantage_head")):
+            assert value.abs().sum() > 0
+            assert no_critic[name].abs().sum() == 0, name
+        else:
+            torch.testing.assert_close(value, no_critic[name])
+
+
+def test_rows_without_a_transition_may_hold_anything():
+    batch = double_batch()
+    _, clean = gradients(batch=batch)
+    rewards = torch.where(batch.valid, batch.rewards, float("nan"))
+    mu = {name: torch.where(batch.valid.unsqueeze(-1), value, 0.0) for name, value in batch.mu.items()}
+    output, dirty = gradients(batch=dataclasses.replace(batch, rewards=rewards, mu=mu))
+    for name, value in clean.items():
+        torch.testing.assert_close(dirty[name], value, msg=name)
+    assert all(torch.isfinite(value) for value in output.metrics.values())
+
+
+def test_nine_evaluations_in_three_calls():
+    algorithm, networks, targets = build(AcerContinuousConfig())
+    calls = []
+    for module in (networks, networks.advantage_head, targets[AVERAGE]):
+        module.register_forward_hook(
+            lambda module, inputs, output: calls.append(output.numel() if torch.is_tensor(output) else 1)
+        )
+    algorithm.loss(networks, targets, double_batch(), {}, None)
+    assert len(calls) == 3
+    rows = double_batch().valid.numel()
+    assert sum(1 if count == 1 else count // rows for count in calls) == 9
+
+
+@pytest.mark.parametrize("actions", ["discrete", "multi_discrete"])
+def test_other_actions_are_refused(actions):
+    with pytest.raises(ValueError, match="algorithm: acer_continuous needs continuous actions, probe has"):
+        AcerContinuousConfig().build(make_environment(ACTIONS[actions]), NetworkConfig())
+
+
+def test_it_learns_from_the_replay_alone_and_says_what_does_not_fit():
+    assert AcerContinuousConfig().num_online == 0
+    (problem,) = find_problems(AcerContinuousConfig(replay_ratio=2.0))
+    assert str(problem).startswith("replay-fraction: must be 0 beside replay-ratio 2")
+    assert not list(find_problems(AcerContinuousConfig(replay_ratio=2.0, replay_fraction=0.0)))
