@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
+from actors.film import Film
 from actors.policy import Policy, PolicyState
 from laser.environments import tasks_of
 from laser.environments.base import Transition, VectorEnvironment
 from laser.ports import EpisodeResult, Parameters, Report
+
+
+@dataclass(frozen=True)
+class Filmed:
+    """An evaluation, and the video (MP4) of its first episode; None where it could not be drawn."""
+
+    report: Report
+    video: bytes | None
 
 
 class Evaluator:
@@ -93,6 +103,12 @@ class Evaluator:
     def evaluate_report(self, parameters: Parameters, num_episodes: int, at_env_steps: int) -> Report:
         """Evaluate, and return the result as a report about the moment `at_env_steps`."""
         return Report("evaluator", episodes=tuple(self.evaluate(parameters, num_episodes)), at_env_steps=at_env_steps)
+
+    def film_report(self, parameters: Parameters, num_episodes: int, at_env_steps: int) -> Filmed:
+        """Do the same as `evaluate_report`, and film it."""
+        with Film() as film:
+            episodes = tuple(self.evaluate(parameters, num_episodes, film.look))
+            return Filmed(Report("evaluator", episodes=episodes, at_env_steps=at_env_steps), film.take())
 
     def close(self) -> None:
         """Close the environments."""

@@ -16,6 +16,7 @@ from laser.config import Bounds, ConfigError, Problem, find_problems, raise_prob
 from laser.environments import task_ids
 from laser.environments.config import EnvironmentConfig
 from laser.networks.config import NetworkConfig
+from launch.recording.wandb_tracker import find_wandb_problems
 from launch.user_classes import class_path
 from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
@@ -66,6 +67,12 @@ class TrainConfig:
         Path | None, "JSON file of settings to change on the way; laser sweep --pbt leaves one for every member"
     ] = None
     checkpoint_replay: Annotated[bool, "keep the replay in the checkpoints too; its size is said beforehand"] = False
+    track: Annotated[
+        Literal["none", "wandb"], "who is told beside metrics.db and TensorBoard; wandb: offline without key or network"
+    ] = "none"
+    capture_video: Annotated[
+        bool, "film an episode of every evaluation; where evaluation.interval is 0, one every tenth of the run"
+    ] = False
     algorithm: AlgorithmConfig
     network: NetworkConfig = field(default_factory=NetworkConfig)
     environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
@@ -74,8 +81,17 @@ class TrainConfig:
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
+    @property
+    def evaluation_interval(self) -> int:
+        """Env steps between evaluations; 0: none."""
+        if self.capture_video and not self.evaluation.interval:
+            return max(1, self.steps // 10)
+        return self.evaluation.interval
+
     def single_problems(self) -> Iterator[Problem]:
         """Yield the mistakes of single fields that a range cannot express."""
+        if self.track == "wandb":
+            yield from find_wandb_problems()
         if not self.env.strip():
             yield Problem("env", "must name an environment", "for example --env CartPole-v1")
         yield from self._device_problems()

@@ -28,5 +28,6 @@ class EvalOptions:
         int | None, Bounds(least=1), "Atari: emulator frames per episode (108000 = 30 min); none: as in training"
     ] = None
     test_levels: Annotated[bool, "DeepMind Lab: play the held-out variant of levels that have one"] = False
+    video: Annotated[bool, "film an episode of each task into the run's videos/"] = False
     quiet: Annotated[bool, "print nothing but errors"] = False
     json: Annotated[bool, "print the result as one JSON object on the last line of standard output"] = False

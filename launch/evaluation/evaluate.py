@@ -9,15 +9,18 @@ from typing import Any, Literal
 import numpy as np
 
 from actors.evaluator import Evaluator
+from actors.film import Film
 from actors.policy import Policy, PolicyState
+from laser.config import raise_problems
 from laser.environments import EnvironmentConfig, make_environment, task_ids
 from laser.environments.suite import find_suite
-from laser.ports import EpisodeResult, Parameters
+from laser.ports import Parameters
 from laser.specs import CategorySpec, ContinuousActions, EnvironmentSpec, FramesSpec, environment_spec_from_json
 from launch.config import TrainConfig
 from launch.errors import NothingToResumeError
 from launch.evaluation.evaluation_result import EvaluationResult, TaskResult
-from launch.sessions.run_directory import RunDirectory, read_record, saved_config
+from launch.evaluation.videos import find_video_problems, save_video
+from launch.sessions.run_directory import RunDirectory, read_record, saved_config, slug
 from launch.sweeps.sweep_evaluation import MemberEvaluation, SweepEvaluation, read_best_curve
 from learner.checkpoint import Checkpoint, NoCheckpointError, load_best_checkpoint, load_newest_checkpoint
 
@@ -37,6 +40,7 @@ def evaluate(
     sticky_actions: float | None = None,
     max_episode_frames: int | None = None,
     test_levels: bool = False,
+    video: bool = False,
     quiet: bool = False,
 ) -> EvaluationResult | SweepEvaluation:
     """Play episodes with a run's agent and say how it did, beside people, random play and the paper where known.
@@ -54,15 +58,17 @@ def evaluate(
         sticky_actions: Atari: probability to repeat the last action.
         max_episode_frames: Atari: emulator frames per episode.
         test_levels: DeepMind Lab: the held-out variant of levels that have one.
+        video: film an episode of each task into the run's `videos/`.
         quiet: print nothing.
 
     Raises:
         NothingToResumeError: there is no run or no checkpoint that verifies.
+        ConfigError: there is to be a video of what cannot be drawn.
     """
     changes: dict[str, Any] = {"test_levels": test_levels or None}
     changes |= {"max_noops": max_noops, "sticky_actions": sticky_actions, "max_episode_frames": max_episode_frames}
     changes = {name: value for name, value in changes.items() if value is not None}
-    game = _Game(episodes, checkpoint, greedy, num_envs, seed, device, changes)
+    game = _Game(episodes, checkpoint, greedy, num_envs, seed, device, changes, video)
     path = Path(run_dir)
     result = game.play_sweep(path) if "sweep" in read_record(path) else game.play(path)
     if not quiet:
@@ -81,12 +87,16 @@ class _Game:
     seed: int
     device: str
     changes: dict[str, Any]
+    video: bool
 
     def play(self, run_dir: Path) -> EvaluationResult:
         agent = read_agent(run_dir, self.checkpoint)
         env, step = agent.config.env, agent.checkpoint.step
         protocol = replace(agent.config.environment.for_evaluation(), **self.changes)
-        tasks = [self._play_task(agent, id, protocol) for id in task_ids(env)]
+        if self.video:
+            raise_problems(list(find_video_problems("video", env, protocol)))
+        videos = [self._video_path(run_dir, step, id if len(task_ids(env)) > 1 else "") for id in task_ids(env)]
+        tasks = [self._play_task(agent, id, protocol, path) for id, path in zip(task_ids(env), videos, strict=True)]
         return EvaluationResult(run_dir, env, step, tasks, self.greedy, self.seed, _in_force(env, protocol))
 
     def play_sweep(self, run_dir: Path) -> SweepEvaluation:
@@ -103,17 +113,28 @@ class _Game:
         curve = read_best_curve([run_dir / "members" / str(member.number) / "metrics.db" for member in members])
         return SweepEvaluation(run_dir, members, curve)
 
-    def _play_task(self, agent: Agent, id: str, protocol: EnvironmentConfig) -> TaskResult:
+    def _play_task(self, agent: Agent, id: str, protocol: EnvironmentConfig, video: Path | None) -> TaskResult:
         evaluator = Evaluator(
             lambda: make_environment(id, min(self.num_envs, self.episodes), protocol),
             lambda: agent.make_policy(self.seed, self.device, self.greedy),
             self.seed,
         )
+        film = Film() if video is not None else None
         try:
-            results: list[EpisodeResult] = evaluator.evaluate(agent.parameters(), self.episodes)
+            results = evaluator.evaluate(agent.parameters(), self.episodes, film.look if film else None)
+            filmed = film.take() if film else None
+            if video is not None and filmed is not None:
+                save_video(video, filmed)
         finally:
+            if film is not None:
+                film.close()
             evaluator.close()
-        return TaskResult(id, [item.episode_return for item in results], [item.length for item in results])
+        returns, lengths = [item.episode_return for item in results], [item.length for item in results]
+        return TaskResult(id, returns, lengths, video if filmed is not None else None)
+
+    def _video_path(self, run_dir: Path, step: int, task: str) -> Path | None:
+        name = f"eval-{step:09d}-seed{self.seed}" + (f"-{slug(task)}" if task else "")
+        return run_dir / "videos" / f"{name}.mp4" if self.video else None
 
 
 def _in_force(env: str, protocol: EnvironmentConfig) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from laser.ports import ParameterPort, ReplayPort, ReportPort
+from launch.recording.tracker import Tracker
 from launch.runtimes.host import Host
 from launch.runtimes.runtime import ShardPort
 
@@ -87,6 +88,10 @@ class LocalRuntime:
     def reports(self, sink: ReportPort) -> ReportPort:
         """Return the sink itself."""
         return sink
+
+    def trackers(self, run: str) -> Sequence[Tracker]:
+        """Return none: nobody looks into this process."""
+        return ()
 
     def worker(self, name: str, factory: Callable[[int], Any], reports: ReportPort) -> LocalWorker:
         """Start a thread for a component."""

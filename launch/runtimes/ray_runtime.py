@@ -31,11 +31,13 @@ from laser.ports import (
 )
 from launch.errors import LaunchError
 from launch.recording.process_usage import ProcessUsage
+from launch.recording.tracker import Tracker
 from launch.runtimes.host import Host
 from launch.runtimes.kept_process import kept_as_it_was
 from launch.runtimes.placement import Needs
 from launch.runtimes.ray_cluster import Cluster
 from launch.runtimes.ray_loopback import OwnRay
+from launch.runtimes.ray_metrics import RayMetrics
 from launch.runtimes.ray_ports import NUM_RETRIES, call_remote, serve_parameters, serve_shards
 from launch.runtimes.runtime import ShardPort, WorkerDiedError
 
@@ -95,6 +97,10 @@ class RayRuntime:
     def reports(self, sink: ReportPort) -> ReportPort:
         """Return the sink: each worker's reports come with its status, and are handed over here."""
         return sink
+
+    def trackers(self, run: str) -> Sequence[Tracker]:
+        """Return the one that sets Prometheus metrics, which the node exports."""
+        return [RayMetrics(run)]
 
     def worker(self, name: str, factory: Callable[[int], Any], reports: ReportPort) -> RayWorker:
         """Start a worker's process."""

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from laser.ports import ParameterPort, PortClosedError, ReplayPort, ReportPort
+from launch.recording.tracker import Tracker
 
 
 class WorkerDiedError(PortClosedError):
@@ -73,6 +74,9 @@ class Runtime(Protocol):
 
     def reports(self, sink: ReportPort) -> ReportPort:
         """Return a port that carries reports from wherever workers live to `sink`."""
+
+    def trackers(self, run: str) -> Sequence[Tracker]:
+        """Return what of the place itself takes a run's numbers; `run` is its name there."""
 
     def worker(self, name: str, factory: Callable[[int], Any], reports: ReportPort) -> Worker:
         """Place an actor, learner or evaluator made by `factory(incarnation)`.

@@ -7,11 +7,14 @@ import time
 from collections import defaultdict
 from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from actors.evaluator import Filmed
 from laser.environments.base import EnvironmentFailedError
 from laser.ports import Parameters, PortClosedError, Report, wait
 from launch.errors import LaunchError
+from launch.evaluation.videos import save_video
 from launch.program import Program, incarnations_per_start
 from launch.recording.accounts import Accounts, Ended
 from launch.recording.recorder import Recorder, Snapshot
@@ -42,10 +45,13 @@ class Attendant:
     Args:
         program: the member's components.
         recorder: knows how far it is.
+        videos: where videos of evaluations go, if it makes any.
     """
 
-    def __init__(self, program: Program, recorder: Recorder):
+    def __init__(self, program: Program, recorder: Recorder, videos: Path = Path("videos")):
         self.program = program
+        self._videos = videos
+        self._videos_failed = 0
         self.recorder = recorder
         self.finished = ""
         """Why the member is at its end ("steps", "solved", "stopped", "failed"), or "" while it is not."""
@@ -115,16 +121,17 @@ class Attendant:
 
     def start_evaluation_if_due(self, snapshot: Snapshot) -> Future[Any] | None:
         """Begin an evaluation of the newest published parameters when its interval has passed."""
-        interval = self.program.config.evaluation.interval
+        config = self.program.config
+        interval = config.evaluation_interval
         busy = self._evaluation is not None and not self._evaluation.done()
         if not interval or busy or snapshot.env_steps - self._evaluated_at < interval:
             return None
         self._evaluated_at += (snapshot.env_steps - self._evaluated_at) // interval * interval
         parameters = wait(self.program.parameters.newest(-1), 60.0, "the newest parameters")
         assert isinstance(parameters, Parameters)
-        at = snapshot.env_steps
+        method = "film_report" if config.capture_video else "evaluate_report"
         self._evaluation = self.program.evaluator.call(
-            "evaluate_report", parameters, self.program.config.evaluation.episodes, at
+            method, parameters, config.evaluation.episodes, snapshot.env_steps
         )
         return self._evaluation
 
@@ -147,7 +154,21 @@ class Attendant:
             self._evaluations_failed += 1
             self.recorder.report(Report("supervisor", {f"evaluations_failed/{error.reason}": self._evaluations_failed}))
         elif not isinstance(error, PortClosedError):
-            self.recorder.report(evaluation.result())
+            self._keep(evaluation.result())
+
+    def _keep(self, result: Report | Filmed) -> None:
+        report = result.report if isinstance(result, Filmed) else result
+        self.recorder.report(report)
+        if not isinstance(result, Filmed):
+            return
+        if result.video is None:
+            self._videos_failed += 1
+            self.recorder.report(Report("supervisor", {"videos_failed": self._videos_failed}))
+            return
+        at = report.at_env_steps or 0
+        path = self._videos / f"evaluation-{at:09d}.mp4"
+        save_video(path, result.video)
+        self.recorder.video(at, path)
 
     def check_workers(self) -> None:
         """Replace workers that died or hang, as long as the budget lasts.

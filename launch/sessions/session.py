@@ -24,6 +24,7 @@ from laser.specs import ArraySpec, EnvironmentSpec
 from laser.unroll import UnrollSpec
 from launch.config import TrainConfig
 from launch.errors import LaunchError
+from launch.evaluation.videos import find_video_problems
 from launch.program import (
     Member,
     Program,
@@ -33,11 +34,11 @@ from launch.program import (
     member_settings,
     unroll_spec,
 )
-from launch.recording.event_file import EventFile
 from launch.recording.metrics_db import MetricsDb
 from launch.recording.process_usage import ProcessUsage
 from launch.recording.recorder import Recorder, Snapshot
 from launch.recording.task_returns import bucket_frames
+from launch.recording.tracker import Tracker
 from launch.runtimes.local_runtime import LocalRuntime
 from launch.runtimes.placement import Needs
 from launch.runtimes.runtime import Runtime
@@ -49,6 +50,7 @@ from launch.sessions.run_directory import RunDirectory
 from launch.sessions.schedules import Evolution, FreeSchedule, LockstepSchedule, Schedule
 from launch.sessions.settings_schedule import find_schedule_problems
 from launch.sessions.signals import StopSignal
+from launch.sessions.tracking import open_trackers
 from replay_server.memory import replay_bytes
 
 LEASE_S = 30.0
@@ -102,6 +104,8 @@ def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False) -> Pla
             problems += find_sampler_problems(config, algorithms[-1])
         except ValueError as error:
             problems += _named_problems(error)
+    for env, how in {(config.env, config.environment) for config in configs if config.capture_video}:
+        problems += find_video_problems("capture-video", env, how)
     raise_problems(list(dict.fromkeys(problems)))
     specs = [unroll_spec(*parts) for parts in zip(configs, environments, algorithms, strict=True)]
     carried_states: dict[str, ArraySpec] = {}
@@ -224,8 +228,10 @@ def run_session(
         # Workers on Ray have processes of their own, and say themselves what they use.
         usage = ProcessUsage(with_children=config.runtime != "ray")
         recorders = [
-            stack.enter_context(_open_recorder(stack, run, each, environment, usage))
-            for run, each, environment in zip(runs, plan.configs, plan.environments, strict=True)
+            stack.enter_context(_open_recorder(stack, run, each, environment, usage, trackers))
+            for run, each, environment, trackers in zip(
+                runs, plan.configs, plan.environments, open_trackers(stack, runs, plan.configs), strict=True
+            )
         ]
         saved = [
             restore_program(run, each, environment) if each.resume else None
@@ -236,6 +242,9 @@ def run_session(
                 say(f"warning: {warning}")
         runtime = make_runtime(config, _needs(plan.configs, plan.share_replay, plan.memory))
         stack.callback(runtime.close)
+        for run, recorder in zip(runs, recorders, strict=True):
+            for tracker in runtime.trackers(str(run.path)):
+                recorder.track(tracker)
         for note in runtime.notes if not config.quiet else ():
             say(f"warning: {note}")
         members = _number_members(plan, [state.next_incarnation if state else 0 for state in saved])
@@ -250,7 +259,10 @@ def run_session(
             if state is not None:
                 state.load_into(program, recorder)
             run.log(f"running: {describe(program)}; learner: {how}")
-        attendants = [Attendant(program, recorder) for program, recorder in zip(programs, recorders, strict=True)]
+        attendants = [
+            Attendant(program, recorder, run.videos_path)
+            for program, recorder, run in zip(programs, recorders, runs, strict=True)
+        ]
         directories = {attendant.number: run for attendant, run in zip(attendants, runs, strict=True)}
 
         def save(attendant: Attendant, snapshot: Snapshot) -> None:
@@ -334,14 +346,18 @@ def as_launch_error(error: Exception, config: TrainConfig) -> Exception:
 
 
 def _open_recorder(
-    stack: ExitStack, run: RunDirectory, config: TrainConfig, environment: EnvironmentSpec, usage: ProcessUsage
+    stack: ExitStack,
+    run: RunDirectory,
+    config: TrainConfig,
+    environment: EnvironmentSpec,
+    usage: ProcessUsage,
+    trackers: Sequence[Tracker],
 ) -> Recorder:
     metrics = stack.enter_context(MetricsDb(run.metrics_path))
-    events = stack.enter_context(EventFile(run.events_path))
     tasks = task_ids(config.env)
     width = bucket_frames(tasks, config.steps * environment.action_repeat)
     background = config.runtime != "lockstep"
-    return Recorder(metrics, [events], background=background, tasks=tasks, bucket_frames=width, usage=usage)
+    return Recorder(metrics, trackers, background=background, tasks=tasks, bucket_frames=width, usage=usage)
 
 
 def _number_members(plan: Plan, incarnations: Sequence[int]) -> list[Member]:

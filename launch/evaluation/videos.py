@@ -1,0 +1,47 @@
+"""Videos of a run: whether its environment can be drawn, and where they are kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from actors.film import draw_without_a_display
+from laser.config import Problem
+from laser.environments import EnvironmentConfig, make_environment, task_ids
+from launch.sessions.run_directory import output_error
+
+
+def find_video_problems(key: str, env: str, config: EnvironmentConfig) -> Iterator[Problem]:
+    """Yield the tasks of which no picture can be drawn here; makes one environment of each.
+
+    Args:
+        key: the flag that asked for a video.
+        env: environment id or ids.
+        config: how they are made.
+    """
+    draw_without_a_display()
+    for task in task_ids(env):
+        environment = make_environment(task, 1, config.for_evaluation())
+        try:
+            environment.reset(0)
+            picture = environment.render()
+        finally:
+            environment.close()
+        if picture is None:
+            yield Problem(key, f"{task} cannot be drawn here", f"leave --{key} out")
+
+
+def save_video(path: Path, video: bytes) -> None:
+    """Write a video so that whoever looks for the newest never finds half of one.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    beside = path.with_suffix(".writing")
+    try:
+        path.parent.mkdir(exist_ok=True)
+        beside.write_bytes(video)
+        os.replace(beside, path)
+    except OSError as error:
+        raise output_error(path, error) from error

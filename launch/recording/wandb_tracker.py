@@ -1,0 +1,150 @@
+"""Weights & Biases: numbers and videos go to a process of its own, which may be slow, offline or dead."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import queue
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from laser.config import Problem
+
+PACKAGE = "wandb>=0.20,<1"
+_MOST_WAITING = 1000
+_PROCESS = (sys.executable, "-m", "launch.recording.wandb_process")
+
+
+def find_wandb_problems() -> Iterator[Problem]:
+    """Yield that the package is missing, if it is."""
+    if importlib.util.find_spec("wandb") is None:
+        yield Problem("track", "wandb is not installed", f"pip install '{PACKAGE}', or leave --track out")
+
+
+def wandb_id(directory: Path) -> str:
+    """Return the id of a run directory, which every resumption of the run has; made at the first call."""
+    path = directory / "wandb_id.txt"
+    if path.is_file():
+        return path.read_text(encoding="utf-8").strip()
+    made = secrets.token_hex(8)
+    path.write_text(made + "\n", encoding="utf-8")
+    return made
+
+
+class WandbTracker:
+    """Sends everything to a process that calls `wandb` (see `launch.recording.tracker.Tracker`).
+
+    A run never waits for it: what does not fit into the queue is dropped and counted, and after `patience_s` at the end
+    the process is ended. What it has written by then lies under `wandb/` in the run's directory; `wandb sync` uploads
+    it. It says what it has to say in `wandb.log`. A process and not a thread, since `wandb` takes part in the exit of
+    the process that it is imported in, and waits there.
+
+    Args:
+        directory: of the run.
+        first: what `wandb.init` gets: project, name, group, config and so on.
+        log: told how it ended, in a line.
+        patience_s: how long the end of the run may wait.
+        process: what to start, for tests.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        first: Mapping[str, Any],
+        log: Callable[[str], None],
+        patience_s: float = 15.0,
+        process: Sequence[str] = _PROCESS,
+    ):
+        self.num_dropped = 0
+        self._log = log
+        self._patience_s = patience_s
+        self._waiting: queue.Queue[dict[str, Any] | None] = queue.Queue(_MOST_WAITING)
+        self._output_path = directory / "wandb.log"
+        with self._output_path.open("a", encoding="utf-8") as output:
+            self._process = subprocess.Popen(
+                process,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for the run, which then ends this one in good order
+            )
+        self._put({"id": wandb_id(directory), "dir": str(directory), **first})
+        self._thread = threading.Thread(target=self._send_until_closed, name="wandb", daemon=True)
+        self._thread.start()
+
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        """Queue a row."""
+        self._put({"values": {**values, "global_step": step}})
+
+    def video(self, step: int, path: Path) -> None:
+        """Queue a video."""
+        self._put({"video": str(path), "global_step": step})
+
+    def forget_after(self, step: int) -> None:
+        """Do nothing: rows cannot be taken back, and those that come again have their own `global_step`."""
+
+    def close(self) -> None:
+        """Send what waits and end the process, in good order or, after a while, at once."""
+        deadline = time.monotonic() + self._patience_s
+        is_told = self._tell_to_end(self._patience_s)
+        if is_told:
+            self._thread.join(max(0.0, deadline - time.monotonic()))
+        try:
+            code = self._process.wait(max(0.0, deadline - time.monotonic()))
+            how = "finished" if code == 0 else f"ended with an error: {self._last_words()}"
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            how = f"did not finish within {self._patience_s:g} s and was ended; wandb sync uploads what is there"
+        if is_told or self._tell_to_end(1.0):  # with the process gone, the queue empties at once
+            self._thread.join(1.0)
+        dropped = f"; {self.num_dropped} rows were dropped" if self.num_dropped else ""
+        self._log(f"wandb {how}{dropped}")
+
+    def __enter__(self) -> WandbTracker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _tell_to_end(self, timeout_s: float) -> bool:
+        try:
+            self._waiting.put(None, timeout=timeout_s)
+        except queue.Full:
+            return False
+        return True
+
+    def _put(self, item: dict[str, Any]) -> None:
+        try:
+            self._waiting.put_nowait(item)
+        except queue.Full:
+            self.num_dropped += 1
+
+    def _send_until_closed(self) -> None:
+        assert self._process.stdin is not None
+        is_alive = True
+        while (item := self._waiting.get()) is not None:
+            try:
+                if is_alive:
+                    self._process.stdin.write(json.dumps(item).encode() + b"\n")
+                    self._process.stdin.flush()
+            except OSError:
+                is_alive = False
+            self.num_dropped += not is_alive
+        try:
+            self._process.stdin.close()
+        except OSError:  # it is gone, and with it what was still on its way
+            self.num_dropped += is_alive
+
+    def _last_words(self) -> str:
+        lines = self._output_path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return lines[-1] if lines else f"{self._output_path.name} is empty"

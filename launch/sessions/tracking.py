@@ -1,0 +1,59 @@
+"""Which trackers a run has: TensorBoard always, others when asked for."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from launch.config import TrainConfig
+from launch.config_json import config_to_json
+from launch.recording.event_file import EventFile
+from launch.recording.tracker import Tracker
+from launch.recording.wandb_tracker import WandbTracker
+from launch.sessions.run_directory import RunDirectory, read_record
+
+
+def open_trackers(
+    stack: ExitStack, runs: Sequence[RunDirectory], configs: Sequence[TrainConfig]
+) -> list[list[Tracker]]:
+    """Return every member's trackers; they are closed with the stack, all at the same time.
+
+    Raises:
+        OutputError: TensorBoard's file cannot be written.
+    """
+    slow: list[WandbTracker] = []
+    stack.callback(_close_all, slow)
+    opened: list[list[Tracker]] = []
+    for run, config in zip(runs, configs, strict=True):
+        trackers: list[Tracker] = [stack.enter_context(EventFile(run.events_path))]
+        if config.track == "wandb":
+            slow.append(WandbTracker(run.path, wandb_settings(run, config), run.log))
+            trackers.append(slow[-1])
+        opened.append(trackers)
+    return opened
+
+
+def wandb_settings(run: RunDirectory, config: TrainConfig) -> dict[str, Any]:
+    """Return what `wandb.init` gets for a run; the members of a sweep are a group that has the sweep's name."""
+    record = read_record(run.path)
+    settings = {
+        "project": os.environ.get("WANDB_PROJECT", "laser"),
+        "name": run.path.name,
+        "config": config_to_json(config) | {"commit": record["commit"], "command": record["command"]},
+        "tags": [tag[:64] for tag in (config.preset, config.env, config.algorithm.name) if tag],
+    }
+    if "member" in record:
+        sweep = run.path.parent.parent.name
+        settings |= {"name": f"{sweep}/{run.path.name}", "group": sweep, "job_type": "member"}
+    return settings
+
+
+def _close_all(trackers: Sequence[WandbTracker]) -> None:
+    threads = [threading.Thread(target=tracker.close) for tracker in trackers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
