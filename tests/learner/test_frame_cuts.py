@@ -1,5 +1,7 @@
 """Frames cut at rows: what the network sees equals what the environment showed."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from laser.ops.frame_stacks import stack_frames
 from laser.ports import SampleRequest, wait
 from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec, FramesSpec
 from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
-from learner.collate import collate
+from learner.collate import collate, example_batch
 from learner.mixing import Mix
 from replay_server.config import ReplayConfig
 from replay_server.members import MemberSettings
@@ -30,10 +32,8 @@ def shown(episode, step, stack, padding, shape):
     return np.stack(frames)
 
 
-@pytest.mark.parametrize("padding", ["zeros", "repeat"])
-@pytest.mark.parametrize(("stack", "shape"), [(4, (3, 2)), (1, (3, 2, 3)), (3, (2, 2, 3))])
-@pytest.mark.parametrize("mean_length", [2, 9])
-def test_streams_show_what_the_environment_showed(padding, stack, shape, mean_length):
+def stored(padding, stack, shape, mean_length):
+    """Return a shard full of episodes, their layout, and (episode, step, whether a step follows) of every row."""
     spec = UnrollSpec(
         LENGTH,
         EnvironmentSpec("Frames-v0", {"image": FramesSpec(shape, stack=stack, padding=padding)}, DiscreteActions(2)),
@@ -56,6 +56,20 @@ def test_streams_show_what_the_environment_showed(padding, stack, shape, mean_le
         header = np.zeros(1, HEADER_DTYPE)
         header["sequence"] = sequence
         wait(shard.insert(Unrolls(header, fields, {"image": compress_frames(frames[None])})), 5, "insert")
+    return shard, spec, log
+
+
+def channels(stacked):
+    """Return what a network sees of an environment's stack."""
+    truth = torch.from_numpy(stacked)
+    return truth if truth.ndim == 3 else truth.permute(0, 3, 1, 2).flatten(0, 1)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "repeat"])
+@pytest.mark.parametrize(("stack", "shape"), [(4, (3, 2)), (1, (3, 2, 3)), (3, (2, 2, 3))])
+@pytest.mark.parametrize("mean_length", [2, 9])
+def test_streams_show_what_the_environment_showed(padding, stack, shape, mean_length):
+    shard, spec, log = stored(padding, stack, shape, mean_length)
     amid = False
     for sequence in range(8):
         sample = wait(shard.sample(SampleRequest(0, 6, view="streams", sequence=sequence)), 5, "streams")
@@ -64,10 +78,46 @@ def test_streams_show_what_the_environment_showed(padding, stack, shape, mean_le
         for i in range(6):
             for t in range(LENGTH):
                 episode, step, _ = log[int(sample.unrolls.fields["rewards"][i, t])]
-                truth = torch.from_numpy(shown(episode, step, stack, padding, shape))
-                if len(shape) == 3:
-                    truth = truth.permute(0, 3, 1, 2).flatten(0, 1)
-                assert torch.equal(stacks[t, i], truth)
+                assert torch.equal(stacks[t, i], channels(shown(episode, step, stack, padding, shape)))
                 amid |= t == 0 and 0 < step < stack
     assert amid or stack == 1, "no piece began shortly after an episode's first step"
+    shard.close()
+
+
+@pytest.mark.parametrize("padding", ["zeros", "repeat"])
+@pytest.mark.parametrize(("stack", "shape"), [(4, (3, 2)), (1, (3, 2, 3)), (3, (2, 2, 3))])
+@pytest.mark.parametrize(("num_steps", "mean_length"), [(1, 2), (3, 9), (7, 9)])
+def test_windows_show_what_the_environment_showed(padding, stack, shape, num_steps, mean_length):
+    shard, spec, log = stored(padding, stack, shape, mean_length)
+    step_spec = dataclasses.replace(spec, unroll_length=1)
+    # Rewards are summed with a discount so small that what is left is the first one's, the place in the log.
+    request = SampleRequest(0, 150, view="steps", num_steps=num_steps, discount=1e-9)
+    sample = wait(shard.sample(request), 5, "steps")
+    batch = collate(Mix(None, sample), step_spec, 0, 0.9, 0)
+    assert batch.observations["image"].shape[:2] == (2, 150)
+    assert batch.observations["image"].is_contiguous()
+    last = (len(log) - 1) // LENGTH * LENGTH
+    crossed = cut = False
+    for i, place in enumerate(np.rint(batch.rewards[0].numpy()).astype(int).tolist()):
+        assert log[place][2]
+        end = place
+        while end < last and end < place + num_steps and log[end][2]:
+            end += 1
+        crossed |= end // LENGTH > place // LENGTH
+        cut |= end < place + num_steps
+        for row, at in enumerate((place, end)):
+            truth = channels(shown(*log[at][:2], stack, padding, shape))
+            assert torch.equal(batch.observations["image"][row, i], truth)
+    assert crossed, "no window crossed a page"
+    assert cut or num_steps == 1, "no window ended with its episode"
+    shard.close()
+
+
+def test_examples_to_compile_with_are_like_windows():
+    shard, spec, _ = stored("zeros", 3, (2, 2, 3), 9)
+    sample = wait(shard.sample(SampleRequest(0, 5, view="steps", num_steps=3)), 5, "steps")
+    spec = dataclasses.replace(spec, unroll_length=1)
+    batch, example = collate(Mix(None, sample), spec, 0, 0.9, 0), example_batch(spec, 5, [], "steps")
+    image, other = batch.observations["image"], example.observations["image"]
+    assert (image.shape, image.dtype, image.stride()) == (other.shape, other.dtype, other.stride())
     shard.close()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from replay_helpers import Stream, make_spec
 
-from laser.ports import SampleRequest, wait
+from laser.ports import PortError, SampleRequest, wait
 from replay_server.config import ReplayConfig
 from replay_server.members import MemberSettings
 from replay_server.shard import Shard
@@ -134,4 +134,22 @@ def test_image_windows_point_at_the_rows_that_were_drawn():
             first = [entry[1] == 0 for entry in stream.log[sequence * 4 : sequence * 4 + 5]]
             np.testing.assert_array_equal(windows.first[unroll], first)
     assert len(windows.first) <= 30
+    shard.close()
+
+
+def test_each_reward_is_clipped_before_the_sum():
+    shard, _ = stored_shard(60)
+    for num_steps in (1, 5):
+        request = SampleRequest(0, 300, view="steps", num_steps=num_steps, discount=0.9, reward_clip=7.0)
+        sample = wait(shard.sample(request), 5, "sample")
+        rows = sample.unrolls.fields["observations/observation"][:, 0, 0].astype(int)
+        ends = sample.unrolls.fields["observations/observation"][:, 1, 0].astype(int)
+        expected = [
+            sum(0.9**k * min(row + k, 7) for k in range(end - row)) for row, end in zip(rows, ends, strict=True)
+        ]
+        np.testing.assert_allclose(sample.unrolls.fields["rewards"][:, 0], expected, rtol=1e-5)
+        assert (rows > 7).any()
+        assert (rows < 7).any()
+    with pytest.raises(PortError, match="reward_clip must be above 0, got 0"):
+        wait(shard.sample(SampleRequest(0, 3, view="steps", reward_clip=0.0)), 5, "sample")
     shard.close()
