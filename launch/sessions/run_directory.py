@@ -23,6 +23,7 @@ from laser.config import ConfigError
 from launch.config import TrainConfig, leaves_directory
 from launch.config_json import config_from_json, config_to_json
 from launch.errors import CannotCreateError, NothingToResumeError, OutputError, RunInUseError
+from launch.sessions.preset_changes import changes_from_preset
 
 SCHEMA_VERSION = 1
 RUNS_ROOT = Path("runs")
@@ -108,7 +109,7 @@ def saved_config(run_dir: Path) -> TrainConfig:
 
 
 def read_record(run_dir: Path) -> dict[str, Any]:
-    """Return a run's `config.json`: `config`, `versions`, `commit`, `command`, `created`, `schema_version`.
+    """Return a run's `config.json`: `config`, `versions`, `commit`, `command`, `created`, `schema_version`, `changes`.
 
     A sweep's holds `sweep` (see `SweepConfig.to_json`), its members' each `member` with `index` and `overrides`.
     """
@@ -270,6 +271,7 @@ def _write_record(path: Path, config: TrainConfig, command: Sequence[str], facts
         "versions": _versions(),
         "commit": _commit(),
         "config": config_to_json(config),
+        "changes": changes_from_preset(config),
         **facts,
     }
     beside = path / "config.json.writing"
