@@ -21,22 +21,22 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--settled", type=float, default=2.0, help="minutes after which growth counts")
     parser.add_argument("--preset", default="pong")
+    parser.add_argument("--pid", type=int, help="watch this run, which has begun already, and leave it be")
     options = parser.parse_args()
     if options.quick:
         options.minutes, options.settled = 1.0, 0.5
     with tempfile.TemporaryDirectory() as place:
-        command = [*measure.LASER, "train", options.preset, "--steps", "100000000", "--quiet"]
-        run = subprocess.Popen([*command, "--run-dir", str(Path(place) / "run")], cwd=measure.ROOT)
-        sizes, begun = [], time.monotonic()
-        try:
-            while time.monotonic() - begun < 60.0 * options.minutes:
-                time.sleep(5.0)
-                if run.poll() is not None:
-                    raise measure.BenchmarkError(f"the run ended by itself with exit code {run.returncode}")
-                sizes.append((time.monotonic() - begun, resident(run.pid)))
-        finally:
-            run.send_signal(signal.SIGTERM)
-            run.wait(timeout=120.0)
+        sizes: list[tuple[float, int]] = []
+        if options.pid is not None:
+            watch(options.pid, 60.0 * options.minutes, sizes)
+        else:
+            command = [*measure.LASER, "train", options.preset, "--steps", "100000000", "--quiet"]
+            run = subprocess.Popen([*command, "--run-dir", str(Path(place) / "run")], cwd=measure.ROOT)
+            try:
+                watch(run.pid, 60.0 * options.minutes, sizes)
+            finally:
+                run.send_signal(signal.SIGTERM)
+                run.wait(timeout=120.0)
     settled = [size for when, size in sizes if when >= 60.0 * options.settled]
     grown = settled[-1] - settled[0]
     conclusion = (
@@ -44,6 +44,16 @@ def main() -> None:
         f"{options.minutes:g}: {grown / 1e6:+.1f} MB ({100 * grown / settled[0]:+.2f} %)"
     )
     measure.save("memory_flat", vars(options), sizes, [conclusion])
+
+
+def watch(pid: int, seconds: float, sizes: list[tuple[float, int]]) -> None:
+    """Note the size of a run every five seconds: seconds since now, bytes."""
+    begun = time.monotonic()
+    while time.monotonic() - begun < seconds:
+        time.sleep(5.0)
+        if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+            raise measure.BenchmarkError(f"run {pid} ended before its time was over")
+        sizes.append((time.monotonic() - begun, resident(pid)))
 
 
 def resident(pid: int) -> int:
