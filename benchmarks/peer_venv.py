@@ -11,7 +11,7 @@ from measure import ROOT
 
 TORCH = "torch>=2.10,<2.14"  # the same as LASER's, so that torch itself is not what is compared
 REQUIREMENTS = {
-    "sb3": ("stable-baselines3==2.7.*", TORCH),
+    "sb3": ("stable-baselines3==2.7.*", "gymnasium[mujoco]", "mujoco>=3.2,<4", TORCH),
     "rllib": ("ray[rllib]==2.60.*", "ale-py==0.12.*", "opencv-python-headless", TORCH),
 }
 SCRIPTS = ROOT / "benchmarks" / "peers"

@@ -1,0 +1,184 @@
+"""SAC and TD3 beside Stable-Baselines3 with the same settings: env steps per second, or returns after 50,000 steps.
+
+    python benchmarks/sac_td3.py speed      # Hopper-v5, 256x256, batches of 256, one learner step per env step
+    python benchmarks/sac_td3.py returns    # Pendulum-v1 and Hopper-v5, greedy evaluation, several seeds
+
+Speed runs alternate; SB3 runs with one torch thread and with two, and the faster counts. To reach: 2.5 times SB3.
+Returns run side by side (`--jobs`); to reach: a mean not below the 95 % interval of SB3's mean.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import measure
+import peer_venv
+
+TO_REACH = 2.5
+# Two-sided 95 % points of Student's t by degrees of freedom.
+_T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+
+
+@dataclass(frozen=True)
+class Task:
+    """An environment with the settings that both sides use there.
+
+    Args:
+        env: its id.
+        suffix: of LASER's presets for it.
+        hidden: width of both layers.
+        learning_rate: step size.
+        random_steps: steps at random before learning.
+    """
+
+    env: str
+    suffix: str
+    hidden: int
+    learning_rate: float
+    random_steps: int
+
+
+TASKS = {
+    "Pendulum-v1": Task("Pendulum-v1", "_pendulum", 64, 1e-3, 1_000),
+    "Hopper-v5": Task("Hopper-v5", "", 256, 3e-4, 10_000),
+}
+
+
+def laser(
+    algorithm: str, task: Task, seed: int, steps: int, timed_from: int, episodes: int, words: Sequence[str]
+) -> dict:
+    """Train with LASER; return its result with the rate of the timed part, and the evaluation's if it is wanted."""
+    with tempfile.TemporaryDirectory() as place:
+        run_dir = Path(place) / "run"
+        command = [*measure.LASER, "train", algorithm + task.suffix, "--env", task.env, "--seed", seed]
+        command += ["--steps", steps, "--replay.min-steps", task.random_steps, "--replay.capacity-steps", 1_000_000]
+        command += ["--algorithm.learning-rate", task.learning_rate, "--run-dir", run_dir, "--quiet", "--json", *words]
+        result = measure.run_json(command, timeout_s=4 * 3600.0)
+        ticks = [tick for tick in measure.read_ticks(run_dir) if tick[1] >= timed_from]
+        if len(ticks) > 1:
+            (begun, first), (ended, last) = ticks[0], ticks[-1]
+            result["env_steps_per_second"] = (last - first) / (ended - begun)
+        result["updates_per_env_step"] = result["learner_steps"] / (result["env_steps"] - task.random_steps)
+        if episodes:
+            command = [*measure.LASER, "eval", run_dir, "--episodes", episodes, "--seed", 1_000, "--greedy", "--json"]
+            result["evaluation_mean_return"] = measure.run_json(command, timeout_s=3600.0)["mean_return"]
+    return result
+
+
+def sb3(
+    python: Path, algorithm: str, task: Task, seed: int, steps: int, timed_from: int, episodes: int, threads: int = 1
+) -> dict:
+    """Train with SB3; return its result."""
+    command: list[str | Path | float] = [python, peer_venv.SCRIPTS / "sb3_sac_td3.py", "--algorithm", algorithm]
+    command += ["--env", task.env, "--steps", steps, "--timed-from", timed_from, "--random-steps", task.random_steps]
+    command += ["--learning-rate", task.learning_rate, "--hidden", task.hidden, "--seed", seed, "--threads", threads]
+    return measure.run_json([*command, "--episodes", episodes], timeout_s=4 * 3600.0)
+
+
+def speed(python: Path, algorithms: Sequence[str], repeats: int, num_steps: int, words: Sequence[str]) -> None:
+    """Run alternately, print and save."""
+    task = Task("Hopper-v5", "", 256, 3e-4, random_steps=500)
+    timed_from = 2 * task.random_steps
+    results, conclusions = {}, []
+    for algorithm in algorithms:
+        shared = (algorithm, task)
+        total = timed_from + num_steps
+
+        def ours(seed: int, shared: tuple = shared, total: int = total) -> dict:
+            return laser(*shared, seed, total, timed_from, 0, words)
+
+        def theirs(threads: int, shared: tuple = shared, total: int = total) -> Callable[[int], dict]:
+            return lambda seed: sb3(python, *shared, seed, total, timed_from, 0, threads)
+
+        sides = {"laser": ours, "sb3, 1 thread": theirs(1), "sb3, 2 threads": theirs(2)}
+        rows = measure.alternate(sides, repeats)
+        results[algorithm] = rows
+        rates = {name: measure.summarise(side, "env_steps_per_second", "env steps/s") for name, side in rows.items()}
+        best = max(rates["sb3, 1 thread"].median, rates["sb3, 2 threads"].median)
+        pace = measure.summarise(rows["laser"], "updates_per_env_step", "updates per env step")
+        conclusions += [f"{algorithm}, {name}: {rate}" for name, rate in rates.items()]
+        conclusions.append(
+            f"{algorithm}: {rates['laser'].median / best:.2f} times SB3, to reach {TO_REACH}; LASER made {pace}"
+        )
+    measure.save("sac_td3_speed", {"steps": num_steps, "repeats": repeats, "words": words}, results, conclusions)
+
+
+def returns(
+    python: Path,
+    algorithms: Sequence[str],
+    envs: Sequence[str],
+    num_seeds: int,
+    steps: int,
+    episodes: int,
+    jobs: int,
+    words: Sequence[str],
+) -> None:
+    """Run side by side, print and save."""
+    results, conclusions = [], []
+    with ThreadPoolExecutor(jobs) as pool:
+        arms = [(algorithm, TASKS[env]) for algorithm in algorithms for env in envs]
+        seeds = range(1, num_seeds + 1)
+        asked = {
+            (algorithm, task.env): {
+                "laser": [pool.submit(laser, algorithm, task, seed, steps, steps, episodes, words) for seed in seeds],
+                "sb3": [pool.submit(sb3, python, algorithm, task, seed, steps, steps, episodes) for seed in seeds],
+            }
+            for algorithm, task in arms
+        }
+        for (algorithm, env), sides in asked.items():
+            rows = {name: [future.result() for future in futures] for name, futures in sides.items()}
+            results.append({"algorithm": algorithm, "env": env, **rows})
+            scores = {name: [row["evaluation_mean_return"] for row in side] for name, side in rows.items()}
+            ours, theirs = interval(scores["laser"]), interval(scores["sb3"])
+            reached = "reached" if ours[0] >= theirs[0] - theirs[1] else "not reached"
+            conclusions.append(
+                f"{algorithm} on {env} after {steps:,} env steps: LASER {ours[0]:.1f} +- {ours[1]:.1f}, "
+                f"SB3 {theirs[0]:.1f} +- {theirs[1]:.1f} (mean, 95 % interval, n={num_seeds}): {reached}"
+            )
+            print(conclusions[-1], flush=True)
+    settings = {"steps": steps, "seeds": num_seeds, "episodes": episodes, "words": words}
+    measure.save("sac_td3_returns", settings, results, conclusions)
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the mean, and half the width of its 95 % interval; infinite for one value."""
+    if len(values) < 2:
+        return values[0], math.inf
+    return statistics.mean(values), _T_95.get(len(values) - 1, 2.0) * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = measure.parser(__doc__)
+    parser.add_argument("mode", choices=("speed", "returns"))
+    parser.add_argument("--algorithms", nargs="+", choices=("sac", "td3"), default=["sac", "td3"])
+    parser.add_argument("--envs", nargs="+", choices=TASKS, default=list(TASKS), help="returns: where")
+    parser.add_argument("--steps", type=int, default=0, help="speed: timed env steps, 10,000; returns: all, 50,000")
+    parser.add_argument("--repeats", type=int, default=3, help="speed: runs of each side")
+    parser.add_argument("--seeds", type=int, default=5, help="returns: runs of each side")
+    parser.add_argument("--episodes", type=int, default=20, help="returns: of evaluation, per run")
+    parser.add_argument("--jobs", type=int, default=2, help="returns: runs side by side")
+    parser.add_argument(
+        "--words", nargs="*", default=[], help="more words for laser train, e.g. --words=--seed --words=3"
+    )
+    peer_venv.add_option(parser)
+    options = parser.parse_args()
+    python = peer_venv.peer_python("sb3", options.venvs)
+    if options.mode == "speed":
+        repeats, steps = (1, 1_000) if options.quick else (options.repeats, options.steps or 10_000)
+        speed(python, options.algorithms, repeats, steps, options.words)
+        return
+    envs, seeds, steps = options.envs, options.seeds, options.steps or 50_000
+    if options.quick:
+        envs, seeds, steps = ["Pendulum-v1"], 1, options.steps or 2_000
+    returns(python, options.algorithms, envs, seeds, steps, options.episodes, options.jobs, options.words)
+
+
+if __name__ == "__main__":
+    main()
