@@ -38,7 +38,7 @@ def collate(
 
     Image observations of unrolls and streams stay single frames here, uint8 [B, stack - 1 + T + 1, *frame_shape]; the
     train step stacks them on its device (`laser.ops.frame_stacks`). The two rows of n-step windows share no frames, and
-    come stacked: uint8 [2, B, channels, height, width].
+    come stacked: uint8 [2, B, channels, height, width], channels-last in memory.
 
     Args:
         mix: the samples.
@@ -63,10 +63,9 @@ def collate(
     if mix.replayed is not None and mix.replayed.discounts is not None:  # windows know how many steps they fold
         discounts[:, discounts.shape[1] - len(mix.replayed.discounts) :] = mix.replayed.discounts.T
     observations = {name[13:]: value for name, value in fields.items() if name.startswith("observations/")}
-    observations.update({name: _decode(parts, spec, name) for name in spec.frames})
     lag = np.where(own, newest_version - origins["parameter_version"], 0).astype(np.float32)
     return Batch(
-        observations=_tensors(observations),
+        observations=_tensors(observations) | {name: _decode(parts, spec, name) for name in spec.frames},
         first=torch.from_numpy(fields["first"]),
         actions=torch.from_numpy(fields["actions"]),
         rewards=torch.from_numpy(fields["rewards"]),
@@ -104,10 +103,11 @@ def example_batch(
 
     observations = {name[13:]: zeros(name) for name in spec.fields if name.startswith("observations/")}
     for name, item in spec.frames.items():
-        shape_of_frames = (batch_size, spec.num_frames(name), *item.frame_shape)
         if view == "steps":
-            shape_of_frames = (num_rows + 1, batch_size, item.channels, *item.frame_shape[:2])
-        observations[name] = torch.zeros(shape_of_frames, dtype=torch.uint8)
+            seen = torch.zeros(num_rows + 1, batch_size, *item.frame_shape[:2], item.channels, dtype=torch.uint8)
+            observations[name] = seen.movedim(-1, 2)
+        else:
+            observations[name] = torch.zeros(batch_size, spec.num_frames(name), *item.frame_shape, dtype=torch.uint8)
     return Batch(
         observations=observations,
         first=zeros("first"),
@@ -157,18 +157,16 @@ def _side_by_side(parts: list[Sample], name: str, spec: UnrollSpec) -> np.ndarra
     return out
 
 
-def _decode(parts: list[Sample], spec: UnrollSpec, name: str) -> np.ndarray:
+def _decode(parts: list[Sample], spec: UnrollSpec, name: str) -> Tensor:
     num_columns, item = sum(len(part.unrolls) for part in parts), spec.frames[name]
     if parts[-1].discounts is not None:  # n-step windows, which no batch mixes with others
         (part,) = parts
         assert part.frame_windows is not None, "a replay with images sends them with every step"
         stacks = np.empty((2, num_columns, item.stack, *item.frame_shape), np.uint8)
         cut_stacks(part.frame_windows, name, item.stack, item.padding, stacks)
-        if len(item.frame_shape) == 2:
-            return stacks
-        return np.ascontiguousarray(stacks.transpose(0, 1, 2, 5, 3, 4)).reshape(
-            2, num_columns, -1, *item.frame_shape[:2]
-        )
+        # [2, B, stack, height, width, ...] to channels-last memory, as convolutions want it: here, off their thread.
+        seen = torch.from_numpy(stacks).movedim(2, 4).contiguous()
+        return seen.view(2, num_columns, *item.frame_shape[:2], item.channels).movedim(-1, 2)
     out = np.empty((num_columns, spec.num_frames(name), *item.frame_shape), np.uint8)
     start = 0
     for part in parts:
@@ -178,7 +176,7 @@ def _decode(parts: list[Sample], spec: UnrollSpec, name: str) -> np.ndarray:
         else:
             cut_frames(part.frame_windows, name, item.stack, item.padding, here)
         start += len(part.unrolls)
-    return out
+    return torch.from_numpy(out)
 
 
 def _importance_weights(mix: Mix, correction: Correction) -> np.ndarray:

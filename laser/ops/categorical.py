@@ -31,8 +31,7 @@ def project(probabilities: Tensor, rewards: Tensor, discounts: Tensor, support: 
     lowest, highest = support[0], support[-1]
     spacing = (highest - lowest) / (num_atoms - 1)
     landed = torch.addcmul(rewards.unsqueeze(-1), discounts.unsqueeze(-1), support)
-    # Clamped again in units of atoms: the division may end a rounding error beyond the last one.
-    positions = ((landed.clamp(lowest, highest) - lowest) / spacing).clamp(0, num_atoms - 1)
+    positions = ((landed - lowest) / spacing).clamp(0, num_atoms - 1)  # in units of atoms
     below = positions.floor()
     to_above = positions - below
     lower = below.long()

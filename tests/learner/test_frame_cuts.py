@@ -95,7 +95,7 @@ def test_windows_show_what_the_environment_showed(padding, stack, shape, num_ste
     sample = wait(shard.sample(request), 5, "steps")
     batch = collate(Mix(None, sample), step_spec, 0, 0.9, 0)
     assert batch.observations["image"].shape[:2] == (2, 150)
-    assert batch.observations["image"].is_contiguous()
+    assert batch.observations["image"][0].is_contiguous(memory_format=torch.channels_last)
     last = (len(log) - 1) // LENGTH * LENGTH
     crossed = cut = False
     for i, place in enumerate(np.rint(batch.rewards[0].numpy()).astype(int).tolist()):
