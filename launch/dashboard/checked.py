@@ -24,6 +24,11 @@ def whole(value: Any, least: int, most: int, default: int) -> int:
     return int(min(max(value, least), most))
 
 
+def texts(value: Any, most: int) -> list[str]:
+    """Return the texts in a list, at most so many."""
+    return [item for item in value[:most] if isinstance(item, str)] if isinstance(value, list) else []
+
+
 def keys_of_rows(rows: Any) -> list[str]:
     """Return the keys of a table's selected rows."""
     if not isinstance(rows, list):

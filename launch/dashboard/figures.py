@@ -300,6 +300,7 @@ def message_figure(text: str, theme: Theme = "light") -> Figure:
     layout = base_layout(theme, "", "")
     layout["xaxis"] |= {"visible": False}
     layout["yaxis"] |= {"visible": False}
+    layout["uirevision"] = "empty"  # axes of the figure that comes later are its own
     layout["annotations"] = [
         {"text": as_text(text), "showarrow": False, "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5}
     ]

@@ -26,6 +26,10 @@ class LiveError(RuntimeError):
     """There is no picture; the message says why."""
 
 
+class LiveBusyError(LiveError):
+    """Somebody's step is under way; ask again later."""
+
+
 class LiveView:
     """Holds the one player. May be used from any thread; `close` ends it.
 
@@ -43,6 +47,7 @@ class LiveView:
     ):
         self._idle_s, self._limit_s, self._command = idle_s, limit_s, command
         self._lock = threading.Lock()
+        self._stepping = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._playing = ""
         self._asked_at = self._started_at = 0.0
@@ -76,8 +81,17 @@ class LiveView:
         """Return what happened in the next step (see `launch.dashboard.player`).
 
         Raises:
+            LiveBusyError: a step is under way already, as while the player starts.
             LiveError: this run does not play, or no longer.
         """
+        if not self._stepping.acquire(blocking=False):
+            raise LiveBusyError("a step is under way")
+        try:
+            return self._step(key)
+        finally:
+            self._stepping.release()
+
+    def _step(self, key: str) -> dict[str, Any]:
         with self._lock:
             if self._process is None or self._playing != key:
                 raise LiveError("it does not play (any more)")

@@ -8,7 +8,7 @@ from typing import Any
 from dash import ALL, Dash, Input, Output, State, ctx, dcc, html
 from dash.exceptions import PreventUpdate
 
-from launch.dashboard.checked import one_of, query_value, whole
+from launch.dashboard.checked import one_of, query_value, texts, whole
 from launch.dashboard.comparing import flat
 from launch.dashboard.figures import Theme
 from launch.dashboard.library import Library, Summary
@@ -75,7 +75,7 @@ def layout(library: Library, search: str) -> Any:
                         multi=True,
                         placeholder="choose metrics to see them in a panel of their own",
                     ),
-                    panel("Chosen metrics", "any-figure", height_px=300),
+                    panel("Chosen metrics", "any-figure"),
                 ],
                 className="panel wide",
             ),
@@ -124,8 +124,8 @@ def register(app: Dash, library: Library) -> None:
         chosen = one_of(axis, AXES, "env_steps")
         half_width = whole(smoothing, 0, 50, 0)
         known = summary.latest.values
-        names = tuple(name for name in (wanted if isinstance(wanted, list) else [])[:20] if name in known)
-        asked = tuple(each.get("panel") for each in ids if isinstance(each, dict)) if isinstance(ids, list) else ()
+        names = tuple(name for name in texts(wanted, 20) if name in known)
+        asked = tuple(str(each.get("panel")) for each in ids if isinstance(each, dict))
         figures, own = library.once(
             ("run", key, state, chosen, half_width, names, theme, asked),
             lambda: _figures(library, entry, asked, chosen, half_width, names, theme),
@@ -152,7 +152,7 @@ def _panels(library: Library, entry: Entry) -> list[Panel]:
 def _figures(
     library: Library,
     entry: Entry,
-    asked: tuple[Any, ...],
+    asked: tuple[str, ...],
     axis: Axis,
     half_width: int,
     names: tuple[str, ...],

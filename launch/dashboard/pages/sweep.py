@@ -218,7 +218,7 @@ def register(app: Dash, library: Library) -> None:
         half_width = whole(smoothing, 0, 50, 0)
         rows = _rows(library, members, keys, decisions)
         figures = library.once(
-            ("sweep", key, state, name, chosen, its_key, traced if whose else "", half_width, theme),
+            ("sweep", key, state, name, chosen, its_key, whose.key if whose else "", half_width, theme),
             lambda: (
                 _curves(library, members, name, chosen, half_width, theme),
                 _best(library, members, theme),
@@ -264,7 +264,15 @@ def _columns(keys: list[str]) -> list[dict[str, Any]]:
     return [
         {"headerName": "member", "field": "name", "cellRenderer": "RunLink", "width": 120, "pinned": "left"},
         {"headerName": "status", "field": "status", "cellRenderer": "Status", "width": 112},
-        *[{"headerName": printable(key), "field": f"s{place}", "width": 175} for place, key in enumerate(keys)],
+        *[
+            {
+                "headerName": printable(key.rpartition(".")[2]),
+                "field": f"s{place}",
+                "width": 158,
+                "headerTooltip": printable(key),
+            }
+            for place, key in enumerate(keys)
+        ],
         {"headerName": "return", "field": "return", "width": 100, "sort": "desc", **shown},
         {"headerName": "evaluation", "field": "evaluation", "width": 110, **shown},
         {"headerName": "env steps", "field": "env_steps", "width": 110, **shown},

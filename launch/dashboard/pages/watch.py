@@ -14,7 +14,7 @@ from launch.dashboard.checked import one_of, query_value
 from launch.dashboard.figures import Curve, Figure, Theme, bar_figure, line_figure, message_figure
 from launch.dashboard.library import Library
 from launch.dashboard.listing import Entry, find_videos, printable
-from launch.dashboard.live import LiveError, LiveView
+from launch.dashboard.live import LiveBusyError, LiveError, LiveView
 from launch.dashboard.pages.parts import ago, clock, labelled, number, panel, tile
 
 _SPEEDS = {100: "10 steps a second", 250: "4 steps a second", 1000: "1 step a second"}
@@ -154,6 +154,8 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
             live.start(entry.key, entry.path)
         try:
             seen = live.step(entry.key)
+        except LiveBusyError as error:
+            raise PreventUpdate from error
         except LiveError as error:
             return (*(no_update,) * 6, printable(f"{entry.name}: {error}", 400), True)
         colours: Theme = "dark" if theme == "dark" else "light"
@@ -173,7 +175,7 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
             _actions(seen, colours),
             _values(kept, colours),
             kept,
-            f"{entry.name}: {seen['env']}, checkpoint of learner step {seen['checkpoint_step']:,}{drawn}",
+            f"{entry.name}: {seen['env']}, checkpoint of {seen['checkpoint_step']:,} env steps{drawn}",
             no_update,
         )
 

@@ -1,0 +1,62 @@
+"""Run directories as training leaves them, written in milliseconds."""
+
+import functools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launch.recording.metrics_db import MetricsDb, Tick
+
+MakeRun = Callable[..., Path]
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> MakeRun:
+    """Returns a function that writes a run directory below `tmp_path / "runs"`."""
+    return functools.partial(_write_run, tmp_path / "runs")
+
+
+@pytest.fixture(scope="module")
+def shared_runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MakeRun]:
+    """A directory for the runs of a whole module, and what writes one into it."""
+    root = tmp_path_factory.mktemp("runs")
+    return root, functools.partial(_write_run, root)
+
+
+def _write_run(
+    root: Path,
+    name: str,
+    rows: Sequence[Mapping[str, float]] = (),
+    *,
+    config: Mapping[str, Any] | None = None,
+    facts: Mapping[str, Any] | None = None,
+    notes: Mapping[str, str] | None = None,
+    log: str = "2026-01-01 00:00:00 finished: steps\n",
+    begun: float = 1_700_000_000.0,
+) -> Path:
+    path = root / name
+    path.mkdir(parents=True)
+    settings = {
+        "preset": "cartpole",
+        "env": "CartPole-v1",
+        "steps": 1000,
+        "seed": 0,
+        "algorithm": {"name": "laser"},
+    }
+    record = {
+        "schema_version": 1,
+        "created": "now",
+        "command": "laser train",
+        "config": settings | dict(config or {}),
+    }
+    (path / "config.json").write_text(json.dumps(record | dict(facts or {})))
+    (path / "log.txt").write_text(log)
+    if rows:
+        with MetricsDb(path / "metrics.db") as metrics:
+            for place, values in enumerate(rows):
+                tick = Tick(float(place), begun + place, 100 * place, 400 * place, 3 * place)
+                metrics.write(tick, values, notes)
+    return path

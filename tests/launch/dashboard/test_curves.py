@@ -1,0 +1,50 @@
+import numpy as np
+
+from launch.dashboard.curves import band_over_runs, carried, growth_ratio, rate, smooth
+from launch.dashboard.reading import AXES, Series
+
+
+def series(ticks, values, seconds=None) -> Series:
+    ticks = np.asarray(ticks)
+    axes = {axis: np.asarray(ticks if seconds is None else seconds, float) for axis in AXES}
+    return Series(ticks, np.asarray(values, float), axes)
+
+
+def test_smoothing_is_the_mean_of_neighbours_that_are_known() -> None:
+    values = np.array([1.0, np.nan, 3.0, 8.0, 2.0])
+    slowly = [np.nanmean(values[max(0, place - 1) : place + 2]) for place in range(len(values))]
+    np.testing.assert_allclose(smooth(values, 1), slowly)
+    np.testing.assert_array_equal(smooth(values, 0), values)
+    assert np.isnan(smooth(np.full(3, np.nan), 2)).all()
+
+
+def test_smoothing_does_not_lag() -> None:
+    ramp = np.arange(50.0)
+    np.testing.assert_allclose(smooth(ramp, 5)[5:-5], ramp[5:-5])
+
+
+def test_rates_are_per_second_and_restarts_are_gaps() -> None:
+    counter = series([0, 1, 2, 3], [0.0, 10.0, 4.0, 6.0], seconds=[0.0, 2.0, 4.0, 5.0])
+    np.testing.assert_array_equal(rate(counter).values, [5.0, np.nan, 2.0])
+    assert len(rate(series([0], [1.0]))) == 0
+
+
+def test_shares_of_growth_use_the_newest_value_of_each_counter() -> None:
+    replayed, fresh = series([0, 10, 20], [0.0, 6.0, 12.0]), series([0, 5, 20], [0.0, 2.0, 4.0])
+    share = growth_ratio(replayed, [replayed, fresh])
+    np.testing.assert_allclose(share.values, [6 / 8, 6 / 8])
+
+
+def test_carrying_a_value_on() -> None:
+    np.testing.assert_array_equal(carried(series([2, 4], [1.0, 2.0]), np.array([1, 2, 3, 9])), [np.nan, 1, 1, 2])
+
+
+def test_the_band_is_mean_and_standard_deviation_where_runs_are_known() -> None:
+    runs = [(np.array([0.0, 10.0]), np.array([0.0, 10.0])), (np.array([0.0, 5.0]), np.array([2.0, 7.0]))]
+    x, mean, low, high = band_over_runs(runs, num=11)
+    np.testing.assert_array_equal(x, np.arange(11.0))
+    np.testing.assert_allclose(mean[:6], np.arange(6) + 1.0)
+    np.testing.assert_allclose((high - low)[:6], 2 * np.sqrt(2.0))
+    np.testing.assert_allclose(mean[6:], np.arange(6, 11))
+    np.testing.assert_allclose(low[6:], mean[6:])
+    assert all(len(part) == 0 for part in band_over_runs([]))

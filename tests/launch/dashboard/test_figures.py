@@ -1,0 +1,108 @@
+import json
+
+import numpy as np
+import pytest
+
+from launch.dashboard.figures import (
+    Curve,
+    as_text,
+    bar_figure,
+    colour_of,
+    decoded,
+    encoded,
+    line_figure,
+    lineage_figure,
+    scatter_figure,
+    steps_figure,
+)
+from launch.dashboard.panels import AXIS_TITLES, draw, names_of, panels_of
+from launch.dashboard.reading import read_series
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def test_arrays_survive_the_journey() -> None:
+    values = np.array([1.5, np.nan, -3e30])
+    np.testing.assert_array_equal(decoded(encoded(values, "f8")), values)
+    np.testing.assert_array_equal(decoded(json.loads(json.dumps(encoded(values)))), values.astype("f4"))
+
+
+def test_a_line_with_a_band() -> None:
+    x = np.arange(3.0)
+    figure = line_figure([Curve("a", x, x, x - 1, x + 1), Curve("b", x, 2 * x)], "env steps", "return", "dark")
+    assert [trace["name"] for trace in figure["data"]] == ["a band", "a band", "a", "b"]
+    np.testing.assert_array_equal(decoded(figure["data"][3]["y"]), 2 * x)
+    assert figure["layout"]["xaxis"]["title"]["text"] == "env steps"
+    assert figure["data"][2]["line"]["color"] == colour_of(0, "dark")
+
+
+def test_from_zero_leaves_room_above_the_band() -> None:
+    x = np.arange(3.0)
+    figure = line_figure([Curve("a", x, x, x, x + 8)], "x", from_zero=True)
+    low, high = figure["layout"]["yaxis"]["range"]
+    assert low == 0
+    assert high > 10
+
+
+def test_beyond_the_palette_lines_differ_in_their_dashes() -> None:
+    x = np.arange(2.0)
+    lines = [trace["line"] for trace in line_figure([Curve(str(n), x, x) for n in range(20)], "x")["data"]]
+    assert len({(line["color"], line["dash"]) for line in lines}) == 20
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        line_figure([Curve(HOSTILE, np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(2))], "x"),
+        scatter_figure([1.0, 2.0], [1.0, 2.0], [HOSTILE, "b"], "x", "y"),
+        bar_figure([HOSTILE], [1.0]),
+        steps_figure([Curve(HOSTILE, np.zeros(2), np.zeros(2))], "x"),
+        lineage_figure({0: HOSTILE, 1: "b"}, {0: 1.0, 1: 2.0}, [(1.0, 0, 1, HOSTILE)], [(2.0, 0, HOSTILE)]),
+    ],
+)
+def test_hostile_text_never_reaches_plotly_as_markup(figure) -> None:
+    text = json.dumps(figure)
+    assert "<img" not in text
+    assert "&lt;img src=x onerror=alert(1)&gt;" in text
+    assert as_text("&lt;") == "&amp;lt;"
+
+
+def test_settings_over_decades_are_drawn_on_a_logarithmic_axis_and_words_as_categories() -> None:
+    assert scatter_figure([1e-4, 1e-2], [0.0, 1.0], ["a", "b"], "x", "y")["layout"]["xaxis"]["type"] == "log"
+    assert "type" not in scatter_figure([0.0, 1e-2], [0.0, 1.0], ["a", "b"], "x", "y")["layout"]["xaxis"]
+    assert scatter_figure(["off", "on"], [0.0, 1.0], ["a", "b"], "x", "y")["layout"]["xaxis"]["type"] == "category"
+
+
+def test_panels_draw_what_a_run_has_and_say_what_it_lacks(make_run) -> None:
+    rows = [
+        {
+            "charts/mean_return": float(n),
+            "policy_lag/online/p50": 2.0 + n,
+            "policy_lag/online/p10": 1.0 + n,
+            "policy_lag/online/p90": 3.0 + n,
+            "totals/unrolls_learned/online": 1.0 * n,
+            "totals/unrolls_learned/replayed": 3.0 * n,
+            "totals/time/environment": 0.5 * n,
+        }
+        for n in range(10)
+    ]
+    path = make_run("a", rows) / "metrics.db"
+    panels = {panel.key: panel for panel in panels_of(rows[0])}
+    series = read_series(path, names_of(list(panels.values())))
+    drawn = {key: draw(panel, series, "env_steps", "light") for key, panel in panels.items()}
+    np.testing.assert_array_equal(decoded(drawn["return"]["data"][0]["y"]), np.arange(10))
+    np.testing.assert_array_equal(decoded(drawn["lag"]["data"][0]["y"]), np.arange(10) + 1)
+    np.testing.assert_array_equal(decoded(drawn["fraction"]["data"][0]["y"]), [0.75] * 9)
+    np.testing.assert_allclose(decoded(drawn["busy"]["data"][0]["y"]), [0.5] * 9)
+    assert drawn["acceptance"]["data"] == []
+    assert drawn["acceptance"]["layout"]["annotations"][0]["text"] == "the algorithm has no trust region"
+
+
+@pytest.mark.parametrize("axis", AXIS_TITLES)
+def test_any_column_of_a_tick_can_be_the_axis(make_run, axis) -> None:
+    rows = [{"entropy": float(n)} for n in range(4)]
+    path = make_run("a", rows) / "metrics.db"
+    panel = next(panel for panel in panels_of(rows[0]) if panel.key == "entropy")
+    figure = draw(panel, read_series(path, ["entropy"]), axis, "light")
+    scale = {"env_steps": 100, "frames": 400, "learner_steps": 3, "seconds": 1}[axis]
+    np.testing.assert_array_equal(decoded(figure["data"][0]["x"]), scale * np.arange(4))

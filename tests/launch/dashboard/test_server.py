@@ -1,0 +1,249 @@
+"""The app without a browser: what it answers, what it refuses, what it makes of requests that no page would send."""
+
+import csv
+import io
+import json
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from laser.config import ConfigError
+from launch.command_line.cli import run
+from launch.dashboard.library import Library
+from launch.dashboard.listing import find_entries
+from launch.dashboard.live import LiveView
+from launch.dashboard.options import DashboardOptions
+from launch.dashboard.server import make_app, open_server, serve
+from launch.errors import CannotCreateError, NothingToResumeError
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+NASTY: tuple[Any, ...] = (None, True, -1, 1e400, "../../etc/passwd", HOSTILE, [], ["x"], [{"key": "../.."}], {}, [[1]])
+
+
+@pytest.fixture(scope="module")
+def root(shared_runs) -> Path:
+    root, make_run = shared_runs
+    rows = [{"charts/mean_return": float(place), HOSTILE: 1.0, "entropy": 0.5} for place in range(20)]
+    make_run(HOSTILE, rows)
+    make_run("=SUM(A1)", rows)
+    make_run("damaged", rows)
+    (root / "damaged/metrics.db").write_bytes(b"nothing good" * 100)
+    make_run("empty")
+    make_run("sweep", facts={"sweep": {"grid": {"algorithm.learning-rate": ["0.1"]}, "options": {"pbt": True}}})
+    make_run("sweep/members/0", rows, facts={"member": {"index": 0, "overrides": {}}})
+    videos = root / HOSTILE / "videos"
+    videos.mkdir()
+    (videos / "evaluation-000000100.mp4").write_bytes(bytes(range(200)))
+    (root / HOSTILE / "secret.mp4").write_bytes(b"not a video of a run")
+    return root
+
+
+@pytest.fixture(scope="module")
+def app(root: Path):
+    return make_app(Library(root), LiveView(command=(sys.executable, "-c", "pass")))
+
+
+def keys(root: Path) -> dict[str, str]:
+    return {entry.name: entry.key for entry in find_entries(root).values()}
+
+
+def get(app, address: str, **headers: str):
+    return app.server.test_client().get(address, headers={"Host": "localhost"} | headers)
+
+
+def post(app, callback: str, inputs: list[Any], state: list[Any], changed: str, outputs: Any) -> Any:
+    body = {"output": callback, "outputs": outputs, "inputs": inputs, "state": state, "changedPropIds": [changed]}
+    return app.server.test_client().post("/_dash-update-component", json=body, headers={"Host": "localhost"})
+
+
+def outputs_of(callback: str) -> Any:
+    def one(text: str) -> dict[str, Any]:
+        name, _, prop = text.rpartition(".")
+        return {"id": name, "property": prop.partition("@")[0]}
+
+    if not callback.startswith(".."):
+        return one(callback)
+    found: list[Any] = []
+    for part in callback.strip(".").split("..."):
+        if part.startswith("{"):
+            prop = part.rpartition(".")[2]
+            found.append([{"id": {"panel": "return"}, "property": prop}])
+        else:
+            found.append(one(part))
+    return found
+
+
+def call(app, callback: str, values: dict[str, Any], default: Any) -> Any:
+    spec = app.callback_map[callback]
+
+    def filled(items: list[dict[str, str]]) -> list[Any]:
+        found: list[Any] = []
+        for item in items:
+            name = f"{item['id']}.{item['property']}"
+            if item["id"].startswith("{"):
+                found.append([{"id": {"panel": "return"}, "property": item["property"], "value": {"panel": "return"}}])
+            else:
+                found.append(item | {"value": values.get(name, default)})
+        return found
+
+    inputs, state = filled(spec["inputs"]), filled(spec["state"])
+    return post(app, callback, inputs, state, f"{inputs[0]['id']}.{inputs[0]['property']}", outputs_of(callback))
+
+
+def server_callbacks(app) -> list[str]:
+    return [name for name, spec in app.callback_map.items() if spec.get("callback")]
+
+
+def test_every_page_is_made_and_holds_no_markup_of_ours(app, root) -> None:
+    found = keys(root)
+    pages = [
+        ("/", ""),
+        ("/watch", ""),
+        *(("/run", f"?key={key}") for key in found.values()),
+        *(("/sweep", f"?key={key}") for key in found.values()),
+        ("/run", "?key=../../etc/passwd"),
+        ("/nonsense", ""),
+    ]
+    for pathname, search in pages:
+        answer = call(app, "page.children", {"url.pathname": pathname, "url.search": search}, None)
+        assert answer.status_code == 200, (pathname, search)
+        tree = json.dumps(answer.json)
+        assert "dangerously" not in tree
+        assert '"Markdown"' not in tree
+
+
+@pytest.mark.parametrize("value", NASTY, ids=repr)
+def test_whatever_a_request_holds_it_is_answered_and_changes_nothing(app, root, value) -> None:
+    found = keys(root)
+    named = {"run-key.data": found[HOSTILE], "sweep-key.data": found["sweep"], "live-run.value": found["empty"]}
+    before = sorted((str(path), path.stat().st_mtime_ns) for path in root.rglob("*"))
+    callbacks = server_callbacks(app)
+    assert len(callbacks) > 8
+    for callback in callbacks:
+        for values in ({}, {"theme.data": "dark"}, {"theme.data": "dark", **named}):
+            answer = call(app, callback, values, value)
+            assert answer.status_code in (200, 204), callback
+    assert sorted((str(path), path.stat().st_mtime_ns) for path in root.rglob("*")) == before
+
+
+def test_a_run_is_shown_with_its_numbers_and_nothing_is_sent_twice(app, root) -> None:
+    callback = next(name for name in server_callbacks(app) if "run-seen" in name)
+    values = {"run-key.data": keys(root)[HOSTILE], "theme.data": "light"}
+    answer = call(app, callback, values, None).json["response"]
+    assert "19.00" in json.dumps(answer["tiles"])
+    assert "finished" in answer["status"]["children"]
+    figure = answer['{"panel":"return"}']["figure"]
+    assert [trace["name"] for trace in figure["data"]] == ["last 20 episodes"]
+    seen = values | {"run-seen.data": answer["run-seen"]["data"]}
+    spec = app.callback_map[callback]
+    inputs = [item | {"value": seen.get(f"{item['id']}.{item['property']}")} for item in spec["inputs"]]
+    state = [
+        [{"id": {"panel": "return"}, "property": "id", "value": {"panel": "return"}}]
+        if item["id"].startswith("{")
+        else item | {"value": seen.get(f"{item['id']}.{item['property']}")}
+        for item in spec["state"]
+    ]
+    again = post(app, callback, inputs, state, "run-clock.n_intervals", outputs_of(callback))
+    assert again.status_code == 204
+
+
+def test_a_damaged_run_says_so(app, root) -> None:
+    callback = next(name for name in server_callbacks(app) if "run-seen" in name)
+    values = {"run-key.data": keys(root)["damaged"], "theme.data": "light"}
+    answer = call(app, callback, values, None).json["response"]
+    assert "metrics.db cannot be read" in json.dumps(answer["findings"])
+
+
+def test_points_come_as_csv_and_are_no_formulas(app, root) -> None:
+    found = keys(root)
+    text = get(app, f"/csv?runs={found['=SUM(A1)']},{found[HOSTILE]},{found['damaged']}&metric=charts/mean_return").text
+    rows = list(csv.reader(io.StringIO(text)))
+    assert rows[0][:3] == ["run", "metric", "env_steps"]
+    assert len(rows) == 1 + 20 + 20 + 1
+    assert rows[1] == ["'=SUM(A1)", "charts/mean_return", "0", "0", "0", "0.0", "1700000000.0", "0.0"]
+    assert rows[21][0] == HOSTILE
+    assert rows[-1][1].startswith("metrics.db cannot be read")
+    assert get(app, "/csv?runs=nothing").status_code == 404
+
+
+def test_videos_are_served_by_name_and_in_parts(app, root) -> None:
+    key = keys(root)[HOSTILE]
+    with get(app, f"/video?run={key}&name=evaluation-000000100.mp4") as answer:
+        assert answer.mimetype == "video/mp4"
+        assert answer.data == bytes(range(200))
+    with get(app, f"/video?run={key}&name=evaluation-000000100.mp4", Range="bytes=10-19") as part:
+        assert part.status_code == 206
+        assert part.data == bytes(range(10, 20))
+
+
+@pytest.mark.parametrize("name", ["../secret.mp4", "secret.mp4", "/etc/passwd", "", "..", "%2e%2e/secret.mp4"])
+def test_no_other_file_is_served(app, root, name) -> None:
+    assert get(app, f"/video?run={keys(root)[HOSTILE]}&name={name}").status_code == 404
+    assert get(app, f"/assets/../{name}").status_code in (404, 403)
+
+
+def test_foreign_hosts_and_origins_and_methods_are_refused(app) -> None:
+    client = app.server.test_client()
+    assert client.get("/", headers={"Host": "evil.example"}).status_code == 403
+    assert client.get("/", headers={"Host": "localhost", "Origin": "http://evil.example"}).status_code == 403
+    for method in ("put", "delete", "patch", "post"):
+        assert getattr(client, method)("/csv", headers={"Host": "localhost"}).status_code == 405
+    assert client.get("/", headers={"Host": "localhost"}).status_code == 200
+
+
+def test_the_page_asks_nobody_else_for_anything(app) -> None:
+    page = get(app, "/").text
+    assert "http://" not in page
+    assert "https://" not in page
+
+
+def test_a_run_that_appears_is_listed(app, root, shared_runs) -> None:
+    make_run = shared_runs[1]
+    callback = next(name for name in server_callbacks(app) if "table.rowData" in name)
+    first = call(app, callback, {}, None).json["response"]["table"]["rowData"]
+    make_run("later", [{"charts/mean_return": 5.0}])
+    time.sleep(1.05)  # the listing is at most a second old
+    then = call(app, callback, {}, None).json["response"]["table"]["rowData"]
+    assert {row["name"] for row in then} - {row["name"] for row in first} == {"later"}
+
+
+def test_a_port_in_use_is_one_line(tmp_path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(CannotCreateError, match=f"127.0.0.1:{port}: Address already in use") as caught:
+            serve(tmp_path, DashboardOptions(port=port))
+    assert "--port" in caught.value.problem.remedy
+
+
+def test_a_directory_that_is_not_there_is_one_line(tmp_path) -> None:
+    with pytest.raises(NothingToResumeError, match="there is no directory"):
+        serve(tmp_path / "nothing", DashboardOptions())
+    with pytest.raises(NothingToResumeError):
+        run(["dashboard", str(tmp_path / "nothing")])
+
+
+def test_an_address_that_is_not_ours_is_one_line(tmp_path) -> None:
+    with pytest.raises(CannotCreateError, match=r"203\.0\.113\.7"):
+        serve(tmp_path, DashboardOptions(host="203.0.113.7", port=0))
+
+
+def test_mistakes_on_the_command_line_are_named_together() -> None:
+    with pytest.raises(ConfigError) as caught:
+        run(["dashboard", "a", "b", "--port", "70000", "--token", "short", "--nonsense", "1"])
+    assert len(caught.value.problems) == 4
+
+
+def test_beyond_this_machine_there_is_always_a_token(tmp_path) -> None:
+    with open_server(tmp_path, DashboardOptions(port=0)) as (_, address):
+        assert "token" not in address
+    with open_server(tmp_path, DashboardOptions(host="0.0.0.0", port=0)) as (_, address):
+        assert len(address.partition("?token=")[2]) >= 32
+    token = "my-own-long-token"
+    with open_server(tmp_path, DashboardOptions(host="0.0.0.0", port=0, token=token)) as (_, address):
+        assert address.endswith("?token=" + token)
