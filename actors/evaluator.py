@@ -68,6 +68,7 @@ class Evaluator:
         environment = self._environment = self._environment or self._make_environment()
         policy = self._policy = self._policy or self._make_policy()
         policy.load(parameters)
+        policy.restart()
         num_envs, tasks = environment.num_envs, tasks_of(environment)
         left = np.full(num_envs, -(-num_episodes // num_envs))
         state = PolicyState(num_envs, environment.spec, policy.algorithm)

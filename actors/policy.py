@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from laser.algorithms.base import Algorithm
-from laser.compilation import compile_for
+from laser.compilation import compile_for, cpu_has_bfloat16
 from laser.flat_parameters import FlatParameters
 from laser.ports import Parameters
 from laser.specs import EnvironmentSpec, FramesSpec
@@ -74,6 +74,7 @@ class Policy:
         self.environment = environment
         self.device = torch.device(device)
         self.greedy = greedy
+        self._seed = seed
         self.networks = algorithm.seeded_networks(seed).to(self.device).eval()
         self.parameters = FlatParameters(self.networks)
         # A compiled module is called like the module itself, which is all that `act` does with it.
@@ -82,7 +83,11 @@ class Policy:
         self.generator = torch.Generator(device=self.device).manual_seed(seed)
         self._has_frames = any(isinstance(spec, FramesSpec) for spec in environment.observations.values())
         # On CPUs with bfloat16 units the small convolutional nets run about twice as fast in it; MLPs gain nothing.
-        self._autocast = self._has_frames and (self.device.type == "cuda" or _cpu_has_bfloat16())
+        self._autocast = self._has_frames and (self.device.type == "cuda" or cpu_has_bfloat16())
+
+    def restart(self) -> None:
+        """Begin the random numbers anew."""
+        self.generator.manual_seed(self._seed)
 
     def load(self, parameters: Parameters) -> None:
         """Take over a published version; the policy keeps no reference to it."""
@@ -142,7 +147,3 @@ class Policy:
 
 def _to_numpy(tensor: Tensor) -> np.ndarray:
     return tensor.cpu().numpy()
-
-
-def _cpu_has_bfloat16() -> bool:
-    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())

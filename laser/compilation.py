@@ -36,3 +36,8 @@ def compile_for(device: torch.device, function: Callable[..., Any]) -> Any:
     if device.type == "cuda":
         return torch.compile(function, dynamic=False, mode="reduce-overhead")
     return torch.compile(function, dynamic=False, options={"cpp_wrapper": True})
+
+
+def cpu_has_bfloat16() -> bool:
+    """Return whether this CPU multiplies bfloat16 matrices faster than float32 ones."""
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())

@@ -125,6 +125,10 @@ class SampleRequest:
         sequence: for streams: counts the set's requests from 0, each sent when the one before was answered. The newest
             one may be repeated, and is answered alike.
         streams: for streams: which of the set, num_items many; empty means 0 to num_items - 1.
+        keys: KEY_DTYPE [num_items], for a look beside the sampler: exactly these stored steps; those that are gone are
+            left out.
+        uniform: for a look beside the sampler: each stored step is equally likely. Looks are of the "steps" view, and
+            rate limiters neither hold them up nor count them.
         timeout_s: after this the request fails with a `PortTimeoutError` that says what it lacked.
     """
 
@@ -139,7 +143,14 @@ class SampleRequest:
     stream_set: int = 0
     sequence: int = 0
     streams: tuple[int, ...] = ()
+    keys: np.ndarray | None = field(default=None, compare=False)
+    uniform: bool = False
     timeout_s: float = 60.0
+
+    @property
+    def is_look(self) -> bool:
+        """Whether it goes past the sampler."""
+        return self.uniform or self.keys is not None
 
 
 @dataclass(frozen=True)
@@ -179,6 +190,7 @@ class Sample:
         streams: int64 [N], which stream each item belongs to; None for other views.
         statistics: sums over all that is stored, by name, which may be added over shards: of members that count
             far-policy steps or ask for statistics (`replay_server.derived.Derived.statistics`).
+        num_draws: int64 [N], how often each item of a sampler's draw was drawn for this member, this time included.
         ages: int64 [N], about how many env steps (rows) were inserted after each item; of draws from the replay only.
     """
 
@@ -193,6 +205,7 @@ class Sample:
     streams: np.ndarray | None = None
     statistics: dict[str, np.ndarray] = field(default_factory=dict)
     ages: np.ndarray | None = None
+    num_draws: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -223,6 +236,7 @@ class ColumnWrites:
             observation; elsewhere they are left out.
         far_bounds: bounds that far-policy steps are counted by from now on, by column name.
         sweep: brings derived columns up to date; None leaves them.
+        redraw: samplers that chose at random what may be drawn at all choose anew, on every shard.
     """
 
     member: int
@@ -231,6 +245,7 @@ class ColumnWrites:
     final_values: dict[str, np.ndarray] = field(default_factory=dict)
     far_bounds: dict[str, float] = field(default_factory=dict)
     sweep: Sweep | None = None
+    redraw: bool = False
 
 
 @dataclass(frozen=True)

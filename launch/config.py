@@ -169,6 +169,14 @@ class TrainConfig:
                 f"{replay.sampler} has no effect: recurrent agents walk episode streams",
                 "set learner.replay-core-state to stored to draw unrolls",
             )
+        learned, interval = replay.learned, self.evaluation.interval
+        if learned is not None and learned.reward == "evaluation" and not 0 < 2 * interval <= self.steps:
+            yield Problem(
+                "evaluation.interval",
+                f"{replay.sampler} learns from the change between two evaluations, which never comes in {self.steps} "
+                f"steps with an interval of {interval}: it draws as it began",
+                f"use --evaluation.interval {max(1, self.steps // 100)}, or --replay.{replay.sampler}.reward training",
+            )
         if replay.remover == "far_policy" and not algorithm.counts_far_policy:
             yield Problem(
                 "replay.remover",

@@ -24,6 +24,7 @@ from laser.ports import (
     ColumnWrites,
     ParameterPort,
     Parameters,
+    PortError,
     ReplayPort,
     Report,
     wait,
@@ -31,10 +32,11 @@ from laser.ports import (
 from laser.prioritization.base import Prioritizer
 from laser.unroll import UnrollSpec
 from learner.age_quantiles import AgeQuantiles
-from learner.collate import Correction, collate, example_batch
+from learner.collate import collate, example_batch
 from learner.config import LearnerConfig
 from learner.mixing import Mix, Mixer, PoissonReplays
 from learner.replay_states import ReplayStates
+from learner.sampler_feed import ReplayLooks, SamplerFeed
 from learner.train_step import TrainStep, learning_rate_at
 
 REPORT_INTERVAL_S = 0.5
@@ -47,6 +49,7 @@ class _Ready:
     batch: Batch
     mix: Mix
     streams: Tensor | None  # of the replayed columns, where they walk episode streams
+    prepared: dict[str, Tensor]  # column values that did not need the loss
 
 
 class Learner:
@@ -99,7 +102,6 @@ class Learner:
         self._parameters = parameters
         self._config = config
         self._member = member
-        self._prioritizer = prioritizer
         networks = algorithm.seeded_networks(seed)
         self.train_step = TrainStep(algorithm, networks, spec, config, torch.device(device), seed + 1)
         if self.train_step.is_compiled:  # the code is then the same for all values, so for all members of a sweep
@@ -123,6 +125,17 @@ class Learner:
                 else None
             ),
         )
+        self._feed = SamplerFeed(
+            prioritizer,
+            ReplayLooks(
+                replay,
+                member,
+                settings.steps_per_item,
+                settings.step_reward_clip,
+                lambda: self._settings.discount,
+                self._collate,
+            ),
+        )
         self._replay_states = (
             ReplayStates(spec.core_state, settings.num_drawn, self.train_step.device) if walks_streams else None
         )
@@ -138,8 +151,7 @@ class Learner:
 
     def warm_up(self) -> str:
         """Compile, publish the first parameters, and return how the train step computes."""
-        declared = (*self._algorithm.columns, *(self._prioritizer.columns if self._prioritizer else ()))
-        columns = [column.name for column in declared]
+        columns = [column.name for column in (*self._algorithm.columns, *self._feed.columns)]
         batch = example_batch(self._spec, self._settings.batch_size, columns, self._settings.view)
         self.train_step.warm_up(batch, self._schedule)
         if self.version < 0:
@@ -223,22 +235,21 @@ class Learner:
     def load(self, mix: Mix) -> _Ready:
         """Decode a mix and move it to the learner's device."""
         started = time.perf_counter()
-        batch = collate(mix, self._spec, self._member, self._settings.discount, self.version, self._correction)
-        if self._config.replay_core_state == "zero":
-            for value in batch.core_state.values():
-                value[_num_online(mix) :] = 0
-        batch = self.train_step.to_device(batch)
+        batch = self._collate(mix)
+        prepared = self._feed.prepare(mix, batch)
         streams = None
         if mix.replayed is not None and mix.replayed.streams is not None:
             streams = torch.from_numpy(mix.replayed.streams).to(self.train_step.device)
         self._counters["time/decode"] += time.perf_counter() - started
-        return _Ready(batch, mix, streams)
+        return _Ready(batch, mix, streams, prepared)
 
-    @property
-    def _correction(self) -> Correction:
-        if self._prioritizer is None or not self._prioritizer.corrects:
-            return Correction()
-        return Correction(self._prioritizer.config.importance_at(self.progress), self._prioritizer.relative_weights)
+    def _collate(self, mix: Mix) -> Batch:
+        settings, correction = self._settings, self._feed.correction(self.progress)
+        batch = collate(mix, self._spec, self._member, settings.discount, self.version, correction)
+        if self._config.replay_core_state == "zero":
+            for value in batch.core_state.values():
+                value[_num_online(mix) :] = 0
+        return self.train_step.to_device(batch)
 
     def publish(self) -> None:
         """Publish the current parameters as the next version; waits only for the previous publication to be through."""
@@ -251,9 +262,23 @@ class Learner:
         """Return running totals, and the means of the metrics since the last report."""
         gauges: dict[str, float] = {"parameter_version": float(self.version)}
         gauges["charts/learning_rate"] = self._learning_rate
-        gauges |= self._metrics.take() | self._ages.take()
+        gauges |= self._metrics.take() | self._ages.take() | self._feed.metrics()
         counters = dict(self._counters) | {"learner_steps": float(self.num_steps)}
         return Report("learner", counters, gauges)
+
+    def hear_return(self, mean_return: float) -> None:
+        """Hear the mean return of an evaluation, or of training episodes: the sampler's rule may learn from it.
+
+        A replay that cannot be read then costs the lesson, not the run.
+        """
+        try:
+            lesson = self._feed.hear(mean_return)
+        except PortError:
+            self._counters["sampler_lessons_failed"] += 1.0
+            return
+        if lesson is not None:
+            values = {name: value.T.contiguous().cpu().numpy() for name, value in lesson.values.items()}
+            self._write(ColumnWrites(self._member, lesson.keys, values, redraw=lesson.redraw))
 
     def change_settings(self, settings: Mapping[str, float]) -> None:
         """Change settings of the algorithm from the next update on.
@@ -316,6 +341,9 @@ class Learner:
         """Return everything that continues this learner: tensors by group, and plain numbers."""
         step = self.train_step
         tensors = self.weights()
+        feed = self._feed.state_dict()
+        if feed["tensors"]:
+            tensors["sampler"] = feed["tensors"]
         for name, target in step.targets.items():
             tensors[f"target_{name}"] = {"vector": target.parameters.vector.detach().cpu().clone()}
         if self._replay_states is not None:
@@ -332,6 +360,7 @@ class Learner:
                 "streams": [self._mixer.stream_set, self._mixer.num_asked],
                 "replays": self._mixer.replays.state_dict() if self._mixer.replays is not None else None,
                 "client": self._replay.client_state(),
+                "sampler": feed["numbers"],
             },
         }
 
@@ -351,6 +380,8 @@ class Learner:
         self.num_steps, self.progress = numbers["num_steps"], numbers["progress"]
         self._counters = defaultdict(float, numbers["counters"])
         self.change_settings(numbers.get("settings", {}))
+        feed = {"tensors": state["tensors"].get("sampler", {}), "numbers": numbers.get("sampler", {})}
+        self._feed.load_state_dict(feed, state.get("replay_restored", True))
         self._load_streams(state)
         self.version = numbers["version"] - 1
         self.publish()
@@ -381,10 +412,7 @@ class Learner:
         mix = ready.mix
         if mix.replayed is None:
             return
-        written = dict(output.column_writes)
-        if self._prioritizer is not None:
-            per_step = {name: value.detach() for name, value in output.per_step.items()}
-            written |= self._prioritizer.values(ready.batch, per_step, mix.replayed)
+        written = output.column_writes | ready.prepared | self._feed.values(mix, ready.batch, output)
         if not written:
             return
         replayed = slice(_num_online(mix), None)
@@ -396,10 +424,12 @@ class Learner:
             num_rows = next(iter(values.values())).shape[1]
             keys = keys[:, :num_rows].reshape(-1)
             values = {name: value.reshape(-1, 1) for name, value in values.items()}
+        self._write(ColumnWrites(self._member, keys, values, final, options.far_bounds, options.sweep))
+
+    def _write(self, writes: ColumnWrites) -> None:
         failed = sum(future.done() and future.exception() is not None for future in self._writes)
         self._counters["column_writes_failed"] += failed  # a shard that is gone costs numbers, not the run
         self._writes = [future for future in self._writes if not future.done()]
-        writes = ColumnWrites(self._member, keys, values, final, options.far_bounds, options.sweep)
         self._writes.append(self._replay.write(writes))
 
     def _count(self, mix: Mix) -> None:

@@ -62,6 +62,12 @@ def find_bad_request(spec: UnrollSpec, request: SampleRequest, members: Mapping[
         return f"this replay's sampler draws {drawn}, got view {request.view!r}"
     if request.view == "steps" and spec.core_state:
         return "recurrent agents draw unrolls: the state before a single step is not stored, got view 'steps'"
+    if request.is_look:
+        if request.view != "steps":
+            return f"keys and uniform are of the view 'steps', got {request.view!r}"
+        if request.keys is not None and len(request.keys) != request.num_items:
+            return f"keys must be {request.num_items}, got {len(request.keys)}"
+        return None
     limit = member.settings.rate
     num_steps = request.num_items * (1 if request.view == "steps" else spec.unroll_length)
     if limit.limits and num_steps > limit.max_sample_steps:

@@ -86,6 +86,8 @@ class ShardedReplay:
         """Draw items; see `ReplayPort.sample`."""
         if len(self._shards) == 1:
             return self._shards[0].sample(request)
+        if request.keys is not None:
+            return self._read(request, request.keys)
         with self._lock:
             if self._closed:
                 return failed(PortClosedError("the replay client is closed"))
@@ -112,7 +114,7 @@ class ShardedReplay:
         if len(self._shards) == 1:
             return self._shards[0].write(writes)
         parts = []
-        for k in np.unique(owners).tolist():
+        for k in range(len(self._shards)) if writes.redraw else np.unique(owners).tolist():
             chosen = np.flatnonzero(owners == k)
             values = {name: array[chosen] for name, array in writes.values.items()}
             final_values = {name: array[chosen] for name, array in writes.final_values.items()}
@@ -144,6 +146,21 @@ class ShardedReplay:
             pools = list(self._pools.values())
         for pool in pools:
             pool.close()
+
+    def _read(self, request: SampleRequest, keys: np.ndarray) -> Future[Sample]:
+        owners = keys["shard"]
+        if owners.min() < 0 or owners.max() >= len(self._shards):
+            return failed(PortError(f"keys name shards outside [0, {len(self._shards)})"))
+        parts = []
+        for k in np.unique(owners).tolist():
+            mine = keys[owners == k]
+            parts.append(self._shards[k].sample(replace(request, num_items=len(mine), keys=mine)))
+
+        def merge(samples: list[Sample]) -> Sample:
+            probabilities = np.concatenate([sample.probabilities for sample in samples])
+            return concatenate_samples(samples, probabilities, sum(sample.num_stored for sample in samples))
+
+        return combine(parts, merge)
 
     # -- drawing from the replay ---------------------------------------------------------------------------------------
 

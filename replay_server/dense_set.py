@@ -25,6 +25,11 @@ class DenseSet:
         """The items, int32 [len(self)]; a view that the next change invalidates."""
         return self._items[: self._size]
 
+    def contains(self, items: np.ndarray) -> np.ndarray:
+        """Return which of these items are in the set, bool like `items`."""
+        found: np.ndarray = self._position[items] >= 0
+        return found
+
     def add(self, items: np.ndarray) -> None:
         """Add distinct items that are not in the set."""
         stop = self._size + len(items)

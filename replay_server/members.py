@@ -14,7 +14,7 @@ from replay_server.columns import Columns
 from replay_server.config import ReplayConfig
 from replay_server.episodes import EpisodeIndex
 from replay_server.rate_limiter import RateLimit, RateLimiter
-from replay_server.samplers import Sampler, View, samplers_called
+from replay_server.samplers import Draw, Sampler, View, samplers_called
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,8 @@ class Member:
             if not kind.column or kind.column in self.columns.arrays
         }
         self.samplers: dict[View, Sampler] = {}  # of the views that have been drawn
+        # How often each step was drawn; each unroll, in its row 0.
+        self.num_draws = np.zeros((index.pages.num_pages, index.unroll_length), np.uint16)
         self.queue: deque[int] = deque()
         self.num_queued_ever = 0
         self.num_handed_out = 0
@@ -123,6 +125,7 @@ class Member:
     def inserted(self, pages: np.ndarray) -> None:
         """Hear of freshly inserted pages, of any member."""
         self.columns.reset(pages)
+        self.num_draws[pages] = 0
         for sampler in self.samplers.values():
             sampler.inserted(pages)
 
@@ -130,6 +133,19 @@ class Member:
         """Hear that rows of these pages are no longer stored."""
         for sampler in self.samplers.values():
             sampler.forgotten(pages)
+
+    def count(self, view: View, draw: Draw) -> np.ndarray:
+        """Count a draw; return how often each of its items has been drawn by now, int64 [N], at most 65,535."""
+        counts = self.num_draws.reshape(-1)
+        items = draw.pages.astype(np.int64) * self._index.unroll_length + (draw.rows if view == "steps" else 0)
+        distinct, times = np.unique(items, return_counts=True)
+        counts[distinct] = np.minimum(counts[distinct] + times, np.iinfo(np.uint16).max)
+        return counts.take(items).astype(np.int64)
+
+    def redraw(self, rng: np.random.Generator) -> None:
+        """Let samplers choose anew what may be drawn."""
+        for sampler in self.samplers.values():
+            sampler.redraw(rng)
 
     def _written(self, pages: np.ndarray, rows: np.ndarray, width: int) -> None:
         for sampler in self.samplers.values():
@@ -156,7 +172,11 @@ class Member:
     @property
     def num_bytes(self) -> int:
         """Bytes of columns and of what samplers keep."""
-        return self.columns.num_bytes + sum(sampler.num_bytes for sampler in self.samplers.values())
+        return (
+            self.columns.num_bytes
+            + self.num_draws.nbytes
+            + sum(sampler.num_bytes for sampler in self.samplers.values())
+        )
 
     @property
     def imbalance(self) -> int:
@@ -184,6 +204,7 @@ class Member:
             "dropped": dict(self.dropped),
             "limiter": self.limiter.state_dict(),
             "columns": self.columns.state_dict(),
+            "num_draws": self.num_draws.copy(),
             "samplers": {view: sampler.state_dict() for view, sampler in self.samplers.items()},
         }
 
@@ -195,6 +216,7 @@ class Member:
         self.dropped = dict(state["dropped"])
         self.limiter.load_state_dict(state["limiter"])
         self.columns.load_state_dict(state["columns"])
+        self.num_draws[...] = state["num_draws"]
         self.samplers = {}
         for view in state["samplers"]:
             self.sampler(view).load_state_dict(state["samplers"][view])

@@ -54,6 +54,7 @@ def concatenate_samples(parts: Sequence[Sample], probabilities: np.ndarray, num_
     origins = [part.origins for part in parts if part.origins is not None]
     streams = [part.streams for part in parts if part.streams is not None]
     ages = [part.ages for part in parts if part.ages is not None]
+    num_draws = [part.num_draws for part in parts if part.num_draws is not None]
     return Sample(
         concatenate_unrolls([part.unrolls for part in parts]),
         np.concatenate([part.keys for part in parts]),
@@ -66,6 +67,7 @@ def concatenate_samples(parts: Sequence[Sample], probabilities: np.ndarray, num_
         np.concatenate(streams) if streams else None,
         {name: np.sum([part.statistics[name] for part in parts], axis=0) for name in parts[0].statistics},
         np.concatenate(ages) if ages else None,
+        np.concatenate(num_draws) if num_draws else None,
     )
 
 

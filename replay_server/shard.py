@@ -31,6 +31,7 @@ from replay_server.futures import Settlement, done, failed, settle
 from replay_server.ledger import Ledger
 from replay_server.members import Member, MemberSettings
 from replay_server.samplers import Draw
+from replay_server.samplers.uniform_steps import draw_beside
 from replay_server.snapshot import load_state, save_state, state_bytes
 from replay_server.store import Store
 from replay_server.streams import DUPLICATE, FRESH, OLD_INCARNATION, Streams
@@ -144,6 +145,8 @@ class Shard:
                     raise PortError(f"member must be one of {sorted(self._members)}, got {writes.member}")
                 self._members[writes.member].renew_lease()
                 receipt = self._store.write(writes)
+                if writes.redraw:
+                    self._members[writes.member].redraw(self._rng)
                 self._ledger.stale_rows += receipt.num_stale
         except PortError as error:
             return failed(error)
@@ -330,6 +333,10 @@ class Shard:
     def _try_sample(self, call: WaitingSample) -> Sample | None:
         request, store = call.request, self._store
         member = self._members[request.member]
+        if request.is_look and (store.index.num_steps or request.keys is not None):
+            if not call.claim():
+                raise CancelledError
+            return assemble_steps(store, member, draw_beside(store.index, request, self._rng), self.shard, request)
         lacks: str | None
         if request.table == "online":
             num_queued = len(member.queue)
@@ -362,13 +369,14 @@ class Shard:
             store.streams.keep(request, sample)
             return sample
         draw = member.sampler(request.view).draw(request.num_items, self._rng)
+        num_draws = member.count(request.view, draw)
         if request.view == "steps":
             member.limiter.sampled_steps += request.num_items
             sample = assemble_steps(store, member, draw, self.shard, request)
         else:
             sample = assemble_unrolls(store, member, draw, self.shard)
             member.limiter.sampled_steps += int(sample.unrolls.fields["valid"].sum())
-        return self._with_statistics(sample, request)
+        return self._with_statistics(replace(sample, num_draws=num_draws), request)
 
     def _with_statistics(self, sample: Sample, request: SampleRequest) -> Sample:
         first = sample.keys if sample.keys.ndim == 1 else sample.keys[:, 0]

@@ -58,7 +58,7 @@ class WaitingSample(WaitingCall):
 
     def __init__(self, request: SampleRequest):
         kind = f"fresh unrolls for member {request.member}" if request.table == "online" else request.view
-        lane = frozenset({(request.member, request.table)})
+        lane = frozenset({(request.member, "look" if request.is_look else request.table)})
         super().__init__(request.timeout_s, lane, f"sample of {request.num_items} {kind}")
         self.future: Future[Sample] = Future()
         self.request = request

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import torch
 from torch import Generator, Tensor, nn
@@ -23,6 +23,8 @@ from laser.specs import ArraySpec, EnvironmentSpec
 
 # Initialisation draws from torch's one global generator, and components of one process are built side by side.
 _INITIALISATION = threading.Lock()
+
+T = TypeVar("T")
 
 Positive = Bounds(above=0.0)
 NotNegative = Bounds(least=0.0)
@@ -117,6 +119,13 @@ class AlgorithmConfig(ABC):
     def num_online(self) -> int:
         """Fresh unrolls per batch."""
         return self.batch_size - self.num_replayed
+
+
+def seeded(seed: int, make: Callable[[], T]) -> T:
+    """Return what `make` makes with torch's global generator begun at `seed`, whatever other threads draw meanwhile."""
+    with _INITIALISATION, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return make()
 
 
 def live(name: str, config: AlgorithmConfig, schedule: Mapping[str, Any]) -> Any:
@@ -275,9 +284,7 @@ class Algorithm(ABC):
 
     def seeded_networks(self, seed: int) -> nn.Module:
         """Return networks whose weights come from `seed`, whatever other threads of the process draw meanwhile."""
-        with _INITIALISATION, torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return self.make_networks()
+        return seeded(seed, self.make_networks)
 
     @abstractmethod
     def act(

@@ -68,7 +68,7 @@ class StepAlgorithm(Algorithm):
     config: StepConfig
     action_kind: ClassVar[type[ContinuousActions] | type[DiscreteActions]] = ContinuousActions
     """The actions that it can choose."""
-    per_step = ("td_error", "q")
+    per_step: tuple[str, ...] = ("td_error", "q")
 
     def __init__(self, config: StepConfig, environment: EnvironmentSpec, network: NetworkConfig):
         if not isinstance(environment.actions, self.action_kind):

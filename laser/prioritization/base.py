@@ -6,8 +6,10 @@ import importlib
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,11 +19,49 @@ from laser.prioritization.config import SamplingConfig
 from laser.specs import EnvironmentSpec
 
 
+@dataclass(frozen=True)
+class Replayed:
+    """Items of a replay, as they came and as the loss sees them.
+
+    Args:
+        sample: N items.
+        batch: the same on the learner's device, after fresh columns if there are any.
+    """
+
+    sample: Sample
+    batch: Batch
+
+
+class ReplayReader(Protocol):
+    """Reads stored steps beside the sampler; a look at the replay that draws nothing from its pace."""
+
+    def read(self, keys: np.ndarray) -> Replayed | None:
+        """Return the steps with these keys; those that are gone are left out, None where all are."""
+
+    def draw_uniformly(self, num_items: int) -> Replayed:
+        """Return steps of which each that is stored was equally likely."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What follows from an update of a rule's own network.
+
+    Args:
+        keys: KEY_DTYPE [N].
+        values: new column values of these rows, [1, N] by name.
+        redraw: samplers shall make their random choice of what may be drawn anew.
+    """
+
+    keys: np.ndarray
+    values: dict[str, Tensor]
+    redraw: bool = False
+
+
 class Prioritizer(ABC):
-    """Turns what a loss says about replayed items into column values. Used from the learner's thread.
+    """Turns what a loss says about replayed items into column values.
 
     A subclass sets what it needs and writes. One file per rule in this folder; a sampler of the replay is fed by the
-    rule that declares the column it reads (`prioritizer_for`).
+    rule that declares the column it reads (`prioritizer_for`). Used from the learner's thread, but for `prepare`.
 
     Args:
         config: settings.
@@ -36,33 +76,66 @@ class Prioritizer(ABC):
     corrects: ClassVar[bool] = True
     """Whether losses correct for its draws."""
 
+    def __init__(self, config: SamplingConfig, environment: EnvironmentSpec, device: torch.device, seed: int):
+        self.config = config
+
     @property
     def relative_weights(self) -> bool:
         """Whether corrections are divided by the largest one of a batch."""
         return True
 
-    def __init__(self, config: SamplingConfig, environment: EnvironmentSpec, device: torch.device, seed: int):
-        self.config = config
+    def prepare(self, replayed: Replayed) -> dict[str, Tensor]:
+        """Return what can be said before the loss, ahead of time; may be called from another thread.
+
+        Returns:
+            column values, like `values`.
+        """
+        return {}
+
+    def forget_keys(self) -> None:  # noqa: B027 - most keep none
+        """Forget which steps were drawn: the replay that they lay in is gone."""
 
     @abstractmethod
-    def values(self, batch: Batch, per_step: Mapping[str, Tensor], sample: Sample) -> dict[str, Tensor]:
+    def values(self, replayed: Replayed, per_step: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return new column values of a batch that has just been learned from.
 
         Args:
-            batch: fresh columns first, then the replayed ones.
+            replayed: with the batch's fresh columns.
             per_step: see `LossOutput.per_step`; without gradients.
-            sample: the replayed items of the batch.
 
         Returns:
             by column, [T, B] or [1, B], finite.
         """
 
+    def hear(self, mean_return: float, reader: ReplayReader) -> Lesson | None:
+        """Hear how the agent does now, and learn from it; None where nothing follows."""
+        return None
+
+    def metrics(self) -> dict[str, float]:
+        """Return what to record, by name."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what continues this rule: "tensors" by name, and "numbers", JSON values and arrays."""
+        return {"tensors": {}, "numbers": {}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:  # noqa: B027 - rules that do not learn keep nothing
+        """Restore what `state_dict` gave.
+
+        Raises:
+            ValueError: it belongs to other settings.
+        """
+
 
 def prioritizer_for(column: str) -> type[Prioritizer] | None:
-    """Return the rule that writes this column, or None where no sampler's rule does."""
-    found = [kind for kind in _find() if column in {spec.name for spec in kind.columns}]
+    """Return the rule that writes this column, or None where no rule does.
+
+    Raises:
+        ValueError: two rules declare it.
+    """
+    found = [kind for kind in find_prioritizers() if column in {spec.name for spec in kind.columns}]
     if len(found) > 1:
-        raise ValueError(f"the column {column!r} must be one rule's, but {found[0]} and {found[1]} declare it")
+        raise ValueError(f"a column must be one rule's, but {found[0]} and {found[1]} both declare {column!r}")
     return found[0] if found else None
 
 
@@ -71,7 +144,8 @@ def missing_numbers(kind: type[Prioritizer], per_step: tuple[str, ...]) -> list[
     return [" or ".join(group) for group in kind.needs if not set(group) & set(per_step)]
 
 
-def _find() -> list[type[Prioritizer]]:
+def find_prioritizers() -> list[type[Prioritizer]]:
+    """Return every rule in this folder."""
     package = __name__.rpartition(".")[0]
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
         importlib.import_module(f"{package}.{module.name}")

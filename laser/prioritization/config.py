@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from laser.config import Bounds
 
 Fraction = Bounds(least=0.0, most=1.0)
+Positive = Bounds(above=0.0)
 
 
 @dataclass(frozen=True)
+class LearnedConfig:
+    """Settings of rules that learn from whether the agent has become better."""
+
+    reward: Annotated[
+        Literal["evaluation", "training"],
+        "what the rule learns from: the change of the mean return between two evaluations, or of training episodes "
+        "(then evaluation.interval is how often; 0: whenever episodes have ended)",
+    ] = "evaluation"
+    learning_rate: Annotated[float, Positive, "Adam's step size"] = 1e-4
+
+
+@dataclass(frozen=True)
+class EroConfig(LearnedConfig):
+    """Settings of experience replay optimisation."""
+
+    batch_size: Annotated[int, Bounds(least=1), "steps per update, drawn uniformly from the whole replay"] = 64
+    num_updates: Annotated[int, Bounds(least=1), "updates each time it learns"] = 1
+
+
+@dataclass(frozen=True)
+class NersConfig(LearnedConfig):
+    """Settings of the neural experience replay sampler; the defaults are what the paper means."""
+
+    batch_size: Annotated[int, Bounds(least=2), "drawn steps that one update is from"] = 128
+    features: Annotated[Literal["all", "few"], "what scores are made of; few: reward, TD error and time step alone"] = (
+        "all"
+    )
+    global_context: Annotated[bool, "let a score depend on the other steps of the batch"] = True
+    normalizer: Annotated[
+        Literal["batch", "none"], "what log-probabilities of draws are normalised over; none: the authors' code"
+    ] = "batch"
+    relative_weights: Annotated[
+        bool, "divide the loss's corrections by their largest in the batch, as the authors' code does"
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
     """Which sampler, and what its rule is set to."""
 
@@ -27,9 +65,17 @@ class SamplingConfig:
     importance_schedule: Annotated[
         Literal["constant", "linear"], "of the importance exponent: constant, or linear to 1 over the run's steps"
     ] = "linear"
+    ero: Annotated[EroConfig, "experience replay optimisation"] = field(default_factory=EroConfig)
+    ners: Annotated[NersConfig, "neural experience replay sampler"] = field(default_factory=NersConfig)
 
     def importance_at(self, progress: float) -> float:
         """Return the importance exponent after a fraction `progress` of the run."""
         if self.importance_schedule == "constant":
             return self.importance_exponent
         return self.importance_exponent + (1.0 - self.importance_exponent) * min(1.0, max(0.0, progress))
+
+    @property
+    def learned(self) -> LearnedConfig | None:
+        """Settings of the sampler's rule, if it is one that learns."""
+        learned: dict[str, LearnedConfig] = {"ero": self.ero, "ners": self.ners}
+        return learned.get(self.sampler)

@@ -7,9 +7,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from laser.batch import Batch
-from laser.ports import ColumnSpec, Sample
-from laser.prioritization.base import Prioritizer
+from laser.ports import ColumnSpec
+from laser.prioritization.base import Prioritizer, Replayed
 
 PRIORITY = "priority"
 
@@ -26,7 +25,7 @@ class Per(Prioritizer):
     needs: ClassVar[tuple[tuple[str, ...], ...]] = (("priority", "td_error"),)
     columns: ClassVar[tuple[ColumnSpec, ...]] = (ColumnSpec(PRIORITY, initial=1.0),)
 
-    def values(self, batch: Batch, per_step: Mapping[str, Tensor], sample: Sample) -> dict[str, Tensor]:
+    def values(self, replayed: Replayed, per_step: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """See `Prioritizer.values`; an item whose error is not finite gets 0."""
         errors = per_step["priority"] if "priority" in per_step else per_step["td_error"]
         return {PRIORITY: errors.float().abs().nan_to_num(0.0, 0.0, 0.0)}

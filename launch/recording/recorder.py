@@ -167,6 +167,11 @@ class Recorder:
         with self._lock:
             return self._snapshot(self._clock())
 
+    def newest_returns(self, num_episodes: int) -> list[float]:
+        """Return the returns of the newest training episodes, of as many as are asked for and kept."""
+        with self._lock:
+            return list(self._returns)[-num_episodes:]
+
     def fitness(self) -> float | None:
         """Return what the agent is worth by its newest training episodes; None before there are 20 of them."""
         with self._lock:

@@ -20,6 +20,7 @@ from launch.recording.accounts import Accounts, Ended
 from launch.recording.recorder import Recorder, Snapshot
 from launch.recording.replay_look import ReplayLook
 from launch.runtimes.runtime import Worker, WorkerDiedError
+from launch.sessions.sampler_returns import SamplerReturns, last_multiple
 from launch.sessions.settings_schedule import SettingsSchedule
 
 _CALL_DEADLINE_S = 120.0
@@ -60,7 +61,9 @@ class Attendant:
         self._settings = SettingsSchedule.read(program.config.schedule)
         self._is_held = False
         self._seconds = 0.0
-        self._evaluated_at = recorder.snapshot().env_steps
+        interval = program.config.evaluation.interval
+        self._evaluated_at = last_multiple(recorder.snapshot().env_steps, interval)
+        self._sampler_returns = SamplerReturns(program, recorder)
         self._evaluation: Future[Any] | None = None
         self._evaluations_failed = 0
         self._restarts: defaultdict[str, float] = defaultdict(float)
@@ -115,6 +118,7 @@ class Attendant:
         """Tell the learner how far the run is, and the settings that are due by then."""
         learner = self.program.learner
         learner.set("progress", min(1.0, env_steps / self.program.config.steps))
+        self._sampler_returns.look(self.recorder.snapshot())
         due = self._settings.due(env_steps)
         if due:
             wait(learner.call("change_settings", due), _CALL_DEADLINE_S, f"{learner.name} to take its new settings")
@@ -159,6 +163,7 @@ class Attendant:
     def _keep(self, result: Report | Filmed) -> None:
         report = result.report if isinstance(result, Filmed) else result
         self.recorder.report(report)
+        self._sampler_returns.evaluated(report)
         if not isinstance(result, Filmed):
             return
         if result.video is None:

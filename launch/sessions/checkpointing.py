@@ -98,6 +98,7 @@ class SavedProgram:
             "tensors": self.checkpoint.tensors,
             "arrays": {"generator": tree["generator"]},
             "numbers": tree["numbers"],
+            "replay_restored": bool(tree["replay"]) or not program.owns_replay,
         }
         try:
             wait(program.learner.call("load_state_dict", learner), _DEADLINE_S, "the learner to take its state")

@@ -49,6 +49,7 @@ class Sampler(ABC):
     name: ClassVar[str] = ""
     views: ClassVar[frozenset[View]] = frozenset()
     column: ClassVar[str] = ""  # the member's column that it reads, which then must be declared
+    writes: ClassVar[tuple[str, ...]] = ()  # the member's columns that it writes itself
     bytes_per_step: ClassVar[int] = 0  # about what it keeps beside
 
     def __init__(self, index: EpisodeIndex, view: View, columns: Columns, config: ReplayConfig):
@@ -68,6 +69,9 @@ class Sampler(ABC):
 
     def written(self, pages: np.ndarray, rows: np.ndarray, width: int) -> None:  # noqa: B027 - most keep nothing
         """Hear that columns were written, `width` rows from (pages[i], rows[i]) on."""
+
+    def redraw(self, rng: np.random.Generator) -> None:  # noqa: B027 - most choose nothing beforehand
+        """Choose anew what may be drawn at all, where that is chosen at random."""
 
     @property
     def num_bytes(self) -> int:

@@ -62,7 +62,7 @@ class Prioritized(Sampler):
     def inserted(self, pages: np.ndarray) -> None:
         """See `Sampler.inserted`."""
         items = self._items(pages)
-        self._tree.write(items, np.where(self._is_stored(pages), self._tree.largest or 1.0, 0.0).reshape(-1))
+        self._tree.write(items, np.where(self._is_stored(pages), self._new_weight(), 0.0).reshape(-1))
 
     def forgotten(self, pages: np.ndarray) -> None:
         """See `Sampler.forgotten`."""
@@ -81,6 +81,10 @@ class Prioritized(Sampler):
             priorities = column[pages, 0]
             stored = self._is_stored(pages)[:, 0]
         self._tree.write(items, np.where(stored, self._weights_of(np.abs(priorities.astype(np.float64))), 0.0))
+
+    def _new_weight(self) -> float:
+        """Return the weight of items that nothing has been written for."""
+        return self._tree.largest or 1.0
 
     def _weights_of(self, priorities: np.ndarray) -> np.ndarray:
         """Return the weights of items that have these priorities, none of them negative."""

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from laser.ports import SampleRequest
 from replay_server.episodes import NO_EPISODE, EpisodeIndex
 from replay_server.samplers.base import Draw, Sampler, View
 
@@ -23,6 +24,21 @@ class UniformSteps(Sampler):
         """See `Sampler.draw`."""
         pages, rows = draw_steps(self.index, num_items, rng)
         return Draw(pages, rows, np.full(num_items, 1.0 / self.index.num_steps), self.index.num_steps)
+
+
+def draw_beside(index: EpisodeIndex, request: SampleRequest, rng: np.random.Generator) -> Draw:
+    """Return the steps with the request's keys that are still stored, or else steps drawn uniformly."""
+    probability = 1.0 / max(1, index.num_steps)
+    if request.keys is None:
+        pages, rows = draw_steps(index, request.num_items, rng)
+    else:
+        pages, rows = request.keys["page"].astype(np.int32), request.keys["row"].astype(np.int64)
+        inside = (pages >= 0) & (pages < index.pages.num_pages) & (rows >= 0) & (rows < index.unroll_length)
+        pages, rows = pages[inside], rows[inside]
+        current = index.pages.generation.take(pages) == request.keys["generation"][inside]
+        stored = current & (index.episode_of_row[pages, rows] != NO_EPISODE)
+        pages, rows = pages[stored], rows[stored]
+    return Draw(pages, rows, np.full(len(pages), probability), index.num_steps)
 
 
 def draw_steps(index: EpisodeIndex, num_items: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

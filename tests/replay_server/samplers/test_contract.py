@@ -21,7 +21,8 @@ CONFIG = ReplayConfig(capacity_steps=160)
 
 def make_sampler(kind, index, view):
     """A sampler as a member makes it when it first draws."""
-    columns = Columns(index.pages, index.unroll_length, [ColumnSpec(kind.column)] if kind.column else [])
+    names = [name for name in (kind.column, *kind.writes) if name]
+    columns = Columns(index.pages, index.unroll_length, [ColumnSpec(name, 1.0) for name in names])
     sampler = kind(index, view, columns, CONFIG)
     sampler.inserted(index.live_pages.items)
     return sampler

@@ -1,0 +1,125 @@
+"""What rules with a network of their own share: features, replay reward, optimiser and state."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from laser.algorithms.base import seeded
+from laser.prioritization.base import Lesson, Prioritizer, Replayed, ReplayReader
+from laser.prioritization.config import LearnedConfig, SamplingConfig
+from laser.specs import EnvironmentSpec
+
+# A step of an episode is known by log(1 + its number), over that of this one: long episodes do not drown the rest.
+_LONG_EPISODE = 1000.0
+
+
+class LearnedPrioritizer(Prioritizer):
+    """A network is moved, once the agent has been found better or worse than before, by how much it was.
+
+    Args:
+        config: see `Prioritizer`.
+        environment: see `Prioritizer`.
+        device: see `Prioritizer`.
+        seed: see `Prioritizer`.
+    """
+
+    def __init__(self, config: SamplingConfig, environment: EnvironmentSpec, device: torch.device, seed: int):
+        super().__init__(config, environment, device, seed)
+        self.device = device
+        self.network = seeded(seed, lambda: self.make_network(environment)).to(device)
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=self.settings.learning_rate)
+        self.rng = np.random.default_rng(seed)
+        self.num_heard = 0
+        self.num_updates = 0
+        self.previous_return = math.nan
+        self._heard: dict[str, float] = {}
+
+    @property
+    @abstractmethod
+    def settings(self) -> LearnedConfig:
+        """The rule's own."""
+
+    @abstractmethod
+    def make_network(self, environment: EnvironmentSpec) -> nn.Module:
+        """Return a freshly initialised network."""
+
+    @abstractmethod
+    def learn(self, replay_reward: float, reader: ReplayReader) -> Lesson | None:
+        """Update the network; None where there was nothing to learn from."""
+
+    def hear(self, mean_return: float, reader: ReplayReader) -> Lesson | None:
+        """See `Prioritizer.hear`. The replay reward is the change since the last time; the first one only begins."""
+        replay_reward = mean_return - self.previous_return
+        self.previous_return = mean_return
+        self.num_heard += 1
+        if not math.isfinite(replay_reward):
+            return None
+        self._heard["replay_reward"] = replay_reward
+        return self.learn(replay_reward, reader)
+
+    def climb(self, objective: Tensor) -> None:
+        """Take one step of gradient ascent; one that is not finite is left out."""
+        if not bool(torch.isfinite(objective)):
+            return
+        self.optimizer.zero_grad()
+        (-objective).backward()
+        self.optimizer.step()
+        self.num_updates += 1
+
+    def metrics(self) -> dict[str, float]:
+        """See `Prioritizer.metrics`."""
+        return {f"sampler/{name}": value for name, value in self._heard.items()} | {
+            "sampler/updates": float(self.num_updates)
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """See `Prioritizer.state_dict`."""
+        tensors = {f"network/{name}": value.cpu().clone() for name, value in self.network.state_dict().items()}
+        for number, moments in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer/{number}/{name}": value.cpu().clone() for name, value in moments.items()}
+        numbers = {
+            "rng": self.rng.bit_generator.state,
+            "heard": [self.num_heard, self.num_updates],
+            "previous_return": None if math.isnan(self.previous_return) else self.previous_return,
+        }
+        return {"tensors": tensors, "numbers": numbers}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """See `Prioritizer.load_state_dict`."""
+        own, saved = self.network.state_dict(), _below("network/", state["tensors"])
+        if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in saved.items()}:
+            raise ValueError("the checkpoint's sampler has another network; use the --replay settings it was made with")
+        self.network.load_state_dict(saved)
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, value in _below("optimizer/", state["tensors"]).items():
+            number, _, what = name.partition("/")
+            moments.setdefault(int(number), {})[what] = value
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        numbers = state["numbers"]
+        self.rng.bit_generator.state = numbers["rng"]
+        self.num_heard, self.num_updates = numbers["heard"]
+        previous = numbers["previous_return"]
+        self.previous_return = math.nan if previous is None else previous
+
+
+def time_feature(replayed: Replayed, like: Tensor) -> Tensor:
+    """Return when in its episode each step was, [N]: 0 for the first, 1 for number 1,000."""
+    steps = replayed.sample.unrolls.headers["step_in_episode"].astype(np.float32)
+    return torch.from_numpy(np.log1p(steps) / np.float32(math.log1p(_LONG_EPISODE))).to(like)
+
+
+def squashed(values: Tensor) -> Tensor:
+    """Return tanh of numbers that may be anything, in float32; what is not a number counts as 0."""
+    return values.float().tanh().nan_to_num(0.0)
+
+
+def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,169 @@
+"""NERS: a network scores replayed steps in view of each other, and learns from whether the agent gets better."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from laser.compilation import cpu_has_bfloat16
+from laser.networks.mlp import MLP
+from laser.ops.replay_policy import ners_objective
+from laser.ports import ColumnSpec
+from laser.prioritization.base import Lesson, Replayed, ReplayReader
+from laser.prioritization.config import NersConfig, SamplingConfig
+from laser.prioritization.index_set import IndexSet
+from laser.prioritization.learned import LearnedPrioritizer, squashed, time_feature
+from laser.prioritization.step_features import StepFeatures, Steps
+from laser.specs import EnvironmentSpec
+
+SCORE, TD_ERROR, Q_TARGET = "ners_score", "ners_td_error", "ners_q_target"
+CONTEXT_SIZES = (256, 512, 256, 128)
+SCORE_SIZES = (256, 128, 64)
+# A step may become unlikely, not impossible.
+_LEAST_SCORE = 1e-6
+
+
+class ScoreNetwork(nn.Module):
+    """Scores in (0, 1) of N steps, each from its own features and from the mean of what all of them say.
+
+        score_i = sigmoid(f_s([f_l(x_i), mean_j f_g(x_j)]))
+
+    A permutation of the steps permutes the scores.
+
+    Args:
+        environment: what steps hold.
+        features: "all" or "few".
+        global_context: False leaves out f_g.
+
+    Source:
+        Oh et al. 2021 (NERS), eqs. 3 and 4, table B.1.
+    """
+
+    def __init__(self, environment: EnvironmentSpec, features: Literal["all", "few"], global_context: bool):
+        super().__init__()
+        self.features = StepFeatures(environment, features)
+        width = self.features.num_features
+        self.local = MLP(width, CONTEXT_SIZES, "relu")
+        self.shared = MLP(width, CONTEXT_SIZES, "relu") if global_context else None
+        contexts = 2 if global_context else 1
+        self.score = MLP(contexts * CONTEXT_SIZES[-1], SCORE_SIZES, "relu")
+        self.output = nn.Linear(SCORE_SIZES[-1], 1)
+
+    def forward(self, steps: Steps) -> Tensor:
+        """Return scores, float32 [N]."""
+        features = self.features(steps).to(self.output.weight.dtype)
+        context = self.local(features)
+        if self.shared is not None:
+            together = self.shared(features).mean(0, keepdim=True).expand(len(features), -1)
+            context = torch.cat([context, together], -1)
+        logits: Tensor = self.output(self.score(context)).squeeze(-1)
+        return logits.float().sigmoid()
+
+
+class Ners(LearnedPrioritizer):
+    """Writes the scores of drawn steps, which the sampler `ners` draws by: P ~ score^alpha, 1 for steps never drawn.
+
+    Scores are made of what is stored, TD error and Q target from when the step was last drawn among it, so that they
+    need not wait for the loss. Whenever the agent has been evaluated, the network takes one step along
+
+        (J(pi) - J(pi before)) * sum_{i in I} grad log p_i
+
+    where I is a uniform subset of the steps drawn since the last time. Losses are corrected by (N P)^-beta.
+
+    Source:
+        Oh et al. 2021 (NERS), algorithm 1.
+    """
+
+    needs: ClassVar[tuple[tuple[str, ...], ...]] = (("td_error",), ("q",))
+    columns: ClassVar[tuple[ColumnSpec, ...]] = tuple(ColumnSpec(name, 1.0) for name in (SCORE, TD_ERROR, Q_TARGET))
+
+    def __init__(self, config: SamplingConfig, environment: EnvironmentSpec, device: torch.device, seed: int):
+        super().__init__(config, environment, device, seed)
+        self.drawn = IndexSet(self.settings.batch_size)
+        self._dtype = _scoring_dtype(device)
+        self._scorer = self._frozen()
+
+    @property
+    def settings(self) -> NersConfig:
+        """See `LearnedPrioritizer.settings`."""
+        return self.config.ners
+
+    @property
+    def relative_weights(self) -> bool:
+        """See `Prioritizer.relative_weights`."""
+        return self.settings.relative_weights
+
+    def make_network(self, environment: EnvironmentSpec) -> nn.Module:
+        """See `LearnedPrioritizer.make_network`."""
+        return ScoreNetwork(environment, self.settings.features, self.settings.global_context)
+
+    def prepare(self, replayed: Replayed) -> dict[str, Tensor]:
+        """See `Prioritizer.prepare`: the scores."""
+        with torch.inference_mode():
+            scores = self._scorer(steps_of(replayed))
+            return {SCORE: scores.nan_to_num(1.0).clamp(min=_LEAST_SCORE).unsqueeze(0)}
+
+    def values(self, replayed: Replayed, per_step: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """See `Prioritizer.values`: TD errors and Q targets for the next scores, squashed as the paper does."""
+        self.drawn.add(replayed.sample.keys, self.rng)
+        td_errors = per_step["td_error"]
+        return {TD_ERROR: squashed(td_errors), Q_TARGET: squashed(td_errors + per_step["q"])}
+
+    def learn(self, replay_reward: float, reader: ReplayReader) -> Lesson | None:
+        """See `LearnedPrioritizer.learn`."""
+        replayed = reader.read(self.drawn.keys) if len(self.drawn) else None
+        self.drawn.clear()
+        if replayed is None:
+            return None
+        scores = self.network(steps_of(replayed))
+        exponent, normalizer = self.config.priority_exponent, self.settings.normalizer
+        self.climb(ners_objective(scores, replay_reward, exponent, normalizer))
+        self._heard |= {"score_mean": float(scores.detach().mean()), "score_std": float(scores.detach().std())}
+        self._heard["steps_learned_from"] = float(len(scores))
+        self._scorer = self._frozen()
+        return None
+
+    def forget_keys(self) -> None:
+        """See `Prioritizer.forget_keys`."""
+        self.drawn.clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        """See `Prioritizer.state_dict`."""
+        state = super().state_dict()
+        state["numbers"]["drawn"] = self.drawn.state_dict()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """See `Prioritizer.load_state_dict`."""
+        super().load_state_dict(state)
+        self.drawn.load_state_dict(state["numbers"]["drawn"])
+        self._scorer = self._frozen()
+
+    def _frozen(self) -> nn.Module:
+        # A copy, so that another thread may score while this one is trained.
+        return copy.deepcopy(self.network).requires_grad_(False).to(self._dtype)
+
+
+def steps_of(replayed: Replayed) -> Steps:
+    """Return what scores are made of, from what is stored."""
+    batch = replayed.batch
+    rewards = batch.rewards[0]
+    return Steps(
+        {name: value[:2] for name, value in batch.observations.items()},
+        batch.actions[0],
+        rewards,
+        time_feature(replayed, rewards),
+        batch.columns[TD_ERROR][0],
+        batch.columns[Q_TARGET][0],
+    )
+
+
+def _scoring_dtype(device: torch.device) -> torch.dtype:
+    # Scores decide how often a step is drawn: three digits do, at a third of the time where the CPU can.
+    if device.type == "cuda":
+        return torch.float32
+    return torch.bfloat16 if cpu_has_bfloat16() else torch.float32

@@ -1,0 +1,55 @@
+"""Returns for the sampler: what a replay's learned sampler hears of how its agent does."""
+
+from __future__ import annotations
+
+import math
+
+from laser.ports import Report, wait
+from launch.program import Program
+from launch.recording.recorder import Recorder, Snapshot
+
+_CALL_DEADLINE_S = 120.0
+
+
+class SamplerReturns:
+    """Tells the learner mean returns: of each evaluation, or of training episodes as `replay.<sampler>.reward` says.
+
+    Training episodes are told of every `evaluation.interval` env steps, or without one whenever some have ended.
+
+    Args:
+        program: the member's components.
+        recorder: knows its training episodes.
+    """
+
+    def __init__(self, program: Program, recorder: Recorder):
+        self._learner = program.learner
+        self._recorder = recorder
+        learned = program.config.replay.learned if program.config.algorithm.num_drawn else None
+        self._reward = "" if learned is None else learned.reward
+        self._interval = program.config.evaluation.interval
+        snapshot = recorder.snapshot()
+        self._told_at = last_multiple(snapshot.env_steps, self._interval)
+        self._num_told = snapshot.episodes
+
+    def evaluated(self, report: Report) -> None:
+        """An evaluation has ended."""
+        if self._reward == "evaluation" and report.episodes:
+            self._tell([episode.episode_return for episode in report.episodes])
+
+    def look(self, snapshot: Snapshot) -> None:
+        """Tell of training episodes if it is time."""
+        if self._reward != "training" or snapshot.env_steps - self._told_at < self._interval:
+            return
+        self._told_at = last_multiple(snapshot.env_steps, self._interval)
+        num_new, self._num_told = snapshot.episodes - self._num_told, snapshot.episodes
+        if num_new:
+            self._tell(self._recorder.newest_returns(num_new))
+
+    def _tell(self, returns: list[float]) -> None:
+        mean = math.fsum(returns) / len(returns)
+        wait(self._learner.call("hear_return", mean), _CALL_DEADLINE_S, "the sampler to learn from a return")
+
+
+def last_multiple(env_steps: int, interval: int) -> int:
+    """Return the last multiple of an interval that has been reached; without an interval that is now."""
+    return env_steps // interval * interval if interval else env_steps

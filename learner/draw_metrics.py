@@ -1,0 +1,95 @@
+"""What a sampler draws, against what is stored: errors, values, evenness, and how often items come back."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Mapping
+
+import numpy as np
+from torch import Tensor
+
+# Newest batches between two reports that count: a bound on memory and on the time that a report takes.
+_MOST_BATCHES = 20
+_QUANTILES = {"p10": 0.1, "p50": 0.5, "p90": 0.9}
+
+
+class DrawMetrics:
+    """Collects draws and summarises them. Used from one thread.
+
+    For each number that a loss says of items (`td_error`, `q`): `sampled_<name>/p10`, `p50`, `p90`, `mean` and `std` of
+    the items drawn; `stored_<name>/...` of all that may be drawn, estimated from the same items weighted by 1 / P.
+
+    * `effective_draws`: (sum w)^2 / (N sum w^2) of the weights w = 1 / P of a batch, in (0, 1]; 1 for uniform draws.
+    * `times_replayed/p10` ... `max`: how often each drawn item was drawn, this time included.
+    """
+
+    def __init__(self) -> None:
+        self._said: defaultdict[str, deque[Tensor]] = defaultdict(lambda: deque(maxlen=_MOST_BATCHES))
+        self._weights: deque[np.ndarray] = deque(maxlen=_MOST_BATCHES)
+        self._times: deque[np.ndarray] = deque(maxlen=_MOST_BATCHES)
+
+    def add(self, said: Mapping[str, Tensor], probabilities: np.ndarray, times: np.ndarray | None) -> None:
+        """Take in one batch; tensors stay on their device until they are looked at.
+
+        Args:
+            said: by name, [N], one number per item, without gradients.
+            probabilities: of the draws, [N].
+            times: see `Sample.num_draws`.
+        """
+        for name, value in said.items():
+            self._said[name].append(value)
+        self._weights.append(1.0 / probabilities)
+        if times is not None:
+            self._times.append(times)
+
+    def take(self) -> dict[str, float]:
+        """Return the summary of what came since the last call, and begin anew."""
+        if not self._weights:
+            return {}
+        weights = np.concatenate(self._weights)
+        taken = {"effective_draws": float(np.mean([_evenness(part) for part in self._weights]))}
+        for name, parts in self._said.items():
+            if len(parts) != len(self._weights):
+                continue
+            values = np.concatenate([part.float().cpu().numpy() for part in parts])
+            finite = np.isfinite(values)
+            if finite.any():
+                taken |= _summary(f"sampled_{name}", values[finite], np.ones(finite.sum()))
+                taken |= _summary(f"stored_{name}", values[finite], weights[finite])
+        if self._times:
+            times = np.concatenate(self._times).astype(np.float64)
+            values = quantiles(times, np.ones(len(times)), [*_QUANTILES.values(), 1.0])
+            names = [*_QUANTILES, "max"]
+            taken |= {f"times_replayed/{name}": float(value) for name, value in zip(names, values, strict=True)}
+        self._said.clear()
+        self._weights.clear()
+        self._times.clear()
+        return taken
+
+
+def quantiles(values: np.ndarray, weights: np.ndarray, levels: list[float]) -> np.ndarray:
+    """Return the values below and at which these shares of the weight lie.
+
+    Args:
+        values: [N].
+        weights: [N], positive.
+        levels: in [0, 1].
+    """
+    order = np.argsort(values, kind="stable")
+    cumulated = np.cumsum(weights[order])
+    # Rounding must not lead past the last one.
+    places = np.searchsorted(cumulated, np.array(levels) * cumulated[-1] * (1.0 - 1e-12))
+    found: np.ndarray = values[order][places]
+    return found
+
+
+def _summary(name: str, values: np.ndarray, weights: np.ndarray) -> dict[str, float]:
+    mean = float(np.average(values, weights=weights))
+    std = float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
+    found = quantiles(values, weights, list(_QUANTILES.values()))
+    summary = {f"{name}/{key}": float(value) for key, value in zip(_QUANTILES, found, strict=True)}
+    return summary | {f"{name}/mean": mean, f"{name}/std": std}
+
+
+def _evenness(weights: np.ndarray) -> float:
+    return float(weights.sum() ** 2 / (len(weights) * (weights @ weights)))

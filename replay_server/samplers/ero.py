@@ -1,0 +1,93 @@
+"""ERO: steps are drawn uniformly from a subset, in which each is with a probability of its own."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from replay_server.columns import Columns
+from replay_server.config import ReplayConfig
+from replay_server.dense_set import DenseSet
+from replay_server.episodes import NO_EPISODE, EpisodeIndex
+from replay_server.samplers.base import Draw, Sampler, View
+from replay_server.samplers.uniform_steps import draw_steps
+
+
+class Ero(Sampler):
+    """P(i) = I_i / sum_j I_j, where I_i was 1 with the probability in the column "ero_keep" when it was last decided.
+
+    That is decided for all stored steps at once when the rule beside the learner asks for it (`redraw`), at a cost in
+    proportion to their number; steps that came since are in the subset. The decisions stand in the column "ero_kept".
+    While the subset is empty, every stored step is equally likely.
+
+    Source:
+        Zha et al. 2019 (ERO), eqs. 4 and 5.
+    """
+
+    name: ClassVar[str] = "ero"
+    views: ClassVar[frozenset[View]] = frozenset({"steps"})
+    column: ClassVar[str] = "ero_keep"
+    writes: ClassVar[tuple[str, ...]] = ("ero_kept",)
+    bytes_per_step: ClassVar[int] = 8
+
+    def __init__(self, index: EpisodeIndex, view: View, columns: Columns, config: ReplayConfig):
+        super().__init__(index, view, columns, config)
+        self._kept = DenseSet(index.episode_of_row.size)
+
+    def draw(self, num_items: int, rng: np.random.Generator) -> Draw:
+        """See `Sampler.draw`."""
+        num_stored = self.index.num_steps
+        if not len(self._kept):
+            pages, rows = draw_steps(self.index, num_items, rng)
+            return Draw(pages, rows, np.full(num_items, 1.0 / num_stored), num_stored)
+        pages, rows = np.divmod(self._kept.draw(num_items, rng), self.index.unroll_length)
+        return Draw(pages, rows.astype(np.int64), np.full(num_items, 1.0 / len(self._kept)), num_stored)
+
+    def redraw(self, rng: np.random.Generator) -> None:
+        """See `Sampler.redraw`. O(stored steps)."""
+        stored = self._stored(np.sort(self.index.live_pages.items))
+        keep = self.columns.arrays[self.column].reshape(-1).take(stored)
+        kept = rng.random(len(stored)) < keep
+        self._kept.remove(self._kept.items.copy())
+        self._kept.add(stored[kept])
+        self.columns.arrays["ero_kept"].reshape(-1)[stored] = kept
+
+    def inserted(self, pages: np.ndarray) -> None:
+        """See `Sampler.inserted`."""
+        self._kept.add(self._stored(pages))
+
+    def forgotten(self, pages: np.ndarray) -> None:
+        """See `Sampler.forgotten`."""
+        items = self._rows(pages)
+        gone = self.index.episode_of_row.reshape(-1).take(items) == NO_EPISODE
+        self._kept.remove(items[gone & self._kept.contains(items)])
+
+    def _rows(self, pages: np.ndarray) -> np.ndarray:
+        length = self.index.unroll_length
+        rows: np.ndarray = (pages.astype(np.int64)[:, None] * length + np.arange(length)).reshape(-1)
+        return rows
+
+    def _stored(self, pages: np.ndarray) -> np.ndarray:
+        rows = self._rows(pages)
+        stored: np.ndarray = rows[self.index.episode_of_row.reshape(-1).take(rows) != NO_EPISODE]
+        return stored
+
+    @property
+    def num_bytes(self) -> int:
+        """See `Sampler.num_bytes`."""
+        return self._kept.num_bytes
+
+    def check_valid(self) -> None:
+        """See `Sampler.check_valid`."""
+        stored = self._stored(self.index.live_pages.items)
+        kept = stored[self.columns.arrays["ero_kept"].reshape(-1).take(stored) > 0]
+        assert sorted(self._kept.items) == sorted(kept)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """See `Sampler.state_dict`."""
+        return self._kept.state_dict()
+
+    def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
+        """See `Sampler.load_state_dict`."""
+        self._kept.load_state_dict(state)
