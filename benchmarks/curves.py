@@ -10,6 +10,8 @@ from pathlib import Path
 import measure
 
 from launch.recording.metrics_db import Axis, read_series
+from launch.report import pictures
+from launch.report.pictures import Line, Panel
 
 AXES: tuple[Axis, ...] = ("env_steps", "seconds")
 
@@ -53,32 +55,18 @@ def end_of(run_dir: Path, axis: Axis) -> float:
 
 def draw(path: Path, title: str, curves: Sequence[Curve], goal: float | None = None) -> Path:
     """Draw the mean return of the last 20 training episodes over env steps and over minutes; one colour per label."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    labels = list(dict.fromkeys(curve.label for curve in curves))
-    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
-    for panel, axis, unit, words in zip(
-        axes, AXES, (1e6, 60.0), ("million env steps", "minutes of training"), strict=True
-    ):
-        for curve in curves:
-            points = read_series(curve.run_dir / "metrics.db", "charts/mean_return", axis)
-            # A value that did not change is not recorded again, so the last one holds until the end.
-            points += [(end_of(curve.run_dir, axis), y) for _, y in points[-1:]]
-            colour = f"C{labels.index(curve.label)}"
-            label = curve.label if curve is next(c for c in curves if c.label == curve.label) else None
-            panel.plot([x / unit for x, _ in points], [y for _, y in points], color=colour, label=label, linewidth=1.2)
-        if goal is not None:
-            panel.axhline(goal, color="grey", linestyle=":", linewidth=1)
-        panel.set_xlabel(words)
-        panel.grid(alpha=0.3)
-    axes[0].set_ylabel("mean return of the last 20 episodes")
-    axes[0].legend()
-    figure.suptitle(title)
+    panels = [
+        Panel(words, "mean return of the last 20 episodes", [_line(curve, axis, unit) for curve in curves], goal)
+        for axis, unit, words in zip(AXES, (1e6, 60.0), ("million env steps", "minutes of training"), strict=True)
+    ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
+    path.write_bytes(pictures.draw(panels, title))
     print(f"drawn: {path}")
     return path
+
+
+def _line(curve: Curve, axis: Axis, unit: float) -> Line:
+    points = read_series(curve.run_dir / "metrics.db", "charts/mean_return", axis)
+    # A value that did not change is not recorded again, so the last one holds until the end.
+    points += [(end_of(curve.run_dir, axis), y) for _, y in points[-1:]]
+    return Line(curve.label, [(x / unit, y) for x, y in points])

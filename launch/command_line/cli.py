@@ -25,7 +25,8 @@ usage: laser COMMAND ...
                      [--config FILE.toml] [--resume] [--json] [--KEY VALUE ...]     train an agent
   laser sweep PRESET --grid KEY=V1,V2 [--grid ...] [--share-replay | --no-share-replay] [--seeds N] [--pbt]
                      [--resume] [--json] [--KEY VALUE ...]                          train several, at the same pace
-  laser eval RUN_DIR [--episodes N] [--json]                                        play with a trained one
+  laser eval RUN_DIR [--episodes N] [--video] [--json]                              play with a trained one
+  laser report RUN_OR_SWEEP [--out DIR] [--json]                                    one page with curves and scores
   laser dashboard [RUNS_DIR] [--port P]                                             watch runs in a browser
   laser bench NAME [--json]                                                         measure a part
   laser doctor                               what is installed, what is missing, and the command that mends it
@@ -50,6 +51,7 @@ def run(arguments: Sequence[str]) -> int:
         "train": _train,
         "sweep": _sweep,
         "eval": _eval,
+        "report": _report,
         "dashboard": _dashboard,
         "bench": _bench,
         "doctor": _doctor,
@@ -158,6 +160,20 @@ def _dashboard(arguments: list[str]) -> int:
     from launch.dashboard.server import serve
 
     serve(Path(given[0] if given else "runs"), options)
+    return 0
+
+
+def _report(arguments: list[str]) -> int:
+    from launch.report.report import ReportOptions, report
+
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        return _options_help("laser report RUN_OR_SWEEP", ReportOptions())
+    (run_dir,), options = _parse_options(arguments, ReportOptions(), ("run-dir",))
+    result = report(Path(run_dir), options)
+    if not options.quiet and not options.json:
+        print(result.page)
+    if options.json:
+        print_json(result)
     return 0
 
 

@@ -164,6 +164,13 @@ def read_names(path: Path) -> list[str]:
     return [name for (name,) in _query(path, "SELECT name FROM names ORDER BY name", ())]
 
 
+def last_tick(path: Path) -> Tick | None:
+    """Return the newest moment, or None where nothing was written yet; raises like `read_series`."""
+    columns = "seconds, wall_time, env_steps, frames, learner_steps"
+    rows = _query(path, f"SELECT {columns} FROM ticks ORDER BY tick DESC LIMIT 1", ())
+    return Tick(*rows[0]) if rows else None
+
+
 def _query(path: Path, query: str, arguments: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=10.0)) as connection:

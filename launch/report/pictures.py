@@ -1,0 +1,95 @@
+"""Curves as PNG: a few lines in a panel, panels side by side."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+_MOST_POINTS = 2000
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a panel.
+
+    Args:
+        label: in the legend; lines of the same label have one colour and one entry.
+        points: (x, y).
+        is_steps: a value holds until the next point.
+    """
+
+    label: str
+    points: Sequence[tuple[float, float]]
+    is_steps: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes; `goal` is a dotted line across."""
+
+    x_title: str
+    y_title: str
+    lines: Sequence[Line] = field(default_factory=tuple)
+    goal: float | None = None
+
+
+def draw(panels: Sequence[Panel], title: str = "") -> bytes:
+    """Return a PNG of the panels side by side. Any text is safe in it."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    # Without pyplot: no window, no list of figures that somebody would have to close.
+    figure = Figure(figsize=(1.0 + 5.0 * len(panels), 3.6), layout="constrained")
+    canvas = FigureCanvasAgg(figure)
+    share = len({panel.y_title for panel in panels}) == 1
+    for axes, panel in zip(figure.subplots(1, len(panels), sharey=share, squeeze=False)[0], panels, strict=True):
+        _draw_panel(axes, panel)
+    if title:
+        figure.suptitle(_plain(title))
+    picture = io.BytesIO()
+    canvas.print_png(picture)
+    return picture.getvalue()
+
+
+def _draw_panel(axes: Any, panel: Panel) -> None:
+    labels = list(dict.fromkeys(line.label for line in panel.lines))
+    seen: set[str] = set()
+    for line in panel.lines:
+        points = thin(line.points)
+        axes.plot(
+            [x for x, _ in points],
+            [y for _, y in points],
+            color=COLOURS[labels.index(line.label) % len(COLOURS)],
+            linestyle=("-", "--", ":")[labels.index(line.label) // len(COLOURS) % 3],
+            label=None if line.label in seen else _plain(line.label),
+            linewidth=1.3,
+            drawstyle="steps-post" if line.is_steps else "default",
+            marker="." if len(points) == 1 else None,
+        )
+        seen.add(line.label)
+    if panel.goal is not None:
+        axes.axhline(panel.goal, color="grey", linestyle=":", linewidth=1)
+    axes.set_xlabel(_plain(panel.x_title))
+    axes.set_ylabel(_plain(panel.y_title))
+    axes.grid(alpha=0.3)
+    if 1 <= len([label for label in labels if label]) <= 2 * len(COLOURS):
+        axes.legend(fontsize="small")
+
+
+def thin(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
+    """Return at most about 2,000 points, the last among them: more than a picture has columns."""
+    step = -(-len(points) // _MOST_POINTS)
+    if step <= 1:
+        return points
+    kept = list(points[::step])
+    return kept if kept[-1] == points[-1] else [*kept, points[-1]]
+
+
+def _plain(text: str) -> str:
+    """Return text that matplotlib takes for no formula, and whose legend entry it does not leave out."""
+    text = text.replace("$", r"\$")
+    return " " + text if text.startswith("_") else text

@@ -1,0 +1,107 @@
+"""What a report reads of a run: its record, its curves, the returns of its newest episodes."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from laser.environments import task_ids
+from launch.command_line.overrides import find_leaves, show
+from launch.config import NOT_FLAGS, TrainConfig
+from launch.evaluation.evaluation_result import TaskResult
+from launch.recording.metrics_db import Axis, last_tick, read_names, read_series
+from launch.sessions.preset_changes import changes_from_preset
+from launch.sessions.run_directory import RunDirectory, config_from_record, read_record
+from learner.checkpoint import NoCheckpointError, load_newest_checkpoint
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A run directory, read when asked.
+
+    Args:
+        path: of the run.
+    """
+
+    path: Path
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """`config.json`.
+
+        Raises:
+            NothingToResumeError: it is missing or cannot be read.
+        """
+        return read_record(self.path)
+
+    @cached_property
+    def config(self) -> TrainConfig:
+        """The config."""
+        return config_from_record(self.record, self.path)
+
+    @property
+    def changes(self) -> Mapping[str, Mapping[str, str]]:
+        """What differs from the preset; of runs that did not record it, as the preset is today."""
+        changes: Mapping[str, Mapping[str, str]] = self.record.get("changes", changes_from_preset(self.config))
+        return changes
+
+    @property
+    def repeat(self) -> str:
+        """The command that trains the same again, in a new directory."""
+        if not self.config.preset:
+            return str(self.record["command"])
+        words = [word for key, change in self.changes.items() for word in (f"--{key}", change["run"]) if change["run"]]
+        return shlex.join(["laser", "train", self.config.preset, *words])
+
+    @property
+    def settings(self) -> list[tuple[str, str]]:
+        """Every setting by key, as written on the command line."""
+        return [(leaf.key, show(leaf.value)) for leaf in find_leaves(self.config) if leaf.key not in NOT_FLAGS]
+
+    @cached_property
+    def names(self) -> set[str]:
+        """What was recorded.
+
+        Raises:
+            OutputError: `metrics.db` is missing or damaged.
+        """
+        return set(read_names(self._metrics_path))
+
+    def curve(self, name: str, axis: Axis = "env_steps") -> list[tuple[float, float]]:
+        """Return (axis, value) until the run's end; a value that did not change is not recorded again."""
+        points = read_series(self._metrics_path, name, axis) if name in self.names else []
+        if not points:
+            return []
+        end = float(getattr(self.end, axis))
+        return [*points, (end, points[-1][1])] if end > points[-1][0] else points
+
+    @cached_property
+    def end(self) -> Any:
+        """How far it came: the last tick, or None where nothing was recorded."""
+        return last_tick(self._metrics_path)
+
+    @cached_property
+    def newest_returns(self) -> list[TaskResult]:
+        """The newest 20 training episodes of each task that has any, as of the newest checkpoint that verifies."""
+        try:
+            checkpoint, _ = load_newest_checkpoint(RunDirectory(self.path, resumed=True).checkpoints_path)
+        except NoCheckpointError:
+            return []
+        newest = checkpoint.state["recorder"].get("task_returns", {}).get("newest", [])
+        tasks = zip(task_ids(self.config.env), newest, strict=False)
+        return [TaskResult(task, list(returns), []) for task, returns in tasks if returns]
+
+    @property
+    def mean_return(self) -> float:
+        """Of the last 20 training episodes; NaN before the first."""
+        points = self.curve("charts/mean_return")
+        return points[-1][1] if points else math.nan
+
+    @property
+    def _metrics_path(self) -> Path:
+        return self.path / "metrics.db"

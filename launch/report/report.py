@@ -1,0 +1,68 @@
+"""`laser report`: reads a run or a sweep and writes its report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from laser.config import Bounds
+from launch.errors import CannotCreateError
+from launch.evaluation.evaluate import evaluate
+from launch.evaluation.evaluation_result import EvaluationResult
+from launch.report.recorded import Recorded
+from launch.report.run_report import default_directory, write_run
+from launch.report.sweep_report import write_sweep
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """Options of `laser report`."""
+
+    out: Annotated[Path | None, "where the page and the pictures go; none: report/ in the run's directory"] = None
+    episodes: Annotated[int, Bounds(least=0), "of a run: episodes to play for it; 0: what training found"] = 0
+    quiet: Annotated[bool, "print nothing but errors"] = False
+    json: Annotated[bool, "print the result as one JSON object on the last line of standard output"] = False
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was written."""
+
+    run_dir: Path
+    page: Path
+    pictures: list[Path]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that `--json` prints."""
+        return {
+            "run_dir": str(self.run_dir),
+            "page": str(self.page),
+            "pictures": [str(picture) for picture in self.pictures],
+        }
+
+
+def report(path: Path, options: ReportOptions) -> Report:
+    """Write `index.html` and its pictures as PNG files.
+
+    Raises:
+        NothingToResumeError: there is no run or sweep, or no checkpoint to play with.
+        OutputError: its `metrics.db` is missing or damaged.
+        CannotCreateError: the report cannot be written.
+    """
+    recorded = Recorded(path)
+    if "sweep" in recorded.record:
+        page, pictures = write_sweep(path, recorded.record)
+    else:
+        evaluation = evaluate(path, options.episodes, quiet=True) if options.episodes else None
+        assert evaluation is None or isinstance(evaluation, EvaluationResult)
+        page, pictures = write_run(recorded, evaluation)
+    directory = options.out or default_directory(path)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "index.html").write_text(page.render(), encoding="utf-8")
+        for name, picture in pictures.items():
+            (directory / name).write_bytes(picture)
+    except OSError as error:
+        raise CannotCreateError("out", f"{directory}: {error.strerror or error}", "choose another --out") from error
+    return Report(path, directory / "index.html", [directory / name for name in pictures])

@@ -1,0 +1,172 @@
+"""The report of a sweep: its members and groups by score, the best so far, the schedules that PBT found."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from laser.evaluation.statistics import bootstrap_interval, mean
+from launch.errors import LaunchError
+from launch.evaluation.evaluation_result import Interval
+from launch.report.page import Page
+from launch.report.pictures import Line, Panel, draw
+from launch.report.recorded import Recorded
+from launch.report.run_report import add_settings
+from launch.sessions.settings_schedule import SettingsChange, read_changes
+from launch.sweeps.evolution import SCHEDULE_NAME
+from launch.sweeps.lineage import Lineage
+from launch.sweeps.sweep_evaluation import read_best_curve
+
+
+@dataclass(frozen=True)
+class _Member:
+    number: int
+    overrides: Mapping[str, str]
+    recorded: Recorded
+    score: float
+    interval: Interval | None
+    error: str
+
+
+def write_sweep(path: Path, record: Mapping[str, Any]) -> tuple[Page, dict[str, bytes]]:
+    """Return the page and the pictures by file name.
+
+    A member whose record or metrics cannot be read is listed with the reason.
+    """
+    members = sorted(_read_members(path), key=lambda member: -member.score if math.isfinite(member.score) else math.inf)
+    page, pictures = Page(path.resolve().name), {}
+    sweep = record["sweep"]
+    replay = "one replay" if str(sweep["options"].get("share_replay", "")).lower() == "true" else "a replay each"
+    page.paragraph(f"{len(members)} members with {replay} on {record['config'].get('env', 'unknown')}.")
+    page.heading("Members")
+    page.table(
+        ("member", "mean return", "95 % interval over episodes", "env steps", "settings"),
+        [_row(member) for member in members],
+    )
+    page.paragraph("Scores are of the newest 20 training episodes. The best was chosen by them, so it looks too good.")
+    _add_groups(page, members)
+    page.heading("Curves")
+    lines = [
+        Line(f"member {member.number}", points)
+        for member in sorted(members, key=lambda member: member.number)
+        if not member.error and (points := member.recorded.curve("charts/mean_return"))
+    ]
+    if lines:
+        words = "Return of every member"
+        pictures["members.png"] = draw([Panel("env steps", "mean return of the last 20 episodes", lines)], words)
+        page.picture(pictures["members.png"], words)
+    curve = read_best_curve([member.recorded.path / "metrics.db" for member in members])
+    if curve is not None:
+        of = curve.name.removeprefix("buckets/").replace("_", " ")
+        points = list(zip(curve.ends, curve.scores, strict=True))
+        words = "Best member so far, point by point, as the paper draws it"
+        pictures["best.png"] = draw([Panel("frames per member", of, [Line("best", points)])], words)
+        page.picture(pictures["best.png"], words)
+    if not pictures:
+        page.paragraph("Nothing was recorded that could be drawn.")
+    pictures |= _add_schedules(page, path, members)
+    page.heading("The command")
+    page.code(str(record["command"]))
+    best = next((member for member in members if not member.error), None)
+    if best is not None:
+        page.heading(f"The best, member {best.number}, by itself")
+        add_settings(page, best.recorded)
+    return page, pictures
+
+
+def _read_members(path: Path) -> list[_Member]:
+    members = []
+    for place in sorted(path.glob("members/*/config.json"), key=lambda place: place.parent.name.zfill(8)):
+        recorded = Recorded(place.parent)
+        number, overrides, score, interval, error = _number_of(place.parent), {}, math.nan, None, ""
+        try:
+            facts = recorded.record.get("member", {})
+            number, overrides = int(facts.get("index", number)), dict(facts.get("overrides", {}))
+            score = recorded.mean_return
+            if len(recorded.newest_returns) == 1:
+                interval = recorded.newest_returns[0].interval
+        except LaunchError as failure:
+            error = failure.problem.wrong
+        members.append(_Member(number, overrides, recorded, score, interval, error))
+    return members
+
+
+def _number_of(path: Path) -> int:
+    return int(path.name) if path.name.isdigit() else -1
+
+
+def _row(member: _Member) -> Sequence[str]:
+    settings = ", ".join(f"{key}={value}" for key, value in member.overrides.items())
+    if member.error:
+        return (str(member.number), "", "", "", f"{settings} ({member.error})")
+    end = member.recorded.end
+    return (
+        str(member.number),
+        f"{member.score:,.2f}" if math.isfinite(member.score) else "none",
+        "" if member.interval is None else f"{member.interval[0]:,.2f} to {member.interval[1]:,.2f}",
+        f"{end.env_steps:,}" if end else "0",
+        settings or f"seed={member.recorded.config.seed}",
+    )
+
+
+def _add_groups(page: Page, members: Sequence[_Member]) -> None:
+    """Add means over members that differ by nothing but their seeds."""
+    groups: defaultdict[str, list[float]] = defaultdict(list)
+    for member in members:
+        if math.isfinite(member.score):
+            shared = {key: value for key, value in member.overrides.items() if key != "seed"}
+            groups[", ".join(f"{key}={value}" for key, value in shared.items()) or "all"].append(member.score)
+    if not any(len(scores) > 1 for scores in groups.values()):
+        return
+    page.heading("Over seeds")
+    rows = []
+    for name, scores in sorted(groups.items(), key=lambda item: -float(np.mean(item[1]))):
+        # A generator of its own: the interval of given scores does not depend on anything else.
+        low, high = bootstrap_interval(np.array(scores)[:, None], mean, np.random.default_rng(0))
+        rows.append((name, str(len(scores)), f"{np.mean(scores):,.2f}", f"{low:,.2f} to {high:,.2f}"))
+    page.table(("settings", "seeds", "mean return", "95 % interval over seeds"), rows)
+
+
+def _add_schedules(page: Page, path: Path, members: Sequence[_Member]) -> dict[str, bytes]:
+    """Add what PBT did: who copied whom, and the schedule of the best member as a table and a picture."""
+    if not (path / "lineage.jsonl").is_file():
+        return {}
+    page.heading("Population based training")
+    try:
+        decisions = Lineage(path / "lineage.jsonl").decisions
+    except LaunchError as error:
+        page.paragraph(error.problem.wrong)
+        return {}
+    copies = [decision for decision in decisions if decision.copied is not None]
+    page.paragraph(f"{len(decisions)} comparisons, {len(copies)} of which copied another member.")
+    if copies:
+        page.table(
+            ("env steps", "member", "copied"), [(f"{it.env_steps:,}", str(it.member), str(it.copied)) for it in copies]
+        )
+    best = next((member for member in members if (member.recorded.path / SCHEDULE_NAME).is_file()), None)
+    if best is None:
+        return {}
+    changes = read_changes(best.recorded.path / SCHEDULE_NAME)
+    end = float(best.recorded.end.env_steps) if not best.error and best.recorded.end else changes[-1].env_steps
+    keys = sorted({key for change in changes for key in change.settings})
+    page.paragraph(f"The schedule of member {best.number}; laser train --schedule trains with it again.")
+    page.table(("env steps", *keys), [_schedule_row(change, keys) for change in changes])
+    panels = [Panel("env steps", key, [Line("", _steps(changes, key, end), is_steps=True)]) for key in keys[:4]]
+    picture = draw(panels, f"Schedule of member {best.number}")
+    page.picture(picture, "what PBT set the best member's settings to")
+    return {"schedule.png": picture}
+
+
+def _schedule_row(change: SettingsChange, keys: Sequence[str]) -> Sequence[str]:
+    return (f"{change.env_steps:,}", *(f"{change.settings[key]:.4g}" if key in change.settings else "" for key in keys))
+
+
+def _steps(changes: Sequence[SettingsChange], key: str, end: float) -> list[tuple[float, float]]:
+    points = [(float(change.env_steps), change.settings[key]) for change in changes if key in change.settings]
+    return [*points, (max(end, points[-1][0]), points[-1][1])]

@@ -1,0 +1,138 @@
+"""Reports of real runs: what they say, that the command in them repeats the run, and that no name is taken for HTML."""
+
+import dataclasses
+import json
+import re
+import shlex
+import shutil
+from html.parser import HTMLParser
+
+import pytest
+
+from launch.command_line.arguments import parse_train
+from launch.command_line.cli import run
+from launch.errors import run_reporting
+from launch.presets import change, load_preset
+from launch.report.recorded import Recorded
+from launch.report.report import ReportOptions, report
+from launch.sessions.settings_schedule import SettingsChange, write_changes
+from launch.sweeps.lineage import Decision, Lineage
+from launch.sweeps.sweep import sweep
+from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.train import train
+
+HOSTILE = "<img src=x onerror=alert(1)> $\\frac{"
+VALUES = {
+    "steps": 400,
+    "replay.min-steps": 256,
+    "num_envs": 4,
+    "quiet": True,
+    "algorithm.learning-rate": 0.002,
+    "evaluation.greedy": True,
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    train(load_preset("cartpole", {**VALUES, "run_dir": str(root / HOSTILE)}), ["laser", "train", HOSTILE])
+    base = change(load_preset("cartpole"), {**VALUES, "run_dir": str(root / "sweep")})
+    sweep(SweepConfig(base, {"algorithm.entropy-cost": [0.01, 0.05]}, SweepOptions(seeds=2)), ["laser", "sweep"])
+    return root
+
+
+class Reader(HTMLParser):
+    """Collects tags and whatever a browser would load."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.loaded = set(), []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.loaded += [value for name, value in attrs if name in ("src", "href", "srcset", "data", "action")]
+        assert not any(name.startswith("on") for name, _ in attrs)
+
+
+def words_of(page):
+    text = page.read_text()
+    return re.sub(r"data:image/png;base64,[\w+/=]+", "", text), Reader(text)
+
+
+def test_the_report_of_a_run_stands_by_itself(made, tmp_path):
+    written = report(made / HOSTILE, ReportOptions(out=tmp_path / "out"))
+    text, reader = words_of(written.page)
+    assert not reader.tags & {"script", "link", "iframe", "object", "base", "form"}
+    assert reader.loaded
+    assert all(item.startswith("data:image/png;base64,") for item in reader.loaded)
+    assert "&lt;img src=x onerror=alert(1)&gt;" in text
+    assert "<img src=x" not in text
+    assert "algorithm.learning-rate</td>" in text
+    assert re.search(
+        r"<td>CartPole-v1</td><td>training, newest episodes</td><td>\d+</td><td>[\d.]+</td><td>[\d.]+ to ", text
+    )
+    names = {path.name for path in written.pictures}
+    assert {"return.png", "losses.png", "acceptance.png", "policy-lag.png"} <= names
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in written.pictures)
+
+
+def test_the_command_in_it_trains_the_same_again(made):
+    recorded = Recorded(made / HOSTILE)
+    words = shlex.split(recorded.repeat)
+    assert words[:3] == ["laser", "train", "cartpole"]
+    again = parse_train(words[2:])
+    assert dataclasses.replace(again, run_dir=None) == dataclasses.replace(recorded.config, run_dir=None, quiet=False)
+
+
+def test_the_report_of_a_sweep(made, tmp_path):
+    path = tmp_path / "sweep"
+    shutil.copytree(made / "sweep", path)
+    (path / "members" / "3" / "metrics.db").write_bytes(b"no database")
+    lineage = Lineage(path / "lineage.jsonl")
+    lineage.add(Decision(200, 9, 1, 0, {0: 5.0, 1: 4.0}, {"algorithm.learning-rate": 0.001}))
+    for member in range(4):
+        changes = [SettingsChange(0, {"algorithm.learning-rate": 0.002})]
+        changes += [SettingsChange(200, {"algorithm.learning-rate": 0.001})] if member != 3 else []
+        write_changes(path / "members" / str(member) / "schedule.json", changes)
+    written = report(path, ReportOptions())
+    text, _ = words_of(written.page)
+    assert {picture.name for picture in written.pictures} == {"members.png", "best.png", "schedule.png"}
+    assert "4 members with one replay" in text
+    assert "algorithm.entropy-cost=0.05" in text
+    assert "95 % interval over seeds" in text
+    assert "file is not a database" in text
+    assert "1 of which copied another member" in text
+    assert "<td>200</td><td>1</td><td>0</td>" in text
+    assert "<td>200</td><td>0.001</td>" in text
+    assert text.index("Members") < text.index("The best, member")
+
+
+@pytest.mark.parametrize(
+    ("break_it", "code", "says"),
+    [
+        (lambda path: shutil.rmtree(path), 66, "holds no run"),
+        (lambda path: (path / "metrics.db").unlink(), 74, "unable to open database file"),
+        (lambda path: (path / "metrics.db").write_bytes(b"x" * 5000), 74, "file is not a database"),
+        (lambda path: (path / "config.json").write_text("{"), 66, "cannot be read"),
+        (lambda path: (path / "report").write_text(""), 73, "out: "),
+    ],
+)
+def test_bad_input_is_one_line(made, tmp_path, capsys, break_it, code, says):
+    path = tmp_path / "run"
+    shutil.copytree(made / HOSTILE, path)
+    break_it(path)
+    assert run_reporting(lambda: run(["report", str(path)])) == code
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert says in line
+
+
+def test_a_run_that_has_just_begun_has_a_report(made, tmp_path, capsys):
+    path = tmp_path / "run"
+    shutil.copytree(made / HOSTILE, path)
+    shutil.rmtree(path / "checkpoints")
+    assert run(["report", str(path), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert "No episode has finished by the newest checkpoint." in words_of(path / "report" / "index.html")[0]
+    assert result["page"].endswith("report/index.html")
