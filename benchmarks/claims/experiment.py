@@ -320,6 +320,7 @@ def run_claim(
     shared: Mapping[str, Any] | None = None,
     run: Callable[[Job], dict[str, Any]] = run_job,
     conclude: Callable[[str, int, Sequence[Outcome]], list[str]] | None = None,
+    conclude_all: Callable[[Mapping[str, Sequence[Outcome]]], list[str]] | None = None,
 ) -> None:
     """Run one claim over its tasks: tune, compare, draw, save. What it shows is for the reader of the page to judge.
 
@@ -333,6 +334,7 @@ def run_claim(
         shared: changes to the preset that all arms share.
         run: makes one run.
         conclude: more to say about a task, from its env steps and outcomes.
+        conclude_all: more to say about all tasks, from their outcomes.
     """
     begun = time.perf_counter()
     if options.env:
@@ -351,6 +353,8 @@ def run_claim(
     conclusions = [f"{env}: {describe(outcome)}" for env, (_, row) in outcomes.items() for outcome in row]
     if conclude is not None:
         conclusions += [line for env, (steps, row) in outcomes.items() for line in conclude(env, steps, row)]
+    if conclude_all is not None:
+        conclusions += conclude_all({env: row for env, (_, row) in outcomes.items()})
     minutes = (time.perf_counter() - begun) / 60.0
     save(name, {**vars(options), "minutes": round(minutes, 1)}, outcomes, conclusions)
 

@@ -16,12 +16,12 @@ def reactor_cartpole() -> TrainConfig:
         unroll_length=16,
         stop_at_return=475.0,
         algorithm=ReactorConfig(
-            learning_rate=1e-3,
+            learning_rate=3e-3,
             optimizer_epsilon=1e-5,
             max_gradient_norm=1.0,
             discount=0.98,
             batch_size=16,
-            target_period=50,
+            target_period=20,
             entropy_cost=0.1,
             exploration=0.01,
             # Returns reach 50 at this discount; scaled to about 2.5.

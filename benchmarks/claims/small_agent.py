@@ -1,0 +1,98 @@
+"""One agent taken apart in one thread, its shard, actor and learner at hand: for claims that look inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.evaluator import Evaluator
+from laser.environments import describe_environment
+from laser.unroll import Unrolls, UnrollSpec
+from launch.config import TrainConfig
+from launch.program import Member, make_actor, make_evaluator, make_shard, member_settings, seed_for, unroll_spec
+from learner.learner import Learner
+from learner.parameter_store import ParameterStore
+from replay_server.shard import Shard
+
+
+class Recording:
+    """A replay port that keeps, as they come, the unrolls that are inserted through it."""
+
+    def __init__(self, shard: Shard):
+        self.inserted: list[Unrolls] = []
+        self._shard = shard
+
+    def insert(self, unrolls: Unrolls) -> Any:
+        """See `ReplayPort.insert`."""
+        self.inserted.append(unrolls)
+        return self._shard.insert(unrolls)
+
+    def __getattr__(self, name: str) -> Any:
+        """Hand everything else on."""
+        return getattr(self._shard, name)
+
+
+class SmallAgent:
+    """An agent of a lockstep config, all of whose experience comes back from the replay.
+
+    Args:
+        config: a checked config.
+        spec: layout of the unrolls, where it is not what the config's algorithm ships.
+    """
+
+    def __init__(self, config: TrainConfig, spec: UnrollSpec | None = None):
+        self.config = config
+        self.environment = describe_environment(config.env, config.environment)
+        self.algorithm = config.algorithm.build(self.environment, config.network)
+        self.spec = spec or unroll_spec(config, self.environment, self.algorithm)
+        self.member = Member(config, self.environment)
+        self.shard = (
+            make_shard([self.member], 0)
+            if spec is None
+            else Shard(
+                spec, config.replay, [member_settings(config, self.algorithm)], seed=seed_for(config, "shard", 0)
+            )
+        )
+        self.parameters = ParameterStore()
+        seed = seed_for(config, "learner", 0)
+        self.learner = Learner(
+            self.algorithm, self.spec, self.shard, self.parameters, config.learner, "cpu", seed, prefetch=False
+        )
+        self.learner.warm_up()
+        self.recording = Recording(self.shard)
+        self._earned = 0.0
+
+    def train(self, num_env_steps: int) -> None:
+        """Play and learn in turns, as lockstep does, until so many env steps were played since the last call."""
+        config = self.config
+        actor = make_actor(self.member, self.recording, self.parameters, 0, len(self.recording.inserted))
+        per_round, per_batch = (
+            config.num_envs * config.unroll_length,
+            config.algorithm.batch_size * config.unroll_length,
+        )
+        try:
+            for _ in range(-(-num_env_steps // per_round)):
+                actor.run_unroll()
+                actor.settle()
+                if self.shard.stats().result()["members"][0]["inserted_steps"] < config.replay.min_steps:
+                    continue
+                self._earned += per_round * config.replay.samples_per_insert / per_batch
+                while self._earned >= 1.0:
+                    self._earned -= 1.0
+                    self.learner.step()
+                self.learner.settle()
+        finally:
+            actor.close()
+
+    def evaluate(self, num_episodes: int) -> float:
+        """Return the mean return of the newest policy, its actions sampled."""
+        evaluator: Evaluator = make_evaluator(self.member, 0)
+        try:
+            played = evaluator.evaluate(self.learner.newest(), num_episodes)
+        finally:
+            evaluator.close()
+        return sum(episode.episode_return for episode in played) / len(played)
+
+    def close(self) -> None:
+        """End the shard's thread."""
+        self.learner.close()
+        self.shard.close()
