@@ -82,7 +82,7 @@ def _begins(windows: FrameWindows, stack: int) -> np.ndarray:
 def _stacks(decoded: np.ndarray, rows: np.ndarray, begins: np.ndarray, stack: int, padding: Padding) -> np.ndarray:
     """Return [n, stack, *frame_shape] of rows [n] whose episodes began at rows [n]."""
     wanted = rows[:, None] + np.arange(1 - stack, 1)
-    stacks = decoded[stack - 1 + np.maximum(wanted, begins[:, None])]
+    stacks: np.ndarray = decoded[stack - 1 + np.maximum(wanted, begins[:, None])]
     if padding == "zeros":
         stacks[wanted < begins[:, None]] = 0
     return stacks

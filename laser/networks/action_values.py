@@ -63,10 +63,10 @@ class ActionValueHead(nn.Module):
             factors: of the noise, [num_factors] or [N, num_factors]; None: none.
         """
         parts = iter(() if factors is None else factors.split(self._num_factors, -1))
-        outputs = _walk(self.advantage, features, parts).unflatten(-1, self._shape)
+        outputs: Tensor = _walk(self.advantage, features, parts).unflatten(-1, self._shape)
         if self.value is None:
             return outputs
-        values = _walk(self.value, features, parts).unsqueeze(-2)
+        values: Tensor = _walk(self.value, features, parts).unsqueeze(-2)
         return values + outputs - outputs.mean(-2, keepdim=True)
 
     def _noisy_layers(self) -> Iterator[NoisyLinear]:
