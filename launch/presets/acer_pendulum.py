@@ -1,4 +1,4 @@
-"""Pendulum-v1 with continuous ACER."""
+"""Pendulum-v1 with continuous ACER: minutes on one core."""
 
 from laser.algorithms.acer_continuous import AcerContinuousConfig
 from laser.networks.config import NetworkConfig
@@ -10,11 +10,11 @@ def acer_pendulum() -> TrainConfig:
     """Return the config: everything is learned from the replay, each step many times over."""
     return TrainConfig(
         env="Pendulum-v1",
-        steps=60_000,
+        steps=40_000,
         runtime="lockstep",
         num_envs=4,
-        unroll_length=32,
-        stop_at_return=-200.0,
+        unroll_length=16,
+        stop_at_return=-175.0,
         algorithm=AcerContinuousConfig(
             learning_rate=1e-3,
             optimizer="adam",
@@ -25,5 +25,5 @@ def acer_pendulum() -> TrainConfig:
             reward_scale=0.05,
         ),
         network=NetworkConfig(separate_critic=True, initial_std=0.3),
-        replay=ReplayConfig(capacity_steps=30_000, min_steps=1_000, samples_per_insert=16.0),
+        replay=ReplayConfig(capacity_steps=30_000, min_steps=1_000, samples_per_insert=32.0),
     )

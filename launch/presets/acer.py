@@ -1,0 +1,26 @@
+"""Any Atari game with ACER's constants: 16 environments, replay ratio 4; --env chooses the game."""
+
+from laser.algorithms.acer import AcerConfig
+from laser.environments.config import EnvironmentConfig
+from laser.networks.config import NetworkConfig
+from launch.config import TrainConfig
+from replay_server.config import ReplayConfig
+
+
+def acer() -> TrainConfig:
+    """Return the config: unrolls of 20 steps from each of 16 environments, 50,000 frames of replay for each of them.
+
+    What the paper leaves open, such as when replaying begins, is as in its published code. Its network has a layer
+    more, and more filters, than A3C's that is used here.
+    """
+    return TrainConfig(
+        env="ALE/Breakout-v5",
+        steps=20_000_000,
+        num_actors=1,
+        num_envs=16,
+        unroll_length=20,
+        algorithm=AcerConfig(reward_transform="clip"),
+        network=NetworkConfig(torso="atari_cnn"),
+        environment=EnvironmentConfig(max_noops=30),
+        replay=ReplayConfig(capacity_steps=800_000, min_steps=10_000),
+    )
