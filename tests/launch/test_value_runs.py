@@ -74,7 +74,7 @@ def test_rainbow_plays_atari(tmp_path):
 
 
 def test_dqn_learns_to_catch_from_pictures(tmp_path):
-    result = train(load_preset("dqn_mini", {"steps": 2_500, "run-dir": tmp_path / "run", "quiet": True}))
+    result = train(load_preset("dqn_mini", {"steps": 2_000, "run-dir": tmp_path / "run", "quiet": True}))
     # At random -0.6, and 20 episodes of that deviate by 0.18.
     assert result.mean_return > 0.4
 
