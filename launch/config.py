@@ -169,7 +169,7 @@ class TrainConfig:
                 f"{replay.sampler} has no effect: recurrent agents walk episode streams",
                 "set learner.replay-core-state to stored to draw unrolls",
             )
-        learned, interval = replay.learned, self.evaluation.interval
+        learned, interval = replay.learned, self.evaluation_interval
         if learned is not None and learned.reward == "evaluation" and not 0 < 2 * interval <= self.steps:
             yield Problem(
                 "evaluation.interval",

@@ -61,8 +61,7 @@ class Attendant:
         self._settings = SettingsSchedule.read(program.config.schedule)
         self._is_held = False
         self._seconds = 0.0
-        interval = program.config.evaluation.interval
-        self._evaluated_at = last_multiple(recorder.snapshot().env_steps, interval)
+        self._evaluated_at = last_multiple(recorder.snapshot().env_steps, program.config.evaluation_interval)
         self._sampler_returns = SamplerReturns(program, recorder)
         self._evaluation: Future[Any] | None = None
         self._evaluations_failed = 0

@@ -1,0 +1,244 @@
+"""NERS' network and its rule: equivariance, context, features, what is written and what is learned."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from random_batches import ACTIONS, make_environment
+from replayed_steps import CPU, NUM_ITEMS, sample_of, steps_batch
+
+from laser.ops.replay_policy import ners_objective
+from laser.prioritization.base import Replayed
+from laser.prioritization.config import NersConfig, SamplingConfig
+from laser.prioritization.ners import Q_TARGET, SCORE, TD_ERROR, Ners, ScoreNetwork, steps_of
+from laser.prioritization.step_features import Steps
+from laser.specs import CategorySpec, EnvironmentSpec, FramesSpec, VectorSpec
+
+ENVIRONMENT = make_environment(ACTIONS["continuous"])
+
+
+def random_steps(environment, num_steps=10, seed=0, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=generator, dtype=dtype)
+
+    observations = {}
+    for name, spec in environment.observations.items():
+        if isinstance(spec, FramesSpec):
+            shape = (2, num_steps, spec.channels, *spec.frame_shape[:2])
+            observations[name] = torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8)
+        elif isinstance(spec, CategorySpec):
+            observations[name] = torch.randint(0, spec.num_values, (2, num_steps), generator=generator)
+        else:
+            observations[name] = normal(2, num_steps, *spec.shape)
+    actions = environment.actions
+    if hasattr(actions, "low"):
+        taken = normal(num_steps, len(actions.low))
+    elif isinstance(actions.num_actions, tuple):
+        taken = torch.stack([torch.randint(0, n, (num_steps,), generator=generator) for n in actions.num_actions], -1)
+    else:
+        taken = torch.randint(0, actions.num_actions, (num_steps,), generator=generator)
+    return Steps(observations, taken, *(normal(num_steps) for _ in range(4)))
+
+
+def chosen(steps, index):
+    fields = {field.name: getattr(steps, field.name) for field in dataclasses.fields(steps)}
+    observations = {name: value[:, index] for name, value in fields.pop("observations").items()}
+    return Steps(observations, **{name: value[index] for name, value in fields.items()})
+
+
+def network(environment=ENVIRONMENT, features="all", global_context=True):
+    torch.manual_seed(0)
+    return ScoreNetwork(environment, features, global_context).double()
+
+
+@pytest.mark.parametrize("features", ["all", "few"])
+@pytest.mark.parametrize("global_context", [True, False])
+def test_a_permutation_of_the_steps_permutes_the_scores(features, global_context):
+    score, steps = network(features=features, global_context=global_context), random_steps(ENVIRONMENT)
+    order = torch.randperm(10, generator=torch.Generator().manual_seed(3))
+    torch.testing.assert_close(score(chosen(steps, order)), score(steps)[order], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("global_context", [True, False])
+def test_the_others_matter_through_the_global_context_alone(global_context):
+    score, steps = network(global_context=global_context), random_steps(ENVIRONMENT)
+    alone, among = score(chosen(steps, slice(4))), score(steps)[:4]
+    assert torch.allclose(alone, among, rtol=0, atol=1e-6) != global_context
+
+
+def test_few_features_are_reward_time_and_error():
+    score, steps = network(features="few"), random_steps(ENVIRONMENT)
+    other = random_steps(ENVIRONMENT, seed=1)
+    same = dataclasses.replace(other, rewards=steps.rewards, times=steps.times, td_errors=steps.td_errors)
+    assert torch.equal(score(steps), score(same))
+    for name in ("rewards", "times", "td_errors"):
+        assert not torch.allclose(score(steps), score(dataclasses.replace(steps, **{name: getattr(other, name)})))
+
+
+@pytest.mark.parametrize("name", ["observations", "actions", "rewards", "times", "td_errors", "q_targets"])
+def test_every_feature_counts(name):
+    score, steps = network(), random_steps(ENVIRONMENT)
+    other = dataclasses.replace(steps, **{name: getattr(random_steps(ENVIRONMENT, seed=1), name)})
+    assert not torch.allclose(score(steps), score(other), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("actions", ACTIONS.values(), ids=ACTIONS)
+def test_images_and_categories_are_seen_before_and_after(actions):
+    observations = {"image": FramesSpec((30, 30), 2), "word": CategorySpec(5), "x": VectorSpec((2,))}
+    environment = EnvironmentSpec("seen", observations, actions)
+    score, steps = network(environment), random_steps(environment, 4)
+    before = score(steps)
+    assert before.shape == (4,)
+    assert ((before > 0) & (before < 1)).all()
+    for row in (0, 1):
+        for name in observations:
+            changed = {key: value.clone() for key, value in steps.observations.items()}
+            changed[name][row] = random_steps(environment, 4, seed=2).observations[name][row]
+            assert not torch.allclose(score(dataclasses.replace(steps, observations=changed)), before, atol=1e-9), name
+
+
+def test_the_papers_convolutions_see_large_frames_and_others_small_ones():
+    sizes = {}
+    for pixels in (84, 10):
+        environment = EnvironmentSpec("seen", {"image": FramesSpec((pixels, pixels), 4)}, ACTIONS["discrete"])
+        score = ScoreNetwork(environment, "all", True)
+        sizes[pixels] = [tuple(p.shape[:1]) + tuple(p.shape[2:]) for p in score.parameters() if p.ndim == 4]
+        assert score.features.num_features == 2 * 32 + 3 + 4
+    assert sizes[84] == [(32, 5, 5), (64, 5, 5)]
+    assert sizes[10] == [(16, 3, 3)]
+
+
+def test_its_layers_are_the_papers():
+    shapes = [tuple(p.shape) for name, p in network().named_parameters() if name.endswith("weight")]
+    width = 2 * 4 + 2 + 4
+    context = [(256, width), (512, 256), (256, 512), (128, 256)]
+    assert shapes == [*context, *context, (256, 256), (128, 256), (64, 128), (1, 64)]
+
+
+class Reader:
+    """Gives what it is told to, and remembers what was asked."""
+
+    def __init__(self, replayed):
+        self.replayed, self.asked = replayed, []
+
+    def read(self, keys):
+        self.asked.append(keys)
+        return self.replayed
+
+
+def rule(**settings):
+    return Ners(SamplingConfig(ners=NersConfig(**settings)), ENVIRONMENT, CPU, seed=1)
+
+
+def replayed(num_items=NUM_ITEMS, seed=0):
+    return Replayed(sample_of(num_items, seed), steps_batch(ACTIONS["continuous"], Ners.columns, num_items, seed))
+
+
+def test_what_is_never_drawn_counts_as_one_and_the_rest_is_squashed():
+    assert {spec.name: spec.initial for spec in Ners.columns} == {SCORE: 1.0, TD_ERROR: 1.0, Q_TARGET: 1.0}
+    steps = steps_of(replayed())
+    assert (steps.td_errors == 1.0).all()
+    assert (steps.q_targets == 1.0).all()
+    td_errors, q = torch.full((1, NUM_ITEMS), -0.3), torch.full((1, NUM_ITEMS), 0.8)
+    written = rule().values(replayed(), {"td_error": td_errors, "q": q})
+    torch.testing.assert_close(written[TD_ERROR], torch.full((1, NUM_ITEMS), np.tanh(-0.3), dtype=torch.float32))
+    torch.testing.assert_close(written[Q_TARGET], torch.full((1, NUM_ITEMS), np.tanh(0.5), dtype=torch.float32))
+
+
+def test_scores_are_the_networks_to_the_precision_of_the_machine():
+    ners, items = rule(), replayed()
+    with torch.no_grad():
+        exact = ners.network(steps_of(items))
+    torch.testing.assert_close(ners.prepare(items)[SCORE][0], exact, rtol=0, atol=2e-2)
+
+
+def test_the_first_return_only_begins_and_the_next_teaches():
+    ners, items = rule(), replayed()
+    reader = Reader(items)
+    before = {name: value.clone() for name, value in ners.network.state_dict().items()}
+    numbers = {"td_error": torch.zeros(1, NUM_ITEMS), "q": torch.zeros(1, NUM_ITEMS)}
+    ners.values(items, numbers)
+    assert ners.hear(5.0, reader) is None
+    assert not reader.asked
+    assert ners.hear(7.0, reader) is None  # nothing is rewritten: drawn steps are, as they are drawn
+    (keys,) = reader.asked
+    assert sorted(keys["page"].tolist()) == list(range(NUM_ITEMS))
+    assert len(ners.drawn) == 0
+    assert ners.metrics() == {
+        "sampler/replay_reward": 2.0,
+        "sampler/score_mean": pytest.approx(ners.metrics()["sampler/score_mean"]),
+        "sampler/score_std": pytest.approx(ners.metrics()["sampler/score_std"]),
+        "sampler/steps_learned_from": NUM_ITEMS,
+        "sampler/updates": 1.0,
+    }
+    assert any(not torch.equal(value, before[name]) for name, value in ners.network.state_dict().items())
+    ners.hear(7.0, reader)
+    assert len(reader.asked) == 1, "nothing was drawn since"
+
+
+@pytest.mark.parametrize("normalizer", ["batch", "none"])
+@pytest.mark.parametrize("replay_reward", [2.0, -2.0])
+def test_an_update_climbs_its_objective(normalizer, replay_reward):
+    ners, items = rule(normalizer=normalizer, learning_rate=1e-3), replayed()
+
+    def objective():
+        with torch.no_grad():
+            return float(ners_objective(ners.network(steps_of(items)), replay_reward, 0.5, normalizer))
+
+    before, scored = objective(), ners.prepare(items)[SCORE]
+    for _ in range(5):
+        ners.drawn.add(items.sample.keys, ners.rng)
+        ners.learn(replay_reward, Reader(items))
+    assert objective() > before
+    assert not torch.equal(ners.prepare(items)[SCORE], scored), "scores come from the network as it was"
+
+
+def test_a_return_that_is_not_finite_teaches_nothing_and_the_next_begins():
+    ners, items = rule(), replayed()
+    for value in (1.0, float("inf"), 2.0):
+        ners.drawn.add(items.sample.keys, ners.rng)
+        ners.hear(value, Reader(items))
+    assert ners.num_updates == 0
+    ners.hear(3.0, Reader(items))
+    assert ners.num_updates == 1
+
+
+def test_the_gradient_is_the_sum_over_the_index_set():
+    """One step of plain ascent, with the scores' derivative from the other test's formula."""
+    ners, items = rule(), replayed(6)
+    scores = ners.network(steps_of(items))
+    ners_objective(scores, 2.0, 0.5).backward()
+    taken = [p.grad.clone() for p in ners.network.parameters()]
+    ners.network.zero_grad()
+    scores = ners.network(steps_of(items))
+    values = scores.detach().double()
+    slopes = 2.0 * (0.5 / values - 6 * 0.5 * values**-0.5 / (values**0.5).sum())
+    scores.backward(slopes.float())
+    for one, p in zip(taken, ners.network.parameters(), strict=True):
+        torch.testing.assert_close(one, p.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_what_was_saved_goes_on_alike():
+    one, items = rule(), replayed()
+    for value in (1.0, 2.0):
+        one.drawn.add(items.sample.keys, one.rng)
+        one.hear(value, Reader(items))
+    one.drawn.add(items.sample.keys[:5], one.rng)
+    other = Ners(SamplingConfig(), ENVIRONMENT, CPU, seed=9)
+    other.load_state_dict(one.state_dict())
+    for ners in (one, other):
+        ners.values(replayed(seed=3), {"td_error": torch.ones(1, NUM_ITEMS), "q": torch.ones(1, NUM_ITEMS)})
+        ners.hear(4.0, Reader(items))
+    assert torch.equal(one.prepare(items)[SCORE], other.prepare(items)[SCORE])
+    for name, value in one.network.state_dict().items():
+        assert torch.equal(value, other.network.state_dict()[name]), name
+
+
+def test_another_networks_state_is_refused():
+    with pytest.raises(ValueError, match="sampler has another network"):
+        rule(global_context=False).load_state_dict(rule().state_dict())
