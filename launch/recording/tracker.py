@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
@@ -36,3 +37,8 @@ class Tracker(Protocol):
 def tracking_key(name: str) -> str:
     """Return a metric's key in TensorBoard and Weights & Biases, where losses are looked for under `losses/`."""
     return _KEYS.get(name, name if "/" in name else f"losses/{name}")
+
+
+def prometheus_name(key: str) -> str:
+    """Return a tracking key's name in Prometheus, e.g. `ray_laser_charts_sps`: Ray makes letters small."""
+    return "ray_laser_" + re.sub(r"[^a-z0-9_]", "_", key.lower())

@@ -44,7 +44,7 @@ def draw(panels: Sequence[Panel], title: str = "") -> bytes:
 
     # Without pyplot: no window, no list of figures that somebody would have to close.
     figure = Figure(figsize=(1.0 + 5.0 * len(panels), 3.6), layout="constrained")
-    canvas = FigureCanvasAgg(figure)
+    canvas: Any = FigureCanvasAgg(figure)
     share = len({panel.y_title for panel in panels}) == 1
     for axes, panel in zip(figure.subplots(1, len(panels), sharey=share, squeeze=False)[0], panels, strict=True):
         _draw_panel(axes, panel)

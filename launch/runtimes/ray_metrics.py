@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -13,12 +12,7 @@ import launch.runtimes.ray_settings  # noqa: F401 - read by Ray when it is impor
 # isort: split
 from ray.util.metrics import Gauge
 
-_PREFIX = "laser_"
-
-
-def prometheus_name(key: str) -> str:
-    """Return a metric's name in Prometheus, e.g. `ray_laser_charts_SPS`; Ray puts the first part before it."""
-    return "ray_" + _gauge_name(key)
+from launch.recording.tracker import prometheus_name
 
 
 class RayMetrics:
@@ -52,11 +46,7 @@ class RayMetrics:
         """Do nothing: the node forgets gauges of processes that have ended."""
 
     def _gauge(self, key: str) -> Gauge:
-        name = _gauge_name(key)
+        name = prometheus_name(key).removeprefix("ray_")  # Ray puts it before every name
         if name not in self._gauges:
             self._gauges[name] = Gauge(name, description=key, tag_keys=("run",))
         return self._gauges[name]
-
-
-def _gauge_name(key: str) -> str:
-    return _PREFIX + re.sub(r"[^a-zA-Z0-9_]", "_", key)
