@@ -17,9 +17,7 @@ PRIORITY = (ColumnSpec("priority", 1.0),)
 
 
 def make_shard(members, *, capacity_unrolls=40, shard=0, num_shards=1, **config):
-    config = ReplayConfig(
-        capacity_steps=capacity_unrolls * LENGTH, sampler="per", num_shards=num_shards, **config
-    )
+    config = ReplayConfig(capacity_steps=capacity_unrolls * LENGTH, sampler="per", num_shards=num_shards, **config)
     return Shard(make_spec(LENGTH), config, members, shard=shard, seed=3)
 
 

@@ -1,0 +1,58 @@
+"""Metrics of draws: quantiles by weight, evenness, and what is left out."""
+
+import numpy as np
+import pytest
+import torch
+
+from learner.draw_metrics import DrawMetrics, quantiles
+
+
+def test_quantiles_by_weight_are_those_of_a_list_with_repetitions():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        values, times = rng.normal(size=12), rng.integers(1, 6, 12)
+        repeated = np.repeat(values, times)
+        for level in (0.0, 0.1, 0.37, 0.5, 0.9, 1.0):
+            expected = np.quantile(repeated, level, method="inverted_cdf")
+            (found,) = quantiles(values, times.astype(float), [level])
+            if not np.isclose(level * times.sum() % 1.0, 0.0):  # amid two items either will do
+                assert found == expected
+
+
+def test_what_is_stored_is_estimated_from_what_is_drawn():
+    """Items 0 to 9; nine tenths of the draws go to the five large ones."""
+    rng, metrics = np.random.default_rng(0), DrawMetrics()
+    p = np.repeat([0.02, 0.18], 5)
+    for _ in range(20):
+        items = rng.choice(10, 2000, p=p)
+        numbers = torch.from_numpy(items.astype(np.float32))
+        metrics.add({"q": numbers, "td_error": -numbers}, p[items], items + 1)
+    taken = metrics.take()
+    assert taken["sampled_q/mean"] == pytest.approx((np.arange(10) * p).sum(), abs=0.05)
+    assert taken["stored_q/mean"] == pytest.approx(4.5, abs=0.1)
+    assert taken["stored_q/std"] == pytest.approx(np.arange(10).std(), abs=0.1)
+    assert (taken["sampled_q/p50"], taken["stored_q/p10"]) == (7.0, 0.0)
+    assert (taken["stored_td_error/p90"], taken["sampled_td_error/p10"]) == (0.0, -9.0)
+    # (E w)^2 / E w^2 with w = 1 / p: 10^2 / sum 1 / p.
+    assert taken["effective_draws"] == pytest.approx(100 / (1 / p).sum(), rel=0.05)
+    assert (taken["times_replayed/p50"], taken["times_replayed/max"]) == (8.0, 10.0)
+    assert metrics.take() == {}
+
+
+def test_evenness_is_one_where_draws_are_uniform_and_small_where_one_item_counts_for_all():
+    metrics = DrawMetrics()
+    metrics.add({}, np.full(50, 1e-4), None)
+    assert metrics.take() == {"effective_draws": pytest.approx(1.0)}
+    weights = np.array([1.0, 2.0, 5.0])
+    metrics.add({}, 1 / weights, None)
+    assert metrics.take()["effective_draws"] == pytest.approx(8.0**2 / (3 * 30.0))
+    metrics.add({}, np.array([1e-9, 1.0, 1.0, 1.0]), None)
+    assert metrics.take()["effective_draws"] == pytest.approx(0.25)
+
+
+def test_numbers_that_are_not_finite_are_left_out():
+    metrics = DrawMetrics()
+    metrics.add({"q": torch.tensor([1.0, torch.nan, 3.0]), "td_error": torch.full((3,), torch.inf)}, np.ones(3), None)
+    taken = metrics.take()
+    assert taken["sampled_q/mean"] == 2.0
+    assert not any("td_error" in name for name in taken)
