@@ -375,6 +375,6 @@ def test_images_can_be_seen_beside_vectors(name):
     spec = UnrollSpec(1, algorithm.environment, algorithm.behaviour)
     config = LearnerConfig(compile="off")
     step = TrainStep(algorithm, algorithm.seeded_networks(0), spec, config, torch.device("cpu"), 0)
-    metrics, output = step(example_batch(spec, 4, [column.name for column in algorithm.columns]), 1e-4, {})
+    metrics, output = step(example_batch(spec, 4, [column.name for column in algorithm.columns], "steps"), 1e-4, {})
     assert metrics["updates_applied"] == 1.0
     assert output.column_writes["rho"].shape == (1, 4)
