@@ -187,10 +187,10 @@ class Reactor(ActorCriticAlgorithm):
         config, actions, valid = self.config, batch.actions, batch.valid
         all_log_pi = output.policy["logits"]
         log_pi, q_values = all_log_pi[:-1], output.q_values[:-1]
-        guessed = {name: value[:-1] for name, value in output.behaviour.items()}
+        guess = output.behaviour["logits"][:-1] if self._guesses else None
         q_taken = _taken(q_values, actions)
         with torch.no_grad():
-            log_mu = (guessed if self._guesses else batch.mu)["logits"].log_softmax(-1)
+            log_mu = (batch.mu["logits"] if guess is None else guess).log_softmax(-1)
             log_rhos = _taken(log_pi, actions) - _taken(log_mu, actions)
             rewards = REWARD_TRANSFORMS[config.reward_transform](batch.rewards) * config.reward_scale
             next_values = (all_log_pi[1:].exp() * next_q_values).sum(-1)
@@ -200,24 +200,24 @@ class Reactor(ActorCriticAlgorithm):
                 slow_q_taken, next_values, log_rhos, rewards, batch.discounts, lambda_=config.trace_lambda, valid=valid
             )
             gap = mean_action_gap(q_values, valid)
+            # From who is taken to have acted; what that one excludes adds nothing.
+            kls = (log_mu.exp() * (log_mu.clamp(min=-100.0) - log_pi)).sum(-1)
             weights = valid * batch.importance_weights / valid.numel()
 
         objectives = ESTIMATORS[config.estimator](log_pi, q_values, returns, actions, log_mu, config.clip)
-        entropies = self.distribution.log_prob_and_entropy({"logits": log_pi}, actions)[1]
+        entropies = -(log_pi.exp() * log_pi).sum(-1)
         entropy_cost = live("entropy_cost", config, schedule) * (gap if config.entropy_scale == "action_gap" else 1.0)
         value_term = value_loss(q_taken, returns, weights)
         policy_term = weighted_sum(objectives, weights) + entropy_cost * weighted_sum(entropies, weights)
         loss = value_term - policy_term
         metrics = {"action_gap": gap, "value_loss": value_term.detach()}
-        if self._guesses:
-            log_guess = self.distribution.log_prob(guessed, actions)
+        if guess is not None:
+            log_guess = _taken(guess, actions)
             loss = loss - weighted_sum(log_guess, weights)
             metrics |= means(valid, behaviour_surprise=-log_guess.detach())
-        if "logits" in batch.mu:
-            metrics |= means(valid, kl_from_behaviour=self.distribution.kl(batch.mu, {"logits": log_pi.detach()}))
         metrics |= {
             "loss": loss.detach(),
-            **means(valid, entropy=entropies, value_mean=output.values[:-1], q_value=q_taken),
+            **means(valid, entropy=entropies, value_mean=output.values[:-1], kl_from_behaviour=kls),
             "explained_variance": explained_variance(q_taken, returns, valid),
             **means_by_source(batch.source, valid, abs_log_rho=log_rhos.abs()),
         }

@@ -14,7 +14,7 @@ from laser.networks.actor_critic import CORES, ActorCriticOutput
 from laser.networks.config import NetworkConfig
 from laser.networks.encoder import ObservationEncoder
 from laser.networks.heads import LogitsHead, PreciseLinear
-from laser.networks.mlp import MLP, orthogonal
+from laser.networks.mlp import MLP, ConcatenatedReLU, orthogonal
 from laser.specs import DiscreteActions, EnvironmentSpec
 
 POLICY, CRITIC, BEHAVIOUR = "policy", "critic", "behaviour"
@@ -77,14 +77,17 @@ class DuelingHead(nn.Module):
 
     def __init__(self, num_features: int, num_actions: int, size: int):
         super().__init__()
-        self.value_hidden = MLP(num_features, (size,), "crelu")
-        self.advantage_hidden = MLP(num_features, (size,), "crelu")
-        self.value = orthogonal(PreciseLinear(self.value_hidden.num_features, 1), 1.0)
-        self.advantage = orthogonal(PreciseLinear(self.advantage_hidden.num_features, num_actions), 1.0)
+        # Both streams' hidden units in one layer: value's, then advantages'.
+        self.hidden = orthogonal(nn.Linear(num_features, 2 * size), math.sqrt(2.0))
+        self.rectifier = ConcatenatedReLU()
+        self.value = orthogonal(PreciseLinear(2 * size, 1), 1.0)
+        self.advantage = orthogonal(PreciseLinear(2 * size, num_actions), 1.0)
 
     def forward(self, features: Tensor) -> Tensor:
         """Map [N, num_features] to [N, A]."""
-        values, advantages = self.value(self.value_hidden(features)), self.advantage(self.advantage_hidden(features))
+        # [N, 2, 2 * size]: the two streams.
+        streams = self.rectifier(self.hidden(features).unflatten(-1, (2, -1)))
+        values, advantages = self.value(streams[:, 0]), self.advantage(streams[:, 1])
         q_values: Tensor = values + advantages - advantages.mean(-1, keepdim=True)
         return q_values
 
@@ -145,7 +148,7 @@ class ReactorNetworks(nn.Module):
         first: Tensor,
         core_state: Mapping[str, Tensor],
     ) -> ReactorOutput:
-        """Evaluate everything; see `ActorCritic.forward`. `values` are those of the policy, E_pi Q."""
+        """Evaluate everything; see `ActorCritic.forward`. `values` are E_pi Q, without gradients."""
         past = (last_actions, last_rewards, first, core_state)
         features = self._encode(observations, first)
         answers: dict[str, Any] = {}
@@ -160,7 +163,8 @@ class ReactorNetworks(nn.Module):
             for name in (POLICY, BEHAVIOUR)
         )
         q_values: Tensor = answers[CRITIC].unflatten(0, rows)
-        values = (policy["logits"].exp() * q_values).sum(-1)
+        with torch.no_grad():  # for whoever looks on
+            values = (policy["logits"].exp() * q_values).sum(-1)
         return ReactorOutput(policy, values, states, q_values=q_values, behaviour=behaviour)
 
     def q_values(

@@ -89,7 +89,9 @@ def test_the_floor_is_differentiated_through():
 
 def test_dueling_values_are_the_states_plus_centred_advantages():
     head, features = DuelingHead(4, 3, 8), torch.randn(6, 4)
-    values, advantages = head.value(head.value_hidden(features)), head.advantage(head.advantage_hidden(features))
+    hidden = head.hidden(features)
+    value_units, advantage_units = (torch.cat([part, -part], -1).relu() for part in (hidden[:, :8], hidden[:, 8:]))
+    values, advantages = head.value(value_units), head.advantage(advantage_units)
     torch.testing.assert_close(head(features), values + advantages - advantages.mean(-1, keepdim=True))
     torch.testing.assert_close(head(features).mean(-1), values.squeeze(-1))
 
