@@ -106,7 +106,8 @@ def speed(python: Path, algorithms: Sequence[str], repeats: int, num_steps: int,
         conclusions.append(
             f"{algorithm}: {rates['laser'].median / best:.2f} times SB3, to reach {TO_REACH}; LASER made {pace}"
         )
-    measure.save("sac_td3_speed", {"steps": num_steps, "repeats": repeats, "words": words}, results, conclusions)
+    settings = {"steps": num_steps, "repeats": repeats, "words": words, "quick": num_steps < 10_000}
+    measure.save("sac_td3_speed", settings, results, conclusions)
 
 
 def returns(
@@ -142,7 +143,7 @@ def returns(
                 f"SB3 {theirs[0]:.1f} +- {theirs[1]:.1f} (mean, 95 % interval, n={num_seeds}): {reached}"
             )
             print(conclusions[-1], flush=True)
-    settings = {"steps": steps, "seeds": num_seeds, "episodes": episodes, "words": words}
+    settings = {"steps": steps, "seeds": num_seeds, "episodes": episodes, "words": words, "quick": steps < 50_000}
     measure.save("sac_td3_returns", settings, results, conclusions)
 
 

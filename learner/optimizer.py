@@ -85,7 +85,11 @@ class FlatOptimizer:
                 continue
             values = (self.parameters.trainable, gradient, self._second, self._first, self._rates, self._decays)
             parts = [None if value is None else value[place] for value in values]
-            self._move(*parts, scale, applied, self._num_steps[period], rate, epsilon)
+            # Here and not in `_move`, which compiled would compute them for every weight.
+            steps = self._num_steps[period].clamp(min=1.0)
+            bias = 1 - 0.999**steps
+            step_size = rate if self._first is None else applied * learning_rate / (1 - 0.9**steps)
+            self._move(*parts, scale, applied, bias, step_size, epsilon)
         return norm, applied
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -122,27 +126,38 @@ def _move(
     decays: Tensor | None,
     scale: Tensor,
     applied: Tensor,
-    num_steps: Tensor,
-    learning_rate: Tensor | float,
+    bias: Tensor,
+    step_size: Tensor | float,
     epsilon: Tensor | float,
 ) -> None:
-    """Apply one step to some of the weights and moments, in place; without first moments it is RMSProp."""
+    """Apply one step to some of the weights and moments, in place; without first moments it is RMSProp.
+
+    Args:
+        weights: [n], as the next five.
+        gradient: as it came.
+        second: second moments.
+        first: first moments.
+        rates: multiply the step size.
+        decays: times the weights is added to the gradient.
+        scale: multiplies the gradient; 0 if it is refused.
+        applied: 0 if it is refused, else 1.
+        bias: what the second moments are short of by having started at 0.
+        step_size: with the first moments' correction in it.
+        epsilon: added to the root.
+    """
     gradient = (gradient * scale).nan_to_num(0.0, 0.0, 0.0)  # 0 * inf and 0 * nan are nan
     if decays is not None:
         gradient = torch.addcmul(gradient, decays * applied, weights)
     if first is None:
         second.lerp_(gradient * gradient, (1.0 - 0.99) * applied)
         scaled = gradient if rates is None else gradient * rates
-        weights.sub_(scaled * learning_rate / (second.sqrt() + epsilon))
+        weights.sub_(scaled * step_size / (second.sqrt() + epsilon))
         return
-    steps = num_steps.clamp(min=1.0)
     first.lerp_(gradient, (1.0 - 0.9) * applied)
     second.lerp_(gradient * gradient, (1.0 - 0.999) * applied)
-    step_size = applied * learning_rate / (1 - 0.9**steps)
     if rates is not None:
         step_size = step_size * rates
-    root = (second / (1 - 0.999**steps)).sqrt() + epsilon
-    weights.sub_(first * step_size / root)
+    weights.sub_(first * step_size / ((second / bias).sqrt() + epsilon))
 
 
 def _name(period: int) -> str:
