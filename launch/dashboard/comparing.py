@@ -11,7 +11,7 @@ from launch.dashboard.figures import Curve
 from launch.dashboard.listing import Entry
 from launch.dashboard.reading import Axis, Series
 
-_OF_THE_RUN_ALONE = ("seed", "run_dir", "quiet", "json", "resume")
+_OF_THE_RUN_ALONE = ("seed", "run_dir", "quiet", "json", "resume", "capture_video", "track")
 _MOST_NAMED = 3
 
 

@@ -20,6 +20,8 @@ AXES: tuple[Axis, ...] = get_args(Axis)
 
 _TICK_COLUMNS = ("seconds", "wall_time", "env_steps", "frames", "learner_steps")
 _TIMEOUT_S = 1.0
+_NEIGHBOURS = 32
+"""Points whose mean one drawn point is, at most: so a curve costs the same however long the run is."""
 
 
 class UnreadableError(RuntimeError):
@@ -110,8 +112,8 @@ def read_series(
 ) -> dict[str, Series]:
     """Return curves by name, each of about `limit` points at most; names without points are left out.
 
-    A point stands for its neighbours: their mean, or for a counter the last of them. A value that does not change is
-    recorded once, so a gap is closed with the value before it.
+    A point stands for its neighbours: the mean of the last 32 of them, or for a counter the last. A value that does not
+    change is recorded once, so a gap is closed with the value before it.
 
     Args:
         path: of `metrics.db`.
@@ -171,12 +173,18 @@ def _read_one(connection: sqlite3.Connection, number: int, limit: int, counts: b
         return EMPTY
     width = max(1, -(-(high - low + 1) // limit))
     value = "p.value" if counts else "avg(p.value)"
-    rows = connection.execute(
-        f"SELECT g.value, t.tick, t.seconds, t.env_steps, t.frames, t.learner_steps FROM (SELECT max(p.tick) AS tick, "
-        f"{value} AS value FROM points p WHERE p.id = ? GROUP BY (p.tick - ?) / ?) g JOIN ticks t USING (tick) "
-        "ORDER BY t.tick",
-        (number, low, width),
-    ).fetchall()
+    if width <= _NEIGHBOURS:
+        query = f"SELECT max(p.tick), {value} FROM points p WHERE p.id = ? GROUP BY (p.tick - ?) / ?"
+        found = connection.execute(query, (number, low, width)).fetchall()
+    else:
+        query = (
+            f"SELECT max(p.tick), {value} FROM (SELECT tick, value FROM points WHERE id = ? AND tick BETWEEN ? AND ? "
+            f"ORDER BY tick DESC LIMIT {_NEIGHBOURS}) p"
+        )
+        begins = range(low, high + 1, width)
+        found = [connection.execute(query, (number, begin, begin + width - 1)).fetchone() for begin in begins]
+    moments = "SELECT tick, seconds, env_steps, frames, learner_steps FROM ticks WHERE tick = ?"
+    rows = [(value, *connection.execute(moments, (at,)).fetchone()) for at, value in found if at is not None]
     rows = _close_gaps(connection, rows, width, newest)
     table = np.array(rows, np.float64).reshape(len(rows), 6)
     values = np.where(np.isfinite(table[:, 0]), table[:, 0], np.nan)

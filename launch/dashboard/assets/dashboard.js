@@ -22,21 +22,45 @@
         applyTheme(theme);
         return theme;
       },
+      due: due,
     },
   });
   applyTheme(window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 
-  /* Nobody looks at a hidden page, so it asks for nothing: ten open tabs cost as much as one. */
+  /* Clocks. */
+  const underWay = {};
+  const LOST_MS = 15000;
+
+  function due() {
+    const context = window.dash_clientside.callback_context;
+    const clock = context.triggered.length ? context.triggered[0].prop_id.split("-ticks")[0] : "";
+    /* Nobody looks at a hidden page, so it asks for nothing: ten open tabs cost as much as one. */
+    if (!clock || document.hidden || Date.now() - (underWay[clock] || 0) < LOST_MS) {
+      return window.dash_clientside.no_update;
+    }
+    underWay[clock] = Date.now();
+    return { at: Date.now(), visible: visiblePanels() };
+  }
+
+  /* Drawing is what an update costs, so only what can be seen is sent and drawn again. */
+  function visiblePanels() {
+    const near = window.innerHeight / 3;
+    return Array.from(document.querySelectorAll(".panel .dash-graph")).filter(function (graph) {
+      const box = graph.getBoundingClientRect();
+      return graph.id.startsWith("{") && box.bottom > -near && box.top < window.innerHeight + near;
+    }).map((graph) => JSON.parse(graph.id).panel);
+  }
+
   const fetchAsBefore = window.fetch.bind(window);
   window.fetch = function (address, options) {
-    const isUpdate = typeof address === "string" && address.includes("_dash-update-component");
-    const isClock = isUpdate && document.hidden && options && typeof options.body === "string" &&
-      /"changedPropIds":\["[a-z]+-clock\.n_intervals"\]/.test(options.body);
-    if (isClock) return Promise.resolve(new Response(null, { status: 204 }));
     const answer = fetchAsBefore(address, options);
-    if (isUpdate) {
-      answer.then(() => say(""), () => say("the dashboard does not answer: it was stopped, or this machine slept"));
-    }
+    if (typeof address !== "string" || !address.includes("_dash-update-component")) return answer;
+    const asked = /"changedPropIds":\["([a-z-]+-clock)\.data"\]/.exec(String(options && options.body));
+    const done = function (text) {
+      if (asked) delete underWay[asked[1]];
+      say(text);
+    };
+    answer.then(() => done(""), () => done("the dashboard does not answer: it was stopped, or this machine slept"));
     return answer;
   };
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dash import dcc, html
+from dash import ClientsideFunction, Dash, Input, Output, dcc, html
 
 from launch.dashboard.figures import Figure
 from launch.dashboard.panels import AXIS_TITLES
@@ -22,9 +22,21 @@ CLOCK_MS = 1000
 """How often a page asks whether there is anything new."""
 
 
-def clock(name: str, interval_ms: int = CLOCK_MS) -> dcc.Interval:
-    """Return what makes a page ask again. A page that nobody looks at does not (see assets/dashboard.js)."""
-    return dcc.Interval(id=name, interval=interval_ms)
+def clock(name: str, interval_ms: int = CLOCK_MS, *, is_stopped: bool = False) -> html.Div:
+    """Return what makes a page ask again, as the input `Input(name, "data")` of a callback.
+
+    It stands still while an answer is under way, since Dash drops an answer once it has asked anew, and while nobody
+    looks at the page (see `due` in assets/dashboard.js).
+    """
+    ticks = dcc.Interval(id=f"{name}-ticks", interval=interval_ms, disabled=is_stopped)
+    return html.Div([ticks, dcc.Store(id=name)])
+
+
+def start_clock(app: Dash, name: str) -> None:
+    """Connect a page's clock; once per app."""
+    app.clientside_callback(  # type: ignore[no-untyped-call]
+        ClientsideFunction("laser", "due"), Output(name, "data"), Input(f"{name}-ticks", "n_intervals")
+    )
 
 
 def panel(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dash import ALL, Dash, Input, Output, State, ctx, dcc, html
+from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
 from launch.dashboard.checked import one_of, query_value, texts, whole
 from launch.dashboard.comparing import flat
-from launch.dashboard.figures import Theme
+from launch.dashboard.figures import Figure, Theme
 from launch.dashboard.library import Library, Summary
 from launch.dashboard.listing import Entry, log_tail, printable
 from launch.dashboard.pages.parts import (
@@ -21,6 +21,7 @@ from launch.dashboard.pages.parts import (
     panel,
     size,
     smoothing_choice,
+    start_clock,
     table,
     tile,
     words_of,
@@ -75,7 +76,7 @@ def layout(library: Library, search: str) -> Any:
                         multi=True,
                         placeholder="choose metrics to see them in a panel of their own",
                     ),
-                    panel("Chosen metrics", "any-figure"),
+                    panel("Chosen metrics", {"panel": "any"}),
                 ],
                 className="panel wide",
             ),
@@ -83,17 +84,54 @@ def layout(library: Library, search: str) -> Any:
             html.Details([html.Summary("Log"), html.Pre(id="log")], open=False),
             dcc.Store(id="run-key", data=entry.key),
             dcc.Store(id="run-seen"),
+            dcc.Store(id="run-drawn"),
             clock("run-clock"),
+            clock("run-words-clock"),
         ]
     )
 
 
 def register(app: Dash, library: Library) -> None:
     """Add the page's callbacks."""
+    start_clock(app, "run-clock")
+    start_clock(app, "run-words-clock")
 
     @app.callback(
         Output({"panel": ALL}, "figure"),
-        Output("any-figure", "figure"),
+        Output("run-drawn", "data"),
+        Input("run-axis", "value"),
+        Input("run-smoothing", "value"),
+        Input("any", "value"),
+        Input("theme", "data"),
+        Input("run-clock", "data"),
+        State("run-key", "data"),
+        State("run-drawn", "data"),
+        State({"panel": ALL}, "id"),
+    )
+    def draw_panels(
+        axis: Any, smoothing: Any, wanted: Any, theme: Any, tick: Any, key: Any, drawn: Any, ids: Any
+    ) -> Any:
+        entry = library.find(key)
+        if entry is None or theme not in ("light", "dark"):
+            raise PreventUpdate
+        asked = [str(each.get("panel")) for each in ids if isinstance(each, dict)]
+        state = library.version([entry])
+        due = asked
+        before = drawn if isinstance(drawn, dict) else {}
+        if ctx.triggered_id == "run-clock":
+            # What is out of sight gets a new figure with the first tick after it has come in sight.
+            visible = texts(tick.get("visible"), 100) if isinstance(tick, dict) else []
+            due = [name for name in asked if name in visible and before.get(name) != state]
+            if not due:
+                raise PreventUpdate
+        names = tuple(texts(wanted, 20))
+        settings = (one_of(axis, AXES, "env_steps"), whole(smoothing, 0, 50, 0), names, theme)
+        figures = library.once(
+            ("panels", key, state, tuple(due), settings), lambda: _figures(library, entry, due, *settings)
+        )
+        return [figures.get(name, no_update) for name in asked], before | dict.fromkeys(due, state)
+
+    @app.callback(
         Output("status", "children"),
         Output("status", "className"),
         Output("findings", "children"),
@@ -103,36 +141,21 @@ def register(app: Dash, library: Library) -> None:
         Output("processes", "children"),
         Output("log", "children"),
         Output("run-seen", "data"),
-        Input("run-axis", "value"),
-        Input("run-smoothing", "value"),
-        Input("any", "value"),
-        Input("theme", "data"),
-        Input("run-clock", "n_intervals"),
+        Input("run-words-clock", "data"),
         State("run-key", "data"),
         State("run-seen", "data"),
-        State({"panel": ALL}, "id"),
     )
-    def show(axis: Any, smoothing: Any, wanted: Any, theme: Any, tick: Any, key: Any, seen: Any, ids: Any) -> Any:
+    def tell(_: Any, key: Any, seen: Any) -> Any:
         entry = library.find(key)
-        if entry is None or theme not in ("light", "dark"):
+        if entry is None:
             raise PreventUpdate
         summary = library.summary(entry)
         # A run that hangs writes nothing new; that itself is news.
         state = f"{library.version([entry])} {summary.status} {int((summary.age_s or 0.0) // 30)}"
-        if ctx.triggered_id == "run-clock" and state == seen:
+        if state == seen:
             raise PreventUpdate
-        chosen = one_of(axis, AXES, "env_steps")
-        half_width = whole(smoothing, 0, 50, 0)
         known = summary.latest.values
-        names = tuple(name for name in texts(wanted, 20) if name in known)
-        asked = tuple(str(each.get("panel")) for each in ids if isinstance(each, dict))
-        figures, own = library.once(
-            ("run", key, state, chosen, half_width, names, theme, asked),
-            lambda: _figures(library, entry, asked, chosen, half_width, names, theme),
-        )
         return (
-            figures,
-            own,
             summary.status,
             f"status {summary.status}",
             words_of(library.findings(summary)),
@@ -150,23 +173,13 @@ def _panels(library: Library, entry: Entry) -> list[Panel]:
 
 
 def _figures(
-    library: Library,
-    entry: Entry,
-    asked: tuple[str, ...],
-    axis: Axis,
-    half_width: int,
-    names: tuple[str, ...],
-    theme: Theme,
-) -> tuple[list[Any], Any]:
-    panels = {each.key: each for each in _panels(library, entry)}
-    own = Panel(
-        "any", "", "", tuple(Line(printable(name), name) for name in names), "choose metrics above to see them here"
-    )
-    series = library.series(entry, names_of([*panels.values(), own]), _POINTS)
-    # The page may have been made when the run knew fewer metrics.
-    empty = Panel("", "", "", ())
-    figures = [draw(panels.get(key, empty), series, axis, theme, half_width) for key in asked]
-    return figures, draw(own, series, axis, theme, half_width)
+    library: Library, entry: Entry, due: list[str], axis: Axis, half_width: int, names: tuple[str, ...], theme: Theme
+) -> dict[str, Figure]:
+    lines = tuple(Line(printable(name), name) for name in names)
+    known = [*_panels(library, entry), Panel("any", "", "", lines, "choose metrics above to see them here")]
+    panels = {each.key: each for each in known if each.key in due}
+    series = library.series(entry, names_of(list(panels.values())), _POINTS)
+    return {key: draw(each, series, axis, theme, half_width) for key, each in panels.items()}
 
 
 def _tiles(summary: Summary) -> list[Any]:

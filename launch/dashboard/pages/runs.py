@@ -14,7 +14,7 @@ from launch.dashboard.comparing import seed_curves, single_curves
 from launch.dashboard.figures import Theme, line_figure, message_figure
 from launch.dashboard.library import Library, Summary
 from launch.dashboard.listing import Entry, printable
-from launch.dashboard.pages.parts import axis_choice, clock, labelled, panel, smoothing_choice
+from launch.dashboard.pages.parts import axis_choice, clock, labelled, panel, smoothing_choice, start_clock
 from launch.dashboard.panels import AXIS_TITLES
 from launch.dashboard.reading import AXES, Axis, Series
 
@@ -112,6 +112,7 @@ def layout(library: Library) -> Any:
             html.P(id="compared", className="quiet"),
             panel("Comparison", "comparison", height_px=380),
             clock("runs-clock"),
+            clock("comparison-clock"),
             dcc.Store(id="runs-seen"),
             dcc.Store(id="comparison-seen"),
         ]
@@ -120,12 +121,14 @@ def layout(library: Library) -> Any:
 
 def register(app: Dash, library: Library) -> None:
     """Add the page's callbacks."""
+    start_clock(app, "runs-clock")
+    start_clock(app, "comparison-clock")
 
     @app.callback(
         Output("table", "rowData"),
         Output("where", "children"),
         Output("runs-seen", "data"),
-        Input("runs-clock", "n_intervals"),
+        Input("runs-clock", "data"),
         State("runs-seen", "data"),
         prevent_initial_call=True,
     )
@@ -166,7 +169,7 @@ def register(app: Dash, library: Library) -> None:
         Input("smoothing", "value"),
         Input("show", "value"),
         Input("theme", "data"),
-        Input("runs-clock", "n_intervals"),
+        Input("comparison-clock", "data"),
         State("comparison-seen", "data"),
     )
     def compare(selected: Any, metric: Any, axis: Any, smoothing: Any, show: Any, theme: Any, _: Any, seen: Any) -> Any:
@@ -174,7 +177,7 @@ def register(app: Dash, library: Library) -> None:
             raise PreventUpdate
         entries = _compared(library, selected)
         state = library.version(entries)
-        if ctx.triggered_id == "runs-clock" and state == seen:
+        if ctx.triggered_id == "comparison-clock" and state == seen:
             raise PreventUpdate
         chosen = one_of(axis, AXES, "env_steps")
         half_width = whole(smoothing, 0, 50, 0)

@@ -25,7 +25,17 @@ from launch.dashboard.figures import (
 )
 from launch.dashboard.library import Library, Summary
 from launch.dashboard.listing import Entry, member_number, printable
-from launch.dashboard.pages.parts import axis_choice, clock, labelled, number, panel, smoothing_choice, tile, words_of
+from launch.dashboard.pages.parts import (
+    axis_choice,
+    clock,
+    labelled,
+    number,
+    panel,
+    smoothing_choice,
+    start_clock,
+    tile,
+    words_of,
+)
 from launch.dashboard.panels import AXIS_TITLES
 from launch.dashboard.reading import AXES, Axis, Series
 from launch.dashboard.sweeps import Decision, ancestry, best_curve, read_decisions, read_schedule
@@ -167,6 +177,7 @@ def layout(library: Library, search: str) -> Any:
 
 def register(app: Dash, library: Library) -> None:
     """Add the page's callbacks."""
+    start_clock(app, "sweep-clock")
 
     @app.callback(
         Output("members", "rowData"),
@@ -186,7 +197,7 @@ def register(app: Dash, library: Library) -> None:
         Input("setting", "value"),
         Input("traced", "value"),
         Input("theme", "data"),
-        Input("sweep-clock", "n_intervals"),
+        Input("sweep-clock", "data"),
         State("sweep-key", "data"),
         State("sweep-seen", "data"),
     )

@@ -15,7 +15,7 @@ from launch.dashboard.figures import Curve, Figure, Theme, bar_figure, line_figu
 from launch.dashboard.library import Library
 from launch.dashboard.listing import Entry, find_videos, printable
 from launch.dashboard.live import LiveBusyError, LiveError, LiveView
-from launch.dashboard.pages.parts import ago, clock, labelled, number, panel, tile
+from launch.dashboard.pages.parts import ago, clock, labelled, number, panel, start_clock, tile
 
 _SPEEDS = {100: "10 steps a second", 250: "4 steps a second", 1000: "1 step a second"}
 _MOST_VIDEOS = 24
@@ -87,7 +87,7 @@ def layout(library: Library, search: str) -> Any:
             ),
             html.H2("Newest evaluation videos"),
             html.Div(_videos(library, wanted), id="videos", className="videos"),
-            dcc.Interval(id="live-clock", interval=100, disabled=True),
+            clock("live-clock", 100, is_stopped=True),
             dcc.Store(id="live-past", data=[]),
             dcc.Store(id="watch-seen"),
             dcc.Store(id="watch-key", data=wanted),
@@ -98,10 +98,12 @@ def layout(library: Library, search: str) -> Any:
 
 def register(app: Dash, library: Library, live: LiveView) -> None:
     """Add the page's callbacks."""
+    start_clock(app, "watch-clock")
+    start_clock(app, "live-clock")
 
     @app.callback(
-        Output("live-clock", "disabled"),
-        Output("live-clock", "interval"),
+        Output("live-clock-ticks", "disabled"),
+        Output("live-clock-ticks", "interval"),
         Output("live-past", "data"),
         Output("live-said", "children"),
         Input("live-play", "n_clicks"),
@@ -109,7 +111,7 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
         Input("live-stop", "n_clicks"),
         Input("live-speed", "value"),
         State("live-run", "value"),
-        State("live-clock", "disabled"),
+        State("live-clock-ticks", "disabled"),
         prevent_initial_call=True,
     )
     def control(_: Any, __: Any, ___: Any, speed: Any, key: Any, is_paused: Any) -> Any:
@@ -138,8 +140,8 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
         Output("live-values", "figure"),
         Output("live-past", "data", allow_duplicate=True),
         Output("live-said", "children", allow_duplicate=True),
-        Output("live-clock", "disabled", allow_duplicate=True),
-        Input("live-clock", "n_intervals"),
+        Output("live-clock-ticks", "disabled", allow_duplicate=True),
+        Input("live-clock", "data"),
         Input("live-step", "n_clicks"),
         State("live-run", "value"),
         State("live-past", "data"),
@@ -182,7 +184,7 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
     @app.callback(
         Output("videos", "children"),
         Output("watch-seen", "data"),
-        Input("watch-clock", "n_intervals"),
+        Input("watch-clock", "data"),
         State("watch-seen", "data"),
         State("watch-key", "data"),
         prevent_initial_call=True,

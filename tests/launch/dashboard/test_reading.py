@@ -25,6 +25,23 @@ def test_a_long_curve_is_thinned_to_the_means_of_its_neighbours(make_run) -> Non
     np.testing.assert_array_equal(series.axes["seconds"], np.arange(9, 1000, 10))
 
 
+def test_of_very_many_neighbours_the_last_32_are_taken(make_run) -> None:
+    values = np.random.default_rng(0).normal(size=1000)
+    path = make_run("a", [{"loss": float(value)} for value in values]) / "metrics.db"
+    series = read_series(path, ["loss"], limit=10)["loss"]
+    np.testing.assert_allclose(series.values, values.reshape(10, 100)[:, -32:].mean(1), rtol=1e-12)
+    np.testing.assert_array_equal(series.axes["seconds"], np.arange(99, 1000, 100))
+
+
+def test_rare_points_of_a_long_run_are_all_there(make_run) -> None:
+    rows = [
+        {"evaluation/mean_return": float(n), "loss": 0.1 * n} if n % 150 == 0 else {"loss": 0.1 * n}
+        for n in range(1000)
+    ]
+    series = read_series(make_run("a", rows) / "metrics.db", ["evaluation/mean_return"], limit=20)
+    assert set(np.arange(0.0, 1000.0, 150.0)) == set(series["evaluation/mean_return"].values)
+
+
 def test_of_a_counter_the_last_of_neighbours_stands_for_them(make_run) -> None:
     path = make_run("a", [{"totals/rows": float(place)} for place in range(100)]) / "metrics.db"
     series = read_series(path, ["totals/rows"], limit=10)["totals/rows"]

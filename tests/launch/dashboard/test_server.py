@@ -77,7 +77,7 @@ def outputs_of(callback: str) -> Any:
     return found
 
 
-def call(app, callback: str, values: dict[str, Any], default: Any) -> Any:
+def call(app, callback: str, values: dict[str, Any], default: Any, changed: str = "") -> Any:
     spec = app.callback_map[callback]
 
     def filled(items: list[dict[str, str]]) -> list[Any]:
@@ -91,7 +91,8 @@ def call(app, callback: str, values: dict[str, Any], default: Any) -> Any:
         return found
 
     inputs, state = filled(spec["inputs"]), filled(spec["state"])
-    return post(app, callback, inputs, state, f"{inputs[0]['id']}.{inputs[0]['property']}", outputs_of(callback))
+    changed = changed or f"{inputs[0]['id']}.{inputs[0]['property']}"
+    return post(app, callback, inputs, state, changed, outputs_of(callback))
 
 
 def server_callbacks(app) -> list[str]:
@@ -131,24 +132,25 @@ def test_whatever_a_request_holds_it_is_answered_and_changes_nothing(app, root, 
 
 
 def test_a_run_is_shown_with_its_numbers_and_nothing_is_sent_twice(app, root) -> None:
-    callback = next(name for name in server_callbacks(app) if "run-seen" in name)
+    tell = next(name for name in server_callbacks(app) if "run-seen" in name)
     values = {"run-key.data": keys(root)[HOSTILE], "theme.data": "light"}
-    answer = call(app, callback, values, None).json["response"]
+    answer = call(app, tell, values, None).json["response"]
     assert "19.00" in json.dumps(answer["tiles"])
     assert "finished" in answer["status"]["children"]
+    seen = {"run-seen.data": answer["run-seen"]["data"]}
+    assert call(app, tell, values | seen, None).status_code == 204
+
+    panels = next(name for name in server_callbacks(app) if "run-drawn" in name)
+    answer = call(app, panels, values, None).json["response"]
     figure = answer['{"panel":"return"}']["figure"]
     assert [trace["name"] for trace in figure["data"]] == ["last 20 episodes"]
-    seen = values | {"run-seen.data": answer["run-seen"]["data"]}
-    spec = app.callback_map[callback]
-    inputs = [item | {"value": seen.get(f"{item['id']}.{item['property']}")} for item in spec["inputs"]]
-    state = [
-        [{"id": {"panel": "return"}, "property": "id", "value": {"panel": "return"}}]
-        if item["id"].startswith("{")
-        else item | {"value": seen.get(f"{item['id']}.{item['property']}")}
-        for item in spec["state"]
-    ]
-    again = post(app, callback, inputs, state, "run-clock.n_intervals", outputs_of(callback))
-    assert again.status_code == 204
+    drawn = {"run-drawn.data": answer["run-drawn"]["data"], "run-clock.data": {"visible": ["return"]}}
+    assert call(app, panels, values | drawn, None, changed="run-clock.data").status_code == 204
+    stale = drawn | {"run-drawn.data": {"return": "another state"}}
+    answer = call(app, panels, values | stale, None, changed="run-clock.data").json["response"]
+    assert answer['{"panel":"return"}']["figure"] == figure
+    unseen = stale | {"run-clock.data": {"visible": ["losses"]}}
+    assert call(app, panels, values | unseen, None, changed="run-clock.data").status_code == 204
 
 
 def test_a_damaged_run_says_so(app, root) -> None:

@@ -1,0 +1,369 @@
+"""The dashboard in a real headless Chromium, on runs that were really trained."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from launch.config import EvaluationConfig
+from launch.dashboard.listing import find_entries
+from launch.dashboard.options import DashboardOptions
+from launch.dashboard.reading import UnreadableError, read_latest
+from launch.dashboard.server import open_server
+from launch.presets import load_preset
+from launch.recording.metrics_db import MetricsDb, Tick
+from launch.sweeps.population import PbtConfig
+from launch.sweeps.sweep import sweep
+from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.train import train
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(
+        not (CHROMIUM and DRIVER), reason="there is no Chromium: apt-get install chromium chromium-driver"
+    ),
+]
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+PATIENCE_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two seeds of CartPole, the second with a hostile name, and a sweep whose members evolve."""
+    root = tmp_path_factory.mktemp("runs")
+    base = dataclasses.replace(
+        load_preset("cartpole"), steps=2500, num_envs=4, runtime="lockstep", quiet=True, stop_at_return=float("inf")
+    )
+    evaluation = EvaluationConfig(interval=1000, episodes=2, num_envs=2)
+    for seed, name in enumerate(["cartpole", HOSTILE]):
+        train(
+            dataclasses.replace(
+                base, seed=seed, run_dir=root / name, evaluation=evaluation, capture_video=name == "cartpole"
+            )
+        )
+    pbt = PbtConfig(interval=500, burn_in=500)
+    sweep(
+        SweepConfig(
+            dataclasses.replace(base, run_dir=root / "sweep"),
+            {"algorithm.learning-rate": ["1e-5", "1e-3", "3e-3"]},
+            SweepOptions(pbt=True),
+            pbt,
+        )
+    )
+    return root
+
+
+@pytest.fixture(scope="module")
+def address(root: Path) -> Iterator[str]:
+    with open_server(root, DashboardOptions(port=0)) as (server, address):
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield address
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1280,1000"):
+        options.add_argument(argument)
+    downloads = tmp_path_factory.mktemp("downloads")
+    options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
+    driver.downloads = downloads
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def browser(chromium: Any, address: str) -> Iterator[Any]:
+    """Chromium, and afterwards: no word on its console, no request to any other host, nothing that ran."""
+    for kind in ("browser", "performance"):
+        chromium.get_log(kind)
+    yield chromium
+    complaints = [entry["message"] for entry in chromium.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+    assert complaints == []
+    hosts = set()
+    for entry in chromium.get_log("performance"):
+        message = json.loads(entry["message"])["message"]
+        if message["method"] == "Network.requestWillBeSent":
+            url = urlsplit(message["params"]["request"]["url"])
+            if url.scheme not in ("data", "blob", "about", "chrome"):
+                hosts.add(url.netloc)
+    assert hosts == {urlsplit(address).netloc}
+
+
+def wait(what: str, ask: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
+    """Return what `ask` returns once it is true; a page that is just being redrawn is asked again."""
+    from selenium.common.exceptions import JavascriptException, NoSuchElementException, StaleElementReferenceException
+
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            found = ask()
+        except (JavascriptException, NoSuchElementException, StaleElementReferenceException):
+            found = None
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"waited {patience_s:g} s for {what}"
+        time.sleep(0.05)
+
+
+def find(browser: Any, css: str) -> Any:
+    return browser.find_element("css selector", css)
+
+
+def texts(browser: Any, css: str) -> list[str]:
+    return [element.text for element in browser.find_elements("css selector", css)]
+
+
+def traces(browser: Any, panel: str) -> list[str]:
+    """Return the names of the lines that a panel draws."""
+    script = """
+      const panel = Array.from(document.querySelectorAll('.panel')).find(
+        (item) => item.querySelector('h3') && item.querySelector('h3').textContent === arguments[0]);
+      const plot = panel && panel.querySelector('.js-plotly-plot');
+      return plot && plot._fullData ? plot._fullData.map((trace) => trace.name) : [];
+    """
+    found: list[str] = browser.execute_script(script, panel)
+    return found
+
+
+def key(root: Path, name: str) -> str:
+    return next(entry.key for entry in find_entries(root).values() if entry.name == name)
+
+
+def names_in_table(browser: Any) -> list[str]:
+    return sorted(text for text in texts(browser, "#table .ag-pinned-left-cols-container a") if text)
+
+
+def test_the_table_shows_filters_and_compares(browser, address, root) -> None:
+    browser.get(address)
+    wait("six rows", lambda: len(names_in_table(browser)) == 6)
+    assert HOSTILE in names_in_table(browser)
+    assert browser.execute_script("return document.querySelectorAll('img').length") == 0
+    wait("a comparison", lambda: len(traces(browser, "Comparison")) == 5)
+
+    search = find(browser, "#search")
+    search.send_keys("onerror")
+    wait("one row", lambda: names_in_table(browser) == [HOSTILE])
+    search.send_keys("\b" * 7)
+    wait("all rows again", lambda: len(names_in_table(browser)) == 6)
+
+    boxes = browser.find_elements("css selector", "#table .ag-pinned-left-cols-container .ag-selection-checkbox input")
+    labels = texts(browser, "#table .ag-pinned-left-cols-container a")
+    for label, box in zip(labels, boxes, strict=True):
+        if label in ("cartpole", HOSTILE):
+            box.click()
+    wait(
+        "two lines",
+        lambda: (
+            sorted(traces(browser, "Comparison"))
+            == sorted([HOSTILE.replace("<", "&lt;").replace(">", "&gt;"), "cartpole"])
+        ),
+    )
+    assert texts(browser, "#compared") == ["2 runs chosen"]
+    find(browser, "#show input[type=checkbox]").click()
+    wait("mean and band", lambda: any("2 seeds" in name for name in traces(browser, "Comparison")))
+    assert len(traces(browser, "Comparison")) == 3
+    browser.find_elements("css selector", "#axis input")[3].click()
+    axis = "return document.querySelector('#comparison .js-plotly-plot').layout.xaxis.title.text"
+    wait("another axis", lambda: browser.execute_script(axis) == "learner steps")
+
+
+def test_the_table_sorts(browser, address) -> None:
+    browser.get(address)
+    wait("rows", lambda: len(names_in_table(browser)) == 6)
+    find(browser, "#table .ag-header-cell[col-id=return] .ag-header-cell-label").click()
+
+    def returns() -> list[float]:
+        rows = browser.find_elements("css selector", "#table .ag-center-cols-container .ag-row")
+        rows.sort(key=lambda row: int(row.get_attribute("row-index")))
+        cells = [row.find_element("css selector", "[col-id=return]").text for row in rows]
+        return [float(cell) for cell in cells if cell]
+
+    wait("ascending returns", lambda: len(returns()) == 6 and returns() == sorted(returns()))
+
+
+def test_a_run_shows_its_panels_and_its_config(browser, address, root) -> None:
+    browser.get(f"{address}run?key={key(root, 'cartpole')}")
+    wait("the return", lambda: "last 20 episodes" in traces(browser, "Return"))
+    for panel in ("Losses", "Entropy", "Trust region: accepted steps", "Policy lag (median, 10-90 %)", "Replay fill"):
+        assert traces(browser, panel), panel
+    assert "fresh" in traces(browser, "Trust region: accepted steps")
+    assert find(browser, "#status").text.endswith("finished")
+    assert "2,5" in find(browser, "#tiles").text
+    assert "algorithm.learning-rate" in find(browser, "details").text
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 1280
+
+
+def test_a_hostile_name_is_text_everywhere(browser, address, root) -> None:
+    hostile = key(root, HOSTILE)
+    for page, css in ((f"run?key={hostile}", "h1"), (f"watch?key={hostile}", "#live-run")):
+        browser.get(address + page)
+        wait("its name", lambda css=css: HOSTILE in find(browser, css).text)
+        assert browser.execute_script("return document.querySelectorAll('img[src=x]').length") == 0
+
+
+def test_pictures_and_data_are_downloaded(browser, address, root) -> None:
+    browser.get(f"{address}run?key={key(root, 'cartpole')}")
+    wait("the return", lambda: "last 20 episodes" in traces(browser, "Return"))
+    beginnings = {"png": b"\x89PNG", "svg": b"<svg", "csv": b"series,x,y"}
+    for kind, beginning in beginnings.items():
+        find(browser, f".panel [data-save={kind}]").click()
+        path = browser.downloads / f"laser-return.{kind}"
+        wait(f"the {kind}", lambda path=path: path.is_file() and path.stat().st_size > 200)
+        assert path.read_bytes().startswith(beginning)
+    assert b"NaN" not in (browser.downloads / "laser-return.svg").read_bytes()
+    next(link for link in browser.find_elements("css selector", "a.button") if "CSV" in link.text).click()
+    path = browser.downloads / "laser.csv"
+    wait("all data", lambda: path.is_file() and path.stat().st_size > 1000)
+    assert path.read_text().startswith("run,metric,env_steps")
+
+
+def test_a_sweep_shows_members_lineage_and_schedules(browser, address, root) -> None:
+    browser.get(f"{address}sweep?key={key(root, 'sweep')}")
+    wait("three members", lambda: len(traces(browser, "Members")) == 3)
+    arrows = "return document.querySelector('#lineage .js-plotly-plot').layout.annotations.length"
+    wait("who copied whom", lambda: browser.execute_script(arrows) >= 1)
+    assert "learning-rate" in traces(browser, "Schedule")
+    assert len(texts(browser, "#members .ag-pinned-left-cols-container a")) == 3
+    assert traces(browser, "Setting against return")
+    find(browser, "#members .ag-pinned-left-cols-container a").click()
+    wait("the member's page", lambda: "sweep/members/" in find(browser, "h1").text)
+
+
+def test_a_video_plays(browser, address, root) -> None:
+    browser.get(f"{address}watch")
+    wait("a video", lambda: find(browser, "#videos video"))
+    browser.execute_script("document.querySelector('#videos video').play()")
+    playing = "const v = document.querySelector('#videos video'); return v.currentTime > 0 && v.videoWidth > 0"
+    wait("it to play", lambda: browser.execute_script(playing))
+
+
+def test_the_agent_plays_live_step_by_step(browser, address, root) -> None:
+    browser.get(f"{address}watch?key={key(root, 'cartpole')}")
+    wait("the button", lambda: find(browser, "#live-play")).click()
+    picture = "return document.querySelector('#live-picture').src"
+    first = wait("a picture", lambda: browser.execute_script(picture), 60.0)
+    assert first.startswith("data:image/png;base64,")
+    wait("another picture", lambda: browser.execute_script(picture) != first)
+    wait("probabilities", lambda: traces(browser, "What the policy thinks of each action"))
+    assert "value estimate" in find(browser, "#live-tiles").text
+    find(browser, "#live-pause").click()
+    time.sleep(0.5)
+    paused = browser.execute_script(picture)
+    find(browser, "#live-step").click()
+    wait("one more step", lambda: browser.execute_script(picture) != paused)
+    find(browser, "#live-stop").click()
+    wait("the end", lambda: find(browser, "#live-said").text == "stopped")
+
+
+def test_it_works_with_the_keyboard_and_remembers_the_theme(browser, address) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    browser.get(address)
+    wait("rows", lambda: len(names_in_table(browser)) == 6)
+    theme = "return document.documentElement.dataset.theme"
+    before = browser.execute_script(theme)
+    reached = []
+    for _ in range(12):
+        browser.switch_to.active_element.send_keys(Keys.TAB)
+        active = browser.switch_to.active_element
+        reached.append(active.get_attribute("id") or active.text)
+        if active.get_attribute("id") == "theme-button":
+            active.send_keys(Keys.ENTER)
+            break
+    assert {"Runs", "Watch", "theme-button"} <= set(reached)
+    wait("the other theme", lambda: browser.execute_script(theme) != before)
+    browser.refresh()
+    wait("the same after a reload", lambda: browser.execute_script(theme) not in (None, before))
+    background = "return document.querySelector('#comparison .js-plotly-plot').layout.paper_bgcolor"
+    wait("figures in it", lambda: browser.execute_script(background) == "#161b22")
+    find(browser, "#theme-button").click()
+    wait("the first theme", lambda: browser.execute_script(theme) == before)
+
+
+def test_a_run_is_live_within_two_seconds(browser, address, root, tmp_path) -> None:
+    run = root / "live"
+    shutil.copytree(root / "cartpole", run, ignore=shutil.ignore_patterns("checkpoints", "events*", "videos"))
+    try:
+        browser.get(f"{address}run?key={key(root, 'live')}")
+        wait("its numbers", lambda: "env steps" in find(browser, "#tiles").text)
+        delays = []
+        with MetricsDb(run / "metrics.db") as metrics:
+            for place in range(5):
+                metrics.write(Tick(900.0 + place, time.time(), 10_000 + place, 4, 5), {"loss": float(place)})
+                written = time.monotonic()
+                shown = f"10,00{place}"
+                wait("the newest number", lambda shown=shown: shown in find(browser, "#tiles").text)
+                delays.append(time.monotonic() - written)
+        assert statistics.median(delays) < 2.0, delays
+    finally:
+        shutil.rmtree(run)
+
+
+def test_a_page_follows_a_training_run_and_its_end_changes_nothing(browser, address, root) -> None:
+    run = root / "training"
+    command = [sys.executable, "-m", "launch", "train", "cartpole", "--steps", "100000000", "--stop-at-return", "inf"]
+    with subprocess.Popen([*command, "--run-dir", str(run), "--quiet"]) as process:
+        try:
+            wait("its first numbers", lambda: _has_numbers(run), 120.0)
+            browser.get(f"{address}run?key={key(root, 'training')}")
+            wait("that it is running", lambda: find(browser, "#status").text.endswith("running"))
+            seen: set[str] = set()
+            wait("four updates", lambda: seen.add(texts(browser, "#tiles .tile strong")[0]) or len(seen) >= 4)
+            browser.get(address)
+            wait("it in the table", lambda: "training" in names_in_table(browser))
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=60) == 143
+    browser.get(f"{address}run?key={key(root, 'training')}")
+    wait("that it has stopped", lambda: find(browser, "#status").text.endswith("stopped"))
+
+
+def _has_numbers(run: Path) -> bool:
+    try:
+        return read_latest(run / "metrics.db").moment is not None
+    except UnreadableError:  # its tables are just being made
+        return False
+
+
+def test_a_directory_without_runs_says_so(browser, address, tmp_path) -> None:
+    with open_server(tmp_path, DashboardOptions(port=0)) as (server, own):
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            browser.get(own)
+            wait("that there are none", lambda: "no runs in" in find(browser, "#where").text)
+            time.sleep(1.0)
+        finally:
+            browser.get(address)
+            server.shutdown()
+            thread.join()
+    browser.get_log("performance")
+    wait("the other page", lambda: len(names_in_table(browser)) >= 6)
