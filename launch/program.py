@@ -416,4 +416,5 @@ def describe(program: Program) -> dict[str, Any]:
         "shards": len(program.shards),
         "fresh unrolls per batch": config.algorithm.num_online,
         "replayed unrolls per batch": config.algorithm.num_replayed,
+        "batches from the replay after each": config.algorithm.replays_per_batch,
     }

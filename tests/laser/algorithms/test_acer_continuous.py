@@ -174,8 +174,10 @@ def test_known_targets():
     assert targets[:, 0].tolist() == pytest.approx([0.7476, 0.205, 2.866667], abs=1e-6)
 
 
-def test_a_fixed_deviation_is_not_moved():
-    _, gradient = gradients(dataclasses.replace(CONFIG, std="fixed", entropy_cost=0.3))
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_fixed_deviation_is_not_moved(inside):
+    config = dataclasses.replace(CONFIG, std="fixed", entropy_cost=0.3, entropy_in_trust_region=inside)
+    _, gradient = gradients(config)
     assert gradient["policy_head.log_std"].abs().sum() == 0
     assert gradient["policy_head.linear.weight"].abs().sum() > 0
 
