@@ -112,7 +112,7 @@ def _sweep_help(arguments: list[str]) -> int:
 
     preset = next((argument for argument in arguments if not argument.startswith("-")), "PRESET")
     print(f"usage: laser sweep {preset} --grid KEY=V1,V2 [--grid ...] [--KEY VALUE ...]\n")
-    print(f"  {'--grid KEY=V1,V2':<40}values to try, for any key of laser train, or presets; several make all combinations\n")
+    print(f"  {'--grid KEY=V1,V2':<40}values to try, for any key of laser train or presets; in all combinations\n")
     print(format_flags([*find_leaves(SweepOptions()), *find_leaves(PbtConfig(), "pbt.")]).replace("run:", "sweep:", 1))
     print(f"\nAnd every key of laser train: laser train {preset} --help lists them.")
     return 0
