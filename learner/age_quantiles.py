@@ -1,38 +1,66 @@
-"""How old the experience of recent batches was, as quantiles."""
+"""How old the experience of the newest batches was, as quantiles."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from dataclasses import dataclass
 
 import numpy as np
 
-# Newest batches between two reports that count: a bound on memory, and more do not sharpen the quantiles.
-_MOST_BATCHES = 200
+from learner.mixing import Mix
+
+# Newest batches between two reports that are looked at: enough for quantiles, and a bound on what looking costs.
+_MOST_BATCHES = 32
 _QUANTILES = {"p10": 0.1, "p50": 0.5, "p90": 0.9, "max": 1.0}
 
 
-class AgeQuantiles:
-    """Collects the ages of items by name and summarises them as `<name>/p10`, `p50`, `p90` and `max`.
+@dataclass(frozen=True)
+class _Made:
+    version: int
+    online: np.ndarray | None  # who made each row, and with which version
+    replayed: np.ndarray | None
+    ages: np.ndarray | None
 
-    A mean hides what matters here: a replay of mostly fresh experience with a long tail, and one of middling age, have
-    the same. Used from one thread.
+
+class AgeQuantiles:
+    """Summarises policy lag and replay age of the newest batches. Used from one thread.
+
+    `policy_lag/online/...` and `policy_lag/own_replay/...` are in parameter versions, of the member's own experience
+    (those of others count differently); `replay_age/...` is in env steps inserted since. Each has `p10`, `p50`, `p90`
+    and `max`: a mean would hide whether all of it is of middling age, or most of it fresh and some very old.
+
+    Args:
+        member: whose learner this is.
     """
 
-    def __init__(self) -> None:
-        self._ages: defaultdict[str, deque[np.ndarray]] = defaultdict(lambda: deque(maxlen=_MOST_BATCHES))
+    def __init__(self, member: int):
+        self._member = member
+        self._newest: deque[_Made] = deque(maxlen=_MOST_BATCHES)
 
-    def add(self, name: str, ages: np.ndarray) -> None:
-        """Take in the ages of one batch, any shape and unit; kept until the next `take`."""
-        if ages.size:
-            self._ages[name].append(ages.ravel())
+    def add(self, mix: Mix, version: int) -> None:
+        """Remember a batch; `version` is the learner's newest."""
+        online, replayed = (
+            None if part is None else part.unrolls.headers if part.origins is None else part.origins
+            for part in (mix.online, mix.replayed)
+        )
+        self._newest.append(_Made(version, online, replayed, None if mix.replayed is None else mix.replayed.ages))
 
     def take(self) -> dict[str, float]:
-        """Return the quantiles since the last call, and begin anew; names without any age are left out."""
+        """Return the quantiles of what was added since the last call; what no batch had is left out."""
+        found: defaultdict[str, list[np.ndarray]] = defaultdict(list)
+        for made in self._newest:
+            for name, origins in (("online", made.online), ("own_replay", made.replayed)):
+                if origins is not None:
+                    own = origins["member"] == self._member
+                    found[f"policy_lag/{name}"].append(made.version - origins["parameter_version"][own])
+            if made.ages is not None:
+                found["replay_age"].append(made.ages)
+        self._newest.clear()
         taken: dict[str, float] = {}
-        for name, parts in self._ages.items():
-            if parts:
+        for name, parts in found.items():
+            values = np.concatenate(parts)
+            if values.size:
                 # An age that occurred, not one in between: versions and steps are counts.
-                values = np.quantile(np.concatenate(parts), list(_QUANTILES.values()), method="inverted_cdf")
-                taken |= {f"{name}/{key}": float(value) for key, value in zip(_QUANTILES, values, strict=True)}
-                parts.clear()
+                quantiles = np.quantile(values, list(_QUANTILES.values()), method="inverted_cdf").tolist()
+                taken |= {f"{name}/{key}": float(age) for key, age in zip(_QUANTILES, quantiles, strict=True)}
         return taken

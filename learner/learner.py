@@ -143,7 +143,7 @@ class Learner:
         self._prefetcher = _Prefetcher(self, config.num_prefetch) if prefetch else None
         self._counters: defaultdict[str, float] = defaultdict(float)
         self._metrics = MetricMeans()
-        self._ages = AgeQuantiles()
+        self._ages = AgeQuantiles(member)
         self._writes: list[Future[Any]] = []
         self._publication: Future[None] | None = None
         self._learning_rate = math.nan
@@ -438,15 +438,8 @@ class Learner:
         self._counters["unrolls_learned/replayed"] += num_replayed
         for name, part in (("online", mix.online), ("replayed", mix.replayed)):
             if part is not None:
-                origins = part.unrolls.headers if part.origins is None else part.origins
-                own = origins["member"] == self._member
-                lags = self.version - origins["parameter_version"][own]
-                self._counters[f"policy_lag_sum/{name}"] += float(lags.sum())
-                self._counters[f"policy_lag_count/{name}"] += len(lags)
-                self._counters[f"steps_learned/{name}"] += float(part.unrolls.fields["valid"].sum())
-                self._ages.add(f"policy_lag/{'online' if part is mix.online else 'own_replay'}", lags)
-        if mix.replayed is not None and mix.replayed.ages is not None:
-            self._ages.add("replay_age", mix.replayed.ages)
+                self._counters[f"steps_learned/{name}"] += np.count_nonzero(part.unrolls.fields["valid"])
+        self._ages.add(mix, self.version)
 
 
 def _num_online(mix: Mix) -> int:

@@ -44,7 +44,6 @@ class Snapshot:
         bottleneck: what limits the run, in words; "" while unknown.
         counters: totals over all sources, by name.
         gauges: newest values by name, averaged over sources.
-        rates: of the stages over the last seconds (see `launch.recording.rates`).
     """
 
     env_steps: int
@@ -58,7 +57,6 @@ class Snapshot:
     bottleneck: str
     counters: dict[str, float] = field(default_factory=dict)
     gauges: dict[str, float] = field(default_factory=dict)
-    rates: dict[str, float] = field(default_factory=dict)
 
 
 class Recorder:
@@ -189,10 +187,10 @@ class Recorder:
                 snapshot = self._snapshot(now)
                 episodes, self._new_episodes = self._new_episodes, []
                 evaluations, self._evaluations = self._evaluations, []
-                by_task = self._task_returns.metrics()
+                derived = self._task_returns.metrics() | rates(*self._growth(now))
                 self._window.append((now, dict(self._totals)))
                 self._written = now
-            self._write(snapshot, episodes, evaluations, by_task)
+            self._write(snapshot, episodes, evaluations, derived)
 
     def close(self) -> None:
         """Write the rest and stop the thread; the files stay open for their owner to close.
@@ -281,9 +279,7 @@ class Recorder:
         return task_metrics(self._tasks, {task: _mean(values) for task, values in returns.items()}, "evaluation")
 
     def _snapshot(self, now: float) -> Snapshot:
-        then, before = self._window[0]
-        span = now - then
-        growth = {name: total - before.get(name, 0.0) for name, total in self._totals.items()}
+        growth, span = self._growth(now)
         env_steps, frames, learner_steps, episodes = (int(self._totals.get(name, 0.0)) for name in _PROGRESS)
         return Snapshot(
             env_steps=env_steps,
@@ -296,16 +292,20 @@ class Recorder:
             learner_steps_per_second=growth.get("learner_steps", 0.0) / span if span > 0.0 else 0.0,
             bottleneck=name_bottleneck(growth, span),
             counters=dict(self._totals),
-            gauges={name: _mean(list(values.values())) for name, values in self._gauges.items()},
-            rates=rates(growth, span),
+            gauges={name: _mean_of_sources(values) for name, values in self._gauges.items()},
         )
+
+    def _growth(self, now: float) -> tuple[dict[str, float], float]:
+        """Return how much the counters grew over the last seconds, and over how many."""
+        then, before = self._window[0]
+        return {name: total - before.get(name, 0.0) for name, total in self._totals.items()}, now - then
 
     def _write(
         self,
         snapshot: Snapshot,
         episodes: list[EpisodeResult],
         evaluations: list[tuple[int, dict[str, float]]],
-        by_task: dict[str, float],
+        derived: dict[str, float],
     ) -> None:
         wall_time = time.time()
         charts = {
@@ -317,9 +317,9 @@ class Recorder:
             charts["episodic_return"] = _mean([episode.episode_return for episode in episodes])
             charts["episodic_length"] = _mean([episode.length for episode in episodes])
         at = {step for step, _ in evaluations}
-        now = {f"charts/{name}": value for name, value in charts.items()} | by_task
+        now = {f"charts/{name}": value for name, value in charts.items()} | derived
         now |= {name: value for name, value in snapshot.gauges.items() if not name.startswith("evaluation/")}
-        now |= snapshot.rates | (self._usage.gauges("main") if self._usage else {})
+        now |= self._usage.gauges("main") if self._usage else {}
         if dropped := sum(tracker.num_dropped for tracker in self._trackers):
             now["tracking/num_dropped"] = float(dropped)
         totals = {f"totals/{name}": value for name, value in snapshot.counters.items() if name not in _PROGRESS[:3]}
@@ -346,6 +346,11 @@ class Recorder:
             except OutputError as error:
                 self._failure = error
                 return
+
+
+def _mean_of_sources(values: dict[str, float]) -> float:
+    # Nearly every gauge has one source, and a schedule asks for all of them many times a second.
+    return next(iter(values.values())) if len(values) == 1 else _mean(list(values.values()))
 
 
 def _mean(values: list[float] | list[int]) -> float:

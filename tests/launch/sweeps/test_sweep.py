@@ -97,7 +97,7 @@ def test_sharing_changes_what_members_learn_from(tmp_path):
             else:
                 assert steps["foreign_replay"] == 0
             # Lags are told of own experience only: versions of others are no measure of distance.
-            assert newest(path, "totals/policy_lag_sum/replayed") >= 0
+            assert newest(path, "policy_lag/own_replay/p10") >= 0
 
 
 def test_a_sweep_of_one_point_is_the_run_itself(tmp_path):

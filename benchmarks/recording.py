@@ -1,0 +1,151 @@
+"""What recording costs: the share of training time spent on it, and the size of `metrics.db` per 10,000 logged rows.
+
+    python benchmarks/recording.py [--quick]                  about 6 minutes; --quick one
+
+A logged row is one value of one metric at one moment (a row of `points`). The share is CPU time inside everything that
+only exists to record (reports, writing, looks at the replay, quantiles of ages, trackers), over all threads, divided by
+the wall clock of training: what it would cost if nothing of it ran beside anything else. Two runs, one with and one
+without, differ by more than that for other reasons.
+
+Held against: less than 1 % of the time, less than 1 MB per 10,000 rows.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import measure
+import numpy as np
+
+from launch.presets import load_preset
+from launch.recording.metrics_db import MetricsDb, Tick
+from launch.recording.process_usage import ProcessUsage
+from launch.recording.recorder import Recorder
+from launch.recording.replay_look import ReplayLook
+from launch.train import train
+from learner.age_quantiles import AgeQuantiles
+from learner.learner import Learner
+
+# What only exists to record; the outermost counts where one calls another.
+_RECORDING = (
+    (Recorder, "report"),
+    (Recorder, "flush"),
+    (Recorder, "snapshot"),
+    (Learner, "report"),
+    (Learner, "_count"),
+    (ReplayLook, "gauges"),
+    (AgeQuantiles, "add"),
+    (ProcessUsage, "newest"),
+)
+LIMIT_SHARE, LIMIT_MB = 0.01, 1.0
+
+
+class Meter:
+    """Adds up CPU seconds inside chosen methods, by method; any thread."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._inside = threading.local()
+        self._lock = threading.Lock()
+
+    def watch(self, owner: type, name: str) -> Callable[[], None]:
+        """Measure a method from now on; return what ends it."""
+        method = getattr(owner, name)
+
+        def measured(*arguments: Any, **named: Any) -> Any:
+            if getattr(self._inside, "is_counting", False):
+                return method(*arguments, **named)
+            self._inside.is_counting, began = True, time.thread_time()
+            try:
+                return method(*arguments, **named)
+            finally:
+                self._inside.is_counting = False
+                with self._lock:
+                    self.seconds[f"{owner.__name__}.{name}"] += time.thread_time() - began
+
+        setattr(owner, name, measured)
+        return lambda: setattr(owner, name, method)
+
+
+def run(preset: str, values: dict[str, Any], directory: Path) -> dict[str, Any]:
+    """Train, and return how much of the time was spent on recording, and how large the record became."""
+    meter, run_dir = Meter(), directory / preset
+    undo = [meter.watch(*what) for what in _RECORDING]
+    try:
+        result = train(load_preset(preset, {**values, "run_dir": str(run_dir), "quiet": True}), [])
+    finally:
+        for restore in undo:
+            restore()
+    shares = {name: seconds / result.seconds for name, seconds in meter.seconds.items()}
+    return {
+        "preset": preset,
+        "env_steps": result.env_steps,
+        "seconds": result.seconds,
+        "env_steps_per_second": result.env_steps / result.seconds,
+        "recording_share": sum(shares.values()),
+        "shares": shares,
+        **size_of(run_dir / "metrics.db"),
+    }
+
+
+def long_record(directory: Path, num_ticks: int, num_metrics: int = 70) -> dict[str, Any]:
+    """Write the record of a long run, every metric new at every moment, and return its size and the time per moment."""
+    path, rng = directory / "long.db", np.random.default_rng(0)
+    with MetricsDb(path) as metrics:
+        began = time.process_time()
+        for number in range(num_ticks):
+            values = dict(zip(map(str, range(num_metrics)), rng.normal(size=num_metrics).tolist(), strict=True))
+            metrics.write(Tick(float(number), float(number), number, number, number), values)
+        per_tick = (time.process_time() - began) / num_ticks
+    return {"moments": num_ticks, "metrics": num_metrics, "cpu_ms_per_moment": 1e3 * per_tick, **size_of(path)}
+
+
+def size_of(path: Path) -> dict[str, Any]:
+    """Return bytes and rows of a `metrics.db`, all of it counted."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (rows,) = connection.execute("SELECT (SELECT count(*) FROM points) + (SELECT count(*) FROM notes)").fetchone()
+    num_bytes = path.stat().st_size
+    return {"bytes": num_bytes, "rows": rows, "mb_per_10000_rows": num_bytes / rows * 1e4 / 1e6}
+
+
+def _verdict(is_met: bool) -> str:
+    return "met" if is_met else "NOT MET"
+
+
+def main() -> None:
+    """Run the benchmark."""
+    arguments = measure.parser(__doc__).parse_args()
+    seconds = 1 if arguments.quick else 6
+    never = {"stop-at-return": float("inf")}
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        results = [
+            # Free-running: actors and learner report as often as they can.
+            run("cartpole", {"runtime": "local", "steps": 60_000 * seconds, **never}, directory),
+            run("mini", {"steps": 30_000 * seconds, **never}, directory),
+            run("pong", {"steps": 8_000 * seconds, "evaluation.interval": 0, **never}, directory),
+        ]
+        record = long_record(directory, 2_000 * seconds)
+    worst = max(result["recording_share"] for result in results)
+    # A run of seconds is all empty pages of the file.
+    largest = max(item["mb_per_10000_rows"] for item in [record, *results] if item["rows"] > 10_000)
+    conclusions = [
+        *(f"{item['preset']}: {100 * item['recording_share']:.2f} % of training time is recording" for item in results),
+        f"worst: {100 * worst:.2f} %, to be below {100 * LIMIT_SHARE:g} %: {_verdict(worst < LIMIT_SHARE)}",
+        f"metrics.db: {largest:.3f} MB per 10,000 rows, to be below {LIMIT_MB:g} MB: {_verdict(largest < LIMIT_MB)}",
+        f"a moment of {record['metrics']} metrics takes {record['cpu_ms_per_moment']:.2f} ms to write, once a second",
+    ]
+    measure.save("recording", vars(arguments), {"runs": results, "long": record}, conclusions)
+
+
+if __name__ == "__main__":
+    main()
