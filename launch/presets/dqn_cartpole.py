@@ -1,4 +1,4 @@
-"""CartPole-v1 with double DQN: a minute on one core."""
+"""CartPole-v1 with 3-step double DQN: a minute on one core."""
 
 from laser.algorithms.dqn import DqnConfig
 from laser.networks.config import NetworkConfig
@@ -19,6 +19,7 @@ def dqn_cartpole() -> TrainConfig:
             learning_rate=1e-3,
             optimizer_epsilon=1e-8,
             batch_size=64,
+            num_steps=3,
             double=True,
             epsilon_updates=2_000,
             epsilon=0.04,

@@ -80,22 +80,25 @@ def test_dqn_learns_to_catch_from_pictures(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_rainbow_learns_to_catch_from_pictures(tmp_path):
-    values = CASES["rainbow"][1] | {
-        "steps": 4_000,
+    changes = {
+        "steps": 3_000,
         "run-dir": tmp_path / "run",
         "quiet": True,
+        "unroll-length": 8,
+        "replay.min-steps": 200,
         "algorithm.learning-rate": 1e-3,
         "algorithm.optimizer-epsilon": 1e-8,
-        "algorithm.num-steps": 3,
+        "algorithm.num-steps": 5,
         "algorithm.noise-lasts": "step",
         "algorithm.head-size": 64,
         "algorithm.lowest-return": -1.5,
         "algorithm.highest-return": 1.5,
-        "algorithm.target-period": 100,
+        "algorithm.target-period": 50,
         "learner.precision": "float32",
     }
-    assert train(load_preset("rainbow", values)).mean_return > 0.6
+    assert train(load_preset("rainbow", CASES["rainbow"][1] | changes)).mean_return > 0.5
 
 
 def test_the_sixteen_games_have_a_name():
