@@ -141,8 +141,8 @@ def test_all_mistakes_at_once_and_nothing_starts(calls, capsys, tmp_path):
     ("arguments", "line"),
     [
         (["train", "cartpol"], "error: preset: there is no preset 'cartpol'; did you mean cartpole?"),
-        (["train", "xyz"], "error: preset: there is no preset 'xyz'; presets are atari, cartpole,"),
-        (["train"], "error: preset: is missing; presets are atari, cartpole,"),
+        (["train", "xyz"], "error: preset: there is no preset 'xyz'; presets are acer,"),
+        (["train"], "error: preset: is missing; presets are acer,"),
         (["train", "--steps", "4"], "error: preset: is missing"),
         (["train", "cartpole", "--config", "no.toml"], "error: config: no.toml cannot be read: No such file"),
         (["train", "cartpole", "--config"], "error: config: needs a value"),
