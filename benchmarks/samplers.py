@@ -45,15 +45,16 @@ class Subject:
         self.shard.close()
 
 
-def make_subject(preset: str, sampler: str, num_steps: int, compiled: str, batch: int | None) -> Subject:
+def make_subject(preset: str, sampler: str, num_steps: int, compiled: str | None, batch: int | None) -> Subject:
     values: dict[str, object] = {
         "replay.capacity-steps": num_steps,
         "replay.min-steps": 1_000,
         "num-envs": NUM_STREAMS,
         "runtime": "lockstep",
         "replay.sampler": sampler,
-        "learner.compile": compiled,
     }
+    if compiled:
+        values["learner.compile"] = compiled
     if batch:
         values["algorithm.batch-size"] = batch
     config = load_preset(preset, values)
@@ -104,7 +105,7 @@ def main() -> None:
     options.add_argument("--samplers", nargs="+", default=["uniform", "per", "rank", "ners", "ero"])
     options.add_argument("--items", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     options.add_argument("--batch", type=int, help="steps per update; default: the preset's")
-    options.add_argument("--compile", choices=("on", "off", "auto"), default="auto")
+    options.add_argument("--compile", choices=("on", "off", "auto"), help="default: the preset's")
     options.add_argument("--turns", type=int, default=15)
     arguments = options.parse_args()
     torch.set_num_threads(1)

@@ -57,6 +57,8 @@ class SamplerFeed:
         said = {name: value.detach() for name, value in output.per_step.items()}
         num_replayed = len(mix.replayed.unrolls)
         of_items = {name: value[0, value.shape[1] - num_replayed :] for name, value in said.items() if len(value) == 1}
+        if "td_error" in of_items:
+            of_items["abs_td_error"] = of_items["td_error"].abs()
         self._draws.add(of_items, mix.replayed.probabilities, mix.replayed.num_draws)
         return {} if self._prioritizer is None else self._prioritizer.values(Replayed(mix.replayed, batch), said)
 

@@ -29,7 +29,10 @@ import measure
 PICTURES = measure.ROOT / "docs" / "pictures" / "claims"
 NUM_POINTS = 60
 # Metrics that are kept beside the returns, by how their names begin.
-_NUMBERS = ("accept_fraction", "abs_log_rho", "entropy", "policy_lag", "kl_from", "far_fraction", "refer_beta")
+_NUMBERS = (
+    *("accept_fraction", "abs_log_rho", "entropy", "policy_lag", "kl_from", "far_fraction", "refer_beta"),
+    *("sampled_", "stored_", "effective_draws", "times_replayed", "sampler/"),
+)
 _FIRST_TUNING_SEED = 1_000
 
 

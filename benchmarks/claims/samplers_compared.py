@@ -1,0 +1,78 @@
+"""What the claims about samplers share: arms, tasks, and a preset for each agent."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import experiment
+import numpy as np
+
+UNIFORM = experiment.Arm("uniform", {"replay.sampler": "uniform"})
+PER = experiment.Arm("PER", {"replay.sampler": "per"})
+ERO = experiment.Arm("ERO", {"replay.sampler": "ero"})
+NERS = experiment.Arm("NERS", {"replay.sampler": "ners"})
+NERS_STAR = experiment.Arm("NERS*", {"replay.sampler": "ners", "replay.ners.reward": "training"})
+SAMPLERS = [UNIFORM, PER, ERO, NERS]
+# Paper's alpha and beta; no share of PER's draws is uniform there. An evaluation every other longest episode or so.
+SHARED = {
+    "replay.priority-exponent": 0.5,
+    "replay.importance-exponent": 0.4,
+    "replay.priority-uniform": 0.0,
+    "evaluation.interval": 500,
+    "evaluation.episodes": 1,
+    "evaluation.num-envs": 1,
+    "evaluation.greedy": True,
+}
+PRESET = "claim/preset"
+
+
+def run(job: experiment.Job) -> dict[str, Any]:
+    """Train once, from the arm's own preset if it names one."""
+    values = dict(job.values)
+    preset = values.pop(PRESET, job.preset)
+    return experiment.run_job(dataclasses.replace(job, preset=preset, values=values))
+
+
+def for_agents(arms: Sequence[experiment.Arm], presets: Mapping[str, str]) -> list[experiment.Arm]:
+    """Return every arm with every agent.
+
+    Args:
+        arms: samplers.
+        presets: preset by the agent's name.
+    """
+    return [
+        experiment.Arm(f"{agent}, {arm.label}", {**arm.values, PRESET: preset})
+        for agent, preset in presets.items()
+        for arm in arms
+    ]
+
+
+def mean_interval(values: np.ndarray) -> str:
+    """Say `mean +- half of its 95 % interval`."""
+    mean, half = interval(values)
+    return f"{mean:.4g} +- {half:.2g}"
+
+
+def interval(values: np.ndarray) -> tuple[float, float]:
+    """Return the mean over seeds and half of its 95 % interval, by Student's t."""
+    t_of = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
+    half = t_of.get(len(values), 1.96) * values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.inf
+    return float(values.mean()), float(half)
+
+
+def against(task: str, outcomes: Sequence[experiment.Outcome], base: str) -> list[str]:
+    """Compare each arm with the one whose label ends in `base`, seed by seed, agent by agent."""
+    lines = []
+    agents = {outcome.label.rpartition(", ")[0] for outcome in outcomes}
+    for agent in sorted(agents):
+        mine = [outcome for outcome in outcomes if outcome.label.rpartition(", ")[0] == agent]
+        (plain,) = [outcome for outcome in mine if outcome.label.rpartition(", ")[2] == base]
+        for outcome in mine:
+            what = f"{task}: {outcome.label}: area {mean_interval(outcome.area)}"
+            if outcome is not plain:
+                more, half = interval(outcome.area - plain.area)
+                what += f", {more:+.3g} +- {half:.2g} over {base}" + ("" if abs(more) > half else ": within noise")
+            lines.append(what)
+    return lines
