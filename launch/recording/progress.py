@@ -19,6 +19,7 @@ from rich.text import Text
 from launch.recording.recorder import NUM_RETURNS, Snapshot
 
 _ACCEPTANCE, _NUM_STEPS = "accept_fraction_", "num_steps_"
+_SOURCES = {"online": "fresh", "own_replay": "own replay", "foreign_replay": "foreign replay"}
 _PATIENCE_S = 2.0
 """How long the end of a run waits for its display."""
 
@@ -101,7 +102,7 @@ def describe(snapshot: Snapshot, num_steps: int, title: str = "") -> str:
     """Return one line: how far, how fast, time left, return, acceptance and bottleneck; only what is known."""
     return status_line(
         title,
-        f"{snapshot.env_steps:,} of {num_steps:,} env steps ({100 * snapshot.env_steps / num_steps:.0f}%)",
+        f"{snapshot.env_steps:,} of {num_steps:,} env steps ({percent(snapshot.env_steps, num_steps)})",
         snapshot.env_steps_per_second,
         num_steps - snapshot.env_steps,
         f"return {snapshot.mean_return:,.1f}" if math.isfinite(snapshot.mean_return) else "",
@@ -143,12 +144,17 @@ def status_line(
     return " · ".join(parts)
 
 
+def percent(steps: int, num_steps: int) -> str:
+    """Return how far a run is; actors may make a few steps more than were asked for."""
+    return f"{min(100.0, 100.0 * steps / num_steps):.0f}%"
+
+
 def acceptance(gauges: Mapping[str, float]) -> Iterator[str]:
     """Yield the share of steps that the trust region accepts, for each source that has any."""
     for name, share in sorted(gauges.items()):
         source = name.removeprefix(_ACCEPTANCE)
         if source != name and math.isfinite(share) and gauges.get(_NUM_STEPS + source, 1.0) > 0.0:
-            yield f"{100 * share:.0f}% of {source.replace('_', ' ')}"
+            yield f"{100 * share:.0f}% of {_SOURCES.get(source, source)}"
 
 
 def closing_message(snapshot: Snapshot, run_dir: Path, preset: str, num_steps: int) -> str:
@@ -168,6 +174,8 @@ def closing_message(snapshot: Snapshot, run_dir: Path, preset: str, num_steps: i
         # Short of its steps it was solved, and would be so again at once.
         further = f"--steps {2 * num_steps}" if snapshot.env_steps >= num_steps else "--stop-at-return inf"
         lines.append(f"  {program_path('laser')} train {preset} --resume --run-dir {run_dir} {further}")
+    lines.append(f"  {program_path('laser')} report {run_dir}")
+    lines.append(f"  {program_path('laser')} dashboard {run_dir.parent}")
     lines.append(f"  {program_path('tensorboard')} --logdir {run_dir}")
     return "\n".join(lines)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from launch.command_line.overrides import show
-from launch.recording.progress import duration, program_path, status_line
+from launch.recording.progress import duration, percent, program_path, status_line
 from launch.recording.recorder import Snapshot
 from launch.sweeps.sweep_result import SweepResult
 
@@ -35,11 +35,10 @@ def describe_sweep(snapshot: SweepSnapshot, num_steps: int, title: str = "") -> 
     members = snapshot.members
     slowest = min(members, key=lambda member: member.env_steps)
     fastest = max(member.env_steps for member in members)
-    share = 100 * slowest.env_steps / num_steps
     returns = [member.mean_return for member in members if math.isfinite(member.mean_return)]
     return status_line(
         title,
-        f"{slowest.env_steps:,} to {fastest:,} of {num_steps:,} env steps ({share:.0f}%)",
+        f"{slowest.env_steps:,} to {fastest:,} of {num_steps:,} env steps ({percent(slowest.env_steps, num_steps)})",
         sum(member.env_steps_per_second for member in members),
         sum(max(0, num_steps - member.env_steps) for member in members),
         f"return {max(returns):,.1f} best, {math.fsum(returns) / len(returns):,.1f} mean" if returns else "",
@@ -67,6 +66,7 @@ def closing_table(result: SweepResult, preset: str) -> str:
     lines += [
         f"done in {duration(result.seconds)}; everything is in {result.run_dir}; what to try next:",
         f"  {laser} eval {best} --episodes 20",
+        f"  {laser} report {result.run_dir}",
     ]
     if preset:
         lines.append(f"  {laser} sweep {preset} --resume --run-dir {result.run_dir} --steps N")

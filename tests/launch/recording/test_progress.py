@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launch.recording.progress import Progress, closing_message, describe, duration
+from launch.recording.progress import Progress, closing_message, describe, duration, percent
 from launch.recording.recorder import Snapshot
 
 
@@ -46,7 +46,7 @@ def test_the_line_says_what_is_known():
     line = describe(snapshot(gauges=_ACCEPTED), 100_000, "CartPole-v1")
     assert line == (
         "CartPole-v1 · 25,000 of 100,000 env steps (25%) · 1,000 env steps/s · 1m15s left · return 12.3 · "
-        "accepted 100% of online, 50% of own replay · limited by environment (71% of the actors' time)"
+        "accepted 100% of fresh, 50% of own replay · limited by environment (71% of the actors' time)"
     )
 
 
@@ -54,7 +54,12 @@ def test_the_line_leaves_out_what_is_not_known():
     start = snapshot(env_steps=0, env_steps_per_second=0.0, mean_return=math.nan, episodes=0, bottleneck="")
     line = describe(start, 100, "")
     assert line == "0 of 100 env steps (0%) · 0 env steps/s · no episode has finished yet"
+
     assert "left" not in describe(snapshot(env_steps=100), 100)
+
+
+def test_a_few_steps_more_than_asked_for_are_all_of_them():
+    assert percent(6083, 6000) == "100%"
 
 
 @pytest.mark.parametrize(
@@ -71,6 +76,8 @@ def test_the_closing_message_says_what_to_try_next():
     assert "laser eval runs/x --episodes 20" in text
     assert "laser train cartpole --resume --run-dir runs/x --steps 100000" in text
     assert "tensorboard --logdir runs/x" in text
+    assert "laser report runs/x" in text
+    assert "laser dashboard runs\n" in text
     text = closing_message(snapshot(mean_return=math.nan, episodes=0), Path("runs/x"), "", 50_000)
     assert "no episode finished" in text
     assert "laser train" not in text
