@@ -5,6 +5,7 @@ Every episode draws a hidden sign and lasts one or two steps; its end is a row w
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from laser.algorithms.impala import Impala, ImpalaConfig
+from laser.algorithms.actor_critic import ActorCriticAlgorithm
+from laser.algorithms.base import AlgorithmConfig
 from laser.batch import ONLINE, OWN_REPLAY, Batch
 from laser.networks.config import NetworkConfig
 from laser.specs import ActionSpec, ContinuousActions, DiscreteActions, EnvironmentSpec, VectorSpec
@@ -82,7 +84,7 @@ PROBES = {
 class Collector:
     """Plays a probe in NUM_ENVS copies and cuts batches of NUM_ROWS rows."""
 
-    def __init__(self, probe: Probe, algorithm: Impala, generator: torch.Generator):
+    def __init__(self, probe: Probe, algorithm: ActorCriticAlgorithm, generator: torch.Generator):
         self._probe, self._algorithm, self._generator = probe, algorithm, generator
         self._step = torch.zeros(NUM_ENVS)
         self._sign = self._draw_signs()
@@ -147,7 +149,7 @@ def side_by_side(*batches: Batch) -> Batch:
     return Batch(**joined)
 
 
-def train(config: ImpalaConfig, probe: Probe, *, num_updates: int, num_replayed: int = 0, seed: int = 0):
+def train(config: AlgorithmConfig, probe: Probe, *, num_updates: int, num_replayed: int = 0, seed: int = 0):
     """Train on a probe with Adam; returns the algorithm and its networks.
 
     `num_replayed` old batches, drawn from all that were collected, join every fresh one.
@@ -157,13 +159,18 @@ def train(config: ImpalaConfig, probe: Probe, *, num_updates: int, num_replayed:
     algorithm = config.build(probe.environment, NetworkConfig(hidden_sizes=(32,), initial_std=0.5))
     networks = algorithm.make_networks()
     optimizer = torch.optim.Adam(networks.parameters(), lr=config.learning_rate)
+    slow = {name: copy.deepcopy(networks).requires_grad_(False) for name in algorithm.targets}
     collector, replay = Collector(probe, algorithm, generator), []
-    for _ in range(num_updates):
+    for number in range(1, num_updates + 1):
         fresh = collector.collect(networks)
         replay.append(dataclasses.replace(fresh, source=torch.full_like(fresh.source, OWN_REPLAY)))
         drawn = torch.randint(len(replay), (num_replayed,), generator=generator).tolist()
         batch = side_by_side(fresh, *(replay[index] for index in drawn))
         optimizer.zero_grad()
-        algorithm.loss(networks, {}, batch, {}, generator).loss.backward()
+        algorithm.loss(networks, slow, batch, {}, generator).loss.backward()
         optimizer.step()
+        for name, target in algorithm.targets.items():
+            if number % target.period == 0:
+                for old, new in zip(slow[name].parameters(), networks.parameters(), strict=True):
+                    old.lerp_(new.detach(), target.rate)
     return algorithm, networks
