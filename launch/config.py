@@ -163,6 +163,8 @@ class TrainConfig:
                 "lockstep takes turns and has no speed of its own: it replays one step per step inserted",
                 "set it to replay more",
             )
+        if replay.sampler != "uniform" and not algorithm.num_drawn:
+            yield Problem("replay.sampler", f"{replay.sampler} has no effect: nothing is replayed", "leave it out")
         if replay.sampler != "uniform" and self.network.core != "none" and self.learner.replay_core_state == "stream":
             yield Problem(
                 "replay.sampler",

@@ -56,6 +56,11 @@ def test_a_column_that_the_algorithm_writes_too_is_refused(tmp_path, monkeypatch
         laser.train(config)
 
 
+def test_that_nothing_is_replayed_is_said():
+    config = laser.load_preset("impala_cartpole", {"replay.sampler": "per"})
+    assert "replay.sampler: per has no effect: nothing is replayed" in "".join(map(str, config.warnings()))
+
+
 def test_episode_streams_do_not_ask_the_sampler_and_it_is_said(tmp_path):
     values = {**QUICK, "network.core": "lstm", "network.core_size": 8, "run_dir": str(tmp_path / "run")}
     config = laser.load_preset("cartpole", values)

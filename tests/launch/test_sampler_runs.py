@@ -136,3 +136,25 @@ def test_exponents_outside_their_ranges_are_named_together():
     with pytest.raises(ConfigError) as caught:
         load_preset("ddpg_pendulum", wrong)
     assert {problem.key for problem in caught.value.problems} == set(wrong)
+
+
+STEP_PRESETS = ["sac_pendulum", "td3_pendulum", "ddpg_pendulum", "naf_pendulum", "racer_pendulum", "v_racer_pendulum"]
+PAIRS = [(preset, sampler) for preset in [*STEP_PRESETS, "dqn_mini"] for sampler in ("per", "rank", "ero", "ners")]
+OFTEN = [("sac_pendulum", "ners"), ("dqn_mini", "ners")]  # images too
+
+
+@pytest.mark.parametrize(
+    ("preset", "sampler"), [pair if pair in OFTEN else pytest.param(*pair, marks=pytest.mark.slow) for pair in PAIRS]
+)
+def test_every_sampler_works_with_every_agent_of_single_steps(preset, sampler, tmp_path):
+    values = {"replay.sampler": sampler, "run-dir": tmp_path / "run", "steps": 480, "evaluation.interval": 90}
+    if preset == "dqn_mini":
+        values |= {"algorithm.distributional": True, "algorithm.noisy": True, "algorithm.dueling": True}
+        values |= {"network.hidden-sizes": ()}
+    result = train(load_preset(preset, {**SMALL, **values}))
+    assert result.learner_steps > 10
+    metrics = recorded(tmp_path / "run")
+    assert 0 < metrics["effective_draws"] <= 1
+    assert metrics["stored_q/std"] > 0
+    if sampler in EVALUATED:
+        assert metrics["sampler/updates"] > 0
