@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import nn
 
+from laser.algorithms.base import ParameterGroup
 from laser.flat_parameters import FlatParameters
 from learner.optimizer import FlatOptimizer
 
@@ -72,3 +73,41 @@ def test_state_of_another_optimiser_is_refused():
     adam = FlatOptimizer(parameters, "adam", 1e-8, 1.0)
     with pytest.raises(ValueError, match="optimiser state"):
         FlatOptimizer(parameters, "rmsprop", 1e-8, 1.0).load_state_dict(adam.state_dict())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")  # torch's own, while it compiles
+@pytest.mark.parametrize("kind", ["rmsprop", "adam"])
+def test_one_pass_over_the_vector_gives_the_same(kind):
+    groups = (ParameterGroup("0.", rate=0.5, weight_decay=0.1), ParameterGroup("2.", period=2))
+    vectors = []
+    for compiled in (False, True):
+        module = make_module()
+        parameters = FlatParameters(module)
+        optimizer = FlatOptimizer(parameters, kind, 0.01, 1.0, groups, compiled=compiled)
+        for number in range(1, 6):
+            parameters.collect_gradients()
+            loss = loss_of(module, number)
+            loss.backward()
+            optimizer.step(loss.detach() if number != 4 else torch.tensor(torch.nan), 0.01, number)
+        vectors.append(torch.cat([parameters.vector, *(value.flatten() for value in optimizer.state_dict().values())]))
+    torch.testing.assert_close(*vectors, rtol=1e-5, atol=1e-6)
+
+
+def test_parameters_with_a_period_move_only_when_it_divides_the_number():
+    module = make_module()
+    parameters = FlatParameters(module)
+    optimizer = FlatOptimizer(parameters, "adam", 1e-8, 1.0, (ParameterGroup("0.", period=3),))
+    for number in range(1, 7):
+        before = [item.detach().clone() for item in module.parameters()]
+        parameters.collect_gradients()
+        loss = loss_of(module, number)
+        loss.backward()
+        optimizer.step(loss.detach(), 0.01, number)
+        moved = [not torch.equal(item, old) for item, old in zip(module.parameters(), before, strict=True)]
+        assert moved == [number % 3 == 0] * 2 + [True] * 2
+    state = optimizer.state_dict()
+    assert (state["num_steps"], state["num_steps_every_3"]) == (6.0, 2.0)
+    other = FlatOptimizer(FlatParameters(make_module()), "adam", 1e-8, 1.0, (ParameterGroup("0.", period=2),))
+    with pytest.raises(ValueError, match="optimiser state"):
+        other.load_state_dict(state)

@@ -56,3 +56,12 @@ def test_means_and_explained_variance():
     half = torch.tensor([[True, True, False], [True, False, True]])
     expected = 1 - (targets - 2 * targets)[half].var() / targets[half].var()
     torch.testing.assert_close(explained_variance(2 * targets, targets, half), expected)
+
+
+def test_a_metric_that_some_steps_leave_out_is_a_mean_over_the_others():
+    averages = MetricMeans()
+    for number in range(1, 5):
+        metrics = {"loss": torch.tensor(float(number))}
+        averages.add(metrics if number % 2 else {**metrics, "policy": torch.tensor(10.0 * number)})
+    assert averages.take() == pytest.approx({"loss": 2.5, "policy": 30.0})
+    assert averages.take() == {}

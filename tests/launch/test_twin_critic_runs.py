@@ -1,0 +1,68 @@
+"""Whole small runs of SAC and TD3: repeatable, resumable, with every sampler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from launch.presets import load_preset
+from launch.recording.metrics_db import read_names
+from launch.train import train
+from learner.checkpoint import load_newest_checkpoint
+
+
+def small(name: str, path: Path, **changes: object):
+    values = {
+        "algorithm.batch-size": 16,
+        "replay.capacity-steps": 640,
+        "replay.min-steps": 128,
+        "replay.samples-per-insert": 8.0,
+        "network.hidden-sizes": (8,),
+        "run-dir": path,
+        "quiet": True,
+    }
+    return load_preset(f"{name}_pendulum", {**values, **changes})
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    checkpoint, warnings = load_newest_checkpoint(path / "checkpoints")
+    assert not warnings
+    return {f"{group}/{name}": value for group, part in checkpoint.tensors.items() for name, value in part.items()}
+
+
+@pytest.mark.parametrize("name", ["sac", "td3"])
+def test_a_resumed_run_equals_one_that_was_never_interrupted(name, tmp_path):
+    keep = {"checkpoint-replay": True}
+    # An odd number of updates before the break: TD3's pace goes on where it was.
+    whole = train(small(name, tmp_path / "whole", steps=404, **keep))
+    train(small(name, tmp_path / "parts", steps=202, **keep))
+    train(small(name, tmp_path / "parts", steps=404, **keep, resume=True))
+    one, other = weights(tmp_path / "whole"), weights(tmp_path / "parts")
+    assert set(one) == set(other)
+    for key, value in one.items():
+        torch.testing.assert_close(value, other[key], rtol=0, atol=0, msg=key)
+    assert whole.learner_steps > 50
+    assert one["networks/has_learned"] == 1.0
+    names = {each.split("/")[-1] for each in read_names(tmp_path / "whole" / "metrics.db")}
+    assert {"critic_loss", "q_value", "q_of_policy"} <= names
+    if name == "sac":
+        assert one["networks/log_temperature"] != 0.0
+        assert {"temperature", "entropy"} <= names
+    else:
+        assert one["optimizer/num_steps_every_2"] == one["optimizer/num_steps"] // 2
+
+
+@pytest.mark.parametrize("name", ["sac", "td3"])
+def test_threads_learn_too(name, tmp_path):
+    result = train(small(name, tmp_path / "run", steps=280, runtime="local"))
+    assert result.learner_steps > 10
+    assert result.env_steps >= 280
+
+
+@pytest.mark.parametrize("name", ["sac", "td3"])
+@pytest.mark.parametrize("sampler", ["per", "ners"])
+def test_samplers_by_a_flag(name, sampler, tmp_path):
+    result = train(small(name, tmp_path / "run", steps=280, **{"replay.sampler": sampler, "evaluation.interval": 200}))
+    assert result.learner_steps > 10
