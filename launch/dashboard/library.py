@@ -51,23 +51,26 @@ class Library:
     """
 
     def __init__(self, root: Path):
-        self.root = root
+        self.root = root.absolute()
         self._lock = threading.RLock()
         self._listed_at = -_LISTING_AGE_S
         self._entries: dict[str, Entry] = {}
         self._kept: OrderedDict[Any, Any] = OrderedDict()
 
-    def entries(self) -> dict[str, Entry]:
-        """Return all runs and sweeps by key, at most a second old."""
+    def entries(self, age_s: float = _LISTING_AGE_S) -> dict[str, Entry]:
+        """Return all runs and sweeps by key, at most so many seconds old."""
         with self._lock:
-            if time.monotonic() - self._listed_at >= _LISTING_AGE_S:
+            if time.monotonic() - self._listed_at >= age_s:
                 self._entries = find_entries(self.root)
                 self._listed_at = time.monotonic()
             return self._entries
 
     def find(self, key: object) -> Entry | None:
         """Return the run of a key, or None; whatever a request may hold."""
-        return self.entries().get(key) if isinstance(key, str) else None
+        if not isinstance(key, str) or not key:
+            return None
+        # A run that has just begun is looked for once more.
+        return self.entries().get(key) or self.entries(_LISTING_AGE_S / 10).get(key)
 
     def members(self, sweep: Entry) -> list[Entry]:
         """Return a sweep's members in the order of their numbers."""

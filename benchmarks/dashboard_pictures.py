@@ -1,0 +1,126 @@
+"""Draws `docs/pictures/dashboard_*.png`: every page of the dashboard, in a Chromium, on runs that are trained for it.
+
+Five seeds of CartPole, a population that evolves, and a run that trains while its page is photographed; a few minutes
+in all. `--keep DIR` keeps the runs there and finds them again, so that only the pictures are made anew.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import chromium
+import measure
+
+from launch.dashboard.listing import key_of_path
+
+_PICTURES = measure.ROOT / "docs" / "pictures"
+_GRID = "algorithm.learning-rate=1e-4,3e-4,1e-3,2e-3,4e-3,8e-3"
+
+
+def main() -> None:
+    parser = measure.parser(__doc__)
+    parser.add_argument("--steps", type=int, default=30_000, help="env steps of each run and each member")
+    parser.add_argument("--seeds", type=int, default=5, help="runs to compare")
+    parser.add_argument("--keep", type=Path, help="where the runs are, or are to stay")
+    options = parser.parse_args()
+    if options.quick:
+        options.steps, options.seeds = 4000, 2
+    with tempfile.TemporaryDirectory() as place:
+        root = options.keep or Path(place) / "runs"
+        root = root.absolute()
+        train(root, options.steps, options.seeds)
+        with training(root / "cartpole-live") as live, chromium.dashboard(root) as address:
+            chromium.wait("the live run", lambda: (live / "metrics.db").is_file(), 120.0)
+            time.sleep(20.0)
+            with chromium.browser() as driver:
+                photograph(driver, address, root, live)
+
+
+def train(root: Path, steps: int, num_seeds: int) -> None:
+    """Train what is not there yet."""
+    root.mkdir(parents=True, exist_ok=True)
+    common = ["--steps", str(steps), "--stop-at-return", "inf", "--quiet"]
+    for seed in range(num_seeds):
+        run = root / f"cartpole-seed{seed}"
+        film = ["--evaluation.interval", str(steps // 3), "--evaluation.episodes", "4", "--capture-video"]
+        if not run.exists():
+            command = [*measure.LASER, "train", "cartpole", "--seed", str(seed), "--run-dir", str(run), *common, *film]
+            subprocess.run(command, cwd=measure.ROOT, check=True)
+    sweep = root / "sweep-learning-rate"
+    if not sweep.exists():
+        evolve = ["--pbt", "--pbt.interval", str(steps // 8), "--pbt.burn-in", str(steps // 8)]
+        command = [*measure.LASER, "sweep", "cartpole", "--grid", _GRID, *evolve, "--run-dir", str(sweep), *common]
+        subprocess.run(command, cwd=measure.ROOT, check=True)
+
+
+@contextmanager
+def training(run: Path) -> Iterator[Path]:
+    """Let a run train as long as the block lasts."""
+    goes_on = ["--resume"] if run.exists() else []
+    command = [*measure.LASER, "train", "cartpole", "--steps", "1000000", "--stop-at-return", "inf", "--quiet"]
+    process = subprocess.Popen([*command, "--run-dir", str(run), *goes_on], cwd=measure.ROOT)
+    try:
+        yield run
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=120.0)
+
+
+def photograph(driver: Any, address: str, root: Path, live: Path) -> None:
+    """Make all pictures."""
+    driver.get(address)
+    chromium.wait("the comparison", lambda: chromium.num_lines(driver, "#comparison") > 0)
+    choose = """
+      const api = window.dash_ag_grid.getApi('table');
+      api.forEachNode((node) => {
+        const kind = node.data.kind;
+        if (kind === 'member' || (kind === 'run' && node.data.name.includes('seed'))) node.setSelected(true);
+      });
+      document.querySelectorAll('#show input')[0].click();
+    """
+    driver.execute_script(choose)
+    shoot(driver, "runs", 1000)
+
+    driver.get(f"{address}run?key={key_of_path(live)}")
+    chromium.wait("its panels", lambda: driver.find_elements("css selector", "#tiles .tile"))
+    shoot(driver, "run", 2150)
+    click_theme(driver)
+    shoot(driver, "run_dark", 1050)
+    click_theme(driver)
+
+    driver.get(f"{address}sweep?key={key_of_path(root / 'sweep-learning-rate')}")
+    chromium.wait("its members", lambda: chromium.num_lines(driver, "#sweep-curves") > 0)
+    shoot(driver, "sweep", 1330)
+
+    driver.get(f"{address}watch?key={key_of_path(root / 'cartpole-seed0')}")
+    chromium.wait("the button", lambda: driver.find_element("css selector", "#live-play")).click()
+    chromium.wait("a picture", lambda: driver.find_element("css selector", "#live-picture").get_attribute("src"))
+    time.sleep(8.0)
+    driver.execute_script("document.querySelectorAll('video').forEach((video) => { video.currentTime = 1; })")
+    shoot(driver, "watch", 1250)
+
+
+def shoot(driver: Any, name: str, height: int) -> None:
+    """Save what a page shows, once it has come to rest."""
+    size = {"width": 1280, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    time.sleep(5.0)
+    path = _PICTURES / f"dashboard_{name}.png"
+    driver.save_screenshot(str(path))
+    print(f"written: {path.relative_to(measure.ROOT)}", flush=True)
+
+
+def click_theme(driver: Any) -> None:
+    """Change between light and dark."""
+    driver.find_element("css selector", "#theme-button").click()
+
+
+if __name__ == "__main__":
+    main()
