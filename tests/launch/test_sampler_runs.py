@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+from laser.algorithms.ddpg import Ddpg
 from laser.config import ConfigError
+from laser.prioritization.ners import Ners
 from launch.presets import load_preset
 from launch.recording.metrics_db import read_names, read_series
 from launch.train import train
 from learner.checkpoint import load_newest_checkpoint
 from learner.learner import Learner
+from replay_server.shard import Shard
 
 SMALL = {
     "network.hidden-sizes": (8,),
@@ -158,3 +162,52 @@ def test_every_sampler_works_with_every_agent_of_single_steps(preset, sampler, t
     assert metrics["stored_q/std"] > 0
     if sampler in EVALUATED:
         assert metrics["sampler/updates"] > 0
+
+
+@pytest.mark.parametrize("sampler", ["per", "rank", "ners"])
+def test_after_every_update_the_weights_are_those_of_what_was_said(sampler, tmp_path, monkeypatch):
+    """Draws and losses are watched, and the weights recomputed slowly: new steps, written steps, forgotten ones."""
+    seen, alpha, column = [], 0.5, {"ners": "ners_score"}.get(sampler, "priority")
+    write = Shard.write
+
+    def watched(self, writes):
+        receipt = write(self, writes)
+        member = self._members[0]
+        if column in writes.values and "steps" in member.samplers:
+            values = writes.values[column][:, 0]
+            last = {tuple(key): value for key, value in zip(writes.keys.tolist(), values, strict=True)}
+            index, tree = self._store.index, member.samplers["steps"]._tree
+            for (_, page, generation, row), value in last.items():
+                if index.pages.generation[page] == generation and index.episode_of_row[page, row] >= 0:
+                    leaf = tree.leaves[page * index.unroll_length + row]
+                    seen.append((float(value), leaf))
+        return receipt
+
+    said = []
+    prepare, loss = Ners.prepare, Ddpg.loss
+    monkeypatch.setattr(Shard, "write", watched)
+    if sampler == "ners":
+
+        def scored(self, items):
+            values = prepare(self, items)
+            said.append(values["ners_score"])
+            return values
+
+        monkeypatch.setattr(Ners, "prepare", scored)
+    else:
+
+        def spied(self, *arguments):
+            output = loss(self, *arguments)
+            said.append(output.per_step["td_error"].detach().abs())
+            return output
+
+        monkeypatch.setattr(Ddpg, "loss", spied)
+    train(small("ners", tmp_path / "run", steps=480, **{"replay.sampler": sampler}))
+    values, leaves = np.array(seen).T
+    assert len(seen) > 500
+    assert set(values.astype(np.float32)) <= {np.float32(number) for part in said for number in part.flatten().tolist()}
+    if sampler == "rank":
+        # At each write the larger error has at least the other's weight.
+        assert np.isin(np.round(leaves ** (-1 / alpha), 6), np.arange(1, 641)).all()
+    else:
+        np.testing.assert_allclose(leaves, np.abs(values) ** alpha, rtol=1e-6)
