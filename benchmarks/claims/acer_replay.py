@@ -1,8 +1,8 @@
 """ACER's claim: more replay helps with the trust region; without it, much replay hurts or breaks.
 
 Arms: the mean number of replayed batches after each fresh one, 0, 1, 4 and 8, with the trust region, and 4 and 8
-without. Each is tuned over the same step sizes. The discrete agent; `--preset acer_pendulum` takes the continuous one,
-which then has a fresh batch before its replayed ones as well.
+without. Each is tuned over the same step sizes. The discrete agent; `--preset acer_pendulum --env Pendulum-v1`
+takes the continuous one, which then has a fresh batch before its replayed ones as well.
 Source: Wang et al. 2017, figures 1 and 2, and section 4.
 """
 
