@@ -10,6 +10,7 @@ import pytest
 import torch
 from random_batches import ACTIONS, NUM_INPUTS, make_batch, make_environment
 
+from laser.algorithms.base import Target
 from laser.algorithms.dqn import NOISE, TARGET, DqnConfig
 from laser.algorithms.rainbow import RainbowConfig
 from laser.config import find_problems
@@ -206,6 +207,8 @@ def test_rainbow_is_everything_with_the_papers_constants():
     assert all(parts)
     assert (config.num_steps, config.num_atoms, config.head_size, config.target_period) == (20, 51, 256, 2000)
     assert (config.learning_rate, config.optimizer_epsilon, config.max_gradient_norm) == (1e-4, 1.5e-4, 10.0)
+    algorithm = config.build(make_environment(DISCRETE), NetworkConfig())
+    assert algorithm.targets == {TARGET: Target(rate=1.0, period=2000)}
     assert (config.step_reward_clip, config.steps_per_item, config.batch_size, config.discount) == (1.0, 20, 32, 0.99)
 
 
