@@ -154,18 +154,21 @@ def register(app: Dash, library: Library) -> None:
         state = f"{library.version([entry])} {summary.status} {int((summary.age_s or 0.0) // 30)}"
         if state == seen:
             raise PreventUpdate
-        known = summary.latest.values
-        return (
-            summary.status,
-            f"status {summary.status}",
-            words_of(library.findings(summary)),
-            _tiles(summary),
-            table(("", "unrolls"), _ledger(known), "nothing has been counted yet", "numbers"),
-            table(("", "number"), _lost(known), "nothing was rejected, dropped or lost", "numbers"),
-            table(("process", "CPU", "memory"), _processes(known), "not recorded by this run", "numbers"),
-            log_tail(entry.path),
-            state,
-        )
+        return *library.once(("words", key, state), lambda: _words(library, summary)), state
+
+
+def _words(library: Library, summary: Summary) -> tuple[Any, ...]:
+    known = summary.latest.values
+    return (
+        summary.status,
+        f"status {summary.status}",
+        words_of(library.findings(summary)),
+        _tiles(summary),
+        table(("", "unrolls"), _ledger(known), "nothing has been counted yet", "numbers"),
+        table(("", "number"), _lost(known), "nothing was rejected, dropped or lost", "numbers"),
+        table(("process", "CPU", "memory"), _processes(known), "not recorded by this run", "numbers"),
+        log_tail(summary.entry.path),
+    )
 
 
 def _panels(library: Library, entry: Entry) -> list[Panel]:
