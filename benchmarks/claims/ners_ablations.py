@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import experiment
 from samplers_compared import NERS, NERS_STAR, SHARED, UNIFORM, against, for_agents, run
 
-TASKS = {"SparsePendulum-v0": 20_000, "LunarLanderContinuous-v3": 20_000}
+TASKS = {"SparsePendulum-v0": 15_000, "LunarLanderContinuous-v3": 20_000}
 PARTS = [
     UNIFORM,
     NERS,
