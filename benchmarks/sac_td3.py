@@ -165,20 +165,18 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5, help="returns: runs of each side")
     parser.add_argument("--episodes", type=int, default=20, help="returns: of evaluation, per run")
     parser.add_argument("--jobs", type=int, default=2, help="returns: runs side by side")
-    parser.add_argument(
-        "--words", nargs="*", default=[], help="more words for laser train, e.g. --words=--seed --words=3"
-    )
+    parser.add_argument("--words", default="", help="more for laser train: --words='--learner.torch-threads 2'")
     peer_venv.add_option(parser)
     options = parser.parse_args()
     python = peer_venv.peer_python("sb3", options.venvs)
     if options.mode == "speed":
         repeats, steps = (1, 1_000) if options.quick else (options.repeats, options.steps or 10_000)
-        speed(python, options.algorithms, repeats, steps, options.words)
+        speed(python, options.algorithms, repeats, steps, options.words.split())
         return
     envs, seeds, steps = options.envs, options.seeds, options.steps or 50_000
     if options.quick:
         envs, seeds, steps = ["Pendulum-v1"], 1, options.steps or 2_000
-    returns(python, options.algorithms, envs, seeds, steps, options.episodes, options.jobs, options.words)
+    returns(python, options.algorithms, envs, seeds, steps, options.episodes, options.jobs, options.words.split())
 
 
 if __name__ == "__main__":
