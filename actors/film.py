@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
-from collections.abc import Generator
+import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from laser.environments.base import Transition, VectorEnvironment
 FRAMES_PER_S = 30
 MAX_FRAMES = 2 * 60 * FRAMES_PER_S
 """Longer episodes are cut: two minutes show how an agent plays."""
+MAX_DRAWING_S = 60.0
+"""A film ends after so much drawing: MuJoCo without a graphics card takes up to 0.4 s a picture."""
 _LEAST_SIDE = 256
+_ENCODING_DEADLINE_S = 60.0
 
 
 class Film:
@@ -31,9 +34,10 @@ class Film:
         draw_without_a_display()
         self._directory = tempfile.TemporaryDirectory(prefix="laser-film-")
         self._path = Path(self._directory.name) / "film.mp4"
-        self._writer: Generator[None, bytes | None, None] | None = None
+        self._encoder: subprocess.Popen[bytes] | None = None
         self._shape: tuple[int, ...] = ()
         self._num_frames = 0
+        self._drawing_s = 0.0
         self._is_over = False
 
     def look(self, environment: VectorEnvironment, part: Transition) -> None:
@@ -41,27 +45,27 @@ class Film:
         place = np.flatnonzero(part.environments == 0)
         if self._is_over or not len(place):
             return
+        began = time.monotonic()
         picture = environment.render()
+        self._drawing_s += time.monotonic() - began
         # One of another size cannot follow; nor is anything known of one that failed.
         if picture is None or (self._shape and picture.shape != self._shape):
             self._is_over = True
             return
         self._add(picture)
         ended = bool((part.terminated | part.truncated)[place].any())
-        self._is_over = ended or self._num_frames >= MAX_FRAMES
+        self._is_over |= ended or self._num_frames >= MAX_FRAMES or self._drawing_s > MAX_DRAWING_S
 
     def take(self) -> bytes | None:
-        """Return the video, or None where nothing could be drawn."""
-        if self._writer is None:
+        """Return the video, or None where nothing could be drawn or encoded."""
+        if self._encoder is None:
             return None
-        self._writer.close()
-        self._writer = None
-        return self._path.read_bytes()
+        is_whole = self._end_encoder()
+        return self._path.read_bytes() if is_whole else None
 
     def close(self) -> None:
         """End the encoder and remove its file."""
-        if self._writer is not None:
-            self._writer.close()
+        self._end_encoder()
         self._directory.cleanup()
 
     def __enter__(self) -> Film:
@@ -73,14 +77,30 @@ class Film:
         self.close()
 
     def _add(self, picture: np.ndarray) -> None:
-        if self._writer is None:
-            self._shape = picture.shape
-            self._writer = _open_writer(self._path, self._shape)
-        factor = _factor(self._shape)
+        factor = max(1, -(-_LEAST_SIDE // min(picture.shape[:2])))
         if factor > 1:
             picture = picture.repeat(factor, axis=0).repeat(factor, axis=1)
-        self._writer.send(np.ascontiguousarray(picture, np.uint8).tobytes())
+        if self._encoder is None:
+            height, width = picture.shape[:2]
+            self._encoder = _start_encoder(self._path, width, height)
+        assert self._encoder.stdin is not None
+        try:
+            self._encoder.stdin.write(np.ascontiguousarray(picture, np.uint8).tobytes())
+        except OSError:  # the disk is full, say; an evaluation does not end over its film
+            self._is_over = True
         self._num_frames += 1
+
+    def _end_encoder(self) -> bool:
+        """Let the encoder finish; return whether it did all of its work."""
+        encoder, self._encoder = self._encoder, None
+        if encoder is None:
+            return False
+        try:
+            encoder.communicate(timeout=_ENCODING_DEADLINE_S)
+        except (OSError, subprocess.TimeoutExpired):
+            encoder.kill()
+            encoder.wait()
+        return encoder.returncode == 0
 
 
 def draw_without_a_display() -> None:
@@ -89,22 +109,15 @@ def draw_without_a_display() -> None:
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
 
-def _open_writer(path: Path, shape: tuple[int, ...]) -> Any:
-    import imageio_ffmpeg  # brings its own ffmpeg
+def _start_encoder(path: Path, width: int, height: int) -> subprocess.Popen[bytes]:
+    import imageio_ffmpeg  # brings an ffmpeg of its own
 
-    factor = _factor(shape)
-    writer = imageio_ffmpeg.write_frames(
-        str(path),
-        (shape[1] * factor, shape[0] * factor),
-        fps=FRAMES_PER_S,
-        codec="libx264",
-        macro_block_size=2,  # odd sides are scaled: yuv420p halves them
-        ffmpeg_log_level="error",
-        output_params=["-movflags", "+faststart", "-threads", "1"],
+    source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(FRAMES_PER_S), "-i", "-"]
+    # yuv420p halves both sides, so they must be even.
+    form = ["-vf", "scale=ceil(iw/2)*2:ceil(ih/2)*2", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-threads", "1"]
+    return subprocess.Popen(
+        [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "quiet", *source, *form, "-movflags", "+faststart", path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
-    writer.send(None)
-    return writer
-
-
-def _factor(shape: tuple[int, ...]) -> int:
-    return max(1, -(-_LEAST_SIDE // min(shape[:2])))

@@ -11,6 +11,8 @@ from actors import film as film_module
 from actors.film import Film
 from laser.environments.base import Transition
 
+FFMPEG = imageio_ffmpeg.get_ffmpeg_exe()
+
 
 class Drawn:
     """Draws its number of pictures so far as brightness."""
@@ -31,12 +33,12 @@ def step(who=(0, 1), terminated=()):
     )
 
 
-def pictures(video: bytes, tmp_path: Path):
+def pictures(video: bytes, tmp_path: Path, width: int, height: int):
     path = tmp_path / "film.mp4"
     path.write_bytes(video)
-    reader = imageio_ffmpeg.read_frames(str(path), pix_fmt="gray", bits_per_pixel=8)
-    width, height = next(reader)["size"]
-    return [np.frombuffer(frame, np.uint8).reshape(height, width) for frame in reader]
+    command = [FFMPEG, "-loglevel", "error", "-i", str(path), "-f", "rawvideo", "-pix_fmt", "gray", "-"]
+    decoded = subprocess.run(command, capture_output=True, check=True).stdout
+    return np.frombuffer(decoded, np.uint8).reshape(-1, height, width)
 
 
 def test_the_first_episode_of_the_first_environment_is_filmed(tmp_path):
@@ -49,9 +51,8 @@ def test_the_first_episode_of_the_first_environment_is_filmed(tmp_path):
         film.look(environment, step())
         video = film.take()
     assert environment.num_drawn == 3
-    frames = pictures(video, tmp_path)
+    frames = pictures(video, tmp_path, 420, 280)  # enlarged 7 times, so that the smaller side is at least 256
     assert [round(frame.mean() / 20) for frame in frames] == [1, 2, 3]
-    assert frames[0].shape == (280, 420)  # enlarged 7 times, so that the smaller side is at least 256
 
 
 def test_browsers_can_play_it(tmp_path):
@@ -59,7 +60,7 @@ def test_browsers_can_play_it(tmp_path):
         film.look(Drawn((301, 421, 3)), step(terminated=(0,)))
         (tmp_path / "odd.mp4").write_bytes(film.take())
     words = subprocess.run(
-        [imageio_ffmpeg.get_ffmpeg_exe(), "-i", str(tmp_path / "odd.mp4")], capture_output=True, text=True, check=False
+        [FFMPEG, "-i", str(tmp_path / "odd.mp4")], capture_output=True, text=True, check=False
     ).stderr
     assert "Video: h264" in words
     assert "yuv420p" in words
@@ -72,11 +73,22 @@ def test_what_cannot_be_drawn_has_no_video():
         assert film.take() is None
 
 
-@pytest.mark.parametrize("nothing_after", [1000, 2])
-def test_a_long_or_broken_film_ends_early(monkeypatch, tmp_path, nothing_after):
+@pytest.mark.parametrize(("nothing_after", "drawing_s", "num"), [(1000, 60.0, 4), (2, 60.0, 2), (1000, 0.0, 1)])
+def test_a_long_broken_or_slow_film_ends_early(monkeypatch, tmp_path, nothing_after, drawing_s, num):
     monkeypatch.setattr(film_module, "MAX_FRAMES", 4)
+    monkeypatch.setattr(film_module, "MAX_DRAWING_S", drawing_s)
     environment = Drawn(nothing_after=nothing_after)
     with Film() as film:
         for _ in range(10):
             film.look(environment, step())
-        assert len(pictures(film.take(), tmp_path)) == min(4, nothing_after)
+        assert len(pictures(film.take(), tmp_path, 420, 280)) == num
+
+
+def test_an_encoder_that_dies_costs_the_film_and_nothing_else():
+    with Film() as film:
+        film.look(Drawn(), step())
+        film._encoder.kill()
+        film._encoder.wait()
+        for _ in range(3):
+            film.look(Drawn(), step())
+        assert film.take() is None
