@@ -73,6 +73,8 @@ def test_rainbow_plays_atari(tmp_path):
     assert all(value.isfinite().all() for value in weights(tmp_path / "run").values())
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_dqn_learns_to_catch_from_pictures(tmp_path):
     result = train(load_preset("dqn_mini", {"steps": 2_000, "run-dir": tmp_path / "run", "quiet": True}))
     # At random -0.6, and 20 episodes of that deviate by 0.18.
