@@ -37,7 +37,8 @@ class DrawMetrics:
             times: see `Sample.num_draws`.
         """
         for name, value in said.items():
-            self._said[name].append(value)
+            # On a GPU the next step's graph writes into the same memory.
+            self._said[name].append(value.clone())
         self._weights.append(1.0 / probabilities)
         if times is not None:
             self._times.append(times)

@@ -231,9 +231,12 @@ def test_what_was_saved_goes_on_alike():
     one.drawn.add(items.sample.keys[:5], one.rng)
     other = Ners(SamplingConfig(), ENVIRONMENT, CPU, seed=9)
     other.load_state_dict(one.state_dict())
-    for ners in (one, other):
+    readers = [Reader(items), Reader(items)]
+    for ners, reader in zip((one, other), readers, strict=True):
         ners.values(replayed(seed=3), {"td_error": torch.ones(1, NUM_ITEMS), "q": torch.ones(1, NUM_ITEMS)})
-        ners.hear(4.0, Reader(items))
+        ners.hear(4.0, reader)
+    np.testing.assert_array_equal(readers[0].asked[0], readers[1].asked[0])
+    assert len(readers[0].asked[0]) == NUM_ITEMS + 5
     assert torch.equal(one.prepare(items)[SCORE], other.prepare(items)[SCORE])
     for name, value in one.network.state_dict().items():
         assert torch.equal(value, other.network.state_dict()[name]), name
