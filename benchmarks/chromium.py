@@ -49,7 +49,8 @@ def browser(width: int = 1280, height: int = 900, niceness: int = 0) -> Iterator
         raise measure.BenchmarkError("there is no Chromium: apt-get install chromium chromium-driver")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", f"--window-size={width},{height}"):
+    flags = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars")
+    for argument in (*flags, f"--window-size={width},{height}"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"performance": "ALL"})
     before = os.getpriority(os.PRIO_PROCESS, 0)

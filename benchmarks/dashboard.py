@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import sqlite3
 import statistics
 import subprocess
 import tempfile
@@ -19,7 +20,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,7 +29,7 @@ import chromium
 import measure
 
 from launch.dashboard.listing import key_of_path
-from launch.recording.metrics_db import MetricsDb, Tick
+from launch.recording.metrics_db import MetricsDb
 
 _NUM_NAMES, _POINTS_OF_OTHERS = 40, 100
 _CLOCKS = ('"run-clock.data"', '"run-words-clock.data"')
@@ -98,21 +99,18 @@ def make_runs(root: Path, num_runs: int, num_points: int) -> None:
     first = root / "run-000"
     first.mkdir(parents=True)
     begun = time.time() - num_points
-    others = [f"metric_{number}" for number in range(_NUM_NAMES)]
-    with MetricsDb(first / "metrics.db") as metrics:
-        connection = metrics._connection
-        with connection:
-            rows = ((n, float(n), begun + n, 100 * n, 100 * n, 10 * n) for n in range(num_points))
-            connection.executemany("INSERT INTO ticks VALUES (?, ?, ?, ?, ?, ?)", rows)
-            connection.execute("INSERT INTO names VALUES (0, 'charts/mean_return')")
-            curve = ((0, n, 500.0 * n / num_points + n * 7919 % 31) for n in range(num_points))
-            connection.executemany("INSERT INTO points VALUES (?, ?, ?)", curve)
-            for number, name in enumerate(others, start=1):
-                connection.execute("INSERT INTO names VALUES (?, ?)", (number, name))
-                step = max(1, num_points // _POINTS_OF_OTHERS)
-                points = ((number, n, float(n % 13)) for n in range(0, num_points, step))
-                connection.executemany("INSERT INTO points VALUES (?, ?, ?)", points)
-        metrics.write(Tick(num_points, begun + num_points, 100 * num_points, 100 * num_points, 10 * num_points), {})
+    MetricsDb(first / "metrics.db").close()
+    with closing(sqlite3.connect(first / "metrics.db")) as connection, connection:
+        rows = ((n, float(n), begun + n, 100 * n, 100 * n, 10 * n) for n in range(num_points))
+        connection.executemany("INSERT INTO ticks VALUES (?, ?, ?, ?, ?, ?)", rows)
+        connection.execute("INSERT INTO names VALUES (0, 'charts/mean_return')")
+        curve = ((0, n, 500.0 * n / num_points + n * 7919 % 31) for n in range(num_points))
+        connection.executemany("INSERT INTO points VALUES (?, ?, ?)", curve)
+        for number in range(1, _NUM_NAMES + 1):
+            connection.execute("INSERT INTO names VALUES (?, ?)", (number, f"metric_{number}"))
+            step = max(1, num_points // _POINTS_OF_OTHERS)
+            points = ((number, n, float(n % 13)) for n in range(0, num_points, step))
+            connection.executemany("INSERT INTO points VALUES (?, ?, ?)", points)
     for number in range(num_runs):
         path = root / f"run-{number:03d}"
         if number:

@@ -101,7 +101,8 @@ def photograph(driver: Any, address: str, root: Path, live: Path) -> None:
 
     driver.get(f"{address}watch?key={key_of_path(root / 'cartpole-seed0')}")
     chromium.wait("the button", lambda: driver.find_element("css selector", "#live-play")).click()
-    chromium.wait("a picture", lambda: driver.find_element("css selector", "#live-picture").get_attribute("src"))
+    picture = "return document.querySelector('#live-picture').src"
+    chromium.wait("a picture", lambda: "base64" in driver.execute_script(picture), 240.0)
     time.sleep(8.0)
     driver.execute_script("document.querySelectorAll('video').forEach((video) => { video.currentTime = 1; })")
     shoot(driver, "watch", 1250)

@@ -11,7 +11,7 @@ from launch.dashboard.figures import Curve
 from launch.dashboard.listing import Entry
 from launch.dashboard.reading import Axis, Series
 
-_OF_THE_RUN_ALONE = ("seed", "run_dir", "quiet", "json", "resume", "capture_video", "track")
+_OF_THE_RUN_ALONE = ("seed", "run_dir", "quiet", "json", "resume", "capture_video", "track", "evaluation")
 _MOST_NAMED = 3
 
 
@@ -28,7 +28,7 @@ def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def group_by_settings(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
-    """Return runs whose configs differ in nothing but the seed together, by a name for each group.
+    """Return runs together whose training differs in its seed alone, by a name for each group.
 
     A group is named by the settings that set it apart from the others.
     """

@@ -72,7 +72,7 @@ def growth_ratio(part: Series, whole: Sequence[Series]) -> Series:
 def band_over_runs(
     curves: Sequence[tuple[np.ndarray, np.ndarray]], num: int = 400
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return mean and band (one standard deviation) of several curves on a common axis, where at least one is known.
+    """Return mean and band (one standard deviation) of several curves where all are known; elsewhere it would jump.
 
     Args:
         curves: (x [N], y [N]) each, x ascending.
@@ -85,7 +85,10 @@ def band_over_runs(
     known = [(x, y) for x, y in known if len(x)]
     if not known:
         return (np.zeros(0),) * 4
-    grid = np.linspace(min(x[0] for x, _ in known), max(x[-1] for x, _ in known), num)
+    low, high = max(x[0] for x, _ in known), min(x[-1] for x, _ in known)
+    if high <= low:
+        low, high = min(x[0] for x, _ in known), max(x[-1] for x, _ in known)
+    grid = np.linspace(low, high, num)
     rows = np.stack([np.interp(grid, x, y, left=np.nan, right=np.nan) for x, y in known])
     there = np.isfinite(rows)
     count = there.sum(0)

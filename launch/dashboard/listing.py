@@ -177,6 +177,8 @@ def _entry(root: Path, path: Path, is_member: bool) -> Entry:
     name = str(path.relative_to(root)) if path != root else path.resolve().name
     record, problem = _read_record(path / "config.json")
     sweep = key_of_path(path.parent.parent) if is_member else ""
+    if is_member:
+        name = name.replace("members" + os.sep, "member ")
     return Entry(key_of_path(path), path, printable(name), record, problem, sweep)
 
 

@@ -18,7 +18,7 @@ IDLE_S = 15.0
 LIMIT_S = 600.0
 """No player lives longer, so that a page left open does not compute for days."""
 
-_START_S = 60.0
+_START_S = 180.0
 _STEP_S = 20.0
 
 

@@ -91,8 +91,8 @@
   functions.ago = ago;
   functions.laserTheme = function (theme, agGrid) {
     return agGrid.themeQuartz
-      .withParams({ fontSize: 13, spacing: 5, accentColor: "#0072b2" }, "light")
-      .withParams({ fontSize: 13, spacing: 5, backgroundColor: "#161b22", foregroundColor: "#d7dce2",
+      .withParams({ fontSize: 13, spacing: 5, cellHorizontalPadding: 9, accentColor: "#0072b2" }, "light")
+      .withParams({ fontSize: 13, spacing: 5, cellHorizontalPadding: 9, backgroundColor: "#161b22", foregroundColor: "#d7dce2",
                     browserColorScheme: "dark", accentColor: "#56b4e9", chromeBackgroundColor: "#1d232b" }, "dark");
   };
   setInterval(function () {

@@ -82,7 +82,8 @@ def words_of(sentences: Sequence[str]) -> list[Any]:
 
 def axis_choice(name: str) -> Any:
     """Return the choice of the horizontal axis."""
-    options = [{"label": title, "value": axis} for axis, title in AXIS_TITLES.items()]
+    words = AXIS_TITLES | {"seconds": "seconds"}
+    options = [{"label": words[axis], "value": axis} for axis in AXIS_TITLES]
     return labelled("axis", dcc.RadioItems(id=name, options=options, value="env_steps", inline=True), "choice")
 
 

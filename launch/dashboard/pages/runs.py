@@ -30,17 +30,17 @@ def _column(name: str, field: str, width: int, **more: Any) -> dict[str, Any]:
 _TEXT = {"filter": "agTextColumnFilter"}
 _NUMBER = {"filter": "agNumberColumnFilter", "type": "rightAligned", "valueFormatter": {"function": "shown(params)"}}
 _COLUMNS = [
-    _column("run", "name", 206, cellRenderer="RunLink", pinned="left", **_TEXT),
-    _column("status", "status", 106, cellRenderer="Status", **_TEXT),
-    _column("kind", "kind", 84, **_TEXT),
-    _column("preset", "preset", 96, **_TEXT),
-    _column("environment", "env", 124, tooltipField="env", **_TEXT),
-    _column("env steps", "env_steps", 98, **_NUMBER),
-    _column("frames", "frames", 92, **_NUMBER),
-    _column("return", "return", 84, **_NUMBER),
-    _column("steps/s", "rate", 84, **_NUMBER),
-    _column("bottleneck", "bottleneck", 150, tooltipField="bottleneck", **_TEXT),
-    _column("age", "age_s", 72, **_NUMBER | {"valueFormatter": {"function": "ago(params)"}, "filter": False}),
+    _column("run", "name", 226, cellRenderer="RunLink", pinned="left", **_TEXT),
+    _column("status", "status", 98, cellRenderer="Status", **_TEXT),
+    _column("kind", "kind", 78, **_TEXT),
+    _column("preset", "preset", 92, **_TEXT),
+    _column("environment", "env", 114, tooltipField="env", **_TEXT),
+    _column("env steps", "env_steps", 84, **_NUMBER),
+    _column("frames", "frames", 80, **_NUMBER),
+    _column("return", "return", 72, **_NUMBER),
+    _column("steps/s", "rate", 74, **_NUMBER),
+    _column("bottleneck", "bottleneck", 166, tooltipField="bottleneck", **_TEXT),
+    _column("age", "age_s", 60, **_NUMBER | {"valueFormatter": {"function": "ago(params)"}, "filter": False}),
 ]
 
 
@@ -105,11 +105,16 @@ def layout(library: Library) -> Any:
                         ),
                         "choice",
                     ),
-                    html.A("all points as CSV", id="all-points", href="#", className="button"),
                 ],
                 className="controls",
             ),
-            html.P(id="compared", className="quiet"),
+            html.Div(
+                [
+                    html.P(id="compared", className="quiet"),
+                    html.A("all their points as CSV", id="all-points", href="#", className="button"),
+                ],
+                className="line",
+            ),
             panel("Comparison", "comparison", height_px=380),
             clock("runs-clock"),
             clock("comparison-clock"),

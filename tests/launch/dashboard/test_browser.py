@@ -257,7 +257,7 @@ def test_a_sweep_shows_members_lineage_and_schedules(browser, address, root) -> 
     assert len(texts(browser, "#members .ag-pinned-left-cols-container a")) == 3
     assert traces(browser, "Setting against return")
     find(browser, "#members .ag-pinned-left-cols-container a").click()
-    wait("the member's page", lambda: "sweep/members/" in find(browser, "h1").text)
+    wait("the member's page", lambda: "sweep/member " in find(browser, "h1").text)
 
 
 def test_a_video_plays(browser, address, root) -> None:

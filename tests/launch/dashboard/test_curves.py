@@ -39,12 +39,14 @@ def test_carrying_a_value_on() -> None:
     np.testing.assert_array_equal(carried(series([2, 4], [1.0, 2.0]), np.array([1, 2, 3, 9])), [np.nan, 1, 1, 2])
 
 
-def test_the_band_is_mean_and_standard_deviation_where_runs_are_known() -> None:
+def test_the_band_is_mean_and_standard_deviation_where_all_runs_are_known() -> None:
     runs = [(np.array([0.0, 10.0]), np.array([0.0, 10.0])), (np.array([0.0, 5.0]), np.array([2.0, 7.0]))]
     x, mean, low, high = band_over_runs(runs, num=11)
-    np.testing.assert_array_equal(x, np.arange(11.0))
-    np.testing.assert_allclose(mean[:6], np.arange(6) + 1.0)
-    np.testing.assert_allclose((high - low)[:6], 2 * np.sqrt(2.0))
-    np.testing.assert_allclose(mean[6:], np.arange(6, 11))
-    np.testing.assert_allclose(low[6:], mean[6:])
+    np.testing.assert_array_equal(x, np.arange(11.0) / 2)
+    np.testing.assert_allclose(mean, np.arange(11) / 2 + 1.0)
+    np.testing.assert_allclose(high - low, 2 * np.sqrt(2.0))
+    apart = [(np.array([0.0, 1.0]), np.array([0.0, 1.0])), (np.array([2.0, 3.0]), np.array([5.0, 5.0]))]
+    x, mean, _, _ = band_over_runs(apart, num=4)
+    np.testing.assert_array_equal(x, np.arange(4.0))
+    np.testing.assert_array_equal(mean, [0, 1, 5, 5])
     assert all(len(part) == 0 for part in band_over_runs([]))

@@ -21,11 +21,11 @@ def test_runs_sweeps_and_members_are_found(tmp_path, make_run) -> None:
         "b",
         "group/a",
         "sweep",
-        "sweep/members/10",
-        "sweep/members/2",
+        "sweep/member 10",
+        "sweep/member 2",
     ]
     sweep = next(entry for entry in entries.values() if entry.is_sweep)
-    assert [member.name for member in members_of(sweep, entries)] == ["sweep/members/2", "sweep/members/10"]
+    assert [member.name for member in members_of(sweep, entries)] == ["sweep/member 2", "sweep/member 10"]
 
 
 def test_the_directory_may_itself_be_a_run_or_a_sweep(make_run) -> None:
@@ -33,7 +33,7 @@ def test_the_directory_may_itself_be_a_run_or_a_sweep(make_run) -> None:
     assert [entry.name for entry in find_entries(run).values()] == ["alone"]
     sweep = make_run("sweep", facts={"sweep": {}})
     make_run("sweep/members/0")
-    assert [entry.name for entry in find_entries(sweep).values()] == ["sweep", "members/0"]
+    assert [entry.name for entry in find_entries(sweep).values()] == ["sweep", "member 0"]
 
 
 def test_no_directory_has_no_runs(tmp_path) -> None:
