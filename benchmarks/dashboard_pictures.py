@@ -105,7 +105,7 @@ def photograph(driver: Any, address: str, root: Path, live: Path) -> None:
     chromium.wait("a picture", lambda: "base64" in driver.execute_script(picture), 240.0)
     time.sleep(8.0)
     driver.execute_script("document.querySelectorAll('video').forEach((video) => { video.currentTime = 1; })")
-    shoot(driver, "watch", 1250)
+    shoot(driver, "watch", 1120)
 
 
 def shoot(driver: Any, name: str, height: int) -> None:

@@ -89,12 +89,6 @@
   const functions = (window.dashAgGridFunctions = window.dashAgGridFunctions || {});
   functions.shown = shown;
   functions.ago = ago;
-  functions.laserTheme = function (theme, agGrid) {
-    return agGrid.themeQuartz
-      .withParams({ fontSize: 13, spacing: 5, cellHorizontalPadding: 9, accentColor: "#0072b2" }, "light")
-      .withParams({ fontSize: 13, spacing: 5, cellHorizontalPadding: 9, backgroundColor: "#161b22", foregroundColor: "#d7dce2",
-                    browserColorScheme: "dark", accentColor: "#56b4e9", chromeBackgroundColor: "#1d232b" }, "dark");
-  };
   setInterval(function () {
     const table = document.getElementById("table");
     if (!table || document.hidden || !window.dash_ag_grid) return;

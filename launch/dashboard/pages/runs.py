@@ -30,17 +30,17 @@ def _column(name: str, field: str, width: int, **more: Any) -> dict[str, Any]:
 _TEXT = {"filter": "agTextColumnFilter"}
 _NUMBER = {"filter": "agNumberColumnFilter", "type": "rightAligned", "valueFormatter": {"function": "shown(params)"}}
 _COLUMNS = [
-    _column("run", "name", 226, cellRenderer="RunLink", pinned="left", **_TEXT),
-    _column("status", "status", 98, cellRenderer="Status", **_TEXT),
+    _column("run", "name", 224, cellRenderer="RunLink", pinned="left", **_TEXT),
+    _column("status", "status", 100, cellRenderer="Status", **_TEXT),
     _column("kind", "kind", 78, **_TEXT),
     _column("preset", "preset", 92, **_TEXT),
     _column("environment", "env", 114, tooltipField="env", **_TEXT),
-    _column("env steps", "env_steps", 84, **_NUMBER),
-    _column("frames", "frames", 80, **_NUMBER),
-    _column("return", "return", 72, **_NUMBER),
+    _column("env steps", "env_steps", 88, **_NUMBER),
+    _column("frames", "frames", 86, **_NUMBER),
+    _column("return", "return", 76, **_NUMBER),
     _column("steps/s", "rate", 74, **_NUMBER),
-    _column("bottleneck", "bottleneck", 166, tooltipField="bottleneck", **_TEXT),
-    _column("age", "age_s", 60, **_NUMBER | {"valueFormatter": {"function": "ago(params)"}, "filter": False}),
+    _column("bottleneck", "bottleneck", 150, flex=1, minWidth=150, tooltipField="bottleneck", **_TEXT),
+    _column("age", "age_s", 66, **_NUMBER | {"valueFormatter": {"function": "ago(params)"}, "filter": False}),
 ]
 
 
@@ -79,7 +79,6 @@ def layout(library: Library) -> Any:
                     "rowHeight": 34,
                     "headerHeight": 36,
                     "tooltipShowDelay": 300,
-                    "theme": {"function": "laserTheme(theme, agGrid)"},
                 },
                 style={"height": f"{min(420, 108 + 34 * max(3, len(rows)))}px"},
             ),

@@ -92,7 +92,6 @@ def layout(library: Library, search: str) -> Any:
                     "animateRows": False,
                     "rowHeight": 32,
                     "headerHeight": 36,
-                    "theme": {"function": "laserTheme(theme, agGrid)"},
                 },
                 style={"height": f"{min(330, 44 + 32 * max(2, len(members)))}px"},
             ),
@@ -126,7 +125,7 @@ def layout(library: Library, search: str) -> Any:
             html.Div(
                 [
                     panel("Members", "sweep-curves", height_px=330),
-                    panel("Best member so far, by bucket", "sweep-best", height_px=330),
+                    panel("Best of all members, by bucket", "sweep-best", height_px=330),
                     panel("Setting against return", "sweep-settings", height_px=330),
                 ],
                 className="panels",
@@ -140,7 +139,7 @@ def layout(library: Library, search: str) -> Any:
                                 dcc.Dropdown(
                                     id="traced",
                                     options=[{"label": _label(member), "value": member.key} for member in members],
-                                    value=members[0].key if members else None,
+                                    value=max(members, key=lambda one: _return(library, one)).key if members else None,
                                     clearable=False,
                                 ),
                                 "wide",
@@ -264,6 +263,10 @@ def _keys(entry: Entry, members: list[Entry]) -> list[str]:
     perturbed = pbt.get("perturb") if isinstance(pbt, dict) and _option(entry, "pbt") else None
     keys += [str(key) for key in perturbed] if isinstance(perturbed, list) else []
     return list(dict.fromkeys([*keys, *(["seed"] if members else [])]))
+
+
+def _return(library: Library, member: Entry) -> float:
+    return _finite(library.summary(member).latest.values.get("charts/mean_return")) or -math.inf
 
 
 def _label(member: Entry) -> str:
