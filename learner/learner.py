@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import queue
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -35,6 +33,7 @@ from learner.age_quantiles import AgeQuantiles
 from learner.collate import collate, example_batch
 from learner.config import LearnerConfig
 from learner.mixing import Mix, Mixer, PoissonReplays
+from learner.prefetcher import Prefetcher
 from learner.replay_states import ReplayStates
 from learner.sampler_feed import ReplayLooks, SamplerFeed
 from learner.train_step import TrainStep, learning_rate_at
@@ -140,7 +139,7 @@ class Learner:
             ReplayStates(spec.core_state, settings.num_drawn, self.train_step.device) if walks_streams else None
         )
         self._seed = seed
-        self._prefetcher = _Prefetcher(self, config.num_prefetch) if prefetch else None
+        self._prefetcher = Prefetcher(self.poll, config.num_prefetch) if prefetch else None
         self._counters: defaultdict[str, float] = defaultdict(float)
         self._metrics = MetricMeans()
         self._ages = AgeQuantiles(member)
@@ -449,48 +448,3 @@ def _num_online(mix: Mix) -> int:
 def _stream_set(seed: int, num_steps: int) -> int:
     # A learner that starts again must not go on with streams whose states went with the old one.
     return int(np.random.SeedSequence([seed, num_steps]).generate_state(1, np.uint64)[0] >> 1)
-
-
-class _Prefetcher:
-    """Keeps a few decoded batches ready, in a thread of its own."""
-
-    def __init__(self, learner: Learner, num_ready: int):
-        self._learner = learner
-        self._ready: queue.Queue[_Ready | BaseException] = queue.Queue(num_ready)
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def next(self, timeout_s: float) -> _Ready | None:
-        """Return the next batch, None if it is not there in time, or raise what went wrong while it was made."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="prefetch", daemon=True)
-            self._thread.start()
-        try:
-            ready = self._ready.get(timeout=timeout_s)
-        except queue.Empty:
-            return None
-        if isinstance(ready, BaseException):
-            raise ready
-        return ready
-
-    def close(self) -> None:
-        """Stop the thread."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(timeout=5.0)
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            ready: _Ready | BaseException | None
-            try:
-                ready = self._learner.poll(0.2)
-            except Exception as error:  # noqa: BLE001 - handed to the training thread, which raises it
-                ready = error
-            while ready is not None and not self._stop.is_set():
-                try:
-                    self._ready.put(ready, timeout=0.2)
-                    break
-                except queue.Full:
-                    continue
-            if isinstance(ready, BaseException):
-                return

@@ -161,6 +161,10 @@ def test_draws_over_shards_follow_the_stated_probabilities(sampler):
         write(client, sampler, draw(client).keys, rng)
     # One key is enough for both shards to decide anew.
     write(client, sampler, draw(client, 1).keys, rng, redraw=True)
+    if sampler == "ero":
+        assert all(
+            0 < len(shard._members[0].samplers["steps"]._kept) < shard._store.index.num_steps for shard in shards
+        )
     num, counts, stated = 0, Counter(), {}
     for _ in range(100):
         sample = draw(client, 200)

@@ -1,0 +1,60 @@
+"""Making batches ahead of time, beside the thread that trains on them."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Prefetcher(Generic[T]):
+    """Keeps a few items ready, made in a thread of its own.
+
+    Args:
+        poll: makes the next item, or returns None where it is not there after so many seconds.
+        num_ready: how many are kept.
+    """
+
+    def __init__(self, poll: Callable[[float], T | None], num_ready: int):
+        self._poll = poll
+        self._ready: queue.Queue[T | BaseException] = queue.Queue(num_ready)
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def next(self, timeout_s: float) -> T | None:
+        """Return the next item, None if it is not there in time, or raise what went wrong while it was made."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="prefetch", daemon=True)
+            self._thread.start()
+        try:
+            ready = self._ready.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+        if isinstance(ready, BaseException):
+            raise ready
+        return ready
+
+    def close(self) -> None:
+        """Stop the thread."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=5.0)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            ready: T | BaseException | None
+            try:
+                ready = self._poll(0.2)
+            except Exception as error:  # noqa: BLE001 - handed to the training thread, which raises it
+                ready = error
+            while ready is not None and not self._stop.is_set():
+                try:
+                    self._ready.put(ready, timeout=0.2)
+                    break
+                except queue.Full:
+                    continue
+            if isinstance(ready, BaseException):
+                return
