@@ -122,7 +122,7 @@ class Sac(TwinCriticAlgorithm):
         q_targets, q_values = self.fit(networks, slow, batch, next_actions, temperature * next_log_probs)
         policy = self.policy(networks.actor(states))
         actions, log_probs = squashed_draw(**policy, normal=normal_like(policy["mean"], generator))
-        least = climbed(networks.critics, states, actions).amin(0)
+        least = climbed(networks.critics, states, actions)
         loss = (temperature * log_probs - least).mean()
         if self.config.learn_temperature:
             wanted = self.config.entropy_per_dimension * self.num_dimensions

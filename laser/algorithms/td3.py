@@ -98,7 +98,7 @@ class Td3(TwinCriticAlgorithm):
         if not is_due(ACTOR, schedule):
             return self.output(batch, q_targets, q_values, None)
         actions = networks.actor(states).tanh()
-        q_of_policy = climbed(networks.critics, states, actions)[0]
+        q_of_policy = climbed(networks.critics, states, actions, first=True)
         return self.output(
             batch, q_targets, q_values, -q_of_policy.mean(), q_of_policy=q_of_policy, abs_action=actions.abs().mean(-1)
         )

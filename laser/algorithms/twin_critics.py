@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, cast
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.func import functional_call
+from torch.func import vjp
 
 from laser.algorithms.base import ActOutput, LossOutput, Positive
 from laser.algorithms.step_learning import BootstrapConfig, StepAlgorithm, weighted_mean
@@ -221,11 +221,26 @@ def rows_of(batch: Batch) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     return now, after
 
 
-def climbed(critics: nn.Module, states: Mapping[str, Tensor], actions: Tensor) -> Tensor:
-    """Return Q_k(s, a) [2, B] with gradients to the actions and none to the critics."""
-    fixed = {name: value.detach() for name, value in critics.named_parameters()}
-    values: Tensor = functional_call(critics, fixed, (states, actions))
-    return values
+def climbed(critics: nn.Module, states: Mapping[str, Tensor], actions: Tensor, *, first: bool = False) -> Tensor:
+    """Return min_k Q_k(s, a) [B], or Q_1's, with gradients to the actions and none to the critics.
+
+    The gradient is taken on the spot, not with the loss's: compiled code then need not keep the critics' activations.
+
+    Args:
+        critics: gives values [2, B].
+        states: by name, [B, ...].
+        actions: [B, d].
+        first: of the first critic alone.
+    """
+
+    def value(taken: Tensor) -> Tensor:
+        values: Tensor = critics(states, taken)
+        return values[0] if first else values.amin(0)
+
+    with torch.no_grad():
+        values, pull_back = vjp(value, actions)
+        (slopes,) = pull_back(torch.ones_like(values))
+    return values + (slopes * (actions - actions.detach())).sum(-1)
 
 
 def normal_like(like: Tensor, generator: Generator | None) -> Tensor:

@@ -39,8 +39,13 @@ class ParallelMLP(nn.Module):
         """Map [N, num_inputs] to one number per net, [K, N]."""
         features = inputs.expand(self.num_nets, *inputs.shape)
         *hidden, last = zip(self.weights, self.biases, strict=True)
-        for weight, bias in hidden:
-            features = self.activation(torch.baddbmm(bias, features, weight))
+        for number, (weight, bias) in enumerate(hidden, start=1):
+            features = torch.baddbmm(bias, features, weight)
+            if number == len(hidden):
+                # Before the activation: compiled code else keeps a mask of bytes for the backward pass, which it writes
+                # one by one (0.3 ms for two nets of 256 and 256 inputs).
+                features = features.to(last[0].dtype)
+            features = self.activation(features)
         with torch.autocast(inputs.device.type, enabled=False):
             weight, bias = last
             return torch.baddbmm(bias, features.to(weight.dtype), weight).squeeze(-1)
