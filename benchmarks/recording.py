@@ -39,6 +39,7 @@ _RECORDING = (
     (Recorder, "report"),
     (Recorder, "flush"),
     (Recorder, "snapshot"),
+    (Recorder, "position"),
     (Learner, "report"),
     (Learner, "_count"),
     (ReplayLook, "gauges"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from laser.ports import Sample
 from learner.mixing import Mix
 
 # Newest batches between two reports that are looked at: enough for quantiles, and a bound on what looking costs.
@@ -14,7 +15,7 @@ _MOST_BATCHES = 32
 _QUANTILES = {"p10": 0.1, "p50": 0.5, "p90": 0.9, "max": 1.0}
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Made:
     version: int
     online: np.ndarray | None  # who made each row, and with which version
@@ -39,11 +40,8 @@ class AgeQuantiles:
 
     def add(self, mix: Mix, version: int) -> None:
         """Remember a batch; `version` is the learner's newest."""
-        online, replayed = (
-            None if part is None else part.unrolls.headers if part.origins is None else part.origins
-            for part in (mix.online, mix.replayed)
-        )
-        self._newest.append(_Made(version, online, replayed, None if mix.replayed is None else mix.replayed.ages))
+        ages = None if mix.replayed is None else mix.replayed.ages
+        self._newest.append(_Made(version, _makers(mix.online), _makers(mix.replayed), ages))
 
     def take(self) -> dict[str, float]:
         """Return the quantiles of what was added since the last call; what no batch had is left out."""
@@ -64,3 +62,9 @@ class AgeQuantiles:
                 quantiles = np.quantile(values, list(_QUANTILES.values()), method="inverted_cdf").tolist()
                 taken |= {f"{name}/{key}": float(age) for key, age in zip(_QUANTILES, quantiles, strict=True)}
         return taken
+
+
+def _makers(part: Sample | None) -> np.ndarray | None:
+    if part is None:
+        return None
+    return part.unrolls.headers if part.origins is None else part.origins

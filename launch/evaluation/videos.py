@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,13 +14,15 @@ from launch.sessions.run_directory import output_error
 
 
 def find_video_problems(key: str, env: str, config: EnvironmentConfig) -> Iterator[Problem]:
-    """Yield the tasks of which no picture can be drawn here; makes one environment of each.
+    """Yield why there can be no video: a missing package, or tasks that cannot be drawn here; makes one of each task.
 
     Args:
         key: the flag that asked for a video.
         env: environment id or ids.
         config: how they are made.
     """
+    if importlib.util.find_spec("imageio_ffmpeg") is None:
+        yield Problem(key, "imageio-ffmpeg is not installed", "pip install 'imageio-ffmpeg>=0.6,<1'")
     draw_without_a_display()
     for task in task_ids(env):
         environment = make_environment(task, 1, config.for_evaluation())

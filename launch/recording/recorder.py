@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import threading
 import time
@@ -165,6 +166,11 @@ class Recorder:
         with self._lock:
             return self._snapshot(self._clock())
 
+    def position(self) -> Snapshot:
+        """Return the same without counters, gauges and bottleneck: cheap, for who asks at every step."""
+        with self._lock:
+            return self._position(self._clock())
+
     def newest_returns(self, num_episodes: int) -> list[float]:
         """Return the returns of the newest training episodes, of as many as are asked for and kept."""
         with self._lock:
@@ -280,6 +286,16 @@ class Recorder:
 
     def _snapshot(self, now: float) -> Snapshot:
         growth, span = self._growth(now)
+        return dataclasses.replace(
+            self._position(now),
+            bottleneck=name_bottleneck(growth, span),
+            counters=dict(self._totals),
+            gauges={name: _mean_of_sources(values) for name, values in self._gauges.items()},
+        )
+
+    def _position(self, now: float) -> Snapshot:
+        then, before = self._window[0]
+        span = now - then
         env_steps, frames, learner_steps, episodes = (int(self._totals.get(name, 0.0)) for name in _PROGRESS)
         return Snapshot(
             env_steps=env_steps,
@@ -288,11 +304,9 @@ class Recorder:
             episodes=episodes,
             mean_return=_mean(list(self._returns)),
             seconds=now - self._begin,
-            env_steps_per_second=growth.get("env_steps", 0.0) / span if span > 0.0 else 0.0,
-            learner_steps_per_second=growth.get("learner_steps", 0.0) / span if span > 0.0 else 0.0,
-            bottleneck=name_bottleneck(growth, span),
-            counters=dict(self._totals),
-            gauges={name: _mean_of_sources(values) for name, values in self._gauges.items()},
+            env_steps_per_second=(env_steps - before.get("env_steps", 0.0)) / span if span > 0.0 else 0.0,
+            learner_steps_per_second=(learner_steps - before.get("learner_steps", 0.0)) / span if span > 0.0 else 0.0,
+            bottleneck="",
         )
 
     def _growth(self, now: float) -> tuple[dict[str, float], float]:

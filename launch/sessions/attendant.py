@@ -117,7 +117,7 @@ class Attendant:
         """Tell the learner how far the run is, and the settings that are due by then."""
         learner = self.program.learner
         learner.set("progress", min(1.0, env_steps / self.program.config.steps))
-        self._sampler_returns.look(self.recorder.snapshot())
+        self._sampler_returns.look(self.recorder.position())
         due = self._settings.due(env_steps)
         if due:
             wait(learner.call("change_settings", due), _CALL_DEADLINE_S, f"{learner.name} to take its new settings")

@@ -152,7 +152,7 @@ class FreeSchedule(Schedule):
 
     def _look_at(self, attendant: Attendant, place: int) -> None:
         attendant.check_workers()
-        snapshot = attendant.recorder.snapshot()
+        snapshot = attendant.recorder.position()
         attendant.prepare_learner(snapshot.env_steps)
         if self.pace is not None:
             self.pace.report(place, snapshot.env_steps)
@@ -214,7 +214,7 @@ class LockstepSchedule(Schedule):
                 turn.report()
                 attendant.stop(why)
             elif self.evolution is not None:
-                self.evolution.consider(attendant, attendant.recorder.snapshot())
+                self.evolution.consider(attendant, attendant.recorder.position())
             if self.should_stop():
                 for other in self.running:
                     turns[other.number].report()
@@ -227,7 +227,7 @@ class _Turn:
 
     def __init__(self, attendant: Attendant):
         self.attendant = attendant
-        self.env_steps = attendant.recorder.snapshot().env_steps
+        self.env_steps = attendant.recorder.position().env_steps
         self._num_steps = self._num_reported = 0
         self._handed_out_before = self._stats()["members"][attendant.number]["online_handed_out"]
 
@@ -238,14 +238,14 @@ class _Turn:
         for actor in program.actors:
             recorder.report(self._call(actor, "run_unroll"))
             self._call(actor, "settle")
-        attendant.prepare_learner(recorder.snapshot().env_steps)
+        attendant.prepare_learner(recorder.position().env_steps)
         for _ in range(self._num_steps_due()):
             self._call(program.learner, "step")
             self._num_steps += 1
         self._call(program.learner, "settle")
         if self._num_steps - self._num_reported >= _REPORT_EVERY_STEPS:
             self.report()
-        snapshot = recorder.snapshot()
+        snapshot = recorder.position()
         self.env_steps = snapshot.env_steps
         why = attendant.why_over(snapshot)
         if not why:

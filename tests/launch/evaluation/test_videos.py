@@ -5,6 +5,7 @@ import json
 import pytest
 
 from laser.config import ConfigError
+from laser.environments import EnvironmentConfig
 from launch.command_line.cli import run
 from launch.evaluation.evaluate import evaluate, load_policy
 from launch.evaluation.videos import find_video_problems
@@ -49,6 +50,12 @@ def test_what_cannot_be_drawn_is_refused_before_anything_starts(tmp_path):
     with pytest.raises(ConfigError, match="cannot be drawn"):
         train(config, ["test"])
     assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_encoder_is_one_line(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    (problem,) = find_video_problems("video", "CartPole-v1", EnvironmentConfig())
+    assert str(problem) == "video: imageio-ffmpeg is not installed; pip install 'imageio-ffmpeg>=0.6,<1'"
 
 
 def test_without_an_interval_a_run_is_filmed_ten_times():
