@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +14,7 @@ from launch.command_line.overrides import find_leaves, show
 from launch.config import NOT_FLAGS, TrainConfig
 from launch.evaluation.evaluation_result import TaskResult
 from launch.recording.metrics_db import Axis, last_tick, read_names, read_series
+from launch.report.repeating import sweep_command, train_command
 from launch.sessions.preset_changes import changes_from_preset
 from launch.sessions.run_directory import RunDirectory, config_from_record, read_record
 from learner.checkpoint import NoCheckpointError, load_newest_checkpoint
@@ -55,8 +55,9 @@ class Recorded:
         """The command that trains the same again, in a new directory."""
         if not self.config.preset:
             return str(self.record["command"])
-        words = [word for key, change in self.changes.items() for word in (f"--{key}", change["run"]) if change["run"]]
-        return shlex.join(["laser", "train", self.config.preset, *words])
+        if "sweep" in self.record:
+            return sweep_command(self.record, self.config, self.changes)
+        return train_command(self.config.preset, self.changes)
 
     @property
     def settings(self) -> list[tuple[str, str]]:

@@ -65,14 +65,15 @@ def write_sweep(path: Path, record: Mapping[str, Any]) -> tuple[Page, dict[str, 
     if curve is not None:
         of = curve.name.removeprefix("buckets/").replace("_", " ")
         points = list(zip(curve.ends, curve.scores, strict=True))
-        words = "Best member so far, point by point, as the paper draws it"
+        words = "The best member at every point, as the paper draws it"
         pictures["best.png"] = draw([Panel("frames per member", of, [Line("best", points)])], words)
         page.picture(pictures["best.png"], words)
     if not pictures:
         page.paragraph("Nothing was recorded that could be drawn.")
     pictures |= _add_schedules(page, path, members)
-    page.heading("The command")
-    page.code(str(record["command"]))
+    page.heading("To repeat it")
+    page.code(Recorded(path).repeat)
+    page.paragraph(f"As it was typed: {record['command']}")
     best = next((member for member in members if not member.error), None)
     if best is not None:
         page.heading(f"The best, member {best.number}, by itself")

@@ -9,16 +9,18 @@ from html.parser import HTMLParser
 
 import pytest
 
-from launch.command_line.arguments import parse_train
+from launch.command_line.arguments import parse_sweep, parse_train
 from launch.command_line.cli import run
 from launch.errors import run_reporting
 from launch.presets import change, load_preset
 from launch.report.recorded import Recorded
+from launch.report.repeating import sweep_command
 from launch.report.report import ReportOptions, report
 from launch.sessions.settings_schedule import SettingsChange, write_changes
 from launch.sweeps.lineage import Decision, Lineage
+from launch.sweeps.population import PbtConfig
 from launch.sweeps.sweep import sweep
-from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.sweeps.sweep_config import SweepConfig, SweepOptions, sweep_from_json
 from launch.train import train
 
 HOSTILE = "<img src=x onerror=alert(1)> $\\frac{"
@@ -83,6 +85,30 @@ def test_the_command_in_it_trains_the_same_again(made):
     assert words[:3] == ["laser", "train", "cartpole"]
     again = parse_train(words[2:])
     assert dataclasses.replace(again, run_dir=None) == dataclasses.replace(recorded.config, run_dir=None, quiet=False)
+
+
+def test_the_command_of_a_sweep_makes_the_same_members(made):
+    recorded = Recorded(made / "sweep")
+    words = shlex.split(recorded.repeat)
+    assert words[:3] == ["laser", "sweep", "cartpole"]
+    again = parse_sweep(words[2:])
+    before = sweep_from_json(recorded.record, recorded.config)
+    assert (again.grid, again.options, again.pbt) == (before.grid, before.options, before.pbt)
+    assert dataclasses.replace(again.base, run_dir=None) == dataclasses.replace(before.base, run_dir=None, quiet=False)
+
+
+@pytest.mark.parametrize(
+    ("grid", "options", "pbt"),
+    [
+        ({"network.hidden-sizes": [(8,), (8, 9)]}, SweepOptions(seeds=3, share_replay=False), PbtConfig()),
+        ({"algorithm.entropy-cost": [1e-7, 0.5]}, SweepOptions(seeds=2, pbt=True), PbtConfig(interval=77)),
+    ],
+)
+def test_options_of_a_sweep_are_repeated(grid, options, pbt):
+    base = load_preset("cartpole")
+    record = {"sweep": SweepConfig(base, grid, options, pbt).to_json()}
+    again = parse_sweep(shlex.split(sweep_command(record, base, {}))[2:])
+    assert (again.grid, again.options, again.pbt) == (grid, options, pbt)
 
 
 def test_the_report_of_a_sweep(made, tmp_path):

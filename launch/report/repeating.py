@@ -1,0 +1,52 @@
+"""The commands that train the same again, in new directories."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from launch.command_line.overrides import find_leaves, show
+from launch.config import TrainConfig
+from launch.sweeps.population import PbtConfig
+from launch.sweeps.sweep_config import SweepOptions, sweep_from_json
+
+
+def train_command(preset: str, changes: Mapping[str, Mapping[str, str]]) -> str:
+    """Return the command of a run.
+
+    Args:
+        preset: that it came from.
+        changes: from it (see `launch.sessions.preset_changes`).
+    """
+    return shlex.join(["laser", "train", preset, *_flags(changes)])
+
+
+def sweep_command(record: Mapping[str, Any], base: TrainConfig, changes: Mapping[str, Mapping[str, str]]) -> str:
+    """Return the command of a sweep.
+
+    Args:
+        record: of the sweep.
+        base: what its members have in common.
+        changes: of the base from its preset.
+    """
+    sweep = sweep_from_json(dict(record), base)
+    words = ["laser", "sweep", base.preset, *_flags(changes)]
+    for key, values in sweep.grid.items():
+        texts = [repr(value) if isinstance(value, float) else show(value) for value in values]
+        words += ["--grid", f"{key}={','.join(f'({text})' if ',' in text else text for text in texts)}"]
+    defaults = {leaf.key: leaf.value for leaf in [*find_leaves(SweepOptions()), *find_leaves(PbtConfig(), "pbt.")]}
+    for leaf in [*find_leaves(sweep.options), *(find_leaves(sweep.pbt, "pbt.") if sweep.options.pbt else ())]:
+        if leaf.value != defaults[leaf.key]:
+            words += _option(leaf.key, leaf.value)
+    return shlex.join(words)
+
+
+def _option(key: str, value: Any) -> list[str]:
+    if isinstance(value, bool):
+        return [f"--{key}" if value else f"--no-{key}"]
+    return [f"--{key}", show(value)]
+
+
+def _flags(changes: Mapping[str, Mapping[str, str]]) -> list[str]:
+    return [word for key, change in changes.items() for word in (f"--{key}", change["run"]) if change["run"]]
