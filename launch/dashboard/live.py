@@ -77,14 +77,18 @@ class LiveView:
             self._has_answered = False
             threading.Thread(target=self._watch, args=(self._process,), name="live-view", daemon=True).start()
 
-    def step(self, key: str) -> dict[str, Any]:
+    def step(self, key: str, patience_s: float = 0.0) -> dict[str, Any]:
         """Return what happened in the next step (see `launch.dashboard.player`).
+
+        Args:
+            key: of the run.
+            patience_s: how long to wait for a step that is under way.
 
         Raises:
             LiveBusyError: a step is under way already, as while the player starts.
             LiveError: this run does not play, or no longer.
         """
-        if not self._stepping.acquire(blocking=False):
+        if not self._stepping.acquire(timeout=patience_s):
             raise LiveBusyError("a step is under way")
         try:
             return self._step(key)
@@ -95,12 +99,13 @@ class LiveView:
         with self._lock:
             if self._process is None or self._playing != key:
                 raise LiveError("it does not play (any more)")
-            self._asked_at = time.monotonic()
             try:
-                return self._ask(self._process)
+                answer = self._ask(self._process)
             except (OSError, ValueError) as error:
                 self._end()
                 raise LiveError(f"the player ended: {error}") from error
+            self._asked_at = time.monotonic()  # a slow answer must not look like nobody asking
+            return answer
 
     def stop(self) -> None:
         """End the player, if there is one."""

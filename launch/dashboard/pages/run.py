@@ -115,7 +115,10 @@ def register(app: Dash, library: Library) -> None:
         if entry is None or theme not in ("light", "dark"):
             raise PreventUpdate
         asked = [str(each.get("panel")) for each in ids if isinstance(each, dict)]
-        state = library.version([entry])
+        names = tuple(texts(wanted, 20))
+        settings = (one_of(axis, AXES, "env_steps"), whole(smoothing, 0, 50, 0), names, theme)
+        # What was asked for is part of what was drawn: the answer to a click is lost when the clock asks after it.
+        state = f"{library.version([entry])} {settings}"
         due = asked
         before = drawn if isinstance(drawn, dict) else {}
         if ctx.triggered_id == "run-clock":
@@ -124,11 +127,7 @@ def register(app: Dash, library: Library) -> None:
             due = [name for name in asked if name in visible and before.get(name) != state]
             if not due:
                 raise PreventUpdate
-        names = tuple(texts(wanted, 20))
-        settings = (one_of(axis, AXES, "env_steps"), whole(smoothing, 0, 50, 0), names, theme)
-        figures = library.once(
-            ("panels", key, state, tuple(due), settings), lambda: _figures(library, entry, due, *settings)
-        )
+        figures = library.once(("panels", key, state, tuple(due)), lambda: _figures(library, entry, due, *settings))
         return [figures.get(name, no_update) for name in asked], before | dict.fromkeys(due, state)
 
     @app.callback(

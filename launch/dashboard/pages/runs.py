@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import dash_ag_grid
-from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
+from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
 from launch.dashboard.checked import keys_of_rows, one_of, whole
@@ -180,15 +180,16 @@ def register(app: Dash, library: Library) -> None:
         if theme not in ("light", "dark"):
             raise PreventUpdate
         entries = _compared(library, selected)
-        state = library.version(entries)
-        if ctx.triggered_id == "comparison-clock" and state == seen:
-            raise PreventUpdate
         chosen = one_of(axis, AXES, "env_steps")
         half_width = whole(smoothing, 0, 50, 0)
         extras = tuple(word for word in ("seeds", "log") if isinstance(show, list) and word in show)
         name = metric if isinstance(metric, str) else DEFAULT_METRIC
+        # What was asked for is part of what was seen: the answer to a click is lost when the clock asks after it.
+        state = str((library.version(entries), name, chosen, half_width, extras, theme))
+        if state == seen:
+            raise PreventUpdate
         figure = library.once(
-            ("comparison", state, name, chosen, half_width, extras, theme),
+            ("comparison", state),
             lambda: _figure(library, entries, name, chosen, half_width, extras, theme),
         )
         said = f"{len(entries)} runs chosen" if keys_of_rows(selected) else "nothing chosen: the newest runs are shown"

@@ -8,7 +8,7 @@ from typing import Any
 
 import dash_ag_grid
 import numpy as np
-from dash import Dash, Input, Output, State, ctx, dcc, html
+from dash import Dash, Input, Output, State, dcc, html
 from dash.exceptions import PreventUpdate
 
 from launch.dashboard.checked import one_of, query_value, whole
@@ -135,7 +135,7 @@ def layout(library: Library, search: str) -> Any:
                     html.Div(
                         [
                             labelled(
-                                "trace the ancestors and the schedule of",
+                                "ancestors and schedule of",
                                 dcc.Dropdown(
                                     id="traced",
                                     options=[{"label": _label(member), "value": member.key} for member in members],
@@ -216,9 +216,6 @@ def register(app: Dash, library: Library) -> None:
             raise PreventUpdate
         members = library.members(entry)
         summary = library.summary(entry)
-        state = f"{library.version(members)} {summary.status}"
-        if ctx.triggered_id == "sweep-clock" and state == seen:
-            raise PreventUpdate
         keys = _keys(entry, members)
         decisions = read_decisions(entry.path / "lineage.jsonl")
         name = one_of(metric, tuple(_METRICS), "charts/mean_return")
@@ -226,9 +223,14 @@ def register(app: Dash, library: Library) -> None:
         its_key = one_of(setting, keys, keys[0]) if keys else ""
         whose = next((member for member in members if member.key == traced), members[0] if members else None)
         half_width = whole(smoothing, 0, 50, 0)
+        asked = (name, chosen, its_key, whose.key if whose else "", half_width, theme)
+        # What was asked for is part of what was seen: the answer to a click is lost when the clock asks after it.
+        state = f"{library.version(members)} {summary.status} {asked}"
+        if state == seen:
+            raise PreventUpdate
         rows = _rows(library, members, keys, decisions)
         figures = library.once(
-            ("sweep", key, state, name, chosen, its_key, whose.key if whose else "", half_width, theme),
+            ("sweep", key, state),
             lambda: (
                 _curves(library, members, name, chosen, half_width, theme),
                 _best(library, members, theme),

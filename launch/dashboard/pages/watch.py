@@ -155,7 +155,7 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
         if ctx.triggered_id == "live-step" and live.playing != entry.key:
             live.start(entry.key, entry.path)
         try:
-            seen = live.step(entry.key)
+            seen = live.step(entry.key, 5.0 if ctx.triggered_id == "live-step" else 0.0)
         except LiveBusyError as error:
             raise PreventUpdate from error
         except LiveError as error:

@@ -41,7 +41,7 @@ def test_it_steps_on_request_one_run_at_a_time(tmp_path) -> None:
     assert live.playing == ""
 
 
-@pytest.mark.parametrize("options", [{"idle_s": 0.2}, {"idle_s": 60.0, "limit_s": 0.0}])
+@pytest.mark.parametrize("options", [{"idle_s": 0.5}, {"idle_s": 60.0, "limit_s": 0.5}])
 def test_it_ends_when_nobody_asks_and_when_its_time_is_up(tmp_path, monkeypatch, options) -> None:
     real = time.sleep
     monkeypatch.setattr("launch.dashboard.live.time.sleep", lambda seconds: real(min(seconds, 0.05)))
@@ -54,6 +54,17 @@ def test_it_ends_when_nobody_asks_and_when_its_time_is_up(tmp_path, monkeypatch,
         real(0.02)
     assert live.playing == ""
     assert process.returncode is not None
+
+
+def test_a_slow_start_is_not_taken_for_nobody_asking(tmp_path) -> None:
+    live = live_view("import time; time.sleep(0.6)\n" + ECHO, idle_s=0.3)
+    live.start("a", tmp_path)
+    try:
+        assert live.step("a")["step"] == 0
+        time.sleep(0.1)
+        assert live.step("a")["step"] == 1
+    finally:
+        live.close()
 
 
 def test_what_goes_wrong_in_the_player_is_said(tmp_path) -> None:
