@@ -45,18 +45,17 @@ class Subject:
         self.shard.close()
 
 
-def make_subject(preset: str, sampler: str, num_steps: int, compiled: str | None, batch: int | None) -> Subject:
+def make_subject(preset: str, sampler: str, num_steps: int, compiled: str | None, batch: int) -> Subject:
     values: dict[str, object] = {
         "replay.capacity-steps": num_steps,
         "replay.min-steps": 1_000,
         "num-envs": NUM_STREAMS,
         "runtime": "lockstep",
         "replay.sampler": sampler,
+        "algorithm.batch-size": batch,
     }
     if compiled:
         values["learner.compile"] = compiled
-    if batch:
-        values["algorithm.batch-size"] = batch
     config = load_preset(preset, values)
     environment = describe_environment(config.env, config.environment)
     algorithm = config.algorithm.build(environment, config.network)
@@ -104,7 +103,7 @@ def main() -> None:
     options.add_argument("--preset", default="sac")
     options.add_argument("--samplers", nargs="+", default=["uniform", "per", "rank", "ners", "ero"])
     options.add_argument("--items", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
-    options.add_argument("--batch", type=int, help="steps per update; default: the preset's")
+    options.add_argument("--batch", type=int, default=128, help="steps per update; the paper's 128")
     options.add_argument("--compile", choices=("on", "off", "auto"), help="default: the preset's")
     options.add_argument("--turns", type=int, default=15)
     arguments = options.parse_args()
