@@ -48,7 +48,7 @@ class FlatOptimizer:
         self._second = torch.zeros_like(parameters.gradient)
         self._first = torch.zeros_like(parameters.gradient) if kind == "adam" else None
         self._compiled = compiled
-        self._move = compile_for(parameters.gradient.device, _move) if compiled else _move
+        self._move: Callable[..., None] = compile_for(parameters.gradient.device, _move) if compiled else _move
         self._stretches = _stretches(parameters, groups)
         # Of each pace, for Adam's correction of the bias at the start.
         self._num_steps = {

@@ -238,9 +238,10 @@ def climbed(critics: nn.Module, states: Mapping[str, Tensor], actions: Tensor, *
         return values[0] if first else values.amin(0)
 
     with torch.no_grad():
-        values, pull_back = vjp(value, actions)
+        values, pull_back, *_ = vjp(value, actions)
         (slopes,) = pull_back(torch.ones_like(values))
-    return values + (slopes * (actions - actions.detach())).sum(-1)
+    with_slopes: Tensor = values + (slopes * (actions - actions.detach())).sum(-1)
+    return with_slopes
 
 
 def normal_like(like: Tensor, generator: Generator | None) -> Tensor:

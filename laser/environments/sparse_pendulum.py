@@ -23,14 +23,17 @@ class SparsePendulum(PendulumEnv):
         Oh et al. 2021 (NERS), appendix A; whether 20 steps are enough or one more is needed, its words leave open.
     """
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         """Begin an episode; see `gymnasium.Env.reset`."""
         self._num_steps_up = 0
-        return super().reset(seed=seed, options=options)
+        observation, info = super().reset(seed=seed, options=options)
+        return observation, info
 
-    def step(self, u: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
+    def step(self, u: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Take one step; see `gymnasium.Env.step`."""
-        observation, _, terminated, truncated, info = super().step(u)
+        observation, _, terminated, truncated, info = super().step(u)  # type: ignore[no-untyped-call]
         cosine = float(observation[0])
         self._num_steps_up = self._num_steps_up + 1 if cosine >= math.cos(MAX_ANGLE) else 0
         return observation, float(self._num_steps_up >= NUM_STEPS_UP), terminated, truncated, info
