@@ -138,6 +138,7 @@ def returns(
             scores = {name: [row["evaluation_mean_return"] for row in side] for name, side in rows.items()}
             ours, theirs = interval(scores["laser"]), interval(scores["sb3"])
             reached = "reached" if ours[0] >= theirs[0] - theirs[1] else "not reached"
+            reached = reached if num_seeds > 1 else "one run each decides nothing"
             conclusions.append(
                 f"{algorithm} on {env} after {steps:,} env steps: LASER {ours[0]:.1f} +- {ours[1]:.1f}, "
                 f"SB3 {theirs[0]:.1f} +- {theirs[1]:.1f} (mean, 95 % interval, n={num_seeds}): {reached}"
