@@ -29,6 +29,7 @@ import chromium
 import measure
 
 from launch.dashboard.listing import key_of_path
+from launch.dashboard.pages.parts import CLOCK_MS
 from launch.recording.metrics_db import MetricsDb
 
 _NUM_NAMES, _POINTS_OF_OTHERS = 40, 100
@@ -167,7 +168,7 @@ def while_training(options: Any) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def asked_by_a_page(run: Path) -> list[bytes]:
-    """Return what an open page of a run asks every second."""
+    """Return what an open page of a run asks again and again."""
     found: dict[str, bytes] = {}
     with chromium.dashboard(run.parent) as address, chromium.browser() as driver:
         driver.get(f"{address}run?key={key_of_path(run)}")
@@ -223,7 +224,7 @@ def _ask_until(stop: threading.Event, address: str, bodies: Sequence[bytes], del
         for body in bodies:
             with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=60.0) as answer:
                 answer.read()
-        stop.wait(1.0)
+        stop.wait(CLOCK_MS / 1000)
 
 
 def rate_between(ticks: Sequence[tuple[float, int]], begin: float, end: float) -> float:

@@ -18,7 +18,7 @@ GRAPH_CONFIG: Any = {
     "doubleClickDelay": 400,
 }
 
-CLOCK_MS = 1000
+CLOCK_MS = 1500
 """How often a page asks whether there is anything new."""
 
 
