@@ -135,14 +135,14 @@ def test_a_member_that_stands_still_does_not_hold_up_others(make_shared):
 def test_the_actors_of_a_learner_that_is_gone_go_on_feeding_the_others(make_shared):
     rate = RateLimit(1.0, LENGTH, LENGTH, 4 * LENGTH)
     shared = make_shared(
-        MemberSettings(0, online_capacity=4), MemberSettings(1), MemberSettings(2, rate=rate), lease_s=0.3
+        MemberSettings(0, online_capacity=4), MemberSettings(1), MemberSettings(2, rate=rate), lease_s=1.0
     )
     began = time.monotonic()
     waiting = [*shared.insert(0, 8), *shared.insert(2, 12)]
     assert not all(future.done() for future in waiting)
     for future in waiting:
         wait(future, 5, "an insert that nobody reads")
-    assert 0.2 < time.monotonic() - began < 4
+    assert time.monotonic() - began > 0.9
     stats = shared.member_stats(0)
     assert stats["online_dropped"]["no_reader"] == 16 - 4 == stats["online_inserted"] - stats["online_queued"]
     # Those that share the replay have all of it.
