@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from laser.algorithms.base import Algorithm
+from laser.algorithms.base import ActInput, Algorithm
 from laser.compilation import compile_for, cpu_has_bfloat16
 from laser.flat_parameters import FlatParameters
 from laser.ports import Parameters
@@ -121,16 +121,14 @@ class Policy:
             torch.inference_mode(),
             torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast),
         ):
-            output = self.algorithm.act(
-                self._forward,
+            inputs = ActInput(
                 {name: self._to_tensor(name, value) for name, value in observations.items()},
                 torch.from_numpy(state.last_action).to(self.device),
                 torch.from_numpy(state.last_reward).to(self.device),
                 torch.from_numpy(state.first).to(self.device),
                 {name: torch.from_numpy(value).to(self.device) for name, value in state.core_state.items()},
-                self.generator,
-                greedy=self.greedy,
             )
+            output = self.algorithm.act(self._forward, inputs, self.generator, greedy=self.greedy)
         state.core_state = {name: _to_numpy(value) for name, value in output.core_state.items()}
         mu = {name: _to_numpy(value) for name, value in output.mu.items()}
         return _to_numpy(output.actions), mu, _to_numpy(output.values)

@@ -16,6 +16,7 @@ from typing import Literal, TextIO
 from launch.shadowing import find_shadowed
 
 _GB = 2**30
+_EXTRAS = ("dm-control", "box2d", "minatar", "dev")
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def check_requirements() -> Iterator[Finding]:
         yield Finding("missing", "laser-rl", "is not installed", "pip install -e .")
         return
     for requirement in map(Requirement, lines):
-        extra = next((name for name in ("dm-control", "box2d", "minatar", "dev") if f'"{name}"' in str(requirement.marker)), None)
+        extra = next((name for name in _EXTRAS if f'"{name}"' in str(requirement.marker)), None)
         bounds = str(requirement.specifier)
         parts = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
         remedy = f"pip install '{f'laser-rl[{extra}]' if extra else requirement.name + parts + bounds}'"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Generator, Tensor, nn
 
-from laser.algorithms.base import ActOutput, Algorithm, AlgorithmConfig
+from laser.algorithms.base import ActInput, ActOutput, Algorithm, AlgorithmConfig
 from laser.batch import Batch
 from laser.networks.actor_critic import ActorCriticOutput
 from laser.networks.config import NetworkConfig
@@ -46,20 +46,12 @@ class ActorCriticAlgorithm(Algorithm):
 
     @torch.no_grad()
     def act(
-        self,
-        networks: nn.Module,
-        observations: Mapping[str, Tensor],
-        last_action: Tensor,
-        last_reward: Tensor,
-        first: Tensor,
-        core_state: Mapping[str, Tensor],
-        generator: Generator | None,
-        *,
-        greedy: bool = False,
+        self, networks: nn.Module, inputs: ActInput, generator: Generator | None, *, greedy: bool = False
     ) -> ActOutput:
         """See `Algorithm.act`."""
-        rows = {name: value.unsqueeze(0) for name, value in observations.items()}
-        output = networks(rows, last_action.unsqueeze(0), last_reward.unsqueeze(0), first.unsqueeze(0), core_state)
+        rows = {name: value.unsqueeze(0) for name, value in inputs.observations.items()}
+        last = inputs.last_action.unsqueeze(0), inputs.last_reward.unsqueeze(0)
+        output = networks(rows, *last, inputs.first.unsqueeze(0), inputs.core_state)
         mu = {name: value.squeeze(0).float() for name, value in output.policy.items()}
         actions = self.distribution.mode(mu) if greedy else self.distribution.sample(mu, generator)
         new_state = {name: value[-1] for name, value in output.core_states.items()}

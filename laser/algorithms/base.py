@@ -143,6 +143,25 @@ def is_due(prefix: str, schedule: Mapping[str, Any]) -> bool:
 
 
 @dataclass(frozen=True)
+class ActInput:
+    """What a policy sees of N environments.
+
+    Args:
+        observations: by name, [N, ...]; frames uint8 [N, channels, height, width].
+        last_action: [N, ...].
+        last_reward: [N].
+        first: bool [N]; where True the recurrent state is reset before use.
+        core_state: by name, [N, ...].
+    """
+
+    observations: Mapping[str, Tensor]
+    last_action: Tensor
+    last_reward: Tensor
+    first: Tensor
+    core_state: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class ActOutput:
     """What a policy does for N environments.
 
@@ -288,26 +307,13 @@ class Algorithm(ABC):
 
     @abstractmethod
     def act(
-        self,
-        networks: nn.Module,
-        observations: Mapping[str, Tensor],
-        last_action: Tensor,
-        last_reward: Tensor,
-        first: Tensor,
-        core_state: Mapping[str, Tensor],
-        generator: Generator | None,
-        *,
-        greedy: bool = False,
+        self, networks: nn.Module, inputs: ActInput, generator: Generator | None, *, greedy: bool = False
     ) -> ActOutput:
         """Choose actions for N environments.
 
         Args:
             networks: from `make_networks`.
-            observations: by name, [N, ...]; frames uint8 [N, channels, height, width].
-            last_action: [N, ...].
-            last_reward: [N].
-            first: bool [N]; where True the recurrent state is reset before use.
-            core_state: by name, [N, ...].
+            inputs: what the environments are at.
             generator: source of randomness; None uses torch's global one.
             greedy: take the mode instead of a sample.
         """

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from laser.algorithms.base import ActOutput, LossOutput, Target
+from laser.algorithms.base import ActInput, ActOutput, LossOutput, Target
 from laser.algorithms.gaussian_steps import GaussianStepAlgorithm, GaussianStepConfig, GaussianStepNetworks
 from laser.algorithms.refer import RATIO, ReferState, bounded_rhos
 from laser.algorithms.step_learning import BootstrapConfig
@@ -103,28 +103,19 @@ class DeterministicAlgorithm(GaussianStepAlgorithm):
 
     @torch.no_grad()
     def act(
-        self,
-        networks: nn.Module,
-        observations: Mapping[str, Tensor],
-        last_action: Tensor,
-        last_reward: Tensor,
-        first: Tensor,
-        core_state: Mapping[str, Tensor],
-        generator: Generator | None,
-        *,
-        greedy: bool = False,
+        self, networks: nn.Module, inputs: ActInput, generator: Generator | None, *, greedy: bool = False
     ) -> ActOutput:
         """See `Algorithm.act`."""
-        mean = self.mean_action(networks, observations).float()
+        mean = self.mean_action(networks, inputs.observations).float()
         mu, values = self.policy(mean), mean.new_zeros(len(mean))
         if greedy:
-            return ActOutput(mean, mu, values, dict(core_state))
+            return ActOutput(mean, mu, values, dict(inputs.core_state))
         device = generator.device if generator is not None else mean.device
         normal = torch.randn(mean.shape, generator=generator, device=device).to(mean.device)
         if self.config.exploration == "gaussian":
             return ActOutput(mean + self.config.exploration_std * normal, mu, values)
         config = self.config
         noise = ornstein_uhlenbeck_step(
-            core_state[NOISE], first, config.exploration_theta, config.exploration_std, normal
+            inputs.core_state[NOISE], inputs.first, config.exploration_theta, config.exploration_std, normal
         )
         return ActOutput(mean + noise, mu, values, {NOISE: noise})

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from laser.algorithms.base import ActOutput, Fraction, LossOutput, Target
+from laser.algorithms.base import ActInput, ActOutput, Fraction, LossOutput, Target
 from laser.algorithms.step_learning import BootstrapConfig, StepAlgorithm, weighted_mean
 from laser.batch import Batch
 from laser.config import Bounds, Problem
@@ -181,26 +181,17 @@ class Dqn(StepAlgorithm):
 
     @torch.no_grad()
     def act(
-        self,
-        networks: nn.Module,
-        observations: Mapping[str, Tensor],
-        last_action: Tensor,
-        last_reward: Tensor,
-        first: Tensor,
-        core_state: Mapping[str, Tensor],
-        generator: Generator | None,
-        *,
-        greedy: bool = False,
+        self, networks: nn.Module, inputs: ActInput, generator: Generator | None, *, greedy: bool = False
     ) -> ActOutput:
         """See `Algorithm.act`; greedy means without any noise."""
         networks = cast(DqnNetworks, networks)
-        factors, state = None, dict(core_state)
+        factors, state, first = None, dict(inputs.core_state), inputs.first
         if self.config.noisy and not greedy:
             shape = (len(first), networks.head.num_factors)
             factors = draw_factors(shape, generator, first.device)
             if NOISE in self._acting_state:
-                factors = state[NOISE] = torch.where(first.unsqueeze(-1), factors, core_state[NOISE])
-        q_values, _ = networks(observations, factors)
+                factors = state[NOISE] = torch.where(first.unsqueeze(-1), factors, state[NOISE])
+        q_values, _ = networks(inputs.observations, factors)
         logits = epsilon_greedy_logits(q_values, 0.0 if greedy else self.epsilon(networks))
         mu, values = {"logits": logits}, q_values.amax(-1)
         actions = logits.argmax(-1) if greedy else self.distribution.sample(mu, generator)

@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.func import vjp
 
-from laser.algorithms.base import ActOutput, LossOutput, Positive
+from laser.algorithms.base import ActInput, ActOutput, LossOutput, Positive
 from laser.algorithms.step_learning import BootstrapConfig, StepAlgorithm, weighted_mean
 from laser.batch import Batch
 from laser.config import Bounds
@@ -141,20 +141,11 @@ class TwinCriticAlgorithm(StepAlgorithm):
 
     @torch.no_grad()
     def act(
-        self,
-        networks: nn.Module,
-        observations: Mapping[str, Tensor],
-        last_action: Tensor,
-        last_reward: Tensor,
-        first: Tensor,
-        core_state: Mapping[str, Tensor],
-        generator: Generator | None,
-        *,
-        greedy: bool = False,
+        self, networks: nn.Module, inputs: ActInput, generator: Generator | None, *, greedy: bool = False
     ) -> ActOutput:
         """See `Algorithm.act`."""
-        mu = self.policy(networks(observations).float())
-        values = mu["mean"].new_zeros(len(first))
+        mu = self.policy(networks(inputs.observations).float())
+        values = mu["mean"].new_zeros(len(inputs.first))
         if greedy:
             return ActOutput(self.draw(mu, torch.zeros_like(mu["mean"])), mu, values)
         normal = normal_like(mu["mean"], generator)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import torch
 from torch import Generator, Tensor, nn
 
-from laser.algorithms.base import ActOutput, Fraction, LossOutput, NotNegative, WriteOptions
+from laser.algorithms.base import ActInput, ActOutput, Fraction, LossOutput, NotNegative, WriteOptions
 from laser.algorithms.gaussian_steps import GaussianStepAlgorithm, GaussianStepConfig, GaussianStepNetworks
 from laser.algorithms.refer import RATIO, bounded_rhos
 from laser.algorithms.step_learning import glorot_, near_zero_, weighted_mean
@@ -147,19 +147,10 @@ class VRacer(GaussianStepAlgorithm):
 
     @torch.no_grad()
     def act(
-        self,
-        networks: nn.Module,
-        observations: Mapping[str, Tensor],
-        last_action: Tensor,
-        last_reward: Tensor,
-        first: Tensor,
-        core_state: Mapping[str, Tensor],
-        generator: Generator | None,
-        *,
-        greedy: bool = False,
+        self, networks: nn.Module, inputs: ActInput, generator: Generator | None, *, greedy: bool = False
     ) -> ActOutput:
         """See `Algorithm.act`."""
-        output: RacerOutput = networks(observations)
+        output: RacerOutput = networks(inputs.observations)
         policy = {name: value.float() for name, value in output.policy.items()}
         actions = policy["mean"]
         if not greedy:

@@ -109,11 +109,11 @@ class CountingAlgorithm:
     def seeded_networks(self, seed):
         return nn.Linear(1, 1)
 
-    def act(self, networks, observations, last_action, last_reward, first, core_state, generator, *, greedy=False):
-        num = len(first)
+    def act(self, networks, inputs, generator, *, greedy=False):
+        num = len(inputs.first)
         action = self.calls % 5
         self.calls += 1
-        age = torch.where(first[:, None], 0.0, core_state["age"]) + 1.0
+        age = torch.where(inputs.first[:, None], 0.0, inputs.core_state["age"]) + 1.0
         logits = torch.full((num, 5), float(action))
         return ActOutput(torch.full((num,), action), {"logits": logits}, torch.zeros(num), {"age": age})
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from laser.algorithms.actor_critic import ActorCriticAlgorithm
-from laser.algorithms.base import AlgorithmConfig
+from laser.algorithms.base import ActInput, AlgorithmConfig
 from laser.batch import ONLINE, OWN_REPLAY, Batch
 from laser.networks.config import NetworkConfig
 from laser.specs import ActionSpec, ContinuousActions, DiscreteActions, EnvironmentSpec, VectorSpec
@@ -103,7 +103,9 @@ class Collector:
         for _ in range(NUM_ROWS):
             seen = self._observe()
             first = self._step == 0
-            acted = self._algorithm.act(networks, {"observation": seen}, nothing, nothing, first, {}, self._generator)
+            acted = self._algorithm.act(
+                networks, ActInput({"observation": seen}, nothing, nothing, first), self._generator
+            )
             valid = self._step < self._probe.num_steps  # the row after the last step holds the final observation
             rows.append(
                 {

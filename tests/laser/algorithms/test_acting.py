@@ -6,6 +6,7 @@ import torch
 from random_batches import ACTIONS, NUM_INPUTS, make_environment
 
 from laser.algorithms import find_algorithms
+from laser.algorithms.base import ActInput
 from laser.networks.config import NetworkConfig
 
 NUM_ENVS = 6
@@ -13,16 +14,13 @@ NUM_ENVS = 6
 
 def act(algorithm, networks, seed=0, **options):
     array = algorithm.environment.actions.array
-    return algorithm.act(
-        networks,
+    inputs = ActInput(
         {"observation": torch.ones(NUM_ENVS, NUM_INPUTS)},
         torch.zeros(NUM_ENVS, *array.shape, dtype=getattr(torch, array.dtype)),
         torch.zeros(NUM_ENVS),
         torch.zeros(NUM_ENVS, dtype=torch.bool),
-        {},
-        torch.Generator().manual_seed(seed),
-        **options,
     )
+    return algorithm.act(networks, inputs, torch.Generator().manual_seed(seed), **options)
 
 
 @pytest.mark.parametrize("name", find_algorithms())

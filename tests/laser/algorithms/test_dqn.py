@@ -10,7 +10,7 @@ import pytest
 import torch
 from random_batches import ACTIONS, NUM_INPUTS, make_batch, make_environment
 
-from laser.algorithms.base import Target
+from laser.algorithms.base import ActInput, Target
 from laser.algorithms.dqn import NOISE, TARGET, DqnConfig
 from laser.algorithms.rainbow import RainbowConfig
 from laser.config import find_problems
@@ -150,16 +150,9 @@ def act(algorithm, networks, generator, *, num_envs=4, first=None, state=None, g
     observations = torch.linspace(-1, 1, NUM_INPUTS).expand(num_envs, NUM_INPUTS).contiguous()
     none = torch.zeros(num_envs)
     first = torch.zeros(num_envs, dtype=torch.bool) if first is None else first
-    return algorithm.act(
-        networks,
-        {"observation": observations.to(next(networks.parameters()).dtype)},
-        none.long(),
-        none,
-        first,
-        state or {},
-        generator,
-        greedy=greedy,
-    )
+    seen = {"observation": observations.to(next(networks.parameters()).dtype)}
+    inputs = ActInput(seen, none.long(), none, first, state or {})
+    return algorithm.act(networks, inputs, generator, greedy=greedy)
 
 
 def test_epsilon_falls_with_the_updates_that_the_published_networks_have_seen():

@@ -9,6 +9,7 @@ import torch
 from literal_targets import literal_vtrace
 from random_batches import ACTIONS, NUM_INPUTS, make_batch, make_environment
 
+from laser.algorithms.base import ActInput
 from laser.algorithms.impala import ImpalaConfig
 from laser.algorithms.laser import LaserConfig
 from laser.flat_parameters import FlatParameters
@@ -131,7 +132,7 @@ def test_actors_say_the_value_where_there_is_one_task_and_zero_where_it_is_not_k
         zeros = torch.zeros(4)
         observations = {"observation": torch.ones(4, NUM_INPUTS)}
         networks = algorithm.seeded_networks(0)
-        output = algorithm.act(networks, observations, zeros.long(), zeros, zeros.bool(), {}, None)
+        output = algorithm.act(networks, ActInput(observations, zeros.long(), zeros, zeros.bool()), None)
         assert output.values.shape == (4,)
         assert output.values.any() == known
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from random_batches import ACTIONS, NUM_INPUTS, make_batch, make_environment
 
+from laser.algorithms.base import ActInput
 from laser.algorithms.ddpg import DdpgConfig
 from laser.algorithms.deterministic import NOISE
 from laser.algorithms.naf import NafConfig
@@ -266,7 +267,7 @@ def test_acting_is_inside_the_cut_and_says_what_it_was_drawn_from(name):
     num = 4000
     observations = {"observation": torch.randn(1, NUM_INPUTS).expand(num, -1)}
     nothing = (torch.zeros(num, 2), torch.zeros(num), torch.ones(num, dtype=torch.bool))
-    output = algorithm.act(networks, observations, *nothing, {}, generator)
+    output = algorithm.act(networks, ActInput(observations, *nothing), generator)
     assert {key: value.shape for key, value in output.mu.items()} == {
         key: (num, *spec.shape) for key, spec in algorithm.behaviour.items()
     }
@@ -274,7 +275,7 @@ def test_acting_is_inside_the_cut_and_says_what_it_was_drawn_from(name):
     assert standard.std().item() == pytest.approx(0.9866 if name in RACERS else 1.0, abs=0.03)
     if name in RACERS:
         assert 2.5 < standard.abs().max() <= 3.0 + 1e-5
-    greedy = algorithm.act(networks, observations, *nothing, {}, generator, greedy=True)
+    greedy = algorithm.act(networks, ActInput(observations, *nothing), generator, greedy=True)
     assert (greedy.actions == greedy.mu["mean"]).all()
 
 
@@ -286,7 +287,8 @@ def test_drifting_noise_is_carried_from_step_to_step():
     seen, first = [], torch.zeros(500, dtype=torch.bool)
     observations = {"observation": torch.zeros(500, NUM_INPUTS)}
     for _ in range(60):
-        output = algorithm.act(networks, observations, torch.zeros(500, 2), torch.zeros(500), first, state, generator)
+        inputs = ActInput(observations, torch.zeros(500, 2), torch.zeros(500), first, state)
+        output = algorithm.act(networks, inputs, generator)
         state = output.core_state
         seen.append(output.actions - output.mu["mean"])
     noise = torch.stack(seen)[30:]

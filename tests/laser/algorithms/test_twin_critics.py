@@ -11,7 +11,7 @@ import torch
 from random_batches import ACTIONS, NUM_INPUTS, make_batch, make_environment
 from torch import nn
 
-from laser.algorithms.base import is_due
+from laser.algorithms.base import ActInput, is_due
 from laser.algorithms.sac import SacConfig
 from laser.algorithms.td3 import Td3Config
 from laser.networks.config import NetworkConfig
@@ -242,7 +242,8 @@ def test_acting_is_random_until_something_was_learned(name):
     nothing = (torch.zeros(num, 2), torch.zeros(num), torch.ones(num, dtype=torch.bool))
 
     def act(**options):
-        return algorithm.act(step.networks, observations, *nothing, {}, torch.Generator().manual_seed(0), **options)
+        generator = torch.Generator().manual_seed(0)
+        return algorithm.act(step.networks, ActInput(observations, *nothing), generator, **options)
 
     random = act()
     assert (torch.histc(random.actions, 4, -1, 1) / random.actions.numel() - 0.25).abs().max() < 0.03
@@ -257,7 +258,7 @@ def test_acting_is_random_until_something_was_learned(name):
     assert standard.std().item() == pytest.approx(1.0, abs=0.03)
     eager = dataclasses.replace(BOTH[name], random_start=False).build(make_environment(CONTINUOUS), NETWORK)
     networks = eager.seeded_networks(0)
-    assert eager.act(networks, observations, *nothing, {}, None).mu["mean"].any()
+    assert eager.act(networks, ActInput(observations, *nothing), None).mu["mean"].any()
 
 
 @pytest.mark.parametrize("name", BOTH)
