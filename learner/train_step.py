@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from laser.algorithms.base import Algorithm, LossOutput, Target
+from laser.algorithms.base import Algorithm, LossOutput, Schedule, Target
 from laser.batch import Batch
 from laser.compilation import can_compile, compile_for
 from laser.flat_parameters import FlatParameters
@@ -98,7 +98,7 @@ class TrainStep:
         """Whether the loss is compiled."""
         return self._compiled
 
-    def warm_up(self, batch: Batch, schedule: Mapping[str, Any]) -> None:
+    def warm_up(self, batch: Batch, schedule: Schedule) -> None:
         """Compile forward and backward for batches of this shape; changes nothing that is trained."""
         if not self._compiled:
             return
@@ -111,9 +111,7 @@ class TrainStep:
             self.optimizer.step(torch.full_like(output.loss, torch.nan), 0.0, number)  # refused
         torch.set_rng_state(state)
 
-    def __call__(
-        self, batch: Batch, learning_rate: float, schedule: Mapping[str, Any]
-    ) -> tuple[dict[str, Tensor], LossOutput]:
+    def __call__(self, batch: Batch, learning_rate: float, schedule: Schedule) -> tuple[dict[str, Tensor], LossOutput]:
         """Apply one update.
 
         Args:
@@ -129,7 +127,7 @@ class TrainStep:
         return self._pass(self._loss, batch, learning_rate, schedule)
 
     def _pass(
-        self, loss: Callable[..., LossOutput], batch: Batch, learning_rate: float, schedule: Mapping[str, Any]
+        self, loss: Callable[..., LossOutput], batch: Batch, learning_rate: float, schedule: Schedule
     ) -> tuple[dict[str, Tensor], LossOutput]:
         self.num_updates += 1
         self.parameters.collect_gradients()
@@ -144,9 +142,7 @@ class TrainStep:
         metrics |= {"gradient_norm": norm, "updates_applied": applied}
         return metrics, output
 
-    def _passes(
-        self, batch: Batch, learning_rate: float, schedule: Mapping[str, Any]
-    ) -> tuple[dict[str, Tensor], LossOutput]:
+    def _passes(self, batch: Batch, learning_rate: float, schedule: Schedule) -> tuple[dict[str, Tensor], LossOutput]:
         num_epochs, num_minibatches = self._algorithm.config.passes
         with torch.no_grad(), torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
             batch = self._algorithm.prepare(self.networks, self._stacked(batch))
@@ -172,7 +168,7 @@ class TrainStep:
                 target.parameters.buffers.copy_(self.parameters.buffers)
 
     @torch.no_grad()
-    def next_core_state(self, batch: Batch, schedule: Mapping[str, Any]) -> dict[str, Tensor]:
+    def next_core_state(self, batch: Batch, schedule: Schedule) -> dict[str, Tensor]:
         """Return `LossOutput.core_state` anew, of the parameters as they are now; costs one more forward."""
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
             if self._algorithm.config.passes == (1, 1):
@@ -188,13 +184,13 @@ class TrainStep:
         for name, value in output.state_updates.items():
             own[name].copy_(torch.where(fine, value, own[name]))
 
-    def _with_due(self, schedule: Mapping[str, Any], number: int) -> Mapping[str, Any]:
+    def _with_due(self, schedule: Schedule, number: int) -> Schedule:
         """Return the schedule with what `laser.algorithms.base.is_due` reads."""
         if not self._periods:
             return schedule
         return {**schedule, "due": {prefix: number % period == 0 for prefix, period in self._periods.items()}}
 
-    def _stacked_loss(self, batch: Batch, schedule: Mapping[str, Any]) -> LossOutput:
+    def _stacked_loss(self, batch: Batch, schedule: Schedule) -> LossOutput:
         return self._plain_loss(self._stacked(batch), schedule)
 
     def _stacked(self, batch: Batch) -> Batch:
@@ -206,7 +202,7 @@ class TrainStep:
                 observations[name] = stack_frames(observations[name], batch.first, item.stack, item.padding)
         return dataclasses.replace(batch, observations=observations)
 
-    def _plain_loss(self, batch: Batch, schedule: Mapping[str, Any]) -> LossOutput:
+    def _plain_loss(self, batch: Batch, schedule: Schedule) -> LossOutput:
         # torch.compile cannot trace a generator; compiled losses draw from torch's global one.
         generator = None if self._compiled else self.generator
         return self._algorithm.loss(self.networks, self._target_modules, batch, schedule, generator)

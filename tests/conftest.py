@@ -3,5 +3,5 @@
 import sys
 from pathlib import Path
 
-for folder in ("actors", "oracles", "laser/algorithms", "probes"):
+for folder in ("actors", "launch", "oracles", "laser/algorithms", "probes"):
     sys.path.insert(0, str(Path(__file__).parent / folder))

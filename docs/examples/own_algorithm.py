@@ -6,7 +6,6 @@ python own_algorithm.py
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -15,7 +14,7 @@ from torch import Generator, nn
 
 import laser
 from laser.algorithms.actor_critic import ActorCriticAlgorithm, next_core_state
-from laser.algorithms.base import AlgorithmConfig, LossOutput
+from laser.algorithms.base import AlgorithmConfig, LossOutput, Schedule, Targets
 from laser.batch import Batch
 from laser.config import Bounds
 from laser.networks.config import NetworkConfig
@@ -49,12 +48,7 @@ class Clipped(ActorCriticAlgorithm):
     config: ClippedConfig
 
     def loss(
-        self,
-        networks: nn.Module,
-        targets: Mapping[str, nn.Module],
-        batch: Batch,
-        schedule: Mapping[str, Any],
-        generator: Generator | None,
+        self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule, generator: Generator | None
     ) -> LossOutput:
         """Return the scalar to minimise and metrics; a pure function of what it is given."""
         output = self.evaluate(networks, batch)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, cast
 
 import torch
 from torch import Generator, Tensor, nn
 
 from laser.algorithms.actor_critic import ActorCriticAlgorithm, next_core_state
-from laser.algorithms.base import AlgorithmConfig, Fraction, LossOutput, NotNegative, Target, live
-from laser.algorithms.impala import REWARD_TRANSFORMS
+from laser.algorithms.base import AlgorithmConfig, Fraction, LossOutput, NotNegative, Schedule, Target, Targets, live
 from laser.algorithms.metrics import explained_variance, means, means_by_source
+from laser.algorithms.rewards import RewardConfig
 from laser.batch import Batch
 from laser.config import Bounds, Problem
 from laser.networks.actor_critic import ActorCritic, ActorCriticOutput
@@ -32,7 +31,7 @@ AVERAGE = "average"
 
 
 @dataclass(frozen=True)
-class AcerConfig(AlgorithmConfig):
+class AcerConfig(RewardConfig):
     """ACER's settings; defaults are the paper's on Atari, and where it says nothing those of its published code."""
 
     name: ClassVar[str] = "acer"
@@ -69,15 +68,6 @@ class AcerConfig(AlgorithmConfig):
     entropy_in_trust_region: Annotated[
         bool, "add the entropy's gradient to the policy's before the projection, not after"
     ] = True
-    reward_transform: Annotated[
-        Literal["none", "clip", "asymmetric"],
-        "how rewards are learned from; clip: to [-1, 1]; asymmetric: squashed, losses to 0.3 of gains",
-    ] = "none"
-    reward_scale: Annotated[
-        float,
-        Bounds(above=0.0),
-        "rewards are multiplied by this before they are learned from; values of about 1 let the critic keep up",
-    ] = 1.0
 
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Acer:
         """See `AlgorithmConfig.build`."""
@@ -153,12 +143,7 @@ class Acer(ActorCriticAlgorithm):
         return (policy["logits"].softmax(-1) * values).sum(-1)
 
     def loss(
-        self,
-        networks: nn.Module,
-        targets: Mapping[str, nn.Module],
-        batch: Batch,
-        schedule: Mapping[str, Any],
-        generator: Generator | None,
+        self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule, generator: Generator | None
     ) -> LossOutput:
         """See `Algorithm.loss`."""
         output = self.evaluate(networks, batch)
@@ -177,7 +162,7 @@ class Acer(ActorCriticAlgorithm):
         output: ActorCriticOutput,
         average: Statistics | None,
         batch: Batch,
-        schedule: Mapping[str, Any],
+        schedule: Schedule,
         generator: Generator | None,
     ) -> LossOutput:
         config = self.config
@@ -196,7 +181,7 @@ class Acer(ActorCriticAlgorithm):
                 q_taken,
                 all_values[1:],
                 log_rhos,
-                self._rewards(batch),
+                self.config.learned_from(batch.rewards),
                 batch.discounts,
                 lambda_=config.trace_lambda,
                 valid=batch.valid,
@@ -231,9 +216,6 @@ class Acer(ActorCriticAlgorithm):
             "explained_variance": explained_variance(q_taken, q_retrace, batch.valid),
         }
         return LossOutput(loss, metrics)
-
-    def _rewards(self, batch: Batch) -> Tensor:
-        return REWARD_TRANSFORMS[self.config.reward_transform](batch.rewards) * self.config.reward_scale
 
     def _weights(self, batch: Batch) -> Tensor:
         """Return what each row counts [T, B], so that sums are means over the batch's rows."""

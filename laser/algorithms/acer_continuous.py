@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -10,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from laser.algorithms.acer import Acer, AcerConfig
-from laser.algorithms.base import Fraction, LossOutput, NotNegative, live
+from laser.algorithms.base import Fraction, LossOutput, NotNegative, Schedule, live
 from laser.algorithms.metrics import explained_variance
 from laser.batch import Batch
 from laser.config import Bounds
@@ -93,7 +92,7 @@ class AcerContinuous(Acer):
         output: ActorCriticOutput,
         average: Statistics | None,
         batch: Batch,
-        schedule: Mapping[str, Any],
+        schedule: Schedule,
         generator: Generator | None,
     ) -> LossOutput:
         config, distribution = self.config, self.distribution
@@ -114,7 +113,7 @@ class AcerContinuous(Acer):
             log_pi = distribution.log_prob(moving, actions)
             log_rhos = log_pi - distribution.log_prob(batch.mu, actions)
             drawn_log_rhos = distribution.log_prob(moving, drawn[0]) - distribution.log_prob(batch.mu, drawn[0])
-            rows = (self._rewards(batch), batch.discounts)
+            rows = (self.config.learned_from(batch.rewards), batch.discounts)
             q_retrace = retrace_targets(
                 q_taken,
                 output.values[1:],

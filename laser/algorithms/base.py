@@ -26,6 +26,12 @@ _INITIALISATION = threading.Lock()
 
 T = TypeVar("T")
 
+Targets = Mapping[str, nn.Module]
+"""Target networks by name."""
+
+Schedule = Mapping[str, Any]
+"""Settings that change while an agent trains, and what else is true of one update: see `live` and `is_due`."""
+
 Positive = Bounds(above=0.0)
 NotNegative = Bounds(least=0.0)
 Fraction = Bounds(least=0.0, most=1.0)
@@ -128,7 +134,7 @@ def seeded(seed: int, make: Callable[[], T]) -> T:
         return make()
 
 
-def live(name: str, config: AlgorithmConfig, schedule: Mapping[str, Any]) -> Any:
+def live(name: str, config: AlgorithmConfig, schedule: Schedule) -> Any:
     """Return a live setting as it is now: what `schedule` says, else the config.
 
     The config is not looked at in vain: compiled code would be compiled anew for each value it has seen there.
@@ -136,7 +142,7 @@ def live(name: str, config: AlgorithmConfig, schedule: Mapping[str, Any]) -> Any
     return schedule[name] if name in schedule else getattr(config, name)
 
 
-def is_due(prefix: str, schedule: Mapping[str, Any]) -> bool:
+def is_due(prefix: str, schedule: Schedule) -> bool:
     """Return whether this update moves the parameters of the group with this prefix; see `ParameterGroup.period`."""
     due: Mapping[str, bool] = schedule.get("due", {})
     return due.get(prefix, True)
@@ -320,11 +326,6 @@ class Algorithm(ABC):
 
     @abstractmethod
     def loss(
-        self,
-        networks: nn.Module,
-        targets: Mapping[str, nn.Module],
-        batch: Batch,
-        schedule: Mapping[str, Any],
-        generator: Generator | None,
+        self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule, generator: Generator | None
     ) -> LossOutput:
         """Return the scalar to minimise, metrics and column writes. Pure: changes nothing it is given."""

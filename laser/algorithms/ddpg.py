@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.func import functional_call
 
-from laser.algorithms.base import LossOutput, NotNegative, ParameterGroup
+from laser.algorithms.base import LossOutput, NotNegative, ParameterGroup, Schedule, Targets
 from laser.algorithms.deterministic import SLOW, DeterministicAlgorithm, DeterministicConfig
 from laser.algorithms.gaussian_steps import GaussianStepNetworks
 from laser.algorithms.step_learning import glorot_, near_zero_, weighted_mean
@@ -135,12 +135,7 @@ class Ddpg(DeterministicAlgorithm):
         return mean
 
     def loss(
-        self,
-        networks: nn.Module,
-        targets: Mapping[str, nn.Module],
-        batch: Batch,
-        schedule: Mapping[str, Any],
-        generator: Generator | None,
+        self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule, generator: Generator | None
     ) -> LossOutput:
         """See `Algorithm.loss`."""
         networks, slow = cast(DdpgNetworks, networks), cast(DdpgNetworks, targets[SLOW])

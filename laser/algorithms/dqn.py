@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from laser.algorithms.base import ActInput, ActOutput, Fraction, LossOutput, Target
+from laser.algorithms.base import ActInput, ActOutput, Fraction, LossOutput, Schedule, Target, Targets
 from laser.algorithms.step_learning import BootstrapConfig, StepAlgorithm, weighted_mean
 from laser.batch import Batch
 from laser.config import Bounds, Problem
@@ -198,12 +198,7 @@ class Dqn(StepAlgorithm):
         return ActOutput(actions, mu, values, state)
 
     def loss(
-        self,
-        networks: nn.Module,
-        targets: Mapping[str, nn.Module],
-        batch: Batch,
-        schedule: Mapping[str, Any],
-        generator: Generator | None,
+        self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule, generator: Generator | None
     ) -> LossOutput:
         """See `Algorithm.loss`."""
         networks, config = cast(DqnNetworks, networks), self.config

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, cast
 
@@ -11,11 +11,21 @@ import torch
 from torch import Generator, Tensor, nn
 
 from laser.algorithms.actor_critic import ActorCriticAlgorithm, next_core_state
-from laser.algorithms.base import AlgorithmConfig, Fraction, LossOutput, NotNegative, WriteOptions, live
+from laser.algorithms.base import (
+    AlgorithmConfig,
+    Fraction,
+    LossOutput,
+    NotNegative,
+    Schedule,
+    Targets,
+    WriteOptions,
+    live,
+)
 from laser.algorithms.metrics import explained_variance, means, means_by_source
 from laser.algorithms.pixel_control import PixelControl
 from laser.algorithms.popart import normalized_critic, values_of_tasks
 from laser.algorithms.refer import RATIO, Refer, ReferConfig, ReferState, bounded_rhos
+from laser.algorithms.rewards import RewardConfig
 from laser.batch import Batch
 from laser.config import Bounds, Problem
 from laser.networks.actor_critic import ActorCritic, ActorCriticOutput
@@ -24,21 +34,14 @@ from laser.networks.heads import PopArtHead
 from laser.networks.pixel_control import PixelControlHead
 from laser.ops.distributions import Statistics
 from laser.ops.policy_gradient import policy_gradient_loss, value_loss, weighted_sum
-from laser.ops.rewards import asymmetric_rewards, clip_rewards
 from laser.ops.vtrace import vtrace_targets
 from laser.specs import EnvironmentSpec
 
 Clip = Bounds(above=0.0, allow_infinite=True)
 
-REWARD_TRANSFORMS: dict[str, Callable[[Tensor], Tensor]] = {
-    "none": lambda rewards: rewards,
-    "clip": clip_rewards,
-    "asymmetric": asymmetric_rewards,
-}
-
 
 @dataclass(frozen=True)
-class ImpalaConfig(AlgorithmConfig):
+class ImpalaConfig(RewardConfig):
     """IMPALA's settings; see the table in Espeholt et al. 2018, appendix G."""
 
     name: ClassVar[str] = "impala"
@@ -50,15 +53,6 @@ class ImpalaConfig(AlgorithmConfig):
     c_clip: Annotated[float, Clip, "bound on importance ratios in traces; at most rho-clip"] = 1.0
     pg_rho_clip: Annotated[float, Clip, "bound on importance ratios in the policy gradient"] = 1.0
     trace_lambda: Annotated[float, Fraction, "shortens the traces; 1 for n-step targets"] = 1.0
-    reward_transform: Annotated[
-        Literal["none", "clip", "asymmetric"],
-        "how rewards are learned from; clip: to [-1, 1]; asymmetric: squashed, losses to 0.3 of gains",
-    ] = "none"
-    reward_scale: Annotated[
-        float,
-        Bounds(above=0.0),
-        "rewards are multiplied by this before they are learned from; values of about 1 let the critic keep up",
-    ] = 1.0
     reduction: Annotated[
         Literal["sum", "mean_per_column"],
         "sum over rows and columns, as published; or that divided by the batch size, which then does not scale steps",
@@ -160,12 +154,7 @@ class Impala(ActorCriticAlgorithm):
         return WriteOptions(self.refer.far_bounds(num_updates) if self.config.refer.enabled else {})
 
     def loss(
-        self,
-        networks: nn.Module,
-        targets: Mapping[str, nn.Module],
-        batch: Batch,
-        schedule: Mapping[str, Any],
-        generator: Generator | None,
+        self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule, generator: Generator | None
     ) -> LossOutput:
         """See `Algorithm.loss`.
 
@@ -189,7 +178,7 @@ class Impala(ActorCriticAlgorithm):
         pixel_values: Tensor | None,
         batch: Batch,
         generator: Generator | None,
-        schedule: Mapping[str, Any],
+        schedule: Schedule,
     ) -> LossOutput:
         config = self.config
         pi = {name: value[:-1] for name, value in output.policy.items()}
@@ -202,7 +191,7 @@ class Impala(ActorCriticAlgorithm):
             used = batch.valid if accept is None else accept & batch.valid
             vs, pg_advantages = vtrace_targets(
                 log_rhos,
-                self._rewards(batch),
+                self.config.learned_from(batch.rewards),
                 batch.discounts,
                 values,
                 bootstrap_value,
@@ -275,11 +264,8 @@ class Impala(ActorCriticAlgorithm):
         per_step = {"priority": mean_errors}
         return LossOutput(loss, metrics, column_writes, state_updates=state_updates, per_step=per_step)
 
-    def _rewards(self, batch: Batch) -> Tensor:
-        return REWARD_TRANSFORMS[self.config.reward_transform](batch.rewards) * self.config.reward_scale
-
     def _accept(
-        self, pi: Statistics, batch: Batch, generator: Generator | None, schedule: Mapping[str, Any]
+        self, pi: Statistics, batch: Batch, generator: Generator | None, schedule: Schedule
     ) -> tuple[Tensor | None, dict[str, Tensor]]:
         """Return which rows to learn from, bool [T, B] or None for all, and metrics about it."""
         return None, {}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Generator, Tensor
 
-from laser.algorithms.base import Fraction, live
+from laser.algorithms.base import Fraction, Schedule, live
 from laser.algorithms.impala import Impala, ImpalaConfig
 from laser.algorithms.metrics import means, means_by_source
 from laser.batch import Batch
@@ -58,7 +57,7 @@ class Laser(Impala):
     config: LaserConfig
 
     def _accept(
-        self, pi: Statistics, batch: Batch, generator: Generator | None, schedule: Mapping[str, Any]
+        self, pi: Statistics, batch: Batch, generator: Generator | None, schedule: Schedule
     ) -> tuple[Tensor | None, dict[str, Tensor]]:
         threshold = live("trust_region_threshold", self.config, schedule)
         if isinstance(threshold, float) and threshold == float("inf"):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Generator, Tensor, nn
 
-from laser.algorithms.base import LossOutput
+from laser.algorithms.base import LossOutput, Schedule, Targets
 from laser.algorithms.deterministic import SLOW, DeterministicAlgorithm, DeterministicConfig
 from laser.algorithms.gaussian_steps import GaussianStepNetworks
 from laser.algorithms.step_learning import glorot_, near_zero_, weighted_mean
@@ -83,12 +83,7 @@ class Naf(DeterministicAlgorithm):
         return mean
 
     def loss(
-        self,
-        networks: nn.Module,
-        targets: Mapping[str, nn.Module],
-        batch: Batch,
-        schedule: Mapping[str, Any],
-        generator: Generator | None,
+        self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule, generator: Generator | None
     ) -> LossOutput:
         """See `Algorithm.loss`."""
         networks = cast(NafNetworks, networks)

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Generator, Tensor, nn
 
 from laser.algorithms.actor_critic import ActorCriticAlgorithm
-from laser.algorithms.base import AlgorithmConfig, Fraction, LossOutput, NotNegative, ParameterGroup, live
+from laser.algorithms.base import (
+    AlgorithmConfig,
+    Fraction,
+    LossOutput,
+    NotNegative,
+    ParameterGroup,
+    Schedule,
+    Targets,
+    live,
+)
 from laser.algorithms.metrics import explained_variance, means
 from laser.batch import Batch
 from laser.config import Bounds, Problem
@@ -140,12 +148,7 @@ class Ppo(ActorCriticAlgorithm):
         )
 
     def loss(
-        self,
-        networks: nn.Module,
-        targets: Mapping[str, nn.Module],
-        batch: Batch,
-        schedule: Mapping[str, Any],
-        generator: Generator | None,
+        self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule, generator: Generator | None
     ) -> LossOutput:
         """See `Algorithm.loss`; of a part that `prepare` made."""
         config, valid = self.config, batch.valid

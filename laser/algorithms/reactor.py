@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal, cast
 
 import torch
 from torch import Generator, Tensor, nn
 
 from laser.algorithms.actor_critic import ActorCriticAlgorithm, next_core_state
-from laser.algorithms.base import AlgorithmConfig, Fraction, LossOutput, NotNegative, Target, live
-from laser.algorithms.impala import REWARD_TRANSFORMS
+from laser.algorithms.base import AlgorithmConfig, Fraction, LossOutput, NotNegative, Schedule, Target, Targets, live
 from laser.algorithms.metrics import explained_variance, means, means_by_source
+from laser.algorithms.rewards import RewardConfig
 from laser.batch import Batch
 from laser.config import Bounds
 from laser.networks.config import NetworkConfig
@@ -28,7 +28,7 @@ SLOW = "slow"
 
 
 @dataclass(frozen=True)
-class ReactorConfig(AlgorithmConfig):
+class ReactorConfig(RewardConfig):
     """Reactor's settings. The paper states lambda, clips, the target's period and the entropy's weight, no others."""
 
     name: ClassVar[str] = "reactor"
@@ -73,13 +73,6 @@ class ReactorConfig(AlgorithmConfig):
         "nothing, as published, which goes with learner.replay-core-state zero",
     ] = "carried"
     head_size: Annotated[int, Bounds(least=1), "hidden units of each head, before rectifiers double them"] = 32
-    reward_transform: Annotated[
-        Literal["none", "clip", "asymmetric"],
-        "how rewards are learned from; clip: to [-1, 1]; asymmetric: squashed, losses to 0.3 of gains",
-    ] = "none"
-    reward_scale: Annotated[float, Bounds(above=0.0), "rewards are multiplied by this before they are learned from"] = (
-        1.0
-    )
 
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Reactor:
         """See `AlgorithmConfig.build`."""
@@ -144,12 +137,7 @@ class Reactor(ActorCriticAlgorithm):
         return ReactorNetworks(self.environment, self.network, config.head_size, config.exploration, self._guesses)
 
     def loss(
-        self,
-        networks: nn.Module,
-        targets: Mapping[str, nn.Module],
-        batch: Batch,
-        schedule: Mapping[str, Any],
-        generator: Generator | None,
+        self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule, generator: Generator | None
     ) -> LossOutput:
         """See `Algorithm.loss`.
 
@@ -181,9 +169,7 @@ class Reactor(ActorCriticAlgorithm):
         observations = {name: value[1:] for name, value in batch.observations.items()}
         return slow.q_values(observations, batch.actions, batch.rewards, batch.first[1:], state)
 
-    def _loss(
-        self, output: ReactorOutput, next_q_values: Tensor, batch: Batch, schedule: Mapping[str, Any]
-    ) -> LossOutput:
+    def _loss(self, output: ReactorOutput, next_q_values: Tensor, batch: Batch, schedule: Schedule) -> LossOutput:
         config, actions, valid = self.config, batch.actions, batch.valid
         all_log_pi = output.policy["logits"]
         log_pi, q_values = all_log_pi[:-1], output.q_values[:-1]
@@ -192,7 +178,7 @@ class Reactor(ActorCriticAlgorithm):
         with torch.no_grad():
             log_mu = (batch.mu["logits"] if guess is None else guess).log_softmax(-1)
             log_rhos = _taken(log_pi, actions) - _taken(log_mu, actions)
-            rewards = REWARD_TRANSFORMS[config.reward_transform](batch.rewards) * config.reward_scale
+            rewards = config.learned_from(batch.rewards)
             next_values = (all_log_pi[1:].exp() * next_q_values).sum(-1)
             # Row 0 has no value of its own in the slow copy's window, and needs none: it cancels out of its target.
             slow_q_taken = torch.cat([torch.zeros_like(q_taken[:1]), _taken(next_q_values[:-1], actions[1:])])

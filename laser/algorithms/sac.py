@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 import torch
 from torch import Generator, Tensor, nn
 
-from laser.algorithms.base import LossOutput, ParameterGroup, Positive, Target
+from laser.algorithms.base import LossOutput, ParameterGroup, Positive, Schedule, Target, Targets
 from laser.algorithms.twin_critics import (
     SLOW,
     TwinCriticAlgorithm,
@@ -105,12 +105,7 @@ class Sac(TwinCriticAlgorithm):
         return squashed_draw(policy["mean"], policy["std"], normal)[0]
 
     def loss(
-        self,
-        networks: nn.Module,
-        targets: Mapping[str, nn.Module],
-        batch: Batch,
-        schedule: Mapping[str, Any],
-        generator: Generator | None,
+        self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule, generator: Generator | None
     ) -> LossOutput:
         """See `Algorithm.loss`."""
         networks, slow = cast(SacNetworks, networks), cast(SacNetworks, targets[SLOW])

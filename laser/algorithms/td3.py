@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 import torch
 from torch import Generator, Tensor, nn
 
-from laser.algorithms.base import LossOutput, NotNegative, ParameterGroup, Target, is_due
+from laser.algorithms.base import LossOutput, NotNegative, ParameterGroup, Schedule, Target, Targets, is_due
 from laser.algorithms.twin_critics import (
     SLOW,
     TwinCriticAlgorithm,
@@ -79,12 +79,7 @@ class Td3(TwinCriticAlgorithm):
         return (policy["mean"] + policy["std"] * normal).clamp(-1.0, 1.0)
 
     def loss(
-        self,
-        networks: nn.Module,
-        targets: Mapping[str, nn.Module],
-        batch: Batch,
-        schedule: Mapping[str, Any],
-        generator: Generator | None,
+        self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule, generator: Generator | None
     ) -> LossOutput:
         """See `Algorithm.loss`."""
         networks, slow = cast(TwinCriticNetworks, networks), cast(TwinCriticNetworks, targets[SLOW])

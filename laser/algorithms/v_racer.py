@@ -5,12 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal, cast
 
 import torch
 from torch import Generator, Tensor, nn
 
-from laser.algorithms.base import ActInput, ActOutput, Fraction, LossOutput, NotNegative, WriteOptions
+from laser.algorithms.base import (
+    ActInput,
+    ActOutput,
+    Fraction,
+    LossOutput,
+    NotNegative,
+    Schedule,
+    Targets,
+    WriteOptions,
+)
 from laser.algorithms.gaussian_steps import GaussianStepAlgorithm, GaussianStepConfig, GaussianStepNetworks
 from laser.algorithms.refer import RATIO, bounded_rhos
 from laser.algorithms.step_learning import glorot_, near_zero_, weighted_mean
@@ -162,12 +171,7 @@ class VRacer(GaussianStepAlgorithm):
         return ActOutput(actions, mu, values)
 
     def loss(
-        self,
-        networks: nn.Module,
-        targets: Mapping[str, nn.Module],
-        batch: Batch,
-        schedule: Mapping[str, Any],
-        generator: Generator | None,
+        self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule, generator: Generator | None
     ) -> LossOutput:
         """See `Algorithm.loss`."""
         networks = cast(RacerNetworks, networks)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from pathlib import Path
 
 import pytest
-import torch
+from saved_runs import train_whole_and_in_parts
 
 from launch.presets import load_preset
 from launch.train import train
-from learner.checkpoint import load_newest_checkpoint
 
 MEMORY = {"network.core": "lstm", "network.core-size": 8}
 CASES = {
@@ -35,22 +35,9 @@ def small(path: Path, **changes: object):
     return load_preset("reactor_cartpole", values)
 
 
-def weights(path: Path) -> dict[str, torch.Tensor]:
-    checkpoint, warnings = load_newest_checkpoint(path / "checkpoints")
-    assert not warnings
-    return {f"{group}/{name}": value for group, part in checkpoint.tensors.items() for name, value in part.items()}
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_a_resumed_run_equals_one_that_was_never_interrupted(name, tmp_path):
-    keep = {"checkpoint-replay": True, **CASES[name]}
-    whole = train(small(tmp_path / "whole", steps=640, **keep))
-    train(small(tmp_path / "parts", steps=320, **keep))
-    train(small(tmp_path / "parts", steps=640, **keep, resume=True))
-    one, other = weights(tmp_path / "whole"), weights(tmp_path / "parts")
-    assert set(one) == set(other)
-    for key, value in one.items():
-        torch.testing.assert_close(value, other[key], rtol=0, atol=0, msg=key)
+    whole, one = train_whole_and_in_parts(functools.partial(small, **CASES[name]), tmp_path, 640, 320)
     assert whole.learner_steps > 10
     assert "target_slow/vector" in one
     assert ("replay_states/behaviour_cell" in one) == (name == "memory")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
+from saved_runs import train_whole_and_in_parts
 
 from laser.algorithms.ddpg import Ddpg
 from laser.config import ConfigError
@@ -14,7 +15,6 @@ from laser.prioritization.ners import Ners
 from launch.presets import load_preset
 from launch.recording.metrics_db import read_names, read_series
 from launch.train import train
-from learner.checkpoint import load_newest_checkpoint
 from learner.learner import Learner
 from replay_server.shard import Shard
 
@@ -47,12 +47,6 @@ def small(name: str, path: Path, **changes: object):
     return load_preset("ddpg_pendulum", {**SMALL, **CASES[name], "run-dir": path, **changes})
 
 
-def weights(path: Path) -> dict[str, torch.Tensor]:
-    checkpoint, warnings = load_newest_checkpoint(path / "checkpoints")
-    assert not warnings
-    return {f"{group}/{name}": value for group, part in checkpoint.tensors.items() for name, value in part.items()}
-
-
 def recorded(path: Path) -> dict[str, float]:
     """Return the newest value of every metric."""
     database = path / "metrics.db"
@@ -63,13 +57,7 @@ def recorded(path: Path) -> dict[str, float]:
     "name", [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
 )
 def test_a_resumed_run_equals_one_that_was_never_interrupted(name, tmp_path):
-    train(small(name, tmp_path / "whole", steps=960))
-    train(small(name, tmp_path / "parts", steps=560))
-    train(small(name, tmp_path / "parts", steps=960, resume=True))
-    one, other = weights(tmp_path / "whole"), weights(tmp_path / "parts")
-    assert set(one) == set(other)
-    for key, value in one.items():
-        torch.testing.assert_close(value, other[key], rtol=0, atol=0, msg=key)
+    _, one = train_whole_and_in_parts(functools.partial(small, name), tmp_path, 960, 560)
     assert any(key.startswith("sampler/network/") for key in one)
     assert any(key.startswith("sampler/optimizer/") for key in one), "the sampler never learned"
 

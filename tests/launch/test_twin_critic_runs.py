@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
-import torch
+from saved_runs import train_whole_and_in_parts
 
 from launch.presets import load_preset
 from launch.recording.metrics_db import read_names
 from launch.train import train
-from learner.checkpoint import load_newest_checkpoint
 
 
 def small(name: str, path: Path, **changes: object):
@@ -26,23 +26,10 @@ def small(name: str, path: Path, **changes: object):
     return load_preset(f"{name}_pendulum", {**values, **changes})
 
 
-def weights(path: Path) -> dict[str, torch.Tensor]:
-    checkpoint, warnings = load_newest_checkpoint(path / "checkpoints")
-    assert not warnings
-    return {f"{group}/{name}": value for group, part in checkpoint.tensors.items() for name, value in part.items()}
-
-
 @pytest.mark.parametrize("name", ["sac", "td3"])
 def test_a_resumed_run_equals_one_that_was_never_interrupted(name, tmp_path):
-    keep = {"checkpoint-replay": True}
     # An odd number of updates before the break: TD3's pace goes on where it was.
-    whole = train(small(name, tmp_path / "whole", steps=404, **keep))
-    train(small(name, tmp_path / "parts", steps=202, **keep))
-    train(small(name, tmp_path / "parts", steps=404, **keep, resume=True))
-    one, other = weights(tmp_path / "whole"), weights(tmp_path / "parts")
-    assert set(one) == set(other)
-    for key, value in one.items():
-        torch.testing.assert_close(value, other[key], rtol=0, atol=0, msg=key)
+    whole, one = train_whole_and_in_parts(functools.partial(small, name), tmp_path, 404, 202)
     assert whole.learner_steps > 50
     assert one["networks/has_learned"] == 1.0
     names = {each.split("/")[-1] for each in read_names(tmp_path / "whole" / "metrics.db")}

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
-import torch
+from saved_runs import train_whole_and_in_parts, weights
 
 from laser.environments import task_ids
 from laser.environments.named_sets import ATARI16
 from launch.presets import load_preset
 from launch.recording.metrics_db import read_names
 from launch.train import train
-from learner.checkpoint import load_newest_checkpoint
 
 SMALL = {"algorithm.batch-size": 8, "replay.samples-per-insert": 2.0, "unroll-length": 8, "quiet": True}
 CASES = {
@@ -41,22 +41,9 @@ def small(name: str, path: Path, **changes: object):
     return load_preset(preset, SMALL | values | {"run-dir": path} | changes)
 
 
-def weights(path: Path) -> dict[str, torch.Tensor]:
-    checkpoint, warnings = load_newest_checkpoint(path / "checkpoints")
-    assert not warnings
-    return {f"{group}/{name}": value for group, part in checkpoint.tensors.items() for name, value in part.items()}
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_a_resumed_run_equals_one_that_was_never_interrupted(name, tmp_path):
-    keep = {"checkpoint-replay": True}
-    whole = train(small(name, tmp_path / "whole", steps=480, **keep))
-    train(small(name, tmp_path / "parts", steps=240, **keep))
-    train(small(name, tmp_path / "parts", steps=480, **keep, resume=True))
-    one, other = weights(tmp_path / "whole"), weights(tmp_path / "parts")
-    assert set(one) == set(other)
-    for key, value in one.items():
-        torch.testing.assert_close(value, other[key], rtol=0, atol=0, msg=key)
+    whole, one = train_whole_and_in_parts(functools.partial(small, name), tmp_path, 480, 240)
     assert whole.learner_steps > 50
     assert one["networks/num_updates"] == whole.learner_steps
     assert "target_target/vector" in one
