@@ -218,7 +218,7 @@ def test_a_run_shows_its_panels_and_its_config(browser, address, root) -> None:
     for panel in ("Losses", "Entropy", "Trust region: accepted steps", "Policy lag (median, 10-90 %)", "Replay fill"):
         assert traces(browser, panel), panel
     assert "fresh" in traces(browser, "Trust region: accepted steps")
-    assert find(browser, "#status").text.endswith("finished")
+    wait("the status", lambda: find(browser, "#status").text.endswith("finished"))
     assert "2,5" in find(browser, "#tiles").text
     assert "algorithm.learning-rate" in find(browser, "details").text
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 1280
