@@ -6,8 +6,9 @@ import dataclasses
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -95,9 +96,16 @@ def run(options: Options) -> dict[str, Any]:
 
 def _count_flops(step: TrainStep, batch: Batch) -> int:
     """Floating-point operations of one update; element-wise ones, which are few, are not counted."""
-    with FlopCounterMode(display=False) as counter:
+    counter = FlopCounterMode(display=False)
+    # Which module they belong to is not asked for, and following modules fails where a loss calls autograd itself.
+    counter.mod_tracker = _NoModules()  # type: ignore[assignment]
+    with counter:
         step(step.to_device(batch), 1e-6, {})
     return int(counter.get_total_flops())
+
+
+class _NoModules(nullcontext[None]):
+    parents: ClassVar[set[str]] = {"Global"}
 
 
 def _median_s(work: Callable[[], Any], device: torch.device, seconds: float) -> float:
