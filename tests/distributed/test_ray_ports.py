@@ -169,7 +169,7 @@ def test_a_worker_ticks_reports_dies_and_is_replaced(runtime):
     assert isinstance(failure, WorkerDiedError)
     assert "ticker has ended" in str(failure)
     worker.replace()
-    until(lambda: worker.failure() is None and sink.reports[-1].gauges.get("incarnation") == 1.0)
+    until(lambda: worker.failure() is None and any(each.gauges.get("incarnation") == 1.0 for each in sink.reports))
     worker.kill()
 
 
