@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import CancelledError, Future
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,14 +23,12 @@ from laser.ports import (
     WriteReceipt,
 )
 from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
-from replay_server.assemble import assemble_steps, assemble_streams, assemble_unrolls
+from replay_server.answers import Answers
 from replay_server.checks import find_bad_request, find_bad_unrolls
 from replay_server.config import ReplayConfig
 from replay_server.futures import Settlement, done, failed, settle
 from replay_server.ledger import Ledger
-from replay_server.members import Member, MemberSettings
-from replay_server.samplers import Draw
-from replay_server.samplers.uniform_steps import draw_beside
+from replay_server.members import MemberSettings
 from replay_server.snapshot import load_state, save_state, state_bytes
 from replay_server.store import Store
 from replay_server.streams import DUPLICATE, FRESH, OLD_INCARNATION, Streams
@@ -87,6 +84,7 @@ class Shard:
         self._streams = Streams()
         self._ledger = Ledger()
         self._rng = np.random.Generator(np.random.PCG64([seed, shard]))
+        self._answers = Answers(self._store, shard, self._rng)
         self._insert_timeout_s = insert_timeout_s
         self._inserts: list[WaitingInsert] = []
         self._samples: list[WaitingSample] = []
@@ -331,65 +329,19 @@ class Shard:
         return settings.walks_streams and not self._store.index.num_streamable
 
     def _try_sample(self, call: WaitingSample) -> Sample | None:
-        request, store = call.request, self._store
-        member = self._members[request.member]
-        if request.is_look and (store.index.num_steps or request.keys is not None):
-            if not call.claim():
-                raise CancelledError
-            return assemble_steps(store, member, draw_beside(store.index, request, self._rng), self.shard, request)
-        lacks: str | None
-        if request.table == "online":
-            num_queued = len(member.queue)
-            lacks = None if num_queued >= (1 if request.at_most else request.num_items) else f"{num_queued} queued"
-        else:
-            answered = store.streams.repeated(request) if request.view == "streams" else None
-            if answered is not None and call.claim():
-                return answered
-            per_item = 1 if request.view == "steps" else self.spec.unroll_length
-            lacks = member.limiter.sample_lacks(request.num_items * per_item, self._stored_ever())
-            if request.view == "streams":
-                lacks = lacks or (None if store.index.num_streamable else "no episode has finished yet")
-            else:
-                lacks = lacks or (None if store.index.num_steps else "nothing is stored")
-        if lacks:
+        request = call.request
+        repeated = self._answers.repeated(request)
+        if repeated is None and (lacks := self._answers.lacks(request, self._stored_ever())):
             call.lacks = lacks
             if not call.future.cancelled():
                 return None
         if not call.claim():
             raise CancelledError
-        if request.table == "online":
-            return self._take_online(member, min(request.num_items, len(member.queue)))
-        self._ledger.sampled += request.num_items
-        if request.view == "streams":
-            drawn = store.streams.advance(request, self._rng)
-            numbers = request.streams or range(request.num_items)
-            sample = assemble_streams(store, member, drawn, numbers, self.shard)
-            member.limiter.sampled_steps += int(sample.unrolls.fields["valid"].sum())
-            sample = self._with_statistics(sample, request)
-            store.streams.keep(request, sample)
-            return sample
-        draw = member.sampler(request.view).draw(request.num_items, self._rng)
-        num_draws = member.count(request.view, draw)
-        if request.view == "steps":
-            member.limiter.sampled_steps += request.num_items
-            sample = assemble_steps(store, member, draw, self.shard, request)
-        else:
-            sample = assemble_unrolls(store, member, draw, self.shard)
-            member.limiter.sampled_steps += int(sample.unrolls.fields["valid"].sum())
-        return self._with_statistics(replace(sample, num_draws=num_draws), request)
-
-    def _with_statistics(self, sample: Sample, request: SampleRequest) -> Sample:
-        first = sample.keys if sample.keys.ndim == 1 else sample.keys[:, 0]
-        ages = self._store.pages.ages(first["page"]) * self.spec.unroll_length
-        return replace(sample, statistics=self._store.derived[request.member].statistics(), ages=ages)
-
-    def _take_online(self, member: Member, num_items: int) -> Sample:
-        num_queued = len(member.queue)
-        pages = member.dequeue(num_items)
-        draw = Draw(pages, np.zeros(num_items, np.int64), np.ones(num_items), num_queued)
-        sample = assemble_unrolls(self._store, member, draw, self.shard)
-        self._store.release(pages)
-        return sample
+        if repeated is not None:
+            return repeated
+        if request.table != "online" and not request.is_look:
+            self._ledger.sampled += request.num_items
+        return self._answers.answer(request)
 
     # -- deadlines -----------------------------------------------------------------------------------------------------
 
