@@ -9,8 +9,6 @@ Returns run side by side (`--jobs`); to reach: a mean not below the 95 % interva
 
 from __future__ import annotations
 
-import math
-import statistics
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,8 +19,6 @@ import measure
 import peer_venv
 
 TO_REACH = 2.5
-# Two-sided 95 % points of Student's t by degrees of freedom.
-_T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
 
 
 @dataclass(frozen=True)
@@ -136,7 +132,7 @@ def returns(
             rows = {name: [future.result() for future in futures] for name, futures in sides.items()}
             results.append({"algorithm": algorithm, "env": env, **rows})
             scores = {name: [row["evaluation_mean_return"] for row in side] for name, side in rows.items()}
-            ours, theirs = interval(scores["laser"]), interval(scores["sb3"])
+            ours, theirs = measure.mean_interval(scores["laser"]), measure.mean_interval(scores["sb3"])
             reached = "reached" if ours[0] >= theirs[0] - theirs[1] else "not reached"
             reached = reached if num_seeds > 1 else "one run each decides nothing"
             conclusions.append(
@@ -146,13 +142,6 @@ def returns(
             print(conclusions[-1], flush=True)
     settings = {"steps": steps, "seeds": num_seeds, "episodes": episodes, "words": words, "quick": steps < 50_000}
     measure.save("sac_td3_returns", settings, results, conclusions)
-
-
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the mean, and half the width of its 95 % interval; infinite for one value."""
-    if len(values) < 2:
-        return values[0], math.inf
-    return statistics.mean(values), _T_95.get(len(values) - 1, 2.0) * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def main() -> None:

@@ -8,32 +8,17 @@ Source: Oh et al. 2021 (NERS), figure 3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import experiment
-from samplers_compared import SAMPLERS, SHARED, against, for_agents, run
-
-TASKS = {"SparsePendulum-v0": 15_000, "LunarLanderContinuous-v3": 20_000}
-ARMS = for_agents(SAMPLERS, {"SAC": "sac_sparse_pendulum", "TD3": "td3_sparse_pendulum"})
-
-
-def conclude(task: str, num_steps: int, outcomes: Sequence[experiment.Outcome]) -> list[str]:
-    return against(task, outcomes, "uniform")
+from samplers_compared import SAMPLERS, compare_samplers
 
 
 def main() -> None:
-    options = experiment.parser(__doc__)
-    options.set_defaults(preset="sac_sparse_pendulum", tuning_seeds=0)
-    experiment.run_claim(
+    compare_samplers(
         "ners_returns",
         "Samplers with SAC and TD3",
-        options.parse_args(),
-        TASKS,
-        ARMS,
-        {},
-        shared=SHARED,
-        run=run,
-        conclude=conclude,
+        __doc__,
+        SAMPLERS,
+        {"SAC": "sac_sparse_pendulum", "TD3": "td3_sparse_pendulum"},
+        "uniform",
     )
 
 

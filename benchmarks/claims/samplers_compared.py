@@ -8,6 +8,7 @@ from typing import Any
 
 import experiment
 import numpy as np
+from experiment import measure
 
 UNIFORM = experiment.Arm("uniform", {"replay.sampler": "uniform"})
 PER = experiment.Arm("PER", {"replay.sampler": "per"})
@@ -26,6 +27,40 @@ SHARED = {
     "evaluation.greedy": True,
 }
 PRESET = "claim/preset"
+TASKS = {"SparsePendulum-v0": 15_000, "LunarLanderContinuous-v3": 20_000}
+
+
+def compare_samplers(
+    name: str,
+    title: str,
+    description: str | None,
+    arms: Sequence[experiment.Arm],
+    presets: Mapping[str, str],
+    base: str,
+) -> None:
+    """Run a claim about samplers on both tasks, from the command line; nothing is tuned.
+
+    Args:
+        name: of the files.
+        title: of the picture.
+        description: for `--help`.
+        arms: samplers.
+        presets: preset by the agent's name.
+        base: the arm that the others are compared with.
+    """
+    options = experiment.parser(description)
+    options.set_defaults(preset=next(iter(presets.values())), tuning_seeds=0)
+    experiment.run_claim(
+        name,
+        title,
+        options.parse_args(),
+        TASKS,
+        for_agents(arms, presets),
+        {},
+        shared=SHARED,
+        run=run,
+        conclude=lambda task, num_steps, outcomes: against(task, outcomes, base),
+    )
 
 
 def run(job: experiment.Job) -> dict[str, Any]:
@@ -51,15 +86,8 @@ def for_agents(arms: Sequence[experiment.Arm], presets: Mapping[str, str]) -> li
 
 def mean_interval(values: np.ndarray) -> str:
     """Say `mean +- half of its 95 % interval`."""
-    mean, half = interval(values)
+    mean, half = measure.mean_interval(values.tolist())
     return f"{mean:.4g} +- {half:.2g}"
-
-
-def interval(values: np.ndarray) -> tuple[float, float]:
-    """Return the mean over seeds and half of its 95 % interval, by Student's t."""
-    t_of = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
-    half = t_of.get(len(values), 1.96) * values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.inf
-    return float(values.mean()), float(half)
 
 
 def against(task: str, outcomes: Sequence[experiment.Outcome], base: str) -> list[str]:
@@ -72,7 +100,7 @@ def against(task: str, outcomes: Sequence[experiment.Outcome], base: str) -> lis
         for outcome in mine:
             what = f"{task}: {outcome.label}: area {mean_interval(outcome.area)}"
             if outcome is not plain:
-                more, half = interval(outcome.area - plain.area)
+                more, half = measure.mean_interval((outcome.area - plain.area).tolist())
                 what += f", {more:+.3g} +- {half:.2g} over {base}" + ("" if abs(more) > half else ": within noise")
             lines.append(what)
     return lines

@@ -109,11 +109,13 @@ class Acer(ActorCriticAlgorithm):
 
     config: AcerConfig
     action_kind: ClassVar[type[ActionSpec]] = DiscreteActions
+    refusal: ClassVar[tuple[str, str]] = ("discrete", "acer_continuous")
+    """What actions of other kinds are told: the kind that is needed, and who takes theirs."""
 
     def __init__(self, config: AcerConfig, environment: EnvironmentSpec, network: NetworkConfig):
         super().__init__(config, environment, network)
         if not isinstance(environment.actions, self.action_kind):
-            wanted, other = ("discrete", "acer_continuous") if config.name == "acer" else ("continuous", "acer")
+            wanted, other = self.refusal
             raise ValueError(
                 f"algorithm: {config.name} needs {wanted} actions, {environment.id} has "
                 f"{type(environment.actions).__name__}; use {other} or laser"

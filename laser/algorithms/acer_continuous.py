@@ -75,6 +75,7 @@ class AcerContinuous(Acer):
 
     config: AcerContinuousConfig
     action_kind: ClassVar[type[ActionSpec]] = ContinuousActions
+    refusal: ClassVar[tuple[str, str]] = ("continuous", "acer")
 
     def _add_heads(self, networks: ActorCritic) -> None:
         """Put an advantage beside the state value."""

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from laser.networks.mlp import orthogonal
-from laser.networks.pixels import PixelConv2d, flatten_pixels
+from laser.networks.pixels import PixelConv2d, flatten_pixels, size_behind
 
 NUM_FEATURES = 256
 
@@ -32,12 +32,7 @@ class AtariCNN(nn.Module):
 
     def __init__(self, channels: int, height: int, width: int):
         super().__init__()
-        rows, columns = _after(_after(height, 8, 4), 4, 2), _after(_after(width, 8, 4), 4, 2)
-        if rows < 1 or columns < 1:
-            raise ValueError(
-                f"network.torso: atari_cnn needs frames of at least 20x20 pixels, got {height}x{width}; "
-                "use cells_cnn or impala_resnet"
-            )
+        rows, columns = size_behind("atari_cnn", ((8, 4), (4, 2)), height, width)
         gain = math.sqrt(2.0)
         self.conv1 = orthogonal(PixelConv2d(channels, 16, 8, stride=4), gain)
         self.conv2 = orthogonal(nn.Conv2d(16, 32, 4, stride=2), gain)
@@ -49,7 +44,3 @@ class AtariCNN(nn.Module):
         features = F.relu(self.conv1(frames))
         features = F.relu(self.conv2(features))
         return F.relu(self.linear(flatten_pixels(features)))
-
-
-def _after(size: int, kernel: int, stride: int) -> int:
-    return (size - kernel) // stride + 1

@@ -7,7 +7,7 @@ import math
 from torch import Tensor, nn
 
 from laser.networks.mlp import MLP, ConcatenatedReLU, orthogonal
-from laser.networks.pixels import PixelConv2d, flatten_pixels
+from laser.networks.pixels import PixelConv2d, flatten_pixels, size_behind
 
 NUM_UNITS = 128
 _CHANNELS = 1
@@ -32,12 +32,7 @@ class CReLUCNN(nn.Module):
 
     def __init__(self, channels: int, height: int, width: int):
         super().__init__()
-        rows, columns = (((size - 8) // 4 + 1 - 4) // 2 + 1 - 2 for size in (height, width))
-        if rows < 1 or columns < 1:
-            raise ValueError(
-                f"network.torso: crelu_cnn needs frames of at least 36x36 pixels, got {height}x{width}; "
-                "use impala_resnet"
-            )
+        rows, columns = size_behind("crelu_cnn", ((8, 4), (4, 2), (3, 1)), height, width)
         gain = math.sqrt(2.0)
         self.layers = nn.Sequential(
             orthogonal(PixelConv2d(channels, 16, 8, stride=4), gain),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -20,6 +22,31 @@ class PixelConv2d(nn.Conv2d):
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else self.weight.dtype
         pixels = frames.to(dtype, memory_format=torch.channels_last)
         return F.conv2d(pixels, self.weight * (1.0 / 255.0), self.bias, self.stride, self.padding)
+
+
+def size_behind(torso: str, layers: Sequence[tuple[int, int]], height: int, width: int) -> tuple[int, int]:
+    """Return rows and columns behind convolutions without padding.
+
+    Args:
+        torso: what the layers make up, for the message.
+        layers: (size, stride) of each.
+        height: pixels.
+        width: pixels.
+
+    Raises:
+        ValueError: the frames are too small for the filters.
+    """
+    rows, columns, least = height, width, 1
+    for size, stride in layers:
+        rows, columns = (rows - size) // stride + 1, (columns - size) // stride + 1
+    for size, stride in reversed(layers):
+        least = (least - 1) * stride + size
+    if min(height, width) < least:
+        raise ValueError(
+            f"network.torso: {torso} needs frames of at least {least}x{least} pixels, got {height}x{width}; "
+            "use cells_cnn or impala_resnet"
+        )
+    return rows, columns
 
 
 def flatten_pixels(features: Tensor) -> Tensor:

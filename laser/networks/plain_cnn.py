@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from laser.networks.pixels import PixelConv2d, flatten_pixels
+from laser.networks.pixels import PixelConv2d, flatten_pixels, size_behind
 
 # By name: (filters, size, stride) of each layer.
 PLAIN_CNNS: dict[str, tuple[tuple[int, int, int], ...]] = {
@@ -31,20 +31,13 @@ class PlainCNN(nn.Module):
 
     def __init__(self, name: str, channels: int, height: int, width: int):
         super().__init__()
+        kernels = [(size, stride) for _, size, stride in PLAIN_CNNS[name]]
+        rows, columns = size_behind(name, kernels, height, width)
         layers: list[nn.Module] = []
-        rows, columns, least = height, width, 1
         for num_filters, size, stride in PLAIN_CNNS[name]:
             kind = nn.Conv2d if layers else PixelConv2d
             layers.append(kind(channels, num_filters, size, stride=stride))
             channels = num_filters
-            rows, columns = (rows - size) // stride + 1, (columns - size) // stride + 1
-        for _, size, stride in reversed(PLAIN_CNNS[name]):
-            least = (least - 1) * stride + size
-        if rows < 1 or columns < 1:
-            raise ValueError(
-                f"network.torso: {name} needs frames of at least {least}x{least} pixels, got {height}x{width}; "
-                "use cells_cnn or impala_resnet"
-            )
         self.layers = nn.ModuleList(layers)
         self.num_features = channels * rows * columns
 
