@@ -187,6 +187,12 @@ class TrainConfig:
             )
         if algorithm.num_drawn == 0 and self.checkpoint_replay:
             yield Problem("checkpoint-replay", "keeps a replay that is never drawn from", "leave it out")
+        if self.runtime == "lockstep" and self.learner.publish_interval > 1:
+            yield Problem(
+                "learner.publish-interval",
+                "a run that is resumed publishes at once, and so need not repeat bit by bit",
+                "use --learner.publish-interval 1",
+            )
         if self.runtime == "lockstep" and self.learner.compile == "on":
             yield Problem("learner.compile", "compiled steps need not repeat bit by bit", "use --learner.compile off")
         if self.runtime == "lockstep" and self.device.startswith("cuda"):

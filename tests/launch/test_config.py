@@ -109,6 +109,7 @@ def test_cuda_devices_that_are_not_there(monkeypatch):
         ({"runtime": "lockstep", "device": "cuda"}, "device"),
         ({"runtime": "lockstep", "algorithm": LaserConfig(replay_fraction=1.0)}, "replay.samples-per-insert"),
         ({"steps": 10}, "steps"),
+        ({"runtime": "lockstep", "learner": LearnerConfig(publish_interval=4)}, "learner.publish-interval"),
     ],
 )
 def test_settings_without_effect_warn(changes, key):

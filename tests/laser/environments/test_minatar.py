@@ -1,3 +1,5 @@
+"""MinAtar behind the vector interface: seeds, actions, cells and pictures."""
+
 import numpy as np
 import pytest
 
@@ -59,6 +61,15 @@ def test_a_minimal_action_is_the_games_own():
     game.step(2)
     game.step(2)
     assert game._game.env.pos == before + 1
+
+
+def test_an_action_does_not_stick_into_the_next_episode():
+    game = MinAtar("Breakout", minimal_actions=True)
+    game.reset(seed=0)
+    game.step(2)
+    assert game._game.last_action == 3
+    game.reset()
+    assert game._game.last_action == 0
 
 
 def test_pictures_show_what_is_there():

@@ -28,6 +28,12 @@ def test_every_bench_measures_and_names_its_bottleneck(name, capsys):
     assert all(math.isfinite(rate) and rate > 0 for rate in rates)
 
 
+def test_a_loss_that_calls_autograd_itself_is_counted_too(capsys):
+    assert main(["bench", "learner", "--preset", "sac_pendulum", "--seconds", "0.05", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert result["tflops_per_second"] > 0
+
+
 def test_results_are_printed_with_their_units(capsys):
     assert main(["bench", "actor", "--preset", "cartpole", "--seconds", "0.01", "--num-envs", "2"]) == 0
     out = capsys.readouterr().out
