@@ -83,6 +83,18 @@ def test_one_member_that_stands_still_does_not_hold_up_another(make_shard):
     assert [future.done() for future in stuck] == [True, False, False]
 
 
+def test_an_unroll_counts_as_all_its_rows_when_the_limiter_is_asked(make_shard):
+    shard = make_shard(MemberSettings(0, rate=RateLimit(1.0, 4, 4, 20, error_buffer=20.0)))
+    source = stream(mean_length=None)
+    for _ in range(4):
+        wait(shard.insert(source.next_unroll()), 5, "insert")
+    # 16 steps are in, so at most 32 may be drawn: one draw of 5 unrolls, 20 rows, fits and a second does not.
+    wait(shard.sample(SampleRequest(0, 5)), 5, "sample")
+    second = shard.sample(SampleRequest(0, 5))
+    assert not second.done()
+    second.cancel()
+
+
 def test_the_samples_per_insert_are_kept_in_both_directions(make_shard):
     rate = RateLimit(2.0, min_steps=4, max_insert_steps=4, max_sample_steps=8)
     shard = make_shard(MemberSettings(0, rate=rate))
