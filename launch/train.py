@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from laser.torch_threads import torch_threads
 from launch.config import TrainConfig
 from launch.recording.progress import Progress, closing_message
 from launch.sessions.attendant import Outcome
@@ -50,6 +51,7 @@ class TrainResult:
         return values
 
 
+@torch_threads(1)
 def train(config: TrainConfig, command: Sequence[str] | None = None) -> TrainResult:
     """Train one agent from a config until it has made its steps, is solved, or is asked to stop.
 

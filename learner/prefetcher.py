@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from laser.torch_threads import set_torch_threads
+
 T = TypeVar("T")
 
 
@@ -44,6 +46,7 @@ class Prefetcher(Generic[T]):
             self._thread.join(timeout=5.0)
 
     def _run(self) -> None:
+        set_torch_threads(1)
         while not self._stop.is_set():
             ready: T | BaseException | None
             try:

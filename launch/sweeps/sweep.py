@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from laser.torch_threads import torch_threads
 from launch.command_line.overrides import show
 from launch.recording.progress import Progress
 from launch.recording.recorder import Recorder
@@ -25,6 +26,7 @@ from launch.sweeps.sweep_result import MemberResult, SweepResult
 from launch.train import result_of
 
 
+@torch_threads(1)
 def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepResult:
     """Train all members of a sweep until each has made its steps, is solved, or a signal asks to stop.
 
