@@ -32,7 +32,10 @@ def compile_for(device: torch.device, function: Callable[..., Any]) -> Any:
     On a CPU the generated program is all C++ (`cpp_wrapper`), which runs without the interpreter's lock; called kernel
     by kernel from Python it holds the lock inside the larger kernels (a tenth of the time in a profile of Pong), and
     actors in this process wait for it. On a GPU the kernels are launched as one CUDA graph.
+
+    `torch.autograd.grad` is traced too, so that a loss and its gradient can be one program.
     """
+    torch._dynamo.config.trace_autograd_ops = True
     if device.type == "cuda":
         return torch.compile(function, dynamic=False, mode="reduce-overhead")
     return torch.compile(function, dynamic=False, options={"cpp_wrapper": True})

@@ -43,7 +43,6 @@ class FlatParameters:
                 start += item.numel()
         self._parameters = parameters
         self._names = [name for name, _ in module.named_parameters()]
-        self.gradient = torch.zeros(self.num_trainable, device=device)
 
     @property
     def trainable(self) -> Tensor:
@@ -59,18 +58,10 @@ class FlatParameters:
         """Yield names and parameters in the order of the vector."""
         return zip(self._names, self._parameters, strict=True)
 
-    def collect_gradients(self) -> Tensor:
-        """Make every parameter's gradient a view of one zeroed vector, and return that vector.
-
-        Call before the backward pass; gradients are then accumulated into the vector itself.
-        """
-        self.gradient.zero_()
-        start = 0
-        if self._parameters and self._parameters[0].grad is None:
-            for item in self._parameters:
-                item.grad = _view(self.gradient[start : start + item.numel()], item.shape)
-                start += item.numel()
-        return self.gradient
+    def gradient_of(self, loss: Tensor) -> Tensor:
+        """Return the gradient of a scalar, one vector like `trainable`; 0 where the scalar does not depend on it."""
+        gradients = torch.autograd.grad(loss, self._parameters, materialize_grads=True)
+        return torch.cat([_flat(item) for item in gradients])
 
     def to_numpy(self) -> np.ndarray:
         """Return a read-only float32 copy of the vector."""
@@ -98,3 +89,8 @@ def _view(flat: Tensor, shape: torch.Size) -> Tensor:
         out_channels, in_channels, height, width = shape
         return flat.view(out_channels, height, width, in_channels).permute(0, 3, 1, 2)
     return flat.view(shape)
+
+
+def _flat(item: Tensor) -> Tensor:
+    """Return the numbers of a tensor in the order in which `_view` lays them out."""
+    return (item.permute(0, 2, 3, 1) if item.ndim == 4 else item).reshape(-1)

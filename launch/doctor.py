@@ -169,7 +169,7 @@ def check_torch() -> Iterator[Finding]:
     try:
         import torch
     except ImportError as error:
-        yield Finding("missing", "device", f"torch cannot be imported: {error}", "pip install 'torch>=2.10,<2.14'")
+        yield Finding("missing", "device", f"torch cannot be imported: {error}", "pip install 'torch>=2.11,<2.14'")
         return
     if not torch.cuda.is_available():
         built = torch.version.cuda

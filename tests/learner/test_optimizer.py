@@ -28,10 +28,8 @@ def test_same_as_torchs_optimiser(kind, max_norm):
     else:
         reference = torch.optim.Adam(theirs.parameters(), lr=0.01, eps=0.01)
     for step in range(20):
-        parameters.collect_gradients()
         loss = loss_of(mine, step)
-        loss.backward()
-        norm, applied = optimizer.step(loss.detach(), 0.01)
+        norm, applied = optimizer.step(parameters.gradient_of(loss), loss.detach(), 0.01)
         reference.zero_grad()
         loss_of(theirs, step).backward()
         expected_norm = nn.utils.clip_grad_norm_(theirs.parameters(), max_norm)
@@ -50,13 +48,12 @@ def test_a_step_that_is_not_finite_changes_nothing(kind, poison):
     optimizer = FlatOptimizer(parameters, kind, epsilon=0.01, max_gradient_norm=1.0)
 
     def step(poisoned: bool) -> torch.Tensor:
-        parameters.collect_gradients()
         loss = loss_of(module, 0)
-        loss.backward()
+        gradient = parameters.gradient_of(loss)
         if poisoned and poison.startswith("gradient"):
-            parameters.gradient[3] = float(poison.removeprefix("gradient_"))
+            gradient[3] = float(poison.removeprefix("gradient_"))
         value = torch.tensor(float("nan")) if poisoned and poison == "loss_nan" else loss.detach()
-        return optimizer.step(value, 0.1)[1]
+        return optimizer.step(gradient, value, 0.1)[1]
 
     assert step(False) == 1.0
     before, moments = parameters.vector.clone(), optimizer.state_dict()
@@ -86,10 +83,9 @@ def test_one_pass_over_the_vector_gives_the_same(kind):
         parameters = FlatParameters(module)
         optimizer = FlatOptimizer(parameters, kind, 0.01, 1.0, groups, compiled=compiled)
         for number in range(1, 6):
-            parameters.collect_gradients()
             loss = loss_of(module, number)
-            loss.backward()
-            optimizer.step(loss.detach() if number != 4 else torch.tensor(torch.nan), 0.01, number)
+            said = loss.detach() if number != 4 else torch.tensor(torch.nan)
+            optimizer.step(parameters.gradient_of(loss), said, 0.01, number)
         vectors.append(torch.cat([parameters.vector, *(value.flatten() for value in optimizer.state_dict().values())]))
     torch.testing.assert_close(*vectors, rtol=1e-5, atol=1e-6)
 
@@ -100,10 +96,8 @@ def test_parameters_with_a_period_move_only_when_it_divides_the_number():
     optimizer = FlatOptimizer(parameters, "adam", 1e-8, 1.0, (ParameterGroup("0.", period=3),))
     for number in range(1, 7):
         before = [item.detach().clone() for item in module.parameters()]
-        parameters.collect_gradients()
         loss = loss_of(module, number)
-        loss.backward()
-        optimizer.step(loss.detach(), 0.01, number)
+        optimizer.step(parameters.gradient_of(loss), loss.detach(), 0.01, number)
         moved = [not torch.equal(item, old) for item, old in zip(module.parameters(), before, strict=True)]
         assert moved == [number % 3 == 0] * 2 + [True] * 2
     state = optimizer.state_dict()

@@ -123,17 +123,17 @@ class Setup:
     def step(self):
         """Apply one update; return the batch as the loss saw it."""
         seen = []
-        loss = self.learner.train_step._loss
+        gradient = self.learner.train_step._gradient
 
         def spy(batch, schedule):
             seen.append(batch)
-            return loss(batch, schedule)
+            return gradient(batch, schedule)
 
-        self.learner.train_step._loss = spy
+        self.learner.train_step._gradient = spy
         try:
             self.learner.step()
         finally:
-            self.learner.train_step._loss = loss
+            self.learner.train_step._gradient = gradient
         return seen[0]
 
     def step_in_passes(self):

@@ -161,10 +161,8 @@ def test_groups_have_rates_and_decay_of_their_own(kind):
         reference = torch.optim.RMSprop(parts, alpha=0.99, eps=0.01)
     inputs = torch.randn(16, 1)
     for _ in range(20):
-        optimizer.parameters.collect_gradients()
         loss = (mine(inputs) - 1.0).square().sum()
-        loss.backward()
-        optimizer.step(loss.detach(), 0.1)
+        optimizer.step(optimizer.parameters.gradient_of(loss), loss.detach(), 0.1)
         reference.zero_grad()
         (theirs(inputs) - 1.0).square().sum().backward()
         reference.step()

@@ -1,0 +1,59 @@
+"""A loss and its gradient compiled as one program, beside the same computed step by step."""
+
+import pytest
+import torch
+from random_batches import ACTIONS, make_batch, make_environment
+from replayed_steps import steps_batch
+
+from laser.algorithms.acer import AcerConfig
+from laser.algorithms.impala import ImpalaConfig
+from laser.algorithms.laser import LaserConfig
+from laser.algorithms.racer import RacerConfig
+from laser.algorithms.reactor import ReactorConfig
+from laser.algorithms.sac import SacConfig
+from laser.algorithms.td3 import Td3Config
+from laser.networks.config import NetworkConfig
+from laser.unroll import UnrollSpec
+from learner.config import LearnerConfig
+from learner.train_step import TrainStep
+
+SMALL = NetworkConfig(hidden_sizes=(8, 8))
+COMPILED = {
+    "impala": (ImpalaConfig(), "discrete"),
+    "laser, Gaussian": (LaserConfig(), "continuous"),
+    "acer": (AcerConfig(), "discrete"),
+    "reactor": (ReactorConfig(), "discrete"),
+    "racer": (RacerConfig(), "continuous"),
+    "td3": (Td3Config(), "continuous"),
+    "sac": (SacConfig(), "continuous"),
+}
+
+
+@pytest.mark.slow
+# torch's own, while it compiles
+@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated.*:DeprecationWarning")
+@pytest.mark.parametrize("name", COMPILED)
+@torch._inductor.config.patch(fallback_random=True)  # draws what uncompiled code draws
+def test_one_program_gives_the_loss_and_the_gradient_of_step_by_step(name):
+    config, actions = COMPILED[name]
+    algorithm = config.build(make_environment(ACTIONS[actions]), SMALL)
+    if config.view == "steps":
+        batch = steps_batch(ACTIONS[actions], algorithm.columns)
+    else:
+        batch = make_batch(ACTIONS[actions], num_rows=5)
+    spec = UnrollSpec(batch.shape[0], algorithm.environment, algorithm.behaviour, dict(algorithm.core_state))
+    found = []
+    for compiled in ("off", "on"):
+        torch._dynamo.reset()
+        step = TrainStep(
+            algorithm, algorithm.seeded_networks(0), spec, LearnerConfig(compile=compiled), torch.device("cpu"), 0
+        )
+        step._compiled = True  # draw from torch's global generator, as compiled code must
+        torch.manual_seed(1)
+        output, gradient = step._gradient(batch, step._with_due({}, 2))
+        assert output.loss.grad_fn is None
+        assert gradient.count_nonzero() > 0.5 * len(gradient)
+        found.append((output.loss, gradient))
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
+    torch._dynamo.reset()
