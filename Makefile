@@ -46,6 +46,7 @@ format: $(TEST_READY)
 types: $(TEST_READY)
 	@echo "== types"
 	@$(BIN)/python -m mypy
+	@$(BIN)/python -m mypy --config-file benchmarks/mypy.ini
 
 imports: $(TEST_READY)
 	@echo "== import contracts"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import time
@@ -32,13 +31,12 @@ def dashboard(runs: Path) -> Iterator[str]:
 
 
 @contextmanager
-def browser(width: int = 1280, height: int = 900, niceness: int = 0) -> Iterator[Any]:
+def browser(width: int = 1280, height: int = 900) -> Iterator[Any]:
     """Start Chromium; yield its driver.
 
     Args:
         width: of the window, pixels.
         height: likewise.
-        niceness: of the browser's processes.
     """
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
@@ -53,10 +51,7 @@ def browser(width: int = 1280, height: int = 900, niceness: int = 0) -> Iterator
     for argument in (*flags, f"--window-size={width},{height}"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"performance": "ALL"})
-    before = os.getpriority(os.PRIO_PROCESS, 0)
-    service = Service(driver, popen_kw={"preexec_fn": lambda: os.nice(niceness)} if niceness else {})
-    made = webdriver.Chrome(options=options, service=service)
-    assert os.getpriority(os.PRIO_PROCESS, 0) == before
+    made = webdriver.Chrome(options=options, service=Service(driver))
     try:
         # The window has a frame even without a screen; pages are to be as wide as was asked for.
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}

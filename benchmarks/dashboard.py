@@ -3,8 +3,9 @@
 1. Many runs with 100,000 points each: from asking for the first page until its table and its comparison are drawn, and
    from choosing 20 runs until their curves are; in a Chromium on this machine, each time with a new dashboard. To
    reach: 2 s and 3 s, on 2 cores.
-2. One run trains on; by turns nobody looks at it, ten clients ask for what ten open pages of it ask for, and a Chromium
-   on this machine (at the lowest priority) has ten pages of it open. To reach: less than 3 % of env steps/s.
+2. One run trains on; by turns nobody looks at it, ten clients ask for what ten pages of it that are seen ask for, a
+   Chromium on this machine has ten pages open in tabs, and in windows. In tabs one page is seen, in windows all ten are
+   drawn, by the same two cores. To reach: less than 3 % of env steps/s.
 """
 
 from __future__ import annotations
@@ -33,6 +34,12 @@ from launch.dashboard.pages.parts import CLOCK_MS
 from launch.recording.metrics_db import MetricsDb
 
 _NUM_NAMES, _POINTS_OF_OTHERS = 40, 100
+_SIDES = {
+    "nobody": "nobody looks",
+    "clients": "clients ask what pages ask that are seen",
+    "tabs": "pages open in tabs of a Chromium on this machine",
+    "windows": "pages open in windows of a Chromium on this machine, all drawn",
+}
 _CLOCKS = ('"run-clock.data"', '"run-words-clock.data"')
 
 
@@ -123,7 +130,7 @@ def make_runs(root: Path, num_runs: int, num_points: int) -> None:
 
 
 def while_training(options: Any) -> tuple[list[dict[str, Any]], list[str]]:
-    """Measure one run's rate by turns: nobody looks, clients ask, pages are open."""
+    """Measure one run's rate by turns, on every side of `_SIDES`."""
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as place:
         run = Path(place) / "runs" / "run"
@@ -135,7 +142,7 @@ def while_training(options: Any) -> tuple[list[dict[str, Any]], list[str]]:
             time.sleep(options.window / 2)  # queues fill, everything is imported
             bodies = asked_by_a_page(run)
             for repeat in range(options.repeats):
-                for side in ("nobody", "clients", "pages"):
+                for side in _SIDES:
                     with looking(side, run, bodies, options.pages):
                         begun = time.time()
                         time.sleep(options.window)
@@ -147,22 +154,15 @@ def while_training(options: Any) -> tuple[list[dict[str, Any]], list[str]]:
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=120.0)
-    by_side = {
-        side: [item["env_steps_per_second"] for item in results if item["side"] == side]
-        for side in ("nobody", "clients", "pages")
-    }
+    by_side = {side: [item["env_steps_per_second"] for item in results if item["side"] == side] for side in _SIDES}
     alone = statistics.median(by_side["nobody"])
     conclusions = [f"nobody looks: {measure.Summary(tuple(by_side['nobody']), 'env steps/s')}"]
-    words = {
-        "clients": f"{options.pages} clients that ask what pages ask",
-        "pages": f"{options.pages} pages open in a Chromium on this machine",
-    }
-    for side, what in words.items():
+    for side, what in list(_SIDES.items())[1:]:
         # Neighbours in time are compared, so that a slow drift of the rate does not count.
         changes = [100 * (with_ / without - 1) for with_, without in zip(by_side[side], by_side["nobody"], strict=True)]
         summary = measure.Summary(tuple(by_side[side]), "env steps/s")
         change = measure.Summary(tuple(changes), "%")
-        conclusions.append(f"{what}: {summary}; change against the window before without: {change}")
+        conclusions.append(f"{options.pages} {what}: {summary}; change against the window before without: {change}")
         conclusions.append(f"  median against median: {100 * (statistics.median(by_side[side]) / alone - 1):+.2f} %")
     return results, conclusions
 
@@ -188,7 +188,7 @@ def asked_by_a_page(run: Path) -> list[bytes]:
 
 @contextmanager
 def looking(side: str, run: Path, bodies: Sequence[bytes], num_pages: int) -> Iterator[None]:
-    """Let nobody, clients or pages look at a run while the block lasts."""
+    """Let one side of `_SIDES` look at a run while the block lasts."""
     if side == "nobody":
         yield
     elif side == "clients":
@@ -207,10 +207,10 @@ def looking(side: str, run: Path, bodies: Sequence[bytes], num_pages: int) -> It
                 for thread in threads:
                     thread.join()
     else:
-        with chromium.dashboard(run.parent) as address, chromium.browser(niceness=19) as driver:
+        with chromium.dashboard(run.parent) as address, chromium.browser() as driver:
             for number in range(num_pages):
                 if number:
-                    driver.switch_to.new_window("window")
+                    driver.switch_to.new_window(side.removesuffix("s"))
                 driver.get(f"{address}run?key={key_of_path(run)}")
                 chromium.wait("its panels", lambda: driver.find_elements("css selector", "#tiles .tile"))
             yield

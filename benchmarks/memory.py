@@ -17,12 +17,16 @@ import time
 from pathlib import Path
 
 import measure
+import numpy as np
 import psutil
 
+from actors.policy import Policy
 from laser.environments import describe_environment
 from laser.ports import Parameters, wait
+from laser.specs import EnvironmentSpec
+from launch.config import TrainConfig
 from launch.presets import load_preset
-from launch.program import make_actor, make_shard
+from launch.program import Member, make_actor, make_shard
 from learner.checkpoint import load_newest_checkpoint
 from learner.parameter_store import ParameterStore
 
@@ -77,11 +81,12 @@ def fill(game: str, num_steps: int, run_dir: Path | None) -> dict:
     environment = describe_environment(config.env, config.environment)
     process = psutil.Process()
     before = process.memory_info().rss
-    shard = make_shard(config, environment, 0)
+    member = Member(config, environment)
+    shard = make_shard([member], 0)
     empty = process.memory_info().rss - before
     store = ParameterStore()
     store.publish(Parameters(0, parameters_of(config, environment, run_dir)))
-    actor = make_actor(config, environment, shard, store, index=0, first_incarnation=0, incarnation=0)
+    actor = make_actor(member, shard, store, index=0, incarnation=0)
     begun, forgotten = time.monotonic(), False
     while not forgotten:
         actor.run_unroll()
@@ -102,10 +107,8 @@ def fill(game: str, num_steps: int, run_dir: Path | None) -> dict:
     }
 
 
-def parameters_of(config: object, environment: object, run_dir: Path | None) -> object:
+def parameters_of(config: TrainConfig, environment: EnvironmentSpec, run_dir: Path | None) -> np.ndarray:
     """Return the flat parameters of a run's newest checkpoint, or of fresh networks."""
-    from actors.policy import Policy
-
     policy = Policy(config.algorithm.build(environment, config.network), environment, seed=1)
     if run_dir is not None:
         checkpoint, _ = load_newest_checkpoint(run_dir / "checkpoints")

@@ -20,8 +20,11 @@ from ale_py.vector_env import AtariVectorEnv
 
 from actors.policy import Policy, PolicyState
 from actors.unroll_builder import Identity, UnrollBuilder
+from laser.algorithms.base import Algorithm
 from laser.environments import make_environment
+from laser.environments.base import VectorEnvironment
 from laser.ports import KEY_DTYPE, Sample
+from laser.unroll import UnrollSpec
 from launch.config import TrainConfig
 from launch.config_json import config_from_json
 from launch.program import unroll_spec
@@ -105,7 +108,9 @@ def learning(config: TrainConfig, seconds: float) -> float:
     return cost(train, seconds)
 
 
-def _real_unrolls(config: TrainConfig, environment: object, spec: object, algorithm: object) -> Sample:
+def _real_unrolls(
+    config: TrainConfig, environment: VectorEnvironment, spec: UnrollSpec, algorithm: Algorithm
+) -> Sample:
     """Return one batch of unrolls of the game, played by an untrained policy."""
     count = config.algorithm.batch_size
     policy = Policy(algorithm, environment.spec, seed=1)

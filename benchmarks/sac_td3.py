@@ -83,13 +83,13 @@ def speed(python: Path, algorithms: Sequence[str], repeats: int, num_steps: int,
     timed_from = 2 * task.random_steps
     results, conclusions = {}, []
     for algorithm in algorithms:
-        shared = (algorithm, task)
+        shared: tuple[str, Task] = (algorithm, task)
         total = timed_from + num_steps
 
-        def ours(seed: int, shared: tuple = shared, total: int = total) -> dict:
+        def ours(seed: int, shared: tuple[str, Task] = shared, total: int = total) -> dict:
             return laser(*shared, seed, total, timed_from, 0, words)
 
-        def theirs(threads: int, shared: tuple = shared, total: int = total) -> Callable[[int], dict]:
+        def theirs(threads: int, shared: tuple[str, Task] = shared, total: int = total) -> Callable[[int], dict]:
             return lambda seed: sb3(python, *shared, seed, total, timed_from, 0, threads)
 
         sides = {"laser": ours, "sb3, 1 thread": theirs(1), "sb3, 2 threads": theirs(2)}

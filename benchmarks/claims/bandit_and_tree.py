@@ -116,8 +116,8 @@ def learn_tree(
 
 
 def _kl(pi: np.ndarray, mu: np.ndarray) -> torch.Tensor:
-    logits = (torch.from_numpy(np.log(policy)).reshape(1, 1, -1) for policy in (pi, mu))
-    return implied_policy_kl(*logits, 1.0)
+    pi_logits, mu_logits = (torch.from_numpy(np.log(policy)).reshape(1, 1, -1) for policy in (pi, mu))
+    return implied_policy_kl(pi_logits, mu_logits, 1.0)
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from reactor_estimators import ESTIMATORS
 from small_agent import SmallAgent
 
 from laser.algorithms.reactor import ESTIMATORS as FUNCTIONS
+from laser.algorithms.reactor import ReactorConfig
 from launch.presets import load_preset
 
 PI, Q_PI, Q_HAT, NOISE = (0.7, 0.2, 0.1), (1.0, 0.0, 2.0), (0.5, 0.2, 1.0), 0.5
@@ -75,7 +76,8 @@ def measure_agent(env: str, seed: int, stages: tuple[int, ...], num_batches: int
             while ready is None:
                 ready = agent.learner.poll(1.0)
             for label, (estimator, clip) in ALL.items():
-                config = dataclasses.replace(agent.algorithm.config, estimator=estimator, clip=clip, entropy_cost=0.0)
+                own = cast(ReactorConfig, agent.algorithm.config)
+                config = dataclasses.replace(own, estimator=estimator, clip=clip, entropy_cost=0.0)
                 algorithm = config.build(agent.environment, agent.config.network)
                 targets = {name: target.networks for name, target in step.targets.items()}
                 loss = algorithm.loss(step.networks, targets, ready.batch, {}, None).loss

@@ -66,7 +66,7 @@ def main() -> None:
     if options.algorithm == "sac":
         model = SAC("MlpPolicy", env, ent_coef="auto", **shared)
     else:
-        size = env.action_space.shape[0]
+        (size,) = env.action_space.shape or ()
         # In units of [-1, 1], which SB3 scales actions to before it adds the noise.
         noise = NormalActionNoise(np.zeros(size), np.full(size, 0.1))
         model = TD3("MlpPolicy", env, action_noise=noise, policy_delay=2, target_policy_noise=0.2, **shared)
