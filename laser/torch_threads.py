@@ -27,7 +27,7 @@ def set_torch_threads(number: int) -> None:
 
 @contextmanager
 def torch_threads(number: int) -> Iterator[None]:
-    """Do so for as long as this is entered; for a thread that is not ours alone, as a program's main thread."""
+    """The same while this is entered, and as before afterwards: for a thread of the user's, who may go on with it."""
     before = torch.get_num_threads()
     set_torch_threads(number)
     try:

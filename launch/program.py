@@ -386,7 +386,7 @@ def learner_threads(config: TrainConfig, environment: EnvironmentSpec, populatio
     With frames, all learners together half of the cores: threads that outnumber free cores spin at every barrier
     (measured on two cores beside one actor: 792 env steps/s on Pong with two threads, 1,576 with one). MLPs are too
     small to share out, but for a lone agent that learns from single steps with wide ones: its actor waits for it most
-    of the time (SAC and TD3 on Hopper, two threads over one: 1.1 and 1.1 to 1.3 times the env steps/s).
+    of the time (SAC and TD3 on Hopper, two threads over one: 1.1 and 1.2 to 1.3 times the env steps/s).
     """
     if config.learner.torch_threads:
         return config.learner.torch_threads

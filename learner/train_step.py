@@ -7,7 +7,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,8 @@ from laser.specs import FramesSpec
 from laser.unroll import UnrollSpec
 from learner.config import LearnerConfig
 from learner.optimizer import FlatOptimizer
+
+Record = TypeVar("Record", Batch, LossOutput)
 
 
 class TrainStep:
@@ -70,12 +72,11 @@ class TrainStep:
         self._algorithm = algorithm
         self._spec = spec
         self._autocast = config.precision == "bfloat16" or (config.precision == "auto" and has_frames)
-        compiled = partial(compile_for, device) if self._compiled else _as_it_is
-        self._loss: Callable[..., LossOutput] = compiled(self._stacked_loss)
-        self._part_loss: Callable[..., LossOutput] = compiled(self._plain_loss)
+        self._loss: Callable[..., LossOutput] = self._maybe_compiled(self._stacked_loss)
+        self._part_loss: Callable[..., LossOutput] = self._maybe_compiled(self._plain_loss)
         # Forward and backward are one program: the wrappers around two cost a small agent a fifth of its step.
-        self._gradient = compiled(partial(self._differentiated, self._stacked_loss))
-        self._part_gradient = compiled(partial(self._differentiated, self._plain_loss))
+        self._gradient = self._maybe_compiled(partial(self._differentiated, self._stacked_loss))
+        self._part_gradient = self._maybe_compiled(partial(self._differentiated, self._plain_loss))
         # Copies to the card run beside the previous step's kernels.
         self._copy_stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
@@ -191,13 +192,16 @@ class TrainStep:
             return schedule
         return {**schedule, "due": {prefix: number % period == 0 for prefix, period in self._periods.items()}}
 
+    def _maybe_compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return compile_for(self.device, function) if self._compiled else function
+
     def _differentiated(
         self, loss: Callable[[Batch, Schedule], LossOutput], batch: Batch, schedule: Schedule
     ) -> tuple[LossOutput, Tensor]:
         """Return what a loss says, without its graph, and its gradient."""
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
             output = loss(batch, schedule)
-        return _detached(output), self.parameters.gradient_of(output.loss)
+        return _map_tensors(output, Tensor.detach), self.parameters.gradient_of(output.loss)
 
     def _stacked_loss(self, batch: Batch, schedule: Schedule) -> LossOutput:
         return self._plain_loss(self._stacked(batch), schedule)
@@ -264,21 +268,8 @@ def take_columns(batch: Batch, columns: Tensor) -> Batch:
     return Batch(**{item.name: take(item.name, getattr(batch, item.name)) for item in dataclasses.fields(batch)})
 
 
-def _as_it_is(function: Any) -> Any:
-    return function
-
-
-def _detached(output: LossOutput) -> LossOutput:
-    def detach(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {name: detach(item) for name, item in value.items()}
-        return value.detach() if isinstance(value, Tensor) else value
-
-    return LossOutput(**{item.name: detach(getattr(output, item.name)) for item in dataclasses.fields(output)})
-
-
-def _map_tensors(batch: Batch, function: Any) -> Batch:
+def _map_tensors(record: Record, function: Callable[[Tensor], Tensor]) -> Record:
     def apply(value: Any) -> Any:
         return {name: function(item) for name, item in value.items()} if isinstance(value, dict) else function(value)
 
-    return Batch(**{item.name: apply(getattr(batch, item.name)) for item in dataclasses.fields(batch)})
+    return type(record)(**{item.name: apply(getattr(record, item.name)) for item in dataclasses.fields(record)})

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from laser.config import Bounds, raise_problems
 from laser.environments import describe_environment
 from laser.ports import wait
+from laser.torch_threads import torch_threads
 from launch.bench import machine
 from launch.presets import load_preset
 from launch.program import make_program
@@ -36,6 +37,7 @@ class Options:
     json: Annotated[bool, "print one JSON object"] = False
 
 
+@torch_threads(1)
 def run(options: Options) -> dict[str, Any]:
     """Train without leaving anything behind; compilation and the replay's filling are not counted."""
     config = load_preset(options.preset)

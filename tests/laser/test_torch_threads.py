@@ -1,3 +1,5 @@
+"""Numbers of torch threads: one for each Python thread, kept whatever others say."""
+
 import threading
 
 import torch

@@ -2,11 +2,15 @@ import dataclasses
 import math
 
 import pytest
+import torch
 
+from actors.actor import Actor
 from laser.environments import describe_environment
 from launch.presets import change, load_preset
-from launch.program import Member, make_actor, make_evaluator, online_capacity
+from launch.program import Member, learner_threads, make_actor, make_evaluator, online_capacity
+from launch.sessions.session import run_session as run
 from launch.train import train
+from learner.learner import Learner
 
 SMALL = {
     "steps": 1500,
@@ -77,3 +81,43 @@ def test_evaluation_plays_whole_games(monkeypatch):
     with pytest.raises(StopIteration):
         evaluator.evaluate(None, 1)
     assert asked == [dataclasses.replace(config.environment, life_loss_ends_episode=False)]
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes", "population", "expected"),
+    [
+        ("td3", {}, 1, 2),
+        ("td3", {}, 2, 1),
+        ("td3", {"runtime": "lockstep"}, 1, 1),
+        ("td3", {"network.hidden_sizes": (64, 64)}, 1, 1),
+        ("halfcheetah", {"network.hidden_sizes": (256,)}, 1, 1),
+        ("pong", {}, 1, 4),
+        ("pong", {}, 3, 1),
+        ("pong", {"runtime": "lockstep"}, 1, 1),
+        ("cartpole", {"runtime": "lockstep", "learner.torch_threads": 3}, 1, 3),
+    ],
+)
+def test_learners_share_the_cores_with_their_actors(monkeypatch, preset, changes, population, expected):
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    config = change(load_preset(preset), changes)
+    assert learner_threads(config, describe_environment(config.env, config.environment), population) == expected
+
+
+def test_only_the_learner_computes_with_several_threads(monkeypatch, tmp_path):
+    seen = {}
+
+    def spied(method, role):
+        def call(component, *arguments):
+            seen[role] = torch.get_num_threads()
+            return method(component, *arguments)
+
+        return call
+
+    for owner, name, role in ((Learner, "tick", "learner"), (Actor, "tick", "actor"), (Learner, "load", "prefetcher")):
+        monkeypatch.setattr(owner, name, spied(getattr(owner, name), role))
+    monkeypatch.setattr(
+        "launch.train.run_session", lambda *given: seen.update(main=torch.get_num_threads()) or run(*given)
+    )
+    config = load_preset("cartpole", {**SMALL, "learner.torch_threads": 2})
+    train(dataclasses.replace(config, runtime="local", run_dir=tmp_path / "run"))
+    assert seen == {"learner": 2, "actor": 1, "prefetcher": 1, "main": 1}
