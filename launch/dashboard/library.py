@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -138,6 +139,23 @@ class Library:
     def version(self, entries: Iterable[Entry]) -> str:
         """Return a text that changes when any of these runs does; costs microseconds a run."""
         parts = [f"{entry.key}{signature(entry.metrics_path)}{signature(entry.path / 'log.txt')}" for entry in entries]
+        return str(hash(tuple(parts)))
+
+    def picture_version(self, entries: Iterable[Entry], num_points: int) -> str:
+        """Return a text that changes when curves of so many points of these runs would look different.
+
+        A running run's curves do so each time it has grown by a point's share; to draw them at every new number would
+        take the time of drawing from the training, and show nothing.
+        """
+        parts = []
+        for entry in entries:
+            summary = self.summary(entry)
+            moment = summary.latest.moment
+            if summary.status == "running" and moment is not None and moment.seconds > 1.0:
+                growth = num_points * math.log(moment.seconds)
+                parts.append(f"{entry.key} running {growth:.0f} {len(summary.latest.values)}")
+            else:
+                parts.append(f"{self.version([entry])} {summary.status}")
         return str(hash(tuple(parts)))
 
     def once(self, key: Any, make: Callable[[], T]) -> T:

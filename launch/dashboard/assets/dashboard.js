@@ -23,6 +23,7 @@
         return theme;
       },
       due: due,
+      due_rested: dueRested,
     },
   });
   applyTheme(window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
@@ -40,6 +41,29 @@
     }
     underWay[clock] = Date.now();
     return { at: Date.now(), visible: visiblePanels() };
+  }
+
+  /* A page may draw on the cores that train. Where drawing blocks it for long, it draws less often: the tasks of more
+     than 50 ms that browsers report take at most a fortieth of its time. */
+  const REST = 40, LONGEST_REST_MS = 20000;
+  const asked = {};
+  let busyMs = 0;
+  if (window.PerformanceObserver && (PerformanceObserver.supportedEntryTypes || []).includes("longtask")) {
+    new PerformanceObserver(function (tasks) {
+      for (const task of tasks.getEntries()) busyMs += task.duration;
+    }).observe({ type: "longtask" });
+  }
+
+  function dueRested() {
+    const context = window.dash_clientside.callback_context;
+    const clock = context.triggered.length ? context.triggered[0].prop_id : "";
+    const last = asked[clock] || { at: 0, busyMs: busyMs };
+    if (Date.now() < last.at + Math.min(LONGEST_REST_MS, REST * (busyMs - last.busyMs))) {
+      return window.dash_clientside.no_update;
+    }
+    const tick = due();
+    if (tick !== window.dash_clientside.no_update) asked[clock] = { at: Date.now(), busyMs: busyMs };
+    return tick;
   }
 
   /* Drawing is what an update costs, so only what can be seen is sent and drawn again. */

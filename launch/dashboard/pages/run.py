@@ -94,7 +94,7 @@ def layout(library: Library, search: str) -> Any:
 def register(app: Dash, library: Library) -> None:
     """Add the page's callbacks."""
     start_clock(app, "run-clock")
-    start_clock(app, "run-words-clock")
+    start_clock(app, "run-words-clock", rests=False)
 
     @app.callback(
         Output({"panel": ALL}, "figure"),
@@ -118,7 +118,7 @@ def register(app: Dash, library: Library) -> None:
         names = tuple(texts(wanted, 20))
         settings = (one_of(axis, AXES, "env_steps"), whole(smoothing, 0, 50, 0), names, theme)
         # What was asked for is part of what was drawn: the answer to a click is lost when the clock asks after it.
-        state = f"{library.version([entry])} {settings}"
+        state = f"{library.picture_version([entry], _POINTS)} {settings}"
         due = asked
         before = drawn if isinstance(drawn, dict) else {}
         if ctx.triggered_id == "run-clock":
@@ -270,7 +270,10 @@ def _config(entry: Entry) -> Any:
     versions = record.get("versions")
     if isinstance(versions, dict):
         facts.append(("versions", ", ".join(f"{name} {value}" for name, value in versions.items())))
-    resolved = [(printable(key), printable(str(value), 400)) for key, value in flat(entry.config).items()]
+    # One text: a page updates the slower the more cells it has.
+    resolved = "\n".join(
+        f"{printable(key):44} {printable(str(value), 400)}" for key, value in flat(entry.config).items()
+    )
     return html.Details(
         [
             html.Summary("Config"),
@@ -285,9 +288,7 @@ def _config(entry: Entry) -> Any:
                         ],
                         className="panel",
                     ),
-                    html.Section(
-                        [html.H3("All of it"), table(("key", "value"), resolved, "no config")], className="panel scroll"
-                    ),
+                    html.Section([html.H3("All of it"), html.Pre(resolved or "no config")], className="panel scroll"),
                 ],
                 className="halves",
             ),

@@ -185,7 +185,7 @@ def register(app: Dash, library: Library) -> None:
         extras = tuple(word for word in ("seeds", "log") if isinstance(show, list) and word in show)
         name = metric if isinstance(metric, str) else DEFAULT_METRIC
         # What was asked for is part of what was seen: the answer to a click is lost when the clock asks after it.
-        state = str((library.version(entries), name, chosen, half_width, extras, theme))
+        state = str((library.picture_version(entries, _POINTS), name, chosen, half_width, extras, theme))
         if state == seen:
             raise PreventUpdate
         figure = library.once(

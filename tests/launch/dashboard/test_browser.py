@@ -358,6 +358,24 @@ def _has_numbers(run: Path) -> bool:
         return False
 
 
+def test_slow_drawing_makes_a_page_draw_less_often_but_not_tell_less(browser, address, root) -> None:
+    browser.get(f"{address}run?key={key(root, 'cartpole')}")
+    wait("the return", lambda: "last 20 episodes" in traces(browser, "Return"))
+    browser.execute_script("""
+      window.asked = { "run-clock": 0, "run-words-clock": 0 };
+      const before = window.fetch;
+      window.fetch = function (address, options) {
+        const clock = /"changedPropIds":\\["([a-z-]+)\\.data"\\]/.exec(String(options && options.body));
+        if (clock) window.asked[clock[1]] += 1;
+        return before(address, options);
+      };
+      setInterval(() => { const until = Date.now() + 150; while (Date.now() < until); }, 1000);
+    """)
+    wait("words asked for", lambda: browser.execute_script("return window.asked['run-words-clock'] >= 8"))
+    assert browser.execute_script("return window.asked['run-clock']") <= 4
+    wait("drawing asked for", lambda: browser.execute_script("return window.asked['run-clock'] >= 1"))
+
+
 def test_a_directory_without_runs_says_so(browser, address, tmp_path) -> None:
     with open_server(tmp_path, DashboardOptions(port=0)) as (server, own):
         thread = threading.Thread(target=server.serve_forever)

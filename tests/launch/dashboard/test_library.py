@@ -1,0 +1,33 @@
+import time
+
+from launch.dashboard.library import Library
+from launch.recording.metrics_db import MetricsDb, Tick
+
+RUNNING = "2026-01-01 00:00:00 running: there\n"
+
+
+def grown(library: Library, path, seconds: float) -> str:
+    """Lets a run record a number at a time of its training; returns the version of its picture."""
+    with MetricsDb(path / "metrics.db") as metrics:
+        metrics.write(Tick(seconds, time.time(), int(seconds), 4, 5), {"loss": seconds})
+    return library.picture_version(library.entries().values(), 100)
+
+
+def test_a_picture_is_new_when_a_running_run_has_grown_by_a_points_share(tmp_path, make_run) -> None:
+    path = make_run("run", log=RUNNING)
+    library = Library(tmp_path / "runs")
+    first = grown(library, path, 1000.0)
+    assert grown(library, path, 1001.0) == first
+    assert grown(library, path, 1011.0) != first
+
+
+def test_a_picture_is_new_when_a_run_ends_and_when_it_records_something_else(tmp_path, make_run) -> None:
+    path = make_run("run", log=RUNNING)
+    library = Library(tmp_path / "runs")
+    before = grown(library, path, 1000.0)
+    with MetricsDb(path / "metrics.db") as metrics:
+        metrics.write(Tick(1000.5, time.time(), 1000, 4, 5), {"evaluation": 1.0})
+    more = library.picture_version(library.entries().values(), 100)
+    assert more != before
+    (path / "log.txt").write_text(RUNNING + "2026-01-01 00:00:01 finished: steps\n")
+    assert library.picture_version(library.entries().values(), 100) != more
