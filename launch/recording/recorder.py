@@ -103,6 +103,7 @@ class Recorder:
         self._last: dict[str, dict[str, float]] = {}
         self._gauges: dict[str, dict[str, float]] = {}
         self._returns: deque[float] = deque(maxlen=NUM_RETURNS)
+        self._mean_return = math.nan
         self._tasks = tuple(tasks)
         self._task_returns = TaskReturns(tasks, bucket_frames)
         self._new_episodes: list[EpisodeResult] = []
@@ -247,6 +248,7 @@ class Recorder:
             self._totals = defaultdict(float, state["totals"])
             self._last = {} if sources_start_over else {source: dict(last) for source, last in state["last"].items()}
             self._returns = deque(state["returns"], maxlen=NUM_RETURNS)
+            self._mean_return = _mean(list(self._returns))
             if "task_returns" in state:
                 self._task_returns.load_state_dict(state["task_returns"])
             self._window = deque([(now, dict(self._totals))], maxlen=_WINDOW_TICKS)
@@ -266,8 +268,10 @@ class Recorder:
             last[name] = total
         gauges = dict(report.gauges)
         if report.at_env_steps is None:
-            self._new_episodes.extend(report.episodes)
-            self._returns.extend(episode.episode_return for episode in report.episodes)
+            if report.episodes:
+                self._new_episodes.extend(report.episodes)
+                self._returns.extend(episode.episode_return for episode in report.episodes)
+                self._mean_return = _mean(list(self._returns))
             self._task_returns.add(report.episodes, int(self._totals["frames"]))
         elif report.episodes:
             gauges["evaluation/mean_return"] = _mean([episode.episode_return for episode in report.episodes])
@@ -302,7 +306,7 @@ class Recorder:
             frames=frames,
             learner_steps=learner_steps,
             episodes=episodes,
-            mean_return=_mean(list(self._returns)),
+            mean_return=self._mean_return,
             seconds=now - self._begin,
             env_steps_per_second=(env_steps - before.get("env_steps", 0.0)) / span if span > 0.0 else 0.0,
             learner_steps_per_second=(learner_steps - before.get("learner_steps", 0.0)) / span if span > 0.0 else 0.0,

@@ -113,12 +113,12 @@ class Attendant:
             return "solved"
         return "steps" if snapshot.env_steps >= config.steps else ""
 
-    def prepare_learner(self, env_steps: int) -> None:
+    def prepare_learner(self, snapshot: Snapshot) -> None:
         """Tell the learner how far the run is, and the settings that are due by then."""
         learner = self.program.learner
-        learner.set("progress", min(1.0, env_steps / self.program.config.steps))
-        self._sampler_returns.look(self.recorder.position())
-        due = self._settings.due(env_steps)
+        learner.set("progress", min(1.0, snapshot.env_steps / self.program.config.steps))
+        self._sampler_returns.look(snapshot)
+        due = self._settings.due(snapshot.env_steps)
         if due:
             wait(learner.call("change_settings", due), _CALL_DEADLINE_S, f"{learner.name} to take its new settings")
 

@@ -16,6 +16,7 @@ from launch.recording.recorder import Snapshot
 from launch.runtimes.runtime import Worker
 from launch.sessions.attendant import Attendant
 from launch.sessions.pace import PaceLimit
+from learner.learner import REPORT_INTERVAL_S
 
 T = TypeVar("T")
 
@@ -153,7 +154,7 @@ class FreeSchedule(Schedule):
     def _look_at(self, attendant: Attendant, place: int) -> None:
         attendant.check_workers()
         snapshot = attendant.recorder.position()
-        attendant.prepare_learner(snapshot.env_steps)
+        attendant.prepare_learner(snapshot)
         if self.pace is not None:
             self.pace.report(place, snapshot.env_steps)
         why = attendant.why_over(snapshot)
@@ -229,6 +230,7 @@ class _Turn:
         self.attendant = attendant
         self.env_steps = attendant.recorder.position().env_steps
         self._num_steps = self._num_reported = 0
+        self._reported_at = -math.inf
         self._handed_out_before = self._stats()["members"][attendant.number]["online_handed_out"]
 
     def take(self) -> str:
@@ -238,14 +240,17 @@ class _Turn:
         for actor in program.actors:
             recorder.report(self._call(actor, "run_unroll"))
             self._call(actor, "settle")
-        attendant.prepare_learner(recorder.position().env_steps)
+        snapshot = recorder.position()
+        attendant.prepare_learner(snapshot)
         for _ in range(self._num_steps_due()):
             self._call(program.learner, "step")
             self._num_steps += 1
         self._call(program.learner, "settle")
-        if self._num_steps - self._num_reported >= _REPORT_EVERY_STEPS:
+        if (
+            self._num_steps - self._num_reported >= _REPORT_EVERY_STEPS
+            and time.monotonic() - self._reported_at >= REPORT_INTERVAL_S
+        ):
             self.report()
-        snapshot = recorder.position()
         self.env_steps = snapshot.env_steps
         why = attendant.why_over(snapshot)
         if not why:
@@ -259,7 +264,7 @@ class _Turn:
         """Let the recorder hear from the learner."""
         self.attendant.recorder.report(self._call(self.attendant.program.learner, "report"))
         self.attendant.look_at_replay(self._stats())
-        self._num_reported = self._num_steps
+        self._num_reported, self._reported_at = self._num_steps, time.monotonic()
 
     def _num_steps_due(self) -> int:
         """Return how many learner steps the replay has experience for; asking for more would wait for ever.
