@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 _LISTING_AGE_S = 1.0
 _RECENT_TICKS = 30
+_PICTURE_AGE_S = 10.0
 _MOST_KEPT = 2000
 
 
@@ -144,16 +145,16 @@ class Library:
     def picture_version(self, entries: Iterable[Entry], num_points: int) -> str:
         """Return a text that changes when curves of so many points of these runs would look different.
 
-        A running run's curves do so each time it has grown by a point's share; to draw them at every new number would
-        take the time of drawing from the training, and show nothing.
+        A running run's curves do so when it has grown by a point's share, and after ten seconds at the latest; to
+        draw them at every new number would take the time of drawing from the training, and show nothing.
         """
         parts = []
         for entry in entries:
             summary = self.summary(entry)
             moment = summary.latest.moment
-            if summary.status == "running" and moment is not None and moment.seconds > 1.0:
-                growth = num_points * math.log(moment.seconds)
-                parts.append(f"{entry.key} running {growth:.0f} {len(summary.latest.values)}")
+            if summary.status == "running" and moment is not None:
+                growth = int(num_points * math.log1p(moment.seconds)), int(moment.seconds / _PICTURE_AGE_S)
+                parts.append(f"{entry.key} running {growth} {len(summary.latest.values)}")
             else:
                 parts.append(f"{self.version([entry])} {summary.status}")
         return str(hash(tuple(parts)))

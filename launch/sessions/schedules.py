@@ -26,7 +26,6 @@ _PACED_LOOK_INTERVAL_S = 0.02
 # A lockstep call contains whole unrolls or updates, the first of them with compilation.
 _CALL_DEADLINE_S = 900.0
 _HANG_CHECK_S = 1.0
-_REPORT_EVERY_STEPS = 50
 
 Save = Callable[[Attendant, Snapshot], None]
 
@@ -229,7 +228,7 @@ class _Turn:
     def __init__(self, attendant: Attendant):
         self.attendant = attendant
         self.env_steps = attendant.recorder.position().env_steps
-        self._num_steps = self._num_reported = 0
+        self._num_steps = 0
         self._reported_at = -math.inf
         self._handed_out_before = self._stats()["members"][attendant.number]["online_handed_out"]
 
@@ -246,10 +245,7 @@ class _Turn:
             self._call(program.learner, "step")
             self._num_steps += 1
         self._call(program.learner, "settle")
-        if (
-            self._num_steps - self._num_reported >= _REPORT_EVERY_STEPS
-            and time.monotonic() - self._reported_at >= REPORT_INTERVAL_S
-        ):
+        if time.monotonic() - self._reported_at >= REPORT_INTERVAL_S:
             self.report()
         self.env_steps = snapshot.env_steps
         why = attendant.why_over(snapshot)
@@ -264,7 +260,7 @@ class _Turn:
         """Let the recorder hear from the learner."""
         self.attendant.recorder.report(self._call(self.attendant.program.learner, "report"))
         self.attendant.look_at_replay(self._stats())
-        self._num_reported, self._reported_at = self._num_steps, time.monotonic()
+        self._reported_at = time.monotonic()
 
     def _num_steps_due(self) -> int:
         """Return how many learner steps the replay has experience for; asking for more would wait for ever.

@@ -43,10 +43,10 @@
     return { at: Date.now(), visible: visiblePanels() };
   }
 
-  /* A page may draw on the cores that train. Where drawing blocks it for long, it draws less often: the tasks of more
-     than 50 ms that browsers report take at most a fortieth of its time. */
+  /* A page may draw on the cores that train. Where drawing blocks it for long, its curves rest: forty times as long as
+     the tasks of more than 50 ms took, which browsers report, and at most 20 s. */
   const REST = 40, LONGEST_REST_MS = 20000;
-  const asked = {};
+  const askedLast = {};
   let busyMs = 0;
   if (window.PerformanceObserver && (PerformanceObserver.supportedEntryTypes || []).includes("longtask")) {
     new PerformanceObserver(function (tasks) {
@@ -57,12 +57,12 @@
   function dueRested() {
     const context = window.dash_clientside.callback_context;
     const clock = context.triggered.length ? context.triggered[0].prop_id : "";
-    const last = asked[clock] || { at: 0, busyMs: busyMs };
+    const last = askedLast[clock] || { at: 0, busyMs: busyMs };
     if (Date.now() < last.at + Math.min(LONGEST_REST_MS, REST * (busyMs - last.busyMs))) {
       return window.dash_clientside.no_update;
     }
     const tick = due();
-    if (tick !== window.dash_clientside.no_update) asked[clock] = { at: Date.now(), busyMs: busyMs };
+    if (tick !== window.dash_clientside.no_update) askedLast[clock] = { at: Date.now(), busyMs: busyMs };
     return tick;
   }
 

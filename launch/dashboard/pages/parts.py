@@ -25,15 +25,15 @@ CLOCK_MS = 1500
 def clock(name: str, interval_ms: int = CLOCK_MS, *, is_stopped: bool = False) -> html.Div:
     """Return what makes a page ask again, as the input `Input(name, "data")` of a callback.
 
-    It stands still while an answer is under way, since Dash drops an answer once it has asked anew, while nobody
-    looks at the page, and for a while after drawing that took long (see assets/dashboard.js).
+    It stands still while an answer is under way, since Dash drops an answer once it has asked anew, and while nobody
+    looks at the page (see `due` in assets/dashboard.js).
     """
     ticks = dcc.Interval(id=f"{name}-ticks", interval=interval_ms, disabled=is_stopped)
     return html.Div([ticks, dcc.Store(id=name)])
 
 
-def start_clock(app: Dash, name: str, *, rests: bool = True) -> None:
-    """Connect a page's clock; once per app. One that rests leaves the machine to training after long drawing."""
+def start_clock(app: Dash, name: str, *, rests: bool = False) -> None:
+    """Connect a page's clock; once per app. One that rests (for curves) leaves the cores to training a while."""
     app.clientside_callback(  # type: ignore[no-untyped-call]
         ClientsideFunction("laser", "due_rested" if rests else "due"),
         Output(name, "data"),

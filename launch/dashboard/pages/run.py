@@ -93,8 +93,8 @@ def layout(library: Library, search: str) -> Any:
 
 def register(app: Dash, library: Library) -> None:
     """Add the page's callbacks."""
-    start_clock(app, "run-clock")
-    start_clock(app, "run-words-clock", rests=False)
+    start_clock(app, "run-clock", rests=True)
+    start_clock(app, "run-words-clock")
 
     @app.callback(
         Output({"panel": ALL}, "figure"),

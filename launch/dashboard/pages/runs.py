@@ -126,7 +126,7 @@ def layout(library: Library) -> Any:
 def register(app: Dash, library: Library) -> None:
     """Add the page's callbacks."""
     start_clock(app, "runs-clock")
-    start_clock(app, "comparison-clock")
+    start_clock(app, "comparison-clock", rests=True)
 
     @app.callback(
         Output("table", "rowData"),

@@ -99,7 +99,7 @@ def layout(library: Library, search: str) -> Any:
 def register(app: Dash, library: Library, live: LiveView) -> None:
     """Add the page's callbacks."""
     start_clock(app, "watch-clock")
-    start_clock(app, "live-clock", rests=False)
+    start_clock(app, "live-clock")
 
     @app.callback(
         Output("live-clock-ticks", "disabled"),

@@ -1,3 +1,5 @@
+"""When curves that a page shows are drawn again."""
+
 import time
 
 from launch.dashboard.library import Library
@@ -16,9 +18,17 @@ def grown(library: Library, path, seconds: float) -> str:
 def test_a_picture_is_new_when_a_running_run_has_grown_by_a_points_share(tmp_path, make_run) -> None:
     path = make_run("run", log=RUNNING)
     library = Library(tmp_path / "runs")
-    first = grown(library, path, 1000.0)
-    assert grown(library, path, 1001.0) == first
-    assert grown(library, path, 1011.0) != first
+    first = grown(library, path, 100.0)
+    assert grown(library, path, 100.2) == first
+    assert grown(library, path, 101.5) != first
+
+
+def test_a_picture_of_a_long_run_is_new_after_ten_seconds(tmp_path, make_run) -> None:
+    path = make_run("run", log=RUNNING)
+    library = Library(tmp_path / "runs")
+    first = grown(library, path, 100_000.0)
+    assert grown(library, path, 100_009.0) == first
+    assert grown(library, path, 100_011.0) != first
 
 
 def test_a_picture_is_new_when_a_run_ends_and_when_it_records_something_else(tmp_path, make_run) -> None:
