@@ -7,22 +7,12 @@ import math
 from typing import Any
 
 import dash_ag_grid
-import numpy as np
 from dash import Dash, Input, Output, State, dcc, html
 from dash.exceptions import PreventUpdate
 
+from launch.dashboard import sweep_figures
 from launch.dashboard.checked import one_of, query_value, whole
-from launch.dashboard.comparing import flat, single_curves
-from launch.dashboard.figures import (
-    Curve,
-    Figure,
-    Theme,
-    line_figure,
-    lineage_figure,
-    message_figure,
-    scatter_figure,
-    steps_figure,
-)
+from launch.dashboard.comparing import flat
 from launch.dashboard.library import Library, Summary
 from launch.dashboard.listing import Entry, member_number, printable
 from launch.dashboard.pages.parts import (
@@ -36,21 +26,8 @@ from launch.dashboard.pages.parts import (
     tile,
     words_of,
 )
-from launch.dashboard.panels import AXIS_TITLES
-from launch.dashboard.reading import AXES, Axis, Series
-from launch.dashboard.sweeps import Decision, ancestry, best_curve, read_decisions, read_schedule
-
-_METRICS = {
-    "charts/mean_return": "return, last 20 episodes",
-    "evaluation/mean_return": "return, evaluation",
-    "buckets/mean_return": "return, bucket by bucket",
-    "entropy": "entropy (nats)",
-    "accept_fraction_foreign_replay": "accepted foreign steps",
-    "accept_fraction_own_replay": "accepted own replayed steps",
-    "charts/SPS": "env steps / s",
-}
-_POINTS = 400
-_BUCKETS = ("buckets/normalised_median", "buckets/mean_return")
+from launch.dashboard.reading import AXES
+from launch.dashboard.sweeps import Decision, read_decisions
 
 
 def layout(library: Library, search: str) -> Any:
@@ -101,7 +78,7 @@ def layout(library: Library, search: str) -> Any:
                         "metric",
                         dcc.Dropdown(
                             id="sweep-metric",
-                            options=[{"label": text, "value": name} for name, text in _METRICS.items()],
+                            options=[{"label": text, "value": name} for name, text in sweep_figures.METRICS.items()],
                             value="charts/mean_return",
                             clearable=False,
                         ),
@@ -138,7 +115,10 @@ def layout(library: Library, search: str) -> Any:
                                 "ancestors and schedule of",
                                 dcc.Dropdown(
                                     id="traced",
-                                    options=[{"label": _label(member), "value": member.key} for member in members],
+                                    options=[
+                                        {"label": sweep_figures.member_label(member), "value": member.key}
+                                        for member in members
+                                    ],
                                     value=max(members, key=lambda one: _return(library, one)).key if members else None,
                                     clearable=False,
                                 ),
@@ -169,27 +149,25 @@ def layout(library: Library, search: str) -> Any:
             ),
             dcc.Store(id="sweep-key", data=entry.key),
             dcc.Store(id="sweep-seen"),
+            dcc.Store(id="sweep-drawn"),
             clock("sweep-clock"),
+            clock("sweep-words-clock"),
         ]
     )
 
 
 def register(app: Dash, library: Library) -> None:
     """Add the page's callbacks."""
-    start_clock(app, "sweep-clock")
+    start_clock(app, "sweep-clock", rests=True)
+    start_clock(app, "sweep-words-clock")
 
     @app.callback(
-        Output("members", "rowData"),
-        Output("sweep-status", "children"),
-        Output("sweep-status", "className"),
-        Output("sweep-findings", "children"),
-        Output("sweep-tiles", "children"),
         Output("sweep-curves", "figure"),
         Output("sweep-best", "figure"),
         Output("sweep-settings", "figure"),
         Output("lineage", "figure"),
         Output("schedule", "figure"),
-        Output("sweep-seen", "data"),
+        Output("sweep-drawn", "data"),
         Input("sweep-metric", "value"),
         Input("sweep-axis", "value"),
         Input("sweep-smoothing", "value"),
@@ -198,9 +176,9 @@ def register(app: Dash, library: Library) -> None:
         Input("theme", "data"),
         Input("sweep-clock", "data"),
         State("sweep-key", "data"),
-        State("sweep-seen", "data"),
+        State("sweep-drawn", "data"),
     )
-    def show(
+    def draw(
         metric: Any,
         axis: Any,
         smoothing: Any,
@@ -209,45 +187,60 @@ def register(app: Dash, library: Library) -> None:
         theme: Any,
         tick: Any,
         key: Any,
-        seen: Any,
+        drawn: Any,
     ) -> Any:
         entry = library.find(key)
         if entry is None or not entry.is_sweep or theme not in ("light", "dark"):
             raise PreventUpdate
         members = library.members(entry)
-        summary = library.summary(entry)
         keys = _keys(entry, members)
         decisions = read_decisions(entry.path / "lineage.jsonl")
-        name = one_of(metric, tuple(_METRICS), "charts/mean_return")
+        name = one_of(metric, tuple(sweep_figures.METRICS), "charts/mean_return")
         chosen = one_of(axis, AXES, "env_steps")
         its_key = one_of(setting, keys, keys[0]) if keys else ""
         whose = next((member for member in members if member.key == traced), members[0] if members else None)
         half_width = whole(smoothing, 0, 50, 0)
         asked = (name, chosen, its_key, whose.key if whose else "", half_width, theme)
-        # What was asked for is part of what was seen: the answer to a click is lost when the clock asks after it.
-        state = f"{library.version(members)} {summary.status} {asked}"
-        if state == seen:
+        # What was asked for is part of what was drawn: the answer to a click is lost when the clock asks after it.
+        state = f"{library.picture_version(members, sweep_figures.NUM_POINTS)} {len(decisions)} {asked}"
+        if state == drawn:
             raise PreventUpdate
-        rows = _rows(library, members, keys, decisions)
         figures = library.once(
             ("sweep", key, state),
             lambda: (
-                _curves(library, members, name, chosen, half_width, theme),
-                _best(library, members, theme),
-                _settings(rows, its_key, theme),
-                _lineage(library, members, decisions, whose, theme),
-                _schedule(library, whose, theme),
+                sweep_figures.members_figure(library, members, name, chosen, half_width, theme),
+                sweep_figures.best_figure(library, members, theme),
+                sweep_figures.settings_figure(_rows(library, members, keys, decisions), its_key, theme),
+                sweep_figures.descent_figure(library, members, decisions, whose, theme),
+                sweep_figures.schedule_figure(library, whose, theme),
             ),
         )
-        return (
-            rows,
-            summary.status,
-            f"status {summary.status}",
-            words_of(library.findings(summary)),
-            _tiles(summary, rows),
-            *figures,
-            state,
-        )
+        return *figures, state
+
+    @app.callback(
+        Output("members", "rowData"),
+        Output("sweep-status", "children"),
+        Output("sweep-status", "className"),
+        Output("sweep-findings", "children"),
+        Output("sweep-tiles", "children"),
+        Output("sweep-seen", "data"),
+        Input("sweep-words-clock", "data"),
+        State("sweep-key", "data"),
+        State("sweep-seen", "data"),
+    )
+    def tell(_: Any, key: Any, seen: Any) -> Any:
+        entry = library.find(key)
+        if entry is None or not entry.is_sweep:
+            raise PreventUpdate
+        members = library.members(entry)
+        summary = library.summary(entry)
+        decisions = read_decisions(entry.path / "lineage.jsonl")
+        state = f"{library.version(members)} {summary.status} {len(decisions)}"
+        if state == seen:
+            raise PreventUpdate
+        rows = _rows(library, members, _keys(entry, members), decisions)
+        words = words_of(library.findings(summary))
+        return rows, summary.status, f"status {summary.status}", words, _tiles(summary, rows), state
 
 
 def _option(entry: Entry, name: str) -> Any:
@@ -269,10 +262,6 @@ def _keys(entry: Entry, members: list[Entry]) -> list[str]:
 
 def _return(library: Library, member: Entry) -> float:
     return _finite(library.summary(member).latest.values.get("charts/mean_return")) or -math.inf
-
-
-def _label(member: Entry) -> str:
-    return f"member {member.path.name}"
 
 
 def _columns(keys: list[str]) -> list[dict[str, Any]]:
@@ -309,7 +298,7 @@ def _rows(library: Library, members: list[Entry], keys: list[str], decisions: li
             {
                 "key": member.key,
                 "href": f"/run?key={member.key}",
-                "name": _label(member),
+                "name": sweep_figures.member_label(member),
                 "status": summary.status,
                 "return": _finite(values.get("charts/mean_return")),
                 "evaluation": _finite(values.get("evaluation/mean_return")),
@@ -347,98 +336,3 @@ def _tiles(summary: Summary, rows: list[dict[str, Any]]) -> list[Any]:
         tile("env steps / s", number(summary.latest.values.get("charts/SPS"), 0), "newest, added up"),
         tile("copied", str(sum(row["copied"] for row in rows)), "times"),
     ]
-
-
-def _curves(library: Library, members: list[Entry], name: str, axis: Axis, half_width: int, theme: Theme) -> Figure:
-    series = _series(library, members, name)
-    if not series:
-        return message_figure(f"no member has recorded {_METRICS[name]}", theme)
-    curves = [
-        Curve(_label(member), curve.x, curve.y, colour=curve.colour)
-        for member in members
-        for curve in single_curves([member], series, axis, half_width)
-    ]
-    numbered = [Curve(curve.name, curve.x, curve.y, colour=place) for place, curve in enumerate(curves)]
-    return line_figure(numbered, AXIS_TITLES[axis], _METRICS[name], theme)
-
-
-def _best(library: Library, members: list[Entry], theme: Theme) -> Figure:
-    for name in _BUCKETS:
-        scores, ends = _series(library, members, name), _series(library, members, "buckets/ends_at")
-        x, y = best_curve(scores, ends)
-        if not len(x):
-            continue
-        curves = [
-            Curve(_label(member), *best_curve({0: scores[member.key]}, {0: ends[member.key]}), is_faint=True, colour=6)
-            for member in members
-            if member.key in scores and member.key in ends
-        ]
-        title = name.removeprefix("buckets/").replace("_", " ")
-        figure = line_figure([*curves, Curve("best", x, y, colour=1)], "frames per member", title, theme)
-        figure["layout"]["showlegend"] = False
-        return figure
-    return message_figure("no bucket of episodes is complete yet", theme)
-
-
-def _settings(rows: list[dict[str, Any]], key: str, theme: Theme) -> Figure:
-    known = [row for row in rows if row["return"] is not None]
-    if not known or not key:
-        return message_figure("no member has a return yet", theme)
-    return scatter_figure(
-        [row["settings"][key] for row in known],
-        [row["return"] for row in known],
-        [str(row["name"]).removeprefix("member ") for row in known],
-        printable(key),
-        "return, last 20 episodes",
-        theme,
-    )
-
-
-def _lineage(
-    library: Library, members: list[Entry], decisions: list[Decision], whose: Entry | None, theme: Theme
-) -> Figure:
-    if not decisions:
-        return message_figure("no member has been compared with another yet", theme)
-    ends: dict[int, float] = {}
-    for member in members:
-        moment = library.summary(member).latest.moment
-        ends[member_number(member)] = float(moment.env_steps) if moment else 0.0
-    number_of = member_number(whose) if whose is not None else 0
-    return lineage_figure(
-        {member_number(member): _label(member) for member in members},
-        ends,
-        [(d.env_steps, d.copied, d.member, _said(d)) for d in decisions if d.copied is not None],
-        [(d.env_steps, d.member, _said(d)) for d in decisions if d.copied is None],
-        ancestry(number_of, decisions, ends.get(number_of, 0.0)),
-        theme,
-    )
-
-
-def _said(decision: Decision) -> str:
-    what = f"copied member {decision.copied}" if decision.copied is not None else "kept its weights"
-    lines = [f"member {decision.member} {what} at {decision.env_steps:,} env steps"]
-    own = decision.fitness.get(decision.member)
-    if own is not None:
-        other = decision.fitness.get(decision.copied) if decision.copied is not None else None
-        lines.append(f"fitness {own:.4g}" + ("" if other is None else f", the model's {other:.4g}"))
-    return "\n".join([*lines, *(f"{key} {value:.4g}" for key, value in decision.settings.items())])
-
-
-def _schedule(library: Library, whose: Entry | None, theme: Theme) -> Figure:
-    changes = read_schedule(whose.path / "schedule.json") if whose is not None else []
-    if whose is None or not changes:
-        return message_figure("this member has no schedule yet", theme)
-    moment = library.summary(whose).latest.moment
-    changes = [*changes, (max(changes[-1][0], moment.env_steps if moment else 0), changes[-1][1])]
-    steps = np.array([at for at, _ in changes], float)
-    keys = list(dict.fromkeys(key for _, settings in changes for key in settings))
-    curves = [
-        Curve(key.rpartition(".")[2], steps, np.array([settings.get(key, math.nan) for _, settings in changes]))
-        for key in keys
-    ]
-    return steps_figure(curves, "env steps", theme)
-
-
-def _series(library: Library, members: list[Entry], name: str) -> dict[str, Series]:
-    found = {member.key: library.series(member, [name], _POINTS) for member in members}
-    return {key: series[name] for key, series in found.items() if name in series}

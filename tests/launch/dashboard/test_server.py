@@ -19,6 +19,7 @@ from launch.dashboard.live import LiveView
 from launch.dashboard.options import DashboardOptions
 from launch.dashboard.server import make_app, open_server, serve
 from launch.errors import CannotCreateError, NothingToResumeError
+from launch.sweeps.lineage import Decision, Lineage
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 NASTY: tuple[Any, ...] = (None, True, -1, 1e400, "../../etc/passwd", HOSTILE, [], ["x"], [{"key": "../.."}], {}, [[1]])
@@ -151,6 +152,37 @@ def test_a_run_is_shown_with_its_numbers_and_nothing_is_sent_twice(app, root) ->
     assert answer['{"panel":"return"}']["figure"] == figure
     unseen = stale | {"run-clock.data": {"visible": ["losses"]}}
     assert call(app, panels, values | unseen, None, changed="run-clock.data").status_code == 204
+
+
+def test_a_sweep_is_shown_with_its_members_and_nothing_is_sent_twice(app, root) -> None:
+    values = {"sweep-key.data": keys(root)["sweep"], "theme.data": "light"}
+    tell = next(name for name in server_callbacks(app) if "sweep-seen" in name)
+    answer = call(app, tell, values, None).json["response"]
+    assert [row["return"] for row in answer["members"]["rowData"]] == [19.0]
+    seen = {"sweep-seen.data": answer["sweep-seen"]["data"]}
+    assert call(app, tell, values | seen, None).status_code == 204
+
+    draw = next(name for name in server_callbacks(app) if "sweep-drawn" in name)
+    answer = call(app, draw, values, None).json["response"]
+    assert [trace["name"] for trace in answer["sweep-curves"]["figure"]["data"]] == ["member 0"]
+    drawn = {"sweep-drawn.data": answer["sweep-drawn"]["data"]}
+    assert call(app, draw, values | drawn, None).status_code == 204
+    dark = call(app, draw, values | drawn | {"theme.data": "dark"}, None).json["response"]
+    assert dark["sweep-curves"]["figure"] != answer["sweep-curves"]["figure"]
+
+
+def test_a_population_that_decided_is_drawn_anew(tmp_path, make_run) -> None:
+    path = make_run("sweep", facts={"sweep": {"grid": {}, "options": {"pbt": True}}})
+    make_run("sweep/members/0", facts={"member": {"index": 0, "overrides": {}}})
+    app = make_app(Library(tmp_path / "runs"), LiveView(command=(sys.executable, "-c", "pass")))
+    values = {"sweep-key.data": keys(tmp_path / "runs")["sweep"], "theme.data": "light"}
+    draw = next(name for name in server_callbacks(app) if "sweep-drawn" in name)
+    answer = call(app, draw, values, None).json["response"]
+    drawn = {"sweep-drawn.data": answer["sweep-drawn"]["data"]}
+    assert call(app, draw, values | drawn, None).status_code == 204
+    Lineage(path / "lineage.jsonl").add(Decision(10, 1, 0, None, {0: 1.0}, {"algorithm.entropy-cost": 0.1}))
+    lineage = call(app, draw, values | drawn, None).json["response"]["lineage"]
+    assert lineage != answer["lineage"]
 
 
 def test_a_damaged_run_says_so(app, root) -> None:

@@ -1,0 +1,153 @@
+"""The figures of a sweep: members, the best of them, a setting against the return, a population's descent."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from launch.dashboard.comparing import single_curves
+from launch.dashboard.figures import (
+    Curve,
+    Figure,
+    Theme,
+    line_figure,
+    lineage_figure,
+    message_figure,
+    scatter_figure,
+    steps_figure,
+)
+from launch.dashboard.library import Library
+from launch.dashboard.listing import Entry, member_number, printable
+from launch.dashboard.panels import AXIS_TITLES
+from launch.dashboard.reading import Axis, Series
+from launch.dashboard.sweeps import Decision, ancestry, best_curve, read_schedule
+
+METRICS = {
+    "charts/mean_return": "return, last 20 episodes",
+    "evaluation/mean_return": "return, evaluation",
+    "buckets/mean_return": "return, bucket by bucket",
+    "entropy": "entropy (nats)",
+    "accept_fraction_foreign_replay": "accepted foreign steps",
+    "accept_fraction_own_replay": "accepted own replayed steps",
+    "charts/SPS": "env steps / s",
+}
+"""What a sweep's members are compared in, with its title."""
+
+NUM_POINTS = 400
+"""Points of a member's curve."""
+
+_BUCKETS = ("buckets/normalised_median", "buckets/mean_return")
+
+
+def member_label(member: Entry) -> str:
+    """Return what a member is called in figures and tables."""
+    return f"member {member.path.name}"
+
+
+def members_figure(
+    library: Library, members: list[Entry], name: str, axis: Axis, half_width: int, theme: Theme
+) -> Figure:
+    """Draw one metric of every member."""
+    series = _series(library, members, name)
+    if not series:
+        return message_figure(f"no member has recorded {METRICS[name]}", theme)
+    curves = [
+        Curve(member_label(member), curve.x, curve.y, colour=curve.colour)
+        for member in members
+        for curve in single_curves([member], series, axis, half_width)
+    ]
+    numbered = [Curve(curve.name, curve.x, curve.y, colour=place) for place, curve in enumerate(curves)]
+    return line_figure(numbered, AXIS_TITLES[axis], METRICS[name], theme)
+
+
+def best_figure(library: Library, members: list[Entry], theme: Theme) -> Figure:
+    """Draw the best of all members bucket by bucket, as the paper does, over the members' own curves."""
+    for name in _BUCKETS:
+        scores, ends = _series(library, members, name), _series(library, members, "buckets/ends_at")
+        x, y = best_curve(scores, ends)
+        if not len(x):
+            continue
+        curves = [
+            Curve(
+                member_label(member),
+                *best_curve({0: scores[member.key]}, {0: ends[member.key]}),
+                is_faint=True,
+                colour=6,
+            )
+            for member in members
+            if member.key in scores and member.key in ends
+        ]
+        title = name.removeprefix("buckets/").replace("_", " ")
+        figure = line_figure([*curves, Curve("best", x, y, colour=1)], "frames per member", title, theme)
+        figure["layout"]["showlegend"] = False
+        return figure
+    return message_figure("no bucket of episodes is complete yet", theme)
+
+
+def settings_figure(rows: list[dict[str, Any]], key: str, theme: Theme) -> Figure:
+    """Draw the value of one setting against the return; `rows` are those of the table of members."""
+    known = [row for row in rows if row["return"] is not None]
+    if not known or not key:
+        return message_figure("no member has a return yet", theme)
+    return scatter_figure(
+        [row["settings"][key] for row in known],
+        [row["return"] for row in known],
+        [str(row["name"]).removeprefix("member ") for row in known],
+        printable(key),
+        "return, last 20 episodes",
+        theme,
+    )
+
+
+def descent_figure(
+    library: Library, members: list[Entry], decisions: list[Decision], whose: Entry | None, theme: Theme
+) -> Figure:
+    """Draw who copied whom, with the ancestors of one member drawn thick."""
+    if not decisions:
+        return message_figure("no member has been compared with another yet", theme)
+    ends: dict[int, float] = {}
+    for member in members:
+        moment = library.summary(member).latest.moment
+        ends[member_number(member)] = float(moment.env_steps) if moment else 0.0
+    number_of = member_number(whose) if whose is not None else 0
+    return lineage_figure(
+        {member_number(member): member_label(member) for member in members},
+        ends,
+        [(d.env_steps, d.copied, d.member, _said(d)) for d in decisions if d.copied is not None],
+        [(d.env_steps, d.member, _said(d)) for d in decisions if d.copied is None],
+        ancestry(number_of, decisions, ends.get(number_of, 0.0)),
+        theme,
+    )
+
+
+def _said(decision: Decision) -> str:
+    what = f"copied member {decision.copied}" if decision.copied is not None else "kept its weights"
+    lines = [f"member {decision.member} {what} at {decision.env_steps:,} env steps"]
+    own = decision.fitness.get(decision.member)
+    if own is not None:
+        other = decision.fitness.get(decision.copied) if decision.copied is not None else None
+        lines.append(f"fitness {own:.4g}" + ("" if other is None else f", the model's {other:.4g}"))
+    return "\n".join([*lines, *(f"{key} {value:.4g}" for key, value in decision.settings.items())])
+
+
+def schedule_figure(library: Library, whose: Entry | None, theme: Theme) -> Figure:
+    """Draw the settings that led to a member, through all its ancestors."""
+    changes = read_schedule(whose.path / "schedule.json") if whose is not None else []
+    if whose is None or not changes:
+        return message_figure("this member has no schedule yet", theme)
+    moment = library.summary(whose).latest.moment
+    changes = [*changes, (max(changes[-1][0], moment.env_steps if moment else 0), changes[-1][1])]
+    steps = np.array([at for at, _ in changes], float)
+    keys = list(dict.fromkeys(key for _, settings in changes for key in settings))
+    curves = [
+        Curve(key.rpartition(".")[2], steps, np.array([settings.get(key, math.nan) for _, settings in changes]))
+        for key in keys
+    ]
+    return steps_figure(curves, "env steps", theme)
+
+
+def _series(library: Library, members: list[Entry], name: str) -> dict[str, Series]:
+    found = {member.key: library.series(member, [name], NUM_POINTS) for member in members}
+    return {key: series[name] for key, series in found.items() if name in series}
