@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from laser.specs import EnvironmentSpec
 
 
+# Torsos that end in units which `layer_norm` can normalise.
+_NORMALISED = ("auto", "atari_cnn", "impala_resnet")
+
+
 @dataclass(frozen=True)
 class NetworkConfig:
     """Which networks an agent uses; `auto` takes an MLP for vectors and the small Atari net for frames.
@@ -28,6 +32,9 @@ class NetworkConfig:
     hidden_sizes: Annotated[tuple[int, ...], Bounds(least=1), "widths of the MLP's layers"] = (64, 64)
     activation: Annotated[Literal["tanh", "relu", "softsign", "crelu"], "after the MLP's layers"] = "tanh"
     width: Annotated[int, Bounds(least=1, most=16), "factor on the residual net's channels (16, 32, 32)"] = 1
+    layer_norm: Annotated[
+        bool, "normalise the 256 units of atari_cnn or impala_resnet before they are rectified; keeps them from dying"
+    ] = False
     separate_critic: Annotated[bool, "give the value function an MLP torso of its own"] = False
     initial_std: Annotated[float, Bounds(above=0.0), "standard deviation of a Gaussian policy at the start"] = 1.0
     core: Annotated[
@@ -38,10 +45,15 @@ class NetworkConfig:
 
     def problems(self) -> list[Problem]:
         """Return mistakes that join several fields."""
+        found = []
+        if self.layer_norm and self.torso not in _NORMALISED:
+            remedy = f"use false, or network.torso {' or '.join(_NORMALISED[1:])}"
+            found.append(Problem("layer-norm", f"network.torso {self.torso} has no units to normalise", remedy))
         if self.separate_critic and self.core != "none":
             remedy = "use network.separate-critic false, or network.core none"
-            return [Problem("separate-critic", f"has no memory of its own beside network.core {self.core}", remedy)]
-        return []
+            problem = f"has no memory of its own beside network.core {self.core}"
+            found.append(Problem("separate-critic", problem, remedy))
+        return found
 
     @property
     def core_state(self) -> dict[str, ArraySpec]:

@@ -50,7 +50,7 @@ class ObservationEncoder(nn.Module):
         self.embeddings = nn.ModuleList(nn.Embedding(num_values, _EMBEDDING_SIZE) for num_values in arrays.values())
         self._flat_names = [name for name in observations if name not in frames]
         num_flat = sum(_width(observations[name]) for name in self._flat_names)
-        _check_torso(config.torso, frames)
+        _check_torso(config, frames)
         # Indexed in the order of `_frame_names`: a ModuleDict would forbid names with a dot.
         self._frame_names = list(frames)
         torsos = [_make_torso(spec, config) for spec in frames.values()]
@@ -85,7 +85,10 @@ def _width(spec: ObservationSpec) -> int:
     return torch.Size(spec.shape).numel()
 
 
-def _check_torso(torso: str, frames: Mapping[str, FramesSpec]) -> None:
+def _check_torso(config: NetworkConfig, frames: Mapping[str, FramesSpec]) -> None:
+    torso = config.torso
+    if config.layer_norm and not frames:
+        raise ValueError("network.layer-norm: normalises the units behind frames, and there are none; use false")
     if torso == "mlp" and frames:
         raise ValueError(
             f"network.torso: mlp cannot see frames ({', '.join(frames)}); use atari_cnn, impala_resnet or auto"
@@ -101,5 +104,5 @@ def _make_torso(spec: FramesSpec, config: NetworkConfig) -> AtariCNN | CReLUCNN 
     if config.torso == "crelu_cnn":
         return CReLUCNN(spec.channels, height, width)
     if config.torso == "impala_resnet":
-        return ImpalaResNet(spec.channels, height, width, config.width)
-    return AtariCNN(spec.channels, height, width)
+        return ImpalaResNet(spec.channels, height, width, config.width, layer_norm=config.layer_norm)
+    return AtariCNN(spec.channels, height, width, layer_norm=config.layer_norm)

@@ -22,12 +22,13 @@ class ImpalaResNet(nn.Module):
         height: pixels.
         width: pixels.
         width_factor: multiplies the channels of every stage; LASER's Atari agents use 4.
+        layer_norm: normalise the 256 units over each other before they are rectified.
 
     Source:
         Espeholt et al. 2018 (IMPALA), figure 3; Schmitt et al. 2020 (LASER), appendix.
     """
 
-    def __init__(self, channels: int, height: int, width: int, width_factor: int = 1):
+    def __init__(self, channels: int, height: int, width: int, width_factor: int = 1, *, layer_norm: bool = False):
         super().__init__()
         stages: list[nn.Module] = []
         rows, columns = height, width
@@ -37,12 +38,13 @@ class ImpalaResNet(nn.Module):
             rows, columns = (rows + 1) // 2, (columns + 1) // 2
         self.stages = nn.Sequential(*stages)
         self.linear = nn.Linear(channels * rows * columns, NUM_FEATURES)
+        self.norm = nn.LayerNorm(NUM_FEATURES) if layer_norm else nn.Identity()
         self.num_features = NUM_FEATURES
 
     def forward(self, frames: Tensor) -> Tensor:
         """Map uint8 [N, channels, height, width] to [N, 256]."""
         features = F.relu(self.stages(frames))
-        return F.relu(self.linear(flatten_pixels(features)))
+        return F.relu(self.norm(self.linear(flatten_pixels(features))))
 
 
 class _Stage(nn.Module):

@@ -4,10 +4,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from laser.config import find_problems
 from laser.networks.atari_cnn import AtariCNN
+from laser.networks.config import NetworkConfig
+from laser.networks.encoder import ObservationEncoder
 from laser.networks.impala_resnet import ImpalaResNet
 from laser.networks.mlp import MLP
 from laser.networks.pixels import PixelConv2d, flatten_pixels
+from laser.specs import FramesSpec, VectorSpec
 
 
 def frames(*shape):
@@ -42,6 +46,33 @@ def test_the_residual_net_takes_small_frames_and_the_atari_net_says_it_does_not(
     assert ImpalaResNet(3, 10, 10)(frames(2, 3, 10, 10)).shape == (2, 256)
     with pytest.raises(ValueError, match=r"at least 20x20 pixels, got 19x84; use cells_cnn or impala_resnet"):
         AtariCNN(4, 19, 84)
+
+
+@pytest.mark.parametrize("kind", [AtariCNN, ImpalaResNet])
+def test_normalised_units_are_rectified_standard_scores_of_each_frames_own(kind):
+    torch.manual_seed(3)
+    net, pixels, seen = kind(4, 84, 84, layer_norm=True), frames(5, 4, 84, 84), []
+    net.linear.register_forward_hook(lambda module, inputs, outputs: seen.append(outputs.double()))
+    features = net(pixels)
+    (units,) = seen
+    scores = (units - units.mean(1, keepdim=True)) / units.var(1, correction=0, keepdim=True).sqrt()
+    torch.testing.assert_close(features.double(), scores.clamp_min(0), rtol=1e-3, atol=1e-3)
+    assert num_parameters(net) == num_parameters(kind(4, 84, 84)) + 2 * 256
+
+
+def test_the_setting_reaches_the_torso():
+    environment = {"pixels": FramesSpec((84, 84, 1), 4)}
+    (torso,) = ObservationEncoder(environment, NetworkConfig(layer_norm=True)).torsos
+    assert isinstance(torso.norm, torch.nn.LayerNorm)
+
+
+def test_units_that_are_not_there_cannot_be_normalised():
+    (problem,) = find_problems(NetworkConfig(layer_norm=True, torso="crelu_cnn"))
+    assert problem.key == "layer-norm"
+    assert problem.remedy == "use false, or network.torso atari_cnn or impala_resnet"
+    assert not list(find_problems(NetworkConfig(layer_norm=True, torso="impala_resnet")))
+    with pytest.raises(ValueError, match=r"network.layer-norm: normalises the units behind frames"):
+        ObservationEncoder({"state": VectorSpec((3,))}, NetworkConfig(layer_norm=True))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
