@@ -35,6 +35,9 @@ class NetworkConfig:
     layer_norm: Annotated[
         bool, "normalise the 256 units of atari_cnn or impala_resnet before they are rectified; keeps them from dying"
     ] = False
+    centered_filters: Annotated[
+        bool, "start the first filters over frames with a sum of 0, blind to an even background; they learn as before"
+    ] = False
     separate_critic: Annotated[bool, "give the value function an MLP torso of its own"] = False
     initial_std: Annotated[float, Bounds(above=0.0), "standard deviation of a Gaussian policy at the start"] = 1.0
     core: Annotated[

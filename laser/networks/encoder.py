@@ -13,6 +13,7 @@ from laser.networks.atari_cnn import AtariCNN
 from laser.networks.crelu_cnn import CReLUCNN
 from laser.networks.impala_resnet import ImpalaResNet
 from laser.networks.mlp import MLP
+from laser.networks.pixels import center_first_filters
 from laser.networks.plain_cnn import PLAIN_CNNS, PlainCNN
 from laser.specs import CategorySpec, FramesSpec, ObservationSpec, VectorSpec
 
@@ -54,6 +55,8 @@ class ObservationEncoder(nn.Module):
         # Indexed in the order of `_frame_names`: a ModuleDict would forbid names with a dot.
         self._frame_names = list(frames)
         torsos = [_make_torso(spec, config) for spec in frames.values()]
+        if config.centered_filters:
+            center_first_filters(torsos)
         self.torsos = nn.ModuleList(torsos)
         self.mlp = None if frames else MLP(num_flat, config.hidden_sizes, config.activation)
         self.num_features = num_flat if self.mlp is None else self.mlp.num_features
@@ -89,6 +92,8 @@ def _check_torso(config: NetworkConfig, frames: Mapping[str, FramesSpec]) -> Non
     torso = config.torso
     if config.layer_norm and not frames:
         raise ValueError("network.layer-norm: normalises the units behind frames, and there are none; use false")
+    if config.centered_filters and not frames:
+        raise ValueError("network.centered-filters: are filters over frames, and there are none; use false")
     if torso == "mlp" and frames:
         raise ValueError(
             f"network.torso: mlp cannot see frames ({', '.join(frames)}); use atari_cnn, impala_resnet or auto"

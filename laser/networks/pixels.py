@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +22,19 @@ class PixelConv2d(nn.Conv2d):
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else self.weight.dtype
         pixels = frames.to(dtype, memory_format=torch.channels_last)
         return F.conv2d(pixels, self.weight * (1.0 / 255.0), self.bias, self.stride, self.padding)
+
+
+@torch.no_grad()
+def center_first_filters(torsos: Iterable[nn.Module]) -> None:
+    """Subtract from every filter of the first convolutions its mean, so that an even picture answers with the bias.
+
+    A background is most of a game's picture. Filters that answer to it put one large constant into all features, beside
+    which a ball of two pixels is hard to see, and push half of the units below zero for good.
+    """
+    for torso in torsos:
+        for layer in torso.modules():
+            if isinstance(layer, PixelConv2d):
+                layer.weight -= layer.weight.mean((1, 2, 3), keepdim=True)
 
 
 def size_behind(torso: str, layers: Sequence[tuple[int, int]], height: int, width: int) -> tuple[int, int]:

@@ -23,8 +23,9 @@ def pong() -> TrainConfig:
             entropy_cost=0.01,
             reward_transform="clip",
         ),
-        # Without it half of the units are dead after 30,000 env steps, and learning begins twice as late.
-        network=NetworkConfig(layer_norm=True),
+        # Without the first half of the units are dead after 30,000 env steps and learning begins twice as late; without
+        # the second only one of Pong's two kinds of start is learned (docs/benchmarks.md).
+        network=NetworkConfig(layer_norm=True, centered_filters=True),
         replay=ReplayConfig(capacity_steps=50_000, min_steps=2_000),
         evaluation=EvaluationConfig(episodes=20),
     )

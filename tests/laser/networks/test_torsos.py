@@ -66,6 +66,22 @@ def test_the_setting_reaches_the_torso():
     assert isinstance(torso.norm, torch.nn.LayerNorm)
 
 
+@pytest.mark.parametrize("torso", ["atari_cnn", "impala_resnet", "crelu_cnn", "der_cnn"])
+def test_centered_filters_do_not_answer_to_an_even_background(torso):
+    environment = {"pixels": FramesSpec((84, 84, 1), 4)}
+
+    def change(centered):
+        torch.manual_seed(5)
+        (net,) = ObservationEncoder(environment, NetworkConfig(torso=torso, centered_filters=centered)).torsos
+        first = next(module for module in net.modules() if isinstance(module, PixelConv2d))
+        answers = [first(torch.full((1, 4, 84, 84), brightness, dtype=torch.uint8)) for brightness in (0, 200)]
+        # A border of zeros is no even picture.
+        return (answers[1] - answers[0])[:, :, 1:-1, 1:-1].abs().max().item()
+
+    assert change(centered=True) < 1e-5
+    assert change(centered=False) > 0.1
+
+
 def test_units_that_are_not_there_cannot_be_normalised():
     (problem,) = find_problems(NetworkConfig(layer_norm=True, torso="crelu_cnn"))
     assert problem.key == "layer-norm"
@@ -73,6 +89,8 @@ def test_units_that_are_not_there_cannot_be_normalised():
     assert not list(find_problems(NetworkConfig(layer_norm=True, torso="impala_resnet")))
     with pytest.raises(ValueError, match=r"network.layer-norm: normalises the units behind frames"):
         ObservationEncoder({"state": VectorSpec((3,))}, NetworkConfig(layer_norm=True))
+    with pytest.raises(ValueError, match=r"network.centered-filters: are filters over frames"):
+        ObservationEncoder({"state": VectorSpec((3,))}, NetworkConfig(centered_filters=True))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
