@@ -135,7 +135,7 @@ def scatter_figure(
     trace = {
         "type": "scatter",
         "mode": "markers+text" if len(labels) <= 40 else "markers",
-        "x": list(x),
+        "x": [as_text(value) if isinstance(value, str) else value for value in x],
         "y": [float(value) if np.isfinite(value) else None for value in y],
         "text": [as_text(label) for label in labels],
         "textposition": "top center",
@@ -193,9 +193,11 @@ def steps_figure(curves: Sequence[Curve], x_title: str, theme: Theme = "light") 
     return {"data": traces, "layout": layout}
 
 
-def bar_figure(names: Sequence[str], values: Sequence[float], theme: Theme = "light", *, chosen: int = -1) -> Figure:
-    """Return horizontal bars for probabilities, the chosen one in another colour."""
-    colours = [colour_of(1 if place == chosen else 0, theme) for place in range(len(names))]
+def bar_figure(
+    names: Sequence[str], values: Sequence[float], theme: Theme = "light", *, chosen: Sequence[int] = ()
+) -> Figure:
+    """Return horizontal bars for probabilities, the chosen ones in another colour."""
+    colours = [colour_of(1 if place in chosen else 0, theme) for place in range(len(names))]
     trace = {
         "type": "bar",
         "orientation": "h",
@@ -224,7 +226,7 @@ def lineage_figure(
     path: Sequence[tuple[float, float, int]] = (),
     theme: Theme = "light",
 ) -> Figure:
-    """Return a population's tree: a lane for every member, an arrow for every copy.
+    """Return a population's tree: a lane for every member, an arrow for every copy; nothing of members without a lane.
 
     Args:
         lanes: label by member.
@@ -249,6 +251,8 @@ def lineage_figure(
         for member, row in rows.items()
     ]
     for begin, end, member in path:
+        if member not in rows:
+            continue
         traces.append(
             {
                 "type": "scatter",
@@ -260,8 +264,10 @@ def lineage_figure(
                 "hoverinfo": "skip",
             }
         )
-    traces.append(_events([(at, rows[who], text) for at, who, text in changes], colour_of(0, theme), "circle"))
-    traces.append(_events([(at, rows[to], text) for at, _, to, text in copies], colour_of(1, theme), "diamond"))
+    changed = [(at, rows[who], text) for at, who, text in changes if who in rows]
+    copied = [(at, rows[to], text) for at, _, to, text in copies if to in rows]
+    traces.append(_events(changed, colour_of(0, theme), "circle"))
+    traces.append(_events(copied, colour_of(1, theme), "diamond"))
     layout = base_layout(theme, "env steps", "")
     layout["hovermode"] = "closest"
     layout["showlegend"] = False
@@ -315,8 +321,8 @@ def base_layout(theme: Theme, x_title: str, y_title: str) -> dict[str, Any]:
         "paper_bgcolor": _PAPER[theme],
         "plot_bgcolor": _PAPER[theme],
         "margin": {"l": 48, "r": 14, "t": 10, "b": 38},
-        "xaxis": axis | {"title": {"text": x_title, "standoff": 6}, "exponentformat": "SI"},
-        "yaxis": axis | {"title": {"text": y_title, "standoff": 6}, "exponentformat": "SI"},
+        "xaxis": axis | {"title": {"text": as_text(x_title), "standoff": 6}, "exponentformat": "SI"},
+        "yaxis": axis | {"title": {"text": as_text(y_title), "standoff": 6}, "exponentformat": "SI"},
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 10.5}},
         "hovermode": "x unified",
         "hoverlabel": {"bgcolor": _PAPER[theme], "font": {"color": _INK[theme]}, "namelength": 40},

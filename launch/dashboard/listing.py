@@ -151,17 +151,22 @@ def printable(text: str, most: int = 200) -> str:
 
 def _directories(path: Path, depth: int, sweep: str) -> Iterator[tuple[Path, bool]]:
     """Yield directories with a record, members after their sweep."""
-    if (path / "config.json").is_file():
+    if _has_record(path):
         yield path, False
-        members = path / "members"
-        if members.is_dir():
-            for child in _children(members):
-                if (child / "config.json").is_file():
-                    yield child, True
+        for child in _children(path / "members"):
+            if _has_record(child):
+                yield child, True
         return
     if depth < _DEPTH:
         for child in _children(path):
             yield from _directories(child, depth + 1, sweep)
+
+
+def _has_record(path: Path) -> bool:
+    try:
+        return (path / "config.json").is_file()
+    except OSError:  # a directory of somebody else's
+        return False
 
 
 def _children(path: Path) -> list[Path]:

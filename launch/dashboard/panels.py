@@ -145,7 +145,7 @@ def panels_of(known: Collection[str]) -> list[Panel]:
             _by_source("accept_fraction"),
             "the algorithm has no trust region",
             y_range=(-0.02, 1.05),
-            instead=(Line("near-policy", "near_fraction"),),
+            instead=(Line("near-policy", "near_fraction"), Line("projected gradients", "projected_fraction")),
         ),
         Panel(
             "ratios",

@@ -13,7 +13,7 @@ import os
 import struct
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ def play(run_dir: Path, seed: int = 0) -> Iterator[dict[str, Any]]:
 
     from actors.policy import PolicyState
     from laser.environments import make_environment, task_ids
+    from laser.specs import MultiDiscreteActions
     from launch.evaluation.evaluate import read_agent
 
     torch.set_num_threads(1)
@@ -55,6 +56,8 @@ def play(run_dir: Path, seed: int = 0) -> Iterator[dict[str, Any]]:
     task = task_ids(agent.config.env)[0]
     environment = make_environment(task, 1, agent.config.environment.for_evaluation())
     state = PolicyState(1, environment.spec, policy.algorithm)
+    space = environment.spec.actions
+    choices = space.num_actions if isinstance(space, MultiDiscreteActions) else ()
     observations = environment.reset(seed)
     episode, step, episode_return = 1, 0, 0.0
     while True:
@@ -82,25 +85,30 @@ def play(run_dir: Path, seed: int = 0) -> Iterator[dict[str, Any]]:
             "reward": _finite(reward),
             "return": _finite(episode_return),
             "ended": ended,
-            **thoughts(mu, actions),
+            **thoughts(mu, actions, choices),
             "png": "" if picture is None else base64.b64encode(png(picture)).decode("ascii"),
         }
         step += 1
 
 
-def thoughts(mu: dict[str, np.ndarray], actions: np.ndarray) -> dict[str, Any]:
-    """Return what the policy thought of each action: probabilities, or mean and deviation of each component.
+def thoughts(mu: dict[str, np.ndarray], actions: np.ndarray, choices: Sequence[int] = ()) -> dict[str, Any]:
+    """Return what the policy thought of each action: probabilities by choice, or mean and deviation of each component.
 
     Args:
         mu: behaviour statistics [1, ...] by name.
         actions: [1, ...] that were taken.
+        choices: number of actions of each choice where there are several; their logits stand one behind the other.
     """
     if "logits" in mu:
         logits = mu["logits"][0].astype(np.float64).reshape(-1)
-        weights = np.exp(logits - logits.max())
-        return {"probabilities": (weights / weights.sum()).tolist(), "action": int(actions.reshape(-1)[0])}
+        ends = np.cumsum(choices or [len(logits)])
+        weights = [np.exp(part - part.max()) for part in np.split(logits, ends[:-1])]
+        probabilities = [(part / part.sum()).tolist() for part in weights]
+        return {"probabilities": probabilities, "action": [int(action) for action in actions.reshape(-1)]}
     taken = actions[0].astype(np.float64).reshape(-1)
     found: dict[str, Any] = {"action": taken.tolist()}
+    if "pre_tanh_mean" in mu:  # tanh keeps the order, so the middle stays the middle
+        found["mean"] = np.tanh(mu["pre_tanh_mean"][0].astype(np.float64).reshape(-1)).tolist()
     for name in ("mean", "std"):
         if name in mu:
             found[name] = mu[name][0].astype(np.float64).reshape(-1).tolist()

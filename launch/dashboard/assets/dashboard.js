@@ -113,6 +113,7 @@
   const functions = (window.dashAgGridFunctions = window.dashAgGridFunctions || {});
   functions.shown = shown;
   functions.ago = ago;
+  functions.hours = (params) => params.data.age_s === null ? null : (Date.now() / 1000 - params.data.age_s) / 3600;
   setInterval(function () {
     const table = document.getElementById("table");
     if (!table || document.hidden || !window.dash_ag_grid) return;
@@ -164,10 +165,15 @@
     const rows = ["series,x,y"];
     for (const trace of plot._fullData || []) {
       if (!trace.x || !trace.y) continue;
-      const label = '"' + String(trace.name).replace(/^([=+\-@\t\r])/, "'$1").replace(/"/g, '""') + '"';
-      for (let i = 0; i < trace.x.length; i++) rows.push(label + "," + trace.x[i] + "," + trace.y[i]);
+      for (let i = 0; i < trace.x.length; i++) rows.push([trace.name, trace.x[i], trace.y[i]].map(cell).join(","));
     }
     return rows.join("\n") + "\n";
+  }
+
+  /* Words are quoted, and never a formula to the program that opens the file. */
+  function cell(value) {
+    if (typeof value !== "string") return String(value);
+    return '"' + value.replace(/^([=+\-@\t\r])/, "'$1").replace(/"/g, '""') + '"';
   }
 
   function save(what, name) {

@@ -28,7 +28,19 @@ def _column(name: str, field: str, width: int, **more: Any) -> dict[str, Any]:
 
 
 _TEXT = {"filter": "agTextColumnFilter"}
-_NUMBER = {"filter": "agNumberColumnFilter", "type": "rightAligned", "valueFormatter": {"function": "shown(params)"}}
+_NUMBER = {
+    "filter": "agNumberColumnFilter",
+    "filterParams": {"defaultOption": "greaterThanOrEqual"},
+    "headerTooltip": "a number below it keeps the runs with at least so much",
+    "type": "rightAligned",
+    "valueFormatter": {"function": "shown(params)"},
+}
+_AGE = _NUMBER | {
+    "filterParams": {"defaultOption": "lessThanOrEqual"},
+    "filterValueGetter": {"function": "hours(params)"},
+    "headerTooltip": "since the newest numbers; a number below it keeps the runs of the last so many hours",
+    "valueFormatter": {"function": "ago(params)"},
+}
 _COLUMNS = [
     _column("run", "name", 224, cellRenderer="RunLink", pinned="left", **_TEXT),
     _column("status", "status", 100, cellRenderer="Status", **_TEXT),
@@ -40,7 +52,7 @@ _COLUMNS = [
     _column("return", "return", 76, **_NUMBER),
     _column("steps/s", "rate", 74, **_NUMBER),
     _column("bottleneck", "bottleneck", 150, flex=1, minWidth=150, tooltipField="bottleneck", **_TEXT),
-    _column("age", "age_s", 66, **_NUMBER | {"valueFormatter": {"function": "ago(params)"}, "filter": False}),
+    _column("age", "age_s", 66, **_AGE),
 ]
 
 

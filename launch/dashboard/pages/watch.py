@@ -211,7 +211,7 @@ def _newest_videos(library: Library) -> list[tuple[float, Entry, str]]:
 
 
 def _videos(library: Library, wanted: str) -> list[Any]:
-    found = sorted(_newest_videos(library), key=lambda item: item[1].key != wanted)[:_MOST_VIDEOS]
+    found = sorted(_newest_videos(library), key=lambda item: item[1].key != wanted)
     if not found:
         return [
             html.P(
@@ -220,7 +220,7 @@ def _videos(library: Library, wanted: str) -> list[Any]:
             )
         ]
     shown = []
-    for made_at, entry, name in found:
+    for made_at, entry, name in found[:_MOST_VIDEOS]:
         source = f"/video?{urlencode({'run': entry.key, 'name': name})}"
         if name.lower().endswith(".gif"):
             picture: Any = html.Img(src=source, alt=printable(name))
@@ -232,6 +232,11 @@ def _videos(library: Library, wanted: str) -> list[Any]:
                 [picture, html.Figcaption([dcc.Link(entry.name, href=f"/run?key={entry.key}"), html.Small(about)])]
             )
         )
+    if len(found) > _MOST_VIDEOS:
+        left = len(found) - _MOST_VIDEOS
+        shown.append(
+            html.P(f"{left} more runs have videos; 'watch it' on a run's page puts it first", className="quiet")
+        )
     return shown
 
 
@@ -241,8 +246,15 @@ def _is_row(row: Any) -> bool:
 
 def _actions(seen: dict[str, Any], theme: Theme) -> Figure:
     if "probabilities" in seen:
-        chances = seen["probabilities"]
-        return bar_figure([f"action {place}" for place in range(len(chances))], chances, theme, chosen=seen["action"])
+        choices = seen["probabilities"]
+        begins = np.cumsum([0, *map(len, choices)])
+        names = [
+            f"action {action}" if len(choices) == 1 else f"choice {choice}: {action}"
+            for choice, chances in enumerate(choices)
+            for action in range(len(chances))
+        ]
+        taken = [int(begin) + action for begin, action in zip(begins, seen["action"], strict=False)]
+        return bar_figure(names, [chance for chances in choices for chance in chances], theme, chosen=taken)
     if "mean" not in seen:
         return message_figure("this policy has no distribution", theme)
     mean, places = np.array(seen["mean"]), np.arange(len(seen["mean"]))

@@ -212,6 +212,27 @@ def test_the_table_sorts(browser, address) -> None:
     wait("ascending returns", lambda: len(returns()) == 6 and returns() == sorted(returns()))
 
 
+def test_columns_filter_by_least_numbers_and_by_age_at_most(browser, address) -> None:
+    def field(name: str) -> Any:
+        return find(browser, f"#table input[aria-label='{name} Filter Input']")
+
+    def env_steps() -> list[str]:
+        return texts(browser, "#table .ag-center-cols-container [col-id=env_steps]")
+
+    browser.get(address)
+    wait("rows", lambda: len(names_in_table(browser)) == 6)
+    sizes = sorted(float(text.replace(",", "").replace(" k", "e3")) for text in env_steps())
+    assert sizes[0] < sizes[-1]
+    field("env steps").send_keys(str(int(sizes[-1]) - 1))
+    wait("the largest", lambda: len(names_in_table(browser)) == sizes.count(sizes[-1]))
+    field("env steps").send_keys("\b" * 10)
+    wait("all rows again", lambda: len(names_in_table(browser)) == 6)
+    field("age").send_keys("0")
+    wait("none of the last no time", lambda: not names_in_table(browser))
+    field("age").send_keys("\b9")
+    wait("those of the last nine hours", lambda: "cartpole" in names_in_table(browser))
+
+
 def test_a_run_shows_its_panels_and_its_config(browser, address, root) -> None:
     browser.get(f"{address}run?key={key(root, 'cartpole')}")
     wait("the return", lambda: "last 20 episodes" in traces(browser, "Return"))

@@ -55,6 +55,8 @@ def test_beyond_the_palette_lines_differ_in_their_dashes() -> None:
     [
         line_figure([Curve(HOSTILE, np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(2))], "x"),
         scatter_figure([1.0, 2.0], [1.0, 2.0], [HOSTILE, "b"], "x", "y"),
+        scatter_figure([HOSTILE, "b"], [1.0, 2.0], ["a", "b"], HOSTILE, "y"),
+        line_figure([Curve("a", np.zeros(2), np.zeros(2))], "x", HOSTILE),
         bar_figure([HOSTILE], [1.0]),
         steps_figure([Curve(HOSTILE, np.zeros(2), np.zeros(2))], "x"),
         lineage_figure({0: HOSTILE, 1: "b"}, {0: 1.0, 1: 2.0}, [(1.0, 0, 1, HOSTILE)], [(2.0, 0, HOSTILE)]),
@@ -65,6 +67,12 @@ def test_hostile_text_never_reaches_plotly_as_markup(figure) -> None:
     assert "<img" not in text
     assert "&lt;img src=x onerror=alert(1)&gt;" in text
     assert as_text("&lt;") == "&amp;lt;"
+
+
+def test_a_tree_leaves_out_members_that_are_gone() -> None:
+    figure = lineage_figure({0: "a"}, {0: 9.0}, [(1.0, 5, 0, ""), (2.0, 0, 5, "")], [(3.0, 5, "")], [(0.0, 1.0, 5)])
+    assert [list(trace["x"]) for trace in figure["data"]] == [[0, 9.0], [], [1.0]]
+    assert not figure["layout"]["annotations"]
 
 
 def test_settings_over_decades_are_drawn_on_a_logarithmic_axis_and_words_as_categories() -> None:

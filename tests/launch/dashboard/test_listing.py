@@ -1,6 +1,7 @@
 import fcntl
 import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +39,20 @@ def test_the_directory_may_itself_be_a_run_or_a_sweep(make_run) -> None:
 
 def test_no_directory_has_no_runs(tmp_path) -> None:
     assert find_entries(tmp_path / "nothing") == {}
+
+
+def test_a_directory_that_may_not_be_entered_is_passed_over(tmp_path, make_run, monkeypatch) -> None:
+    make_run("mine")
+    theirs = make_run("theirs")
+    is_file = Path.is_file
+
+    def refuse(path: Path) -> bool:
+        if path.parent == theirs:
+            raise PermissionError(13, "Permission denied", str(path))
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    assert [entry.name for entry in find_entries(tmp_path / "runs").values()] == ["mine"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"config": 3}', "[" * 100_000])

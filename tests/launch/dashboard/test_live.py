@@ -53,7 +53,7 @@ def test_it_ends_when_nobody_asks_and_when_its_time_is_up(tmp_path, monkeypatch,
     while live.playing and time.monotonic() < deadline:
         real(0.02)
     assert live.playing == ""
-    assert process.returncode is not None
+    process.wait(10.0)  # it is let go of before it is ended
 
 
 def test_a_slow_start_is_not_taken_for_nobody_asking(tmp_path) -> None:
@@ -87,10 +87,17 @@ def test_a_picture_becomes_a_png() -> None:
 
 def test_thoughts_of_discrete_and_continuous_policies() -> None:
     found = thoughts({"logits": np.log([[0.25, 0.75]])}, np.array([1]))
-    np.testing.assert_allclose(found["probabilities"], [0.25, 0.75])
-    assert found["action"] == 1
+    np.testing.assert_allclose(found["probabilities"], [[0.25, 0.75]])
+    assert found["action"] == [1]
+    logits = np.log([[0.25, 0.75, 0.5, 0.1, 0.4]])
+    found = thoughts({"logits": logits}, np.array([[1, 0]]), (2, 3))
+    assert found["action"] == [1, 0]
+    for got, wanted in zip(found["probabilities"], [[0.25, 0.75], [0.5, 0.1, 0.4]], strict=True):
+        np.testing.assert_allclose(got, wanted)
     found = thoughts({"mean": np.array([[0.5, -1.0]]), "std": np.array([[1.0, 2.0]])}, np.array([[0.25, 0.0]]))
     assert found == {"action": [0.25, 0.0], "mean": [0.5, -1.0], "std": [1.0, 2.0]}
+    squashed = {"pre_tanh_mean": np.array([[0.5]]), "pre_tanh_std": np.array([[1.0]])}
+    assert thoughts(squashed, np.array([[0.25]])) == {"action": [0.25], "mean": [pytest.approx(np.tanh(0.5))]}
 
 
 def test_a_trained_agent_plays_whole_episodes(tmp_path) -> None:
@@ -105,5 +112,5 @@ def test_a_trained_agent_plays_whole_episodes(tmp_path) -> None:
         assert after["step"] == (before["step"] + 1 if same else 0)
         assert before["ended"] is not same
         assert after["return"] == (before["return"] if same else 0.0) + after["reward"]
-    assert all(abs(sum(frame["probabilities"]) - 1) < 1e-6 for frame in seen)
+    assert all(abs(sum(frame["probabilities"][0]) - 1) < 1e-6 for frame in seen)
     assert all(frame["png"] for frame in seen)
