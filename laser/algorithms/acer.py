@@ -25,7 +25,7 @@ from laser.ops.policy_gradient import value_loss, weighted_sum
 from laser.ops.retrace import retrace_targets
 from laser.ops.truncation_correction import categorical_gradient
 from laser.ops.trust_region_projection import categorical_kl_gradient, project_to_trust_region
-from laser.specs import ActionSpec, DiscreteActions, EnvironmentSpec
+from laser.specs import ActionSpec, ContinuousActions, DiscreteActions, EnvironmentSpec
 
 AVERAGE = "average"
 
@@ -109,16 +109,17 @@ class Acer(ActorCriticAlgorithm):
 
     config: AcerConfig
     action_kind: ClassVar[type[ActionSpec]] = DiscreteActions
-    refusal: ClassVar[tuple[str, str]] = ("discrete", "acer_continuous")
-    """What actions of other kinds are told: the kind that is needed, and who takes theirs."""
+    refusal: ClassVar[tuple[str, type[ActionSpec], str]] = ("discrete", ContinuousActions, "acer_continuous or laser")
+    """What actions of other kinds are told: the kind that is needed, and which kind somebody else takes, and who."""
 
     def __init__(self, config: AcerConfig, environment: EnvironmentSpec, network: NetworkConfig):
         super().__init__(config, environment, network)
         if not isinstance(environment.actions, self.action_kind):
-            wanted, other = self.refusal
+            wanted, kind, others = self.refusal
+            remedy = others if isinstance(environment.actions, kind) else "laser"
             raise ValueError(
                 f"algorithm: {config.name} needs {wanted} actions, {environment.id} has "
-                f"{type(environment.actions).__name__}; use {other} or laser"
+                f"{type(environment.actions).__name__}; use {remedy}"
             )
         if type(network).make is not NetworkConfig.make:
             raise ValueError(

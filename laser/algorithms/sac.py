@@ -82,6 +82,7 @@ class Sac(TwinCriticAlgorithm):
 
     config: SacConfig
     random_std = UNIFORM_STD
+    statistic_prefix = "pre_tanh_"
 
     def __init__(self, config: SacConfig, environment: EnvironmentSpec, network: NetworkConfig):
         super().__init__(config, environment, network)

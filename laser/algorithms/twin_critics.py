@@ -121,6 +121,9 @@ class TwinCriticAlgorithm(StepAlgorithm):
     config: TwinCriticConfig
     random_std: ClassVar[float]
     """What is stored as mu's standard deviation, beside a mean of 0, while it acts at random."""
+    statistic_prefix: ClassVar[str] = ""
+    """Begins the names of mu's statistics where they are not those of the actions themselves: who takes "mean" and
+    "std" for a Gaussian's over actions must not learn from this replay."""
 
     def __init__(self, config: TwinCriticConfig, environment: EnvironmentSpec, network: NetworkConfig):
         super().__init__(config, environment, network)
@@ -129,7 +132,7 @@ class TwinCriticAlgorithm(StepAlgorithm):
     @property
     def behaviour(self) -> dict[str, ArraySpec]:
         """See `Algorithm.behaviour`."""
-        return {name: ArraySpec((size,)) for name, size in self.distribution.sizes.items()}
+        return {self.statistic_prefix + name: ArraySpec((size,)) for name, size in self.distribution.sizes.items()}
 
     @abstractmethod
     def policy(self, outputs: Tensor) -> dict[str, Tensor]:
@@ -144,15 +147,18 @@ class TwinCriticAlgorithm(StepAlgorithm):
         self, networks: nn.Module, inputs: ActInput, generator: Generator | None, *, greedy: bool = False
     ) -> ActOutput:
         """See `Algorithm.act`."""
-        mu = self.policy(networks(inputs.observations).float())
-        values = mu["mean"].new_zeros(len(inputs.first))
+        policy = self.policy(networks(inputs.observations).float())
+        values = policy["mean"].new_zeros(len(inputs.first))
         if greedy:
-            return ActOutput(self.draw(mu, torch.zeros_like(mu["mean"])), mu, values)
-        normal = normal_like(mu["mean"], generator)
+            return ActOutput(self.draw(policy, torch.zeros_like(policy["mean"])), self._recorded(policy), values)
+        normal = normal_like(policy["mean"], generator)
         if self.config.random_start and not cast(TwinCriticNetworks, networks).has_learned:
             random = {"mean": torch.zeros_like(normal), "std": torch.full_like(normal, self.random_std)}
-            return ActOutput((UNIFORM_STD * normal).tanh(), random, values)
-        return ActOutput(self.draw(mu, normal), mu, values)
+            return ActOutput((UNIFORM_STD * normal).tanh(), self._recorded(random), values)
+        return ActOutput(self.draw(policy, normal), self._recorded(policy), values)
+
+    def _recorded(self, policy: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {self.statistic_prefix + name: value for name, value in policy.items()}
 
     def fit(
         self,

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from laser.networks.mlp import ACTIVATIONS, orthogonal
+from laser.networks.mlp import ACTIVATIONS, orthogonal, width_behind
 from laser.ops.distributions import DiagonalGaussian, Distribution
 from laser.ops.popart import TargetStatistics
 
@@ -106,7 +106,7 @@ class AdvantageHead(nn.Module):
         self.of_features = orthogonal(PreciseLinear(num_features, size), math.sqrt(2.0))
         self.of_actions = orthogonal(PreciseLinear(num_dimensions, size, bias=False), math.sqrt(2.0))
         self.activation = ACTIVATIONS[activation]()
-        self.linear = orthogonal(PreciseLinear(size, 1), POLICY_GAIN)
+        self.linear = orthogonal(PreciseLinear(width_behind(activation, size), 1), POLICY_GAIN)
 
     def forward(self, features: Tensor, actions: Tensor) -> Tensor:
         """Map [..., num_features] and K actions per state, [K, ..., d], to [K, ...]."""

@@ -81,7 +81,7 @@ class MLP(nn.Module):
         width = num_inputs
         for size in hidden_sizes:
             layers += [orthogonal(nn.Linear(width, size), math.sqrt(2.0)), ACTIVATIONS[activation]()]
-            width = 2 * size if activation == "crelu" else size
+            width = width_behind(activation, size)
         self.layers = nn.Sequential(*layers)
         self.num_features = width
 
@@ -89,6 +89,11 @@ class MLP(nn.Module):
         """Map [N, num_inputs] to [N, num_features]."""
         features: Tensor = self.layers(vectors)
         return features
+
+
+def width_behind(activation: str, size: int) -> int:
+    """Return how many numbers an activation, a key of `ACTIVATIONS`, makes of `size`."""
+    return 2 * size if activation == "crelu" else size
 
 
 def orthogonal(layer: Layer, gain: float) -> Layer:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
-from laser.networks.mlp import ACTIVATIONS
+from laser.networks.mlp import ACTIVATIONS, width_behind
 
 
 class ParallelMLP(nn.Module):
@@ -27,11 +26,13 @@ class ParallelMLP(nn.Module):
     def __init__(self, num_nets: int, num_inputs: int, hidden_sizes: Sequence[int], activation: str):
         super().__init__()
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
-        for num_in, num_out in pairwise((num_inputs, *hidden_sizes, 1)):
+        num_in = num_inputs
+        for num_out in (*hidden_sizes, 1):
             for items, rows in ((self.weights, num_in), (self.biases, 1)):
                 item = torch.empty(num_nets, rows, num_out)
                 nn.init.uniform_(item, -(num_in**-0.5), num_in**-0.5)
                 items.append(nn.Parameter(item))
+            num_in = width_behind(activation, num_out)
         self.activation = ACTIVATIONS[activation]()
         self.num_nets = num_nets
 

@@ -191,7 +191,9 @@ def test_replays_are_whole_batches():
     assert (without.num_online, without.num_drawn) == (6, 0)
 
 
-@pytest.mark.parametrize("actions", ["multi_discrete", "continuous"])
-def test_other_actions_are_refused(actions):
-    with pytest.raises(ValueError, match="algorithm: acer needs discrete actions, probe has"):
+@pytest.mark.parametrize(
+    ("actions", "others"), [("multi_discrete", "laser"), ("continuous", "acer_continuous or laser")]
+)
+def test_other_actions_are_refused(actions, others):
+    with pytest.raises(ValueError, match=f"algorithm: acer needs discrete actions, probe has .*; use {others}$"):
         AcerConfig().build(make_environment(ACTIONS[actions]), NetworkConfig())

@@ -217,9 +217,15 @@ def test_nine_evaluations_in_three_calls():
     assert sum(1 if count == 1 else count // rows for count in calls) == 9
 
 
-@pytest.mark.parametrize("actions", ["discrete", "multi_discrete"])
-def test_other_actions_are_refused(actions):
-    with pytest.raises(ValueError, match="algorithm: acer_continuous needs continuous actions, probe has"):
+def test_a_rectifier_that_doubles_widths_fits_all_heads():
+    output, gradient = gradients(activation="crelu")
+    assert output.loss.isfinite()
+    assert gradient["advantage_head.linear.weight"].shape == (1, 32)
+
+
+@pytest.mark.parametrize(("actions", "others"), [("discrete", "acer or laser"), ("multi_discrete", "laser")])
+def test_other_actions_are_refused(actions, others):
+    with pytest.raises(ValueError, match=f"acer_continuous needs continuous actions, probe has .*; use {others}$"):
         AcerContinuousConfig().build(make_environment(ACTIONS[actions]), NetworkConfig())
 
 

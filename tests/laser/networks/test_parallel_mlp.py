@@ -9,7 +9,7 @@ from laser.networks.parallel_mlp import ParallelMLP
 
 
 @pytest.mark.parametrize("hidden_sizes", [(), (7,), (16, 8)])
-@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("activation", ["relu", "tanh", "crelu"])
 def test_same_as_separate_nets(hidden_sizes, activation):
     torch.manual_seed(0)
     nets = ParallelMLP(3, 5, hidden_sizes, activation).double()

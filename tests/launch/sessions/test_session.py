@@ -47,6 +47,13 @@ def test_single_steps_are_not_drawn_from_the_replay_of_recurrent_agents():
         make_plan([steps, memory], share_replay=True)
 
 
+def test_densities_before_and_after_tanh_are_not_taken_for_each_other():
+    (acer,) = configs({}, preset="acer_pendulum")
+    (sac,) = configs({"unroll_length": acer.unroll_length}, preset="sac_pendulum")
+    with pytest.raises(ConfigError, match=r"their behaviour statistics are .*'mean'.* and .*'pre_tanh_mean'"):
+        make_plan([acer, sac], share_replay=True)
+
+
 def test_tasks_must_be_numbered_alike():
     tasks = ["ALE/Pong-v5,ALE/Breakout-v5", "ALE/Breakout-v5,ALE/Pong-v5"]
     values = {"environment.full_action_space": True, "num_envs": 2, "replay.capacity_steps": 5000}
