@@ -219,7 +219,7 @@ def _videos(library: Library, wanted: str) -> list[Any]:
                 className="quiet all",
             )
         ]
-    shown = []
+    shown: list[Any] = []
     for made_at, entry, name in found[:_MOST_VIDEOS]:
         source = f"/video?{urlencode({'run': entry.key, 'name': name})}"
         if name.lower().endswith(".gif"):
