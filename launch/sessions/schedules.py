@@ -12,6 +12,7 @@ from concurrent.futures import wait as wait_for
 from typing import Any, Protocol, TypeVar
 
 from laser.ports import PortTimeoutError, wait
+from launch.errors import LaunchError
 from launch.recording.recorder import Snapshot
 from launch.runtimes.runtime import Worker
 from launch.sessions.attendant import Attendant
@@ -88,7 +89,12 @@ class Schedule(ABC):
         if time.monotonic() - self._saved_at < interval_s:
             return
         for attendant in self.running:
-            self.save(attendant, attendant.recorder.snapshot())
+            try:
+                self.save(attendant, attendant.recorder.snapshot())
+            except LaunchError:
+                raise  # a full disk is everybody's
+            except Exception as error:  # noqa: BLE001 - one member's failure; raised if it was the last
+                self.fail(attendant, error)
         self._saved_at = time.monotonic()
 
     def fail(self, attendant: Attendant, error: Exception) -> None:
@@ -131,8 +137,11 @@ class FreeSchedule(Schedule):
             the error of the first worker that failed, where no member is left.
         """
         self.end_finished()
-        for attendant in self.running:
-            attendant.start()
+        for attendant in self.attendants:
+            if attendant.finished:
+                self._leave(attendant)
+            else:
+                attendant.start()
         while self.running:
             time.sleep(_LOOK_INTERVAL_S if self.pace is None else _PACED_LOOK_INTERVAL_S)
             for place, attendant in enumerate(self.attendants):
@@ -142,7 +151,6 @@ class FreeSchedule(Schedule):
                 try:
                     self._look_at(attendant, place)
                 except Exception as error:  # noqa: BLE001 - one member's failure; raised if it was the last
-                    self._leave_pace(place)
                     self.fail(attendant, error)
             self._keep_pace()
             if self.should_stop():
@@ -158,7 +166,7 @@ class FreeSchedule(Schedule):
             self.pace.report(place, snapshot.env_steps)
         why = attendant.why_over(snapshot)
         if why:
-            self._leave_pace(place)
+            self._leave(attendant)
             self._end(attendant, why)
             return
         attendant.collect_evaluation()
@@ -174,9 +182,14 @@ class FreeSchedule(Schedule):
             if not attendant.finished:
                 attendant.hold(not self.pace.may_go_on(place))
 
-    def _leave_pace(self, place: int) -> None:
+    def fail(self, attendant: Attendant, error: Exception) -> None:
+        """See `Schedule.fail`; nobody waits for it any longer."""
+        self._leave(attendant)
+        super().fail(attendant, error)
+
+    def _leave(self, attendant: Attendant) -> None:
         if self.pace is not None:
-            self.pace.leave(place)
+            self.pace.leave(self.attendants.index(attendant))
 
     def _end(self, attendant: Attendant, why: str) -> None:
         attendant.stop(why)
@@ -207,14 +220,14 @@ class LockstepSchedule(Schedule):
             attendant = turn.attendant
             try:
                 why = turn.take()
+                if why:
+                    turn.report()
+                    attendant.stop(why)
+                elif self.evolution is not None:
+                    self.evolution.consider(attendant, attendant.recorder.position())
             except Exception as error:  # noqa: BLE001 - one member's failure; raised if it was the last
                 self.fail(attendant, error)
                 continue
-            if why:
-                turn.report()
-                attendant.stop(why)
-            elif self.evolution is not None:
-                self.evolution.consider(attendant, attendant.recorder.position())
             if self.should_stop():
                 for other in self.running:
                     turns[other.number].report()

@@ -137,10 +137,12 @@ def find_differences(specs: Sequence[UnrollSpec]) -> list[Problem]:
         for what, ours, theirs in (
             ("observations", first.environment.observations, spec.environment.observations),
             ("actions", first.environment.actions, spec.environment.actions),
-            ("tasks", _numbered_tasks(first), _numbered_tasks(spec)),
             ("behaviour statistics", first.behaviour, spec.behaviour),
             ("recurrent states", {name: states[name] for name in spec.core_state}, spec.core_state),
             ("unroll lengths", first.unroll_length, spec.unroll_length),
+            # Last: equal shapes are not equal meanings. Two games may both have six actions.
+            ("environments", first.environment.id, spec.environment.id),
+            ("action repeats", first.environment.action_repeat, spec.environment.action_repeat),
         ):
             if ours != theirs:
                 wrong = f"members 0 and {number} cannot learn from each other: their {what} are {ours} and {theirs}"
@@ -161,11 +163,6 @@ def _find_memoryless(configs: Sequence[TrainConfig], states: Mapping[str, ArrayS
         for number, config in enumerate(configs)
         if states and config.algorithm.view == "steps"
     ]
-
-
-def _numbered_tasks(spec: UnrollSpec) -> tuple[str, ...]:
-    """Return the tasks that an unroll's number stands for; where there is one it says nothing."""
-    return spec.environment.tasks if len(spec.environment.tasks) > 1 else ()
 
 
 def plan_memory(
@@ -280,16 +277,19 @@ def run_session(
                 directories[attendant.number].log(f"failed: {type(error).__name__}: {error}")
                 _save_what_can_be_saved(directories[attendant.number], attendant)
             raise as_launch_error(error, config) from error
-        outcomes = [attendant.outcome for attendant in attendants]
         for attendant in attendants:
             run = directories[attendant.number]
             if attendant.error is None:
-                save(attendant, attendant.recorder.snapshot())
+                _save_the_end(attendant, save)
+            if attendant.error is None:
                 run.log(f"finished: {attendant.finished}")
             else:
                 run.log(f"failed: {type(attendant.error).__name__}: {attendant.error}")
                 _save_what_can_be_saved(run, attendant)
-        return outcomes
+        errors = [attendant.error for attendant in attendants if attendant.error is not None]
+        if len(errors) == len(attendants):
+            raise as_launch_error(errors[0], config) from errors[0]
+        return [attendant.outcome for attendant in attendants]
 
 
 def warm_up(program: Program) -> str:
@@ -390,6 +390,16 @@ def _make_schedule(
         return LockstepSchedule(attendants, should_stop, save, evolution)
     pace = PaceLimit(len(attendants), slack_steps(plan.configs), LEASE_S) if len(attendants) > 1 else None
     return FreeSchedule(attendants, should_stop, save, evolution, pace)
+
+
+def _save_the_end(attendant: Attendant, save: Callable[[Attendant, Snapshot], None]) -> None:
+    """Write the last checkpoint; a member whose learner is lost since its end has failed, and the others have not."""
+    try:
+        save(attendant, attendant.recorder.snapshot())
+    except LaunchError:
+        raise  # a full disk is everybody's
+    except Exception as error:  # noqa: BLE001 - kept in the outcome, and raised where nobody else is left
+        attendant.stop("failed", error)
 
 
 def _save_what_can_be_saved(run: RunDirectory, attendant: Attendant) -> None:

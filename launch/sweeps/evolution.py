@@ -48,9 +48,8 @@ class PopulationTraining:
     ):
         self._config = config
         self._attendants = {attendant.number: attendant for attendant in attendants}
-        self._paths = {
-            attendant.number: run.path / SCHEDULE_NAME for attendant, run in zip(attendants, runs, strict=True)
-        }
+        self._runs = {attendant.number: run for attendant, run in zip(attendants, runs, strict=True)}
+        self._paths = {number: run.path / SCHEDULE_NAME for number, run in self._runs.items()}
         self._lineage = lineage
         self._seed = seed
         algorithms = {number: each.program.config.algorithm for number, each in self._attendants.items()}
@@ -90,9 +89,11 @@ class PopulationTraining:
         model = choose_model(config, number, fitness, generator)
         before = self._settings[number]
         learner = attendant.program.learner
-        if model is not None:
+        weights = None if model is None else self._weights_of(model)
+        if model is None or weights is None:
+            model = None
+        else:
             before = self._settings[model]
-            weights = _call(self._attendants[model].program.learner, "weights")
             _call(learner, "adopt", weights)
         changing = {key: before[key] for key in config.perturb}
         wanted = before | perturbed(config, changing, model is not None, generator)
@@ -102,6 +103,14 @@ class PopulationTraining:
         self._settings[number] = settings
         self._lineage.add(Decision(snapshot.env_steps, snapshot.episodes, number, model, fitness, dict(settings)))
         self._write_schedules()
+
+    def _weights_of(self, model: int) -> Any:
+        """Return a member's weights; None where its learner does not answer, which is not the asking member's fault."""
+        try:
+            return _call(self._attendants[model].program.learner, "weights")
+        except Exception as error:  # noqa: BLE001 - whoever watches that learner finds the same, and fails that member
+            self._runs[model].log(f"its weights cannot be copied: {type(error).__name__}: {error}")
+            return None
 
     def _fitness(self) -> dict[int, float]:
         living = [each for each in self._attendants.values() if each.finished != "failed"]

@@ -9,6 +9,7 @@ Source: Espeholt et al. 2018 (IMPALA), appendix F; Jaderberg et al. 2017 (PBT), 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -18,6 +19,7 @@ import numpy as np
 from laser.algorithms.base import AlgorithmConfig
 from laser.config import Bounds, Problem, field_infos
 from laser.environments import task_ids
+from laser.specs import EnvironmentSpec
 from launch.command_line.overrides import nearest
 from launch.config import TrainConfig
 from launch.recording.task_returns import has_capped_score
@@ -62,6 +64,12 @@ class PbtConfig:
             wrong = "members with different networks, algorithms or optimisers cannot copy each other's weights"
             yield Problem("rule", wrong, "take those out of the grid")
             return
+        if len({config.env for config in configs}) > 1:
+            yield Problem("rule", "returns in different environments cannot be compared", "take env out of the grid")
+            return
+        if any(config.schedule is not None for config in configs):
+            wrong = "a population changes its settings itself, and a schedule would change them behind its back"
+            yield Problem("rule", wrong, "leave --schedule out, or --pbt")
         yield from self._setting_problems(algorithms)
 
     def _margin_problems(self, configs: Sequence[TrainConfig]) -> Iterator[Problem]:
@@ -77,14 +85,39 @@ class PbtConfig:
     def _setting_problems(self, algorithms: Sequence[AlgorithmConfig]) -> Iterator[Problem]:
         if not self.perturb:
             yield Problem("perturb", "lists no settings, so members would only copy", "leave it out for the default")
-        for key, name in zip(self.perturb, field_names(dict.fromkeys(self.perturb, 0.0)), strict=False):
-            allowed = list(setting_keys(dict.fromkeys(algorithms[0].live_settings, 0.0)))
-            if any(name not in algorithm.live_settings for algorithm in algorithms):
-                best = nearest(key, allowed)
-                remedy = f"did you mean {best}?" if best else f"what can: {', '.join(allowed)}"
+        live = setting_keys(dict.fromkeys(algorithms[0].live_settings, 0.0))
+        names = dict(zip(live, algorithms[0].live_settings, strict=True))
+        for key in dict.fromkeys(self.perturb):
+            if self.perturb.count(key) > 1:
+                yield Problem("perturb", f"lists {key} twice", "name it once")
+            elif key not in names:  # written in another way, it would be taken for another setting
+                best = nearest(key, list(names))
+                remedy = f"did you mean {best}?" if best else f"what can: {', '.join(names)}"
                 yield Problem("perturb", f"{key} cannot change while training", remedy)
-            elif all(getattr(algorithm, name) == 0.0 for algorithm in algorithms):
+            elif all(getattr(algorithm, names[key]) == 0.0 for algorithm in algorithms):
                 yield Problem("perturb", f"{key} is 0, and stays 0 whatever it is multiplied by", "give it a value")
+
+
+def find_strangers(configs: Sequence[TrainConfig], environments: Sequence[EnvironmentSpec]) -> list[Problem]:
+    """Return which members' weights have other names or shapes than member 0's: the first difference of each."""
+    problems: list[Problem] = []
+    first: dict[str, tuple[int, ...]] = {}
+    like_first: list[AlgorithmConfig] = []
+    for number, (config, environment) in enumerate(zip(configs, environments, strict=True)):
+        live = {name: getattr(configs[0].algorithm, name) for name in configs[0].algorithm.live_settings}
+        frozen = dataclasses.replace(config.algorithm, **live)
+        if frozen in like_first:
+            continue
+        networks = config.algorithm.build(environment, config.network).seeded_networks(0)
+        shapes = {name: tuple(value.shape) for name, value in networks.state_dict().items()}
+        first = first or shapes
+        strange = next((name for name in sorted(first | shapes) if first.get(name) != shapes.get(name)), None)
+        if strange is None:
+            like_first.append(frozen)
+        else:
+            wrong = f"members 0 and {number} cannot copy each other's weights: {strange} is not the same in both"
+            problems.append(Problem("pbt", wrong, "take what changes the networks out of the grid"))
+    return problems
 
 
 def choose_model(

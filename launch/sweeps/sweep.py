@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from laser.config import raise_problems
 from laser.torch_threads import torch_threads
 from launch.command_line.overrides import show
 from launch.recording.progress import Progress
@@ -19,6 +20,7 @@ from launch.sessions.settings_schedule import read_changes
 from launch.sessions.signals import stop_on_signals
 from launch.sweeps.evolution import SCHEDULE_NAME, PopulationTraining
 from launch.sweeps.lineage import Lineage
+from launch.sweeps.population import find_strangers
 from launch.sweeps.sweep_config import SweepConfig, SweepMember
 from launch.sweeps.sweep_evaluation import read_best_curve
 from launch.sweeps.sweep_progress import SweepSnapshot, closing_table, describe_sweep
@@ -44,6 +46,8 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
     members = config.members()
     base, share_replay = config.base, config.options.share_replay
     plan = make_plan([member.config for member in members], share_replay)
+    if config.options.pbt:
+        raise_problems(find_strangers(plan.configs, plan.environments))
     with ExitStack() as stack:
         run = stack.enter_context(open_run(base, command, facts={"sweep": config.to_json()}))
         runs = [stack.enter_context(_open_member(member, run, command)) for member in members]

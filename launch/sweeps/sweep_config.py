@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,8 @@ from launch.sweeps.population import PbtConfig
 
 OF_THE_WHOLE_SWEEP = ("run-dir", "runtime", "quiet", "json", "resume", "checkpoint-replay", "schedule", "ray-address")
 """Keys that all members have in common."""
+
+_MOST_MEMBERS = 4096
 
 _OWN_IN_A_SHARED_REPLAY = ("replay.min-steps", "replay.samples-per-insert")
 
@@ -74,6 +77,10 @@ class SweepConfig:
         if self.options.pbt:
             problems += [dataclasses.replace(item, key=f"pbt.{item.key}") for item in find_problems(self.pbt)]
         raise_problems(problems)
+        num_members = math.prod(map(len, self.grid.values())) * self.options.seeds
+        if num_members > _MOST_MEMBERS:
+            wrong = f"makes {num_members:,} members, and a sweep has at most {_MOST_MEMBERS:,}"
+            raise ConfigError([Problem("grid", wrong, "list fewer values")])
         points = list(itertools.product(*self.grid.values()))
         members = []
         for number, (point, _) in enumerate(itertools.product(points, range(self.options.seeds))):

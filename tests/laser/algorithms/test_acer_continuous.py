@@ -220,7 +220,7 @@ def test_nine_evaluations_in_three_calls():
 def test_a_rectifier_that_doubles_widths_fits_all_heads():
     output, gradient = gradients(activation="crelu")
     assert output.loss.isfinite()
-    assert gradient["advantage_head.linear.weight"].shape == (1, 64)
+    assert gradient["advantage_head.linear.weight"].shape == (1, 2 * CONFIG.advantage_size)
 
 
 @pytest.mark.parametrize(("actions", "others"), [("discrete", "acer or laser"), ("multi_discrete", "laser")])

@@ -47,6 +47,14 @@ def test_single_steps_are_not_drawn_from_the_replay_of_recurrent_agents():
         make_plan([steps, memory], share_replay=True)
 
 
+def test_games_with_as_many_actions_and_other_frame_skips_are_not_shared():
+    values = {"num_envs": 2, "replay.capacity_steps": 5000}
+    for other in ({"env": "ALE/Qbert-v5"}, {"environment.frame_skip": 2}):
+        members = configs(values, values | other, preset="pong")
+        with pytest.raises(ConfigError, match=r"their (environments|action repeats) are"):
+            make_plan(members, share_replay=True)
+
+
 def test_densities_before_and_after_tanh_are_not_taken_for_each_other():
     (acer,) = configs({}, preset="acer_pendulum")
     (sac,) = configs({"unroll_length": acer.unroll_length}, preset="sac_pendulum")
@@ -58,7 +66,7 @@ def test_tasks_must_be_numbered_alike():
     tasks = ["ALE/Pong-v5,ALE/Breakout-v5", "ALE/Breakout-v5,ALE/Pong-v5"]
     values = {"environment.full_action_space": True, "num_envs": 2, "replay.capacity_steps": 5000}
     members = configs(*({"env": env, **values} for env in tasks), preset="pong")
-    with pytest.raises(ConfigError, match="their tasks are"):
+    with pytest.raises(ConfigError, match="their environments are"):
         make_plan(members, share_replay=True)
 
 

@@ -5,8 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
+from laser.environments import describe_environment
 from launch.presets import load_preset
-from launch.sweeps.population import PbtConfig, choose_model, perturbed, within_bounds
+from launch.sweeps.population import PbtConfig, choose_model, find_strangers, perturbed, within_bounds
 
 IMPALA = PbtConfig(rule="impala", margin=1.0)
 TRUNCATION = PbtConfig(rule="truncation", truncation=0.25)
@@ -75,6 +76,9 @@ def test_a_setting_that_would_leave_its_range_stays():
         ({"margin": 475.0}, "margin"),
         ({"perturb": ()}, "perturb"),
         ({"perturb": ("algorithm.rho-clip",)}, "perturb"),
+        ({"perturb": ("learning-rate",)}, "perturb"),
+        ({"perturb": ("algorithm.learning_rate",)}, "perturb"),
+        ({"perturb": ("algorithm.learning-rate", "algorithm.learning-rate")}, "perturb"),
     ],
 )
 def test_settings_that_can_never_exploit(changes, key):
@@ -87,6 +91,27 @@ def test_scores_that_are_capped_at_1_are_never_better_by_1():
     pair = [load_preset("pong", {"env": "ALE/Pong-v5,ALE/Breakout-v5", "seed": seed}) for seed in range(2)]
     assert [item.key for item in dataclasses.replace(PbtConfig(), margin=1.0).never(pair)] == ["margin"]
     assert list(dataclasses.replace(PbtConfig(), margin=0.05).never(pair)) == []
+
+
+def test_different_environments_and_a_schedule_beside_it_are_refused():
+    config = load_preset("cartpole")
+    elsewhere = dataclasses.replace(config, env="Acrobot-v1")
+    assert [item.key for item in PbtConfig().never([config, elsewhere])] == ["rule"]
+    scheduled = dataclasses.replace(config, schedule="schedule.json")
+    assert [item.key for item in PbtConfig().never([scheduled, scheduled])] == ["rule"]
+
+
+def test_members_whose_weights_have_other_shapes_are_told_before_anything_starts():
+    plain = load_preset("cartpole")
+    popart, faster = (
+        dataclasses.replace(plain, algorithm=dataclasses.replace(plain.algorithm, **change))
+        for change in ({"popart": True}, {"learning_rate": 0.1, "batch_size": 7})
+    )
+    spec = describe_environment("CartPole-v1", plain.environment)
+    assert find_strangers([plain, faster, plain], [spec] * 3) == []
+    problems = find_strangers([plain, faster, popart], [spec] * 3)
+    assert [item.key for item in problems] == ["pbt"]
+    assert "members 0 and 2 cannot copy each other's weights" in problems[0].wrong
 
 
 def test_populations_that_can_never_exploit():

@@ -24,6 +24,7 @@ from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig, SweepOptions
 from launch.sweeps.sweep_result import SweepResult
 from learner.checkpoint import load_newest_checkpoint
+from learner.learner import Learner
 
 PAIR = {"algorithm.learning-rate": [3e-3, 1e-3]}
 FOUR = PAIR | {"algorithm.entropy-cost": [0.01, 0.05]}
@@ -249,10 +250,48 @@ def test_a_member_that_fails_does_not_end_the_others(tmp_path, monkeypatch, runt
     monkeypatch.syspath_prepend(str(tmp_path))
     grid = {"env": ["CartPole-v1", "failing_environment:Failing-v0"]}
     values = {"runtime": runtime, "environment.max-restarts": 0, "num_envs": 2}
-    result = sweep(small(tmp_path / "run", grid, **values))
+    result = sweep(small(tmp_path / "run", grid, share_replay=False, **values))
     assert [member.result.finished for member in result.members] == ["steps", "failed"]
     assert "the pole is missing" in result.members[1].error
     assert "error" in result.to_json()["members"][1]
     assert "the pole is missing" in (tmp_path / "run" / "members" / "1" / "log.txt").read_text()
     with pytest.raises(LaunchError, match="the pole is missing"):
         sweep(small(tmp_path / "all", {"env": grid["env"][1:]}, seeds=2, **values))
+
+
+def fail_for(member: int, method: str, monkeypatch) -> None:
+    """Lets a method of one member's learner raise."""
+    works = getattr(Learner, method)
+
+    def fails(self, *arguments):
+        if self._member == member:
+            raise RuntimeError(f"no {method} here")
+        return works(self, *arguments)
+
+    monkeypatch.setattr(Learner, method, fails)
+
+
+@pytest.mark.parametrize("runtime", ["lockstep", "local"])
+@pytest.mark.parametrize(("method", "interval_s"), [("step", 300.0), ("state_dict", 300.0), ("state_dict", 0.01)])
+def test_nor_does_one_whose_learner_dies_or_cannot_be_saved(tmp_path, monkeypatch, runtime, method, interval_s):
+    if runtime == "local" and method == "step":
+        method = "tick"  # what threads call
+    fail_for(1, method, monkeypatch)
+    values = {"runtime": runtime, "num_envs": 2, "learner.checkpoint-interval-s": interval_s}
+    result = sweep(small(tmp_path / "run", **values))
+    assert [member.result.finished for member in result.members] == ["steps", "failed"]
+    assert f"no {method} here" in result.members[1].error
+    members = tmp_path / "run" / "members"
+    assert load_newest_checkpoint(members / "0" / "checkpoints")
+    assert f"failed: RuntimeError: no {method} here" in (members / "1" / "log.txt").read_text()
+
+
+def test_who_asks_for_weights_that_cannot_be_had_goes_on(tmp_path, monkeypatch):
+    fail_for(1, "weights", monkeypatch)
+    result = sweep(evolving(tmp_path / "run"))
+    # A learner that raises has failed; who asked it has not.
+    assert {member.number for member in result.members if member.result.finished == "failed"} <= {1}
+    decisions = Lineage(tmp_path / "run" / "lineage.jsonl").decisions
+    assert decisions
+    assert all(decision.copied != 1 for decision in decisions)
+    assert "its weights cannot be copied" in (tmp_path / "run" / "members" / "1" / "log.txt").read_text()

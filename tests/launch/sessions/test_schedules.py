@@ -1,0 +1,51 @@
+"""The schedules with stand-ins for members: who is waited for, and who is not."""
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+
+from launch.sessions.pace import PaceLimit
+from launch.sessions.schedules import FreeSchedule
+
+
+class Member:
+    """As much of an attendant as a free schedule asks; it makes 10 env steps between two looks."""
+
+    def __init__(self, number, env_steps, num_steps):
+        self.number, self.env_steps, self.num_steps = number, env_steps, num_steps
+        self.finished, self.evaluation = "", None
+        self.held: list[bool] = []
+        answered: Future = Future()
+        answered.set_result({})
+        self.recorder = SimpleNamespace(
+            check=lambda: None, snapshot=self.position, position=self.position, report=lambda report: None
+        )
+        learner = SimpleNamespace(call=lambda method: answered)
+        config = SimpleNamespace(learner=SimpleNamespace(checkpoint_interval_s=60.0))
+        self.program = SimpleNamespace(learner=learner, config=config)
+
+    def position(self):
+        return SimpleNamespace(env_steps=self.env_steps)
+
+    def why_over(self, snapshot):
+        self.env_steps += 10
+        return "steps" if snapshot.env_steps >= self.num_steps else ""
+
+    def stop(self, finished, error=None):
+        self.finished = finished
+
+    def hold(self, is_held):
+        self.held.append(is_held)
+
+    def nothing(self, *arguments):
+        return None
+
+    start = check_workers = prepare_learner = collect_evaluation = start_evaluation_if_due = report_accounts = nothing
+
+
+def test_nobody_waits_for_a_member_that_a_resumed_population_finds_at_its_end():
+    done, rest = Member(0, 100, 100), Member(1, 0, 400)
+    pace = PaceLimit(2, slack_steps=30, lease_s=60.0)
+    FreeSchedule([done, rest], lambda: False, lambda attendant, snapshot: None, pace=pace).run()
+    assert (done.finished, rest.finished) == ("steps", "steps")
+    assert rest.held
+    assert not any(rest.held)
