@@ -114,7 +114,9 @@ class ShardedReplay:
         if len(self._shards) == 1:
             return self._shards[0].write(writes)
         parts = []
-        for k in range(len(self._shards)) if writes.redraw else np.unique(owners).tolist():
+        # What holds for all that is stored reaches shards too of which the batch has nothing.
+        is_for_all = writes.redraw or writes.far_bounds or (writes.sweep is not None and writes.sweep.reach == "all")
+        for k in range(len(self._shards)) if is_for_all else np.unique(owners).tolist():
             chosen = np.flatnonzero(owners == k)
             values = {name: array[chosen] for name, array in writes.values.items()}
             final_values = {name: array[chosen] for name, array in writes.final_values.items()}

@@ -144,6 +144,7 @@ class Derived:
             "discounts": {name: retrace.discount for name, retrace in self.retraces.items()},
             # Not summed anew when loaded: the order of additions shows in the last digit.
             "sums": {} if self.sums is None else {name: value.copy() for name, value in self.sums.sums.items()},
+            "num_forgotten": 0 if self.sums is None else self.sums.num_forgotten,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -154,6 +155,7 @@ class Derived:
             retrace.discount = float(state["discounts"][name])
         if self.sums is not None:
             self.sums.sums = {name: np.array(value) for name, value in state["sums"].items()}
+            self.sums.num_forgotten = int(state.get("num_forgotten", 0))
 
     def check_valid(self) -> None:
         """Assert that counts and sums are those of a recount; for tests."""

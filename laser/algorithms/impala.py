@@ -90,9 +90,14 @@ class ImpalaConfig(RewardConfig):
 
     def problems(self) -> list[Problem]:
         """Return mistakes that join several fields."""
+        found = []
         if self.c_clip > self.rho_clip:
-            return [Problem("c-clip", f"must be at most rho-clip ({self.rho_clip:g}), got {self.c_clip:g}", "lower it")]
-        return []
+            wrong = f"must be at most rho-clip ({self.rho_clip:g}), got {self.c_clip:g}"
+            found.append(Problem("c-clip", wrong, "lower it"))
+        if self.refer.enabled and not self.num_drawn:
+            wrong = "has nothing to remember or forget: nothing is replayed, and the policy would stay at its start"
+            found.append(Problem("refer.enabled", wrong, "raise replay-fraction, or use false"))
+        return found
 
 
 class Impala(ActorCriticAlgorithm):

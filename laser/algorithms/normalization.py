@@ -64,9 +64,11 @@ class Normalizer(nn.Module):
         return updates
 
     def reward_updates(self, statistics: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Return the new size of rewards, by name."""
+        """Return the new size of rewards, by name; 1 while all of them are 0, which says nothing about their size."""
         count = max(1.0, float(statistics["num_steps"]))
-        return {"reward_scale": _finite(np.sqrt(np.maximum(statistics["reward_squares"], 0.0) / count) + EPSILON)}
+        if statistics["reward_squares"] <= 0.0:
+            return {"reward_scale": torch.ones(())}
+        return {"reward_scale": _finite(np.sqrt(statistics["reward_squares"] / count) + EPSILON)}
 
 
 def _finite(values: Any) -> Tensor:

@@ -30,7 +30,7 @@ class ReferConfig:
     enabled: Annotated[bool, "learn from near-policy steps only, pulled towards the behaviour; false: plain replay"] = (
         True
     )
-    c: Annotated[float, Bounds(above=0.0), "C: ratios are near within 1 + C of 1, at the start"] = 4.0
+    c: Annotated[float, Bounds(above=0.0, most=1000.0), "C: ratios are near within 1 + C of 1, at the start"] = 4.0
     tolerance: Annotated[
         float, Bounds(above=0.0, below=1.0), "D: the fraction of stored steps that may be far-policy"
     ] = 0.1
@@ -71,6 +71,7 @@ class Refer:
 
     def __init__(self, config: ReferConfig):
         self.config = config
+        self._is_told = False
         self.column = ColumnSpec(RATIO, initial=1.0, far_bound=c_max_at(0, config.c, config.annealing))
 
     def observe(self, state: ReferState, statistics: Mapping[str, Any], num_updates: int) -> dict[str, Tensor]:
@@ -84,10 +85,16 @@ class Refer:
         return updates
 
     def far_bounds(self, num_updates: int) -> dict[str, float]:
-        """Return the bound that the replay counts by from this update on; it is told now and then."""
-        if num_updates % self.config.recount_interval:
+        """Return the bound that the replay counts by from this update on; it is told now and then.
+
+        Told at the first update too, wherever that is: a resumed run may have a replay that was made anew. The bound is
+        then that of the last time it was due, which a replay that was not made anew knows already.
+        """
+        since_due = num_updates % self.config.recount_interval
+        if since_due and self._is_told:
             return {}
-        return {RATIO: c_max_at(num_updates, self.config.c, self.config.annealing)}
+        self._is_told = True
+        return {RATIO: c_max_at(num_updates - since_due, self.config.c, self.config.annealing)}
 
     def rate_factor(self, num_updates: int) -> float:
         """Return what the step size is multiplied by; plain replay does not anneal."""

@@ -14,7 +14,7 @@ from laser.environments.base import VectorEnvironment
 from laser.environments.config import EnvironmentConfig
 from laser.environments.gymnasium import let_mujoco_draw_without_a_display
 from laser.environments.processes import ProcessEnvironments
-from laser.environments.spaces import action_writer, observation_reader
+from laser.environments.spaces import UnsupportedSpaceError, action_writer, observation_reader
 from laser.environments.suite import Suite, env_error, unknown_id
 from laser.environments.sync import SyncEnvironments
 from laser.specs import EnvironmentSpec
@@ -48,7 +48,11 @@ class DmControlSuite(Suite):
         domain, _, task = id.removeprefix(_PREFIX).removesuffix(_SUFFIX).partition("-")
         make = functools.partial(DmControl, domain, task)
         first = make()
-        reader, writer = observation_reader(first.observation_space), action_writer(first.action_space)
+        try:
+            reader, writer = observation_reader(first.observation_space), action_writer(first.action_space)
+        except UnsupportedSpaceError as error:
+            first.close()
+            raise env_error(f"{id}: {error}", "choose another task") from error
         spec = EnvironmentSpec(id, reader.specs, writer.spec)
         if config.vectorization == "async":
             first.close()
@@ -60,7 +64,7 @@ class DmControl(gymnasium.Env[Any, Any]):
     """One task as a Gymnasium environment.
 
     The suite ends an episode at its time limit (1,000 steps) with a discount of 1, which is a truncation here; a
-    discount of 0 is a termination.
+    discount of 0 is a termination. Its lqr tasks have neither a limit nor bounds on actions, and are refused.
 
     Args:
         domain: e.g. "humanoid".

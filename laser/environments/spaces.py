@@ -25,6 +25,7 @@ from laser.specs import (
 # Below this many pixels the smallest convolutional torso has nothing left to look at: such arrays are vectors.
 LEAST_FRAME_SIZE = 20
 _SUPPORTED_OBSERVATIONS = "Box, Discrete, MultiDiscrete with as many values everywhere, or a Dict of those"
+_NO_BOUND = 1e9
 _SUPPORTED_ACTIONS = "Discrete, MultiDiscrete, and Box with finite bounds"
 
 
@@ -256,8 +257,8 @@ def action_writer(space: spaces.Space[Any]) -> ActionWriter:
         return ActionWriter(MultiDiscreteActions(nvec), space.shape, str(space.dtype), start)
     if isinstance(space, spaces.Box) and space.dtype.kind == "f":
         low, high = space.low.astype(np.float64).ravel(), space.high.astype(np.float64).ravel()
-        # Bounds such as the largest float32 mean "none" as well.
-        unbounded = np.flatnonzero(~((low > -1e18) & (high < 1e18)))
+        # Bounds such as the largest float32, or MuJoCo's 1e10, mean "none" as well.
+        unbounded = np.flatnonzero(~((low > -_NO_BOUND) & (high < _NO_BOUND)))
         if unbounded.size:
             index = int(unbounded[0])
             raise UnsupportedSpaceError(

@@ -16,6 +16,9 @@ from laser.environments.spaces import ActionWriter, ObservationReader
 from laser.environments.suite import split_seed
 from laser.specs import DiscreteActions, EnvironmentSpec
 
+MAX_REWARD = 1e15
+"""Rewards beyond it count as broken: squares, sums and discounted returns must fit float32."""
+
 
 def read_reward(reward: Any) -> float:
     """Return one environment's reward, or raise EnvironmentFailedError when it is not a number."""
@@ -33,6 +36,12 @@ def read_rewards(rewards: Any, num_envs: int) -> np.ndarray:
     if not np.isfinite(checked).all():
         bad = int(np.flatnonzero(~np.isfinite(checked))[0])
         raise EnvironmentFailedError("not_finite", f"reward is not finite: {checked[bad]} of environment {bad}")
+    if (np.abs(checked) > MAX_REWARD).any():
+        bad = int(np.abs(checked).argmax())
+        wrong = (
+            f"reward is beyond +-{MAX_REWARD:g}, where sums of returns overflow: {checked[bad]:g} of environment {bad}"
+        )
+        raise EnvironmentFailedError("not_finite", wrong)
     return checked
 
 

@@ -54,7 +54,7 @@ class SamplingConfig:
 
     sampler: Annotated[str, "how unrolls, steps or episodes are drawn"] = "uniform"
     priority_exponent: Annotated[
-        float, Bounds(least=0.0), "alpha, of priorities, ranks or scores; 0 draws uniformly, 1 in proportion"
+        float, Bounds(least=0.0, most=4.0), "alpha, of priorities, ranks or scores; 0 draws uniformly, 1 in proportion"
     ] = 0.5
     priority_uniform: Annotated[
         float, Fraction, "per, rank: share of the draws that is uniform whatever the priorities"

@@ -80,6 +80,7 @@ DEEDS = (
     "raise",
     "nan",
     "nan reward",
+    "huge reward",
     "shape",
     "broadcastable shape",
     "dtype",
@@ -122,6 +123,8 @@ class Bad(gymnasium.Env):
                 observation[1] = np.nan
             case "nan reward":
                 reward = float("nan")
+            case "huge reward":
+                reward = -1e16
             case "shape":
                 observation = np.zeros(4, np.float32)
             case "broadcastable shape":

@@ -281,6 +281,37 @@ def test_sums_are_those_of_what_is_stored(num_shards):
         np.testing.assert_allclose(sums["observation_squares/observation"], squares, rtol=1e-9)
 
 
+def test_a_huge_reward_that_has_left_leaves_nothing_behind():
+    rng, spec = np.random.default_rng(1), make_spec(LENGTH, vector_size=3)
+    shard = Shard(spec, ReplayConfig(capacity_steps=10 * LENGTH), [MemberSettings(0, needs_statistics=True)])
+    stream = Stream(spec, rng, mean_length=7)
+    for turn in range(80):
+        unroll = stream.next_unroll()
+        if turn == 2:
+            unroll.fields["rewards"][:] = 1e12
+        wait(shard.insert(unroll), 5, "insert")
+    shard.check_valid()
+
+
+@pytest.mark.parametrize("writes", [{"far_bounds": {"rho": 1.5}}, {"sweep": Sweep("all", 0.5)}])
+def test_what_holds_for_all_that_is_stored_reaches_shards_without_a_key(writes):
+    rng, spec = np.random.default_rng(2), make_racer_spec()
+    config = ReplayConfig(capacity_steps=20 * LENGTH, num_shards=2)
+    shards = [Shard(spec, config, [MemberSettings(0, columns=RACER)], shard=k, seed=k) for k in range(2)]
+    replay = ShardedReplay(shards, seed=0)
+    streams = [Stream(spec, rng, actor=e, mean_length=7) for e in range(4)]
+    for _ in range(4):
+        wait(replay.insert(join([stream.next_unroll() for stream in streams])), 5, "insert")
+    sample = draw(replay, 40)
+    keys = sample.keys[sample.keys["shard"] == 0][:1]
+    values = {"rho": np.ones((1, 1), np.float32)}
+    wait(replay.write(ColumnWrites(0, keys, values, **writes)), 5, "write")
+    for shard in shards:
+        derived = shard._store.derived[0]
+        assert [far.bound for far in derived.far.values()] == [writes.get("far_bounds", {"rho": 2.0})["rho"]]
+        assert [each.discount for each in derived.retraces.values()] == [0.5 if "sweep" in writes else 0.9]
+
+
 def test_members_without_a_need_get_no_statistics():
     rng = np.random.default_rng(0)
     shard = make_shard(columns=())

@@ -6,6 +6,7 @@ import pytest
 from laser.algorithms import find_algorithms
 from laser.algorithms.impala import ImpalaConfig
 from laser.algorithms.laser import LaserConfig
+from laser.algorithms.refer import ReferConfig
 from laser.config import field_infos, find_problems
 
 
@@ -38,6 +39,11 @@ def test_a_second_class_with_the_same_name_is_refused(monkeypatch):
     ("changes", "message"),
     [
         ({"c_clip": 2.0}, "c-clip: must be at most rho-clip (1), got 2; lower it"),
+        (
+            {"refer": ReferConfig(), "replay_fraction": 0.0},
+            "refer.enabled: has nothing to remember or forget: nothing is replayed, and the policy would stay at its "
+            "start; raise replay-fraction, or use false",
+        ),
         ({"entropy_cost": -0.1}, "entropy-cost: must be at least 0, got -0.1"),
         ({"trust_region_threshold": float("nan")}, "trust-region-threshold: must be a finite number, got nan"),
         ({"num_kl_samples": 8}, "num-kl-samples: must be at least 64, got 8"),

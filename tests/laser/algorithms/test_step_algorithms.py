@@ -342,6 +342,13 @@ def test_an_observation_that_never_varied_is_not_blown_up():
     assert standard["observation"][:, 3].tolist() == pytest.approx([20.0, 0.0], abs=1e-3)
 
 
+def test_rewards_that_were_all_0_leave_the_first_other_one_as_it_is():
+    algorithm = RacerConfig().build(make_environment(CONTINUOUS), NETWORK)
+    _, _, sums = statistics()
+    sums["reward_squares"] = np.array(0.0)
+    assert algorithm.observe(algorithm.seeded_networks(0), sums, 0)["normalizer.reward_scale"] == 1.0
+
+
 def test_rewards_too_large_for_float32_do_not_overflow():
     algorithm = RacerConfig().build(make_environment(CONTINUOUS), NETWORK)
     _, _, sums = statistics()
@@ -351,9 +358,14 @@ def test_rewards_too_large_for_float32_do_not_overflow():
 
 def test_what_goes_with_column_writes():
     every = RacerConfig(refresh_interval=5, refer=ReferConfig(recount_interval=10))
-    options = [every.build(make_environment(CONTINUOUS), NETWORK).write_options(k) for k in range(11)]
+    algorithm = every.build(make_environment(CONTINUOUS), NETWORK)
+    options = [algorithm.write_options(k) for k in range(11)]
     assert [each.sweep.reach for each in options] == ["all", *["none"] * 4, "all", *["none"] * 4, "all"]
     assert [bool(each.far_bounds) for each in options] == [True, *[False] * 9, True]
+    # A resumed run tells a replay that may be new what held when it was interrupted.
+    resumed = every.build(make_environment(CONTINUOUS), NETWORK)
+    assert resumed.write_options(17).far_bounds == options[10].far_bounds
+    assert not resumed.write_options(18).far_bounds
     for refresh, reach in (("per_sample", "episodes"), ("early_stop", "changed")):
         algorithm = dataclasses.replace(every, refresh=refresh).build(make_environment(CONTINUOUS), NETWORK)
         assert algorithm.write_options(3).sweep.reach == reach

@@ -86,6 +86,7 @@ def test_unsupported_observations_are_named(space, words):
     [
         (spaces.Box(-np.inf, np.inf, (3,)), r"got \[-inf, inf\] in dimension 0"),
         (spaces.Box(np.zeros(2, np.float32), np.array([1, 3e38], np.float32)), "in dimension 1"),
+        (spaces.Box(-1e10, 1e10, (2,)), "in dimension 0"),
         (spaces.Box(0, 5, (2,), np.int64), "supported are Discrete, MultiDiscrete"),
         (spaces.MultiBinary(3), "MultiBinary"),
         (spaces.Tuple([spaces.Discrete(2)]), "Tuple"),
