@@ -28,6 +28,6 @@ def atari() -> TrainConfig:
             reward_transform="clip",
         ),
         network=NetworkConfig(torso="impala_resnet", width=4),
-        environment=EnvironmentConfig(max_noops=30),
+        environment=EnvironmentConfig(max_noops=37),
         replay=ReplayConfig(capacity_steps=10_000_000, min_steps=50_000),
     )

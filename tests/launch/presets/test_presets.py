@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from laser.config import ConfigError, find_problems
@@ -20,6 +22,23 @@ def test_every_preset_is_a_right_config_with_a_line_of_help(name):
     assert list(config.warnings()) == []
     assert find_presets()[name].endswith((".", "game"))
     assert len(find_presets()[name]) < 110
+
+
+def test_the_large_presets_have_the_papers_constants():
+    """Schmitt et al. 2020, section 5 and appendix A."""
+    atari, dmlab = load_preset("atari"), load_preset("dmlab30")
+    assert (atari.unroll_length, dmlab.unroll_length) == (19, 79)
+    assert (atari.algorithm.num_online, atari.algorithm.num_replayed) == (32, 128)
+    assert dmlab.algorithm.num_replayed == 7 * dmlab.algorithm.num_online
+    assert (atari.algorithm.discount, atari.algorithm.max_gradient_norm) == (0.995, math.inf)
+    assert atari.algorithm.learning_rate in (3e-4, 6e-4, 1.2e-3)
+    assert atari.algorithm.entropy_cost in (5e-3, 1e-2, 2e-2)
+    assert atari.algorithm.learning_rate_schedule == "constant"
+    assert (atari.network.torso, atari.network.width, atari.network.core) == ("impala_resnet", 4, "none")
+    assert (atari.environment.max_noops, atari.environment.max_episode_frames) == (37, 30 * 60 * 60)
+    assert (dmlab.network.core, dmlab.algorithm.optimizer_epsilon) == ("preco", 0.1)
+    assert dmlab.algorithm.popart
+    assert dmlab.algorithm.pixel_control_cost > 0
 
 
 def test_hyphens_are_the_same_as_underscores():
