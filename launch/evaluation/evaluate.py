@@ -101,9 +101,11 @@ class _Game:
 
     def play_sweep(self, run_dir: Path) -> SweepEvaluation:
         members = []
-        for path in sorted((run_dir / "members").iterdir(), key=lambda path: int(path.name)):
-            facts = read_record(path)["member"]
+        found = (run_dir / "members").glob("[0-9]*")
+        for path in sorted(found, key=lambda path: int(path.name)):
+            facts: dict[str, Any] = {"index": int(path.name), "overrides": {}}
             try:
+                facts = read_record(path)["member"]
                 members.append(MemberEvaluation(facts["index"], facts["overrides"], self.play(path)))
             except NothingToResumeError as error:
                 # A member that died early has no checkpoint; the others play all the same.

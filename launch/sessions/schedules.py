@@ -88,7 +88,7 @@ class Schedule(ABC):
         interval_s = min(attendant.program.config.learner.checkpoint_interval_s for attendant in self.running)
         if time.monotonic() - self._saved_at < interval_s:
             return
-        for attendant in self.running:
+        for attendant in [*self.running, *self._keepers()]:
             try:
                 self.save(attendant, attendant.recorder.snapshot())
             except LaunchError:
@@ -96,6 +96,18 @@ class Schedule(ABC):
             except Exception as error:  # noqa: BLE001 - one member's failure; raised if it was the last
                 self.fail(attendant, error)
         self._saved_at = time.monotonic()
+
+    def _keepers(self) -> list[Attendant]:
+        """Return who is at its end and keeps, in its checkpoints, the replay that the others go on filling."""
+        if all(attendant.program.owns_replay for attendant in self.running):
+            return []
+        return [
+            attendant
+            for attendant in self.attendants
+            if attendant.finished not in ("", "failed")
+            and attendant.program.owns_replay
+            and attendant.program.config.checkpoint_replay
+        ]
 
     def fail(self, attendant: Attendant, error: Exception) -> None:
         """Give up on one member.

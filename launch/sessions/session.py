@@ -23,7 +23,7 @@ from laser.ports import PortError, wait
 from laser.specs import ArraySpec, EnvironmentSpec
 from laser.unroll import UnrollSpec
 from launch.config import TrainConfig
-from launch.errors import LaunchError
+from launch.errors import LaunchError, NothingToResumeError
 from launch.evaluation.videos import find_video_problems
 from launch.program import (
     Member,
@@ -43,7 +43,7 @@ from launch.runtimes.local_runtime import LocalRuntime
 from launch.runtimes.placement import Needs
 from launch.runtimes.runtime import Runtime
 from launch.sessions.attendant import Attendant, Outcome
-from launch.sessions.checkpointing import restore_program, save_program
+from launch.sessions.checkpointing import SavedProgram, restore_program, save_program
 from launch.sessions.memory import MemoryEstimate, available_memory, estimate_memory, find_memory_problems
 from launch.sessions.pace import PaceLimit
 from launch.sessions.run_directory import RunDirectory
@@ -230,10 +230,7 @@ def run_session(
                 runs, plan.configs, plan.environments, open_trackers(stack, runs, plan.configs), strict=True
             )
         ]
-        saved = [
-            restore_program(run, each, environment) if each.resume else None
-            for run, each, environment in zip(runs, plan.configs, plan.environments, strict=True)
-        ]
+        saved, lost = _restore_all(runs, plan)
         for state in saved:
             for warning in state.warnings if state and not config.quiet else ():
                 say(f"warning: {warning}")
@@ -260,6 +257,9 @@ def run_session(
             Attendant(program, recorder, run.videos_path)
             for program, recorder, run in zip(programs, recorders, runs, strict=True)
         ]
+        for attendant, nothing in zip(attendants, lost, strict=True):
+            if nothing is not None:
+                attendant.stop("failed", nothing)
         directories = {attendant.number: run for attendant, run in zip(attendants, runs, strict=True)}
 
         def save(attendant: Attendant, snapshot: Snapshot) -> None:
@@ -392,6 +392,34 @@ def _make_schedule(
     return FreeSchedule(attendants, should_stop, save, evolution, pace)
 
 
+def _restore_all(
+    runs: Sequence[RunDirectory], plan: Plan
+) -> tuple[list[SavedProgram | None], list[NothingToResumeError | None]]:
+    """Read all members' checkpoints; a member without one, which failed early, does not keep the others from going on.
+
+    Returns:
+        what was saved, None where nothing was asked for or found; and why nothing was found, None elsewhere.
+
+    Raises:
+        NothingToResumeError: no member has a checkpoint.
+    """
+    saved: list[SavedProgram | None] = []
+    lost: list[NothingToResumeError | None] = []
+    for run, config, environment in zip(runs, plan.configs, plan.environments, strict=True):
+        state, error = None, None
+        if config.resume:
+            try:
+                state = restore_program(run, config, environment)
+            except NothingToResumeError as reason:
+                error = reason
+        saved.append(state)
+        lost.append(error)
+    errors = [error for error in lost if error is not None]
+    if errors and not any(saved):
+        raise errors[0]
+    return saved, lost
+
+
 def _save_the_end(attendant: Attendant, save: Callable[[Attendant, Snapshot], None]) -> None:
     """Write the last checkpoint; a member whose learner is lost since its end has failed, and the others have not."""
     try:
@@ -404,7 +432,7 @@ def _save_the_end(attendant: Attendant, save: Callable[[Attendant, Snapshot], No
 
 def _save_what_can_be_saved(run: RunDirectory, attendant: Attendant) -> None:
     """Write a checkpoint after a failure; where that fails too, only the log says so: the first error is shown."""
-    if attendant.program.learner.failure() is not None:
+    if attendant.program.learner.failure() is not None or isinstance(attendant.error, NothingToResumeError):
         return
     for worker in attendant.program.workers:
         worker.stop()

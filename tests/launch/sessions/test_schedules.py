@@ -10,7 +10,7 @@ from launch.sessions.schedules import FreeSchedule
 class Member:
     """As much of an attendant as a free schedule asks; it makes 10 env steps between two looks."""
 
-    def __init__(self, number, env_steps, num_steps):
+    def __init__(self, number, env_steps, num_steps, *, interval_s=60.0):
         self.number, self.env_steps, self.num_steps = number, env_steps, num_steps
         self.finished, self.evaluation = "", None
         self.held: list[bool] = []
@@ -20,8 +20,8 @@ class Member:
             check=lambda: None, snapshot=self.position, position=self.position, report=lambda report: None
         )
         learner = SimpleNamespace(call=lambda method: answered)
-        config = SimpleNamespace(learner=SimpleNamespace(checkpoint_interval_s=60.0))
-        self.program = SimpleNamespace(learner=learner, config=config)
+        config = SimpleNamespace(learner=SimpleNamespace(checkpoint_interval_s=interval_s), checkpoint_replay=True)
+        self.program = SimpleNamespace(learner=learner, config=config, owns_replay=number == 0)
 
     def position(self):
         return SimpleNamespace(env_steps=self.env_steps)
@@ -49,3 +49,10 @@ def test_nobody_waits_for_a_member_that_a_resumed_population_finds_at_its_end():
     assert (done.finished, rest.finished) == ("steps", "steps")
     assert rest.held
     assert not any(rest.held)
+
+
+def test_the_replay_that_a_member_at_its_end_keeps_for_the_others_is_saved_on():
+    done, rest = Member(0, 100, 100, interval_s=0.0), Member(1, 0, 100, interval_s=0.0)
+    saved = []
+    FreeSchedule([done, rest], lambda: False, lambda attendant, snapshot: saved.append(attendant.number)).run()
+    assert saved[:4] == [1, 0, 1, 0]

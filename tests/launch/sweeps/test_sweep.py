@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import signal
 from contextlib import nullcontext
 
@@ -284,6 +285,20 @@ def test_nor_does_one_whose_learner_dies_or_cannot_be_saved(tmp_path, monkeypatc
     members = tmp_path / "run" / "members"
     assert load_newest_checkpoint(members / "0" / "checkpoints")
     assert f"failed: RuntimeError: no {method} here" in (members / "1" / "log.txt").read_text()
+
+
+@pytest.mark.parametrize("runtime", ["lockstep", "local"])
+def test_a_sweep_goes_on_without_a_member_that_has_no_checkpoint(tmp_path, runtime):
+    values = {"runtime": runtime, "num_envs": 2}
+    sweep(small(tmp_path / "run", **values))
+    shutil.rmtree(tmp_path / "run" / "members" / "1" / "checkpoints")
+    result = sweep(small(tmp_path / "run", resume=True, **values | {"steps": 500}))
+    assert [member.result.finished for member in result.members] == ["steps", "failed"]
+    assert result.members[0].result.env_steps >= 500
+    assert not list((tmp_path / "run" / "members" / "1").glob("checkpoints/*"))
+    shutil.rmtree(tmp_path / "run" / "members" / "0" / "checkpoints")
+    with pytest.raises(NothingToResumeError, match="no checkpoint"):
+        sweep(small(tmp_path / "run", resume=True, **values | {"steps": 600}))
 
 
 def test_who_asks_for_weights_that_cannot_be_had_goes_on(tmp_path, monkeypatch):

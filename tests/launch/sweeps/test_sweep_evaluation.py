@@ -74,10 +74,14 @@ def test_a_member_without_a_checkpoint_does_not_hide_the_others(swept, tmp_path)
     assert result.best.number != 0
     assert "none" in result.words()
     assert "error" in result.to_json()["members"][0]
+    (copy / "members" / "1" / "config.json").unlink()
+    assert [member.result is None for member in evaluate(copy, 2, quiet=True).members] == [True, True, False]
     for number in (1, 2):
         shutil.rmtree(copy / "members" / str(number) / "checkpoints")
-    with pytest.raises(NothingToResumeError, match="no member of"):
-        evaluate(copy, 2, quiet=True)
+    for _ in range(2):
+        with pytest.raises(NothingToResumeError, match="no member of"):
+            evaluate(copy, 2, quiet=True)
+        shutil.rmtree(copy / "members", ignore_errors=True)
 
 
 def write(path, scores):
