@@ -15,6 +15,7 @@ from laser.algorithms.acer import AVERAGE
 from laser.algorithms.acer_continuous import AcerContinuousConfig
 from laser.config import find_problems
 from laser.networks.config import NetworkConfig
+from laser.ops.retrace import retrace_targets
 
 CONTINUOUS = ACTIONS["continuous"]
 CONFIG = AcerContinuousConfig(truncation=1.5, trust_region=0.2, critic_cost=0.7, trace_lambda=0.9, std="learned")
@@ -128,6 +129,8 @@ def literal_gradients(config, batch, *, root=2.0, apart=False, opc_trace=1.0):
                 z[part] = g[part] - excess / (k[part] @ k[part]) * k[part]
             weight = batch.importance_weights[b] / (shape[0] * shape[1])
             loss = loss - weight * (torch.tensor(z) * torch.cat([mean[t, b], std[t, b]])).sum()
+            if not config.entropy_in_trust_region:
+                loss = loss - weight * config.entropy_cost * Normal(mean[t, b], std[t, b]).entropy().sum()
             critic = (q_retrace[t, b] - q_taken[t, b]) ** 2 + (value_targets[t, b] - values[t, b]) ** 2
             loss = loss + weight * config.critic_cost * 0.5 * critic
     loss.backward()
@@ -139,8 +142,13 @@ def literal_gradients(config, batch, *, root=2.0, apart=False, opc_trace=1.0):
 
 @pytest.mark.parametrize(
     "config",
-    [CONFIG, dataclasses.replace(CONFIG, entropy_cost=0.3), dataclasses.replace(CONFIG, std="fixed")],
-    ids=["learned_std", "entropy", "fixed_std"],
+    [
+        CONFIG,
+        dataclasses.replace(CONFIG, entropy_cost=0.3),
+        dataclasses.replace(CONFIG, entropy_cost=0.3, entropy_in_trust_region=False),
+        dataclasses.replace(CONFIG, std="fixed"),
+    ],
+    ids=["learned_std", "entropy", "entropy_outside", "fixed_std"],
 )
 def test_it_is_its_literal_gradient(config):
     batch = double_batch()
@@ -164,14 +172,19 @@ def test_known_targets():
     q, v = np.array([2.0, 0.5, 1.0])[:, None], np.array([1.4, -0.2, 2.0, 2.0])[:, None]
     rewards, rhos = np.array([1.0, -1.0, 0.5])[:, None], np.array([0.8, 0.375, 2 / 3])[:, None]
     rest = (v[1:], rewards, np.full((3, 1), 0.9))
-    valid = np.ones((3, 1), bool)
-    opc = backwards(q, *rest, np.ones((3, 1)), valid)
-    assert opc[:, 0].tolist() == pytest.approx([2.143, 1.97, 2.3])
-    rooted = backwards(q, *rest, np.minimum(1.0, rhos ** (1 / 3)), valid)
-    assert rooted[:, 0].tolist() == pytest.approx([1.678052, 1.822089, 2.3], abs=1e-6)
-    plain = backwards(q, *rest, np.minimum(1.0, rhos), valid)
-    targets = np.minimum(1.0, rhos) * (plain - q) + v[:-1]
-    assert targets[:, 0].tolist() == pytest.approx([0.7476, 0.205, 2.866667], abs=1e-6)
+
+    def shipped(log_rhos):
+        return retrace_targets(*(torch.from_numpy(x) for x in (q, v[1:], log_rhos, *rest[1:])))[:, 0].tolist()
+
+    def literal(traces):
+        return backwards(q, *rest, traces, np.ones((3, 1), bool))[:, 0].tolist()
+
+    ones = np.ones((3, 1))
+    assert shipped(0 * ones) == pytest.approx([2.143, 1.97, 2.3]) == literal(ones)
+    rooted = pytest.approx([1.678052, 1.822089, 2.3], abs=1e-6)
+    assert shipped(np.log(rhos) / 3) == rooted == literal(np.minimum(1.0, rhos ** (1 / 3)))
+    targets = np.minimum(1.0, rhos[:, 0]) * (shipped(np.log(rhos)) - q[:, 0]) + v[:-1, 0]
+    assert targets.tolist() == pytest.approx([0.7476, 0.205, 2.866667], abs=1e-6)
 
 
 @pytest.mark.parametrize("inside", [True, False])

@@ -8,6 +8,7 @@ from random_batches import ACTIONS, make_batch, make_environment
 from replayed_steps import steps_batch
 
 from laser.algorithms.acer import AcerConfig
+from laser.algorithms.acer_continuous import AcerContinuousConfig
 from laser.algorithms.impala import ImpalaConfig
 from laser.algorithms.laser import LaserConfig
 from laser.algorithms.racer import RacerConfig
@@ -25,6 +26,7 @@ COMPILED = {
     "impala": (ImpalaConfig(), "discrete"),
     "laser, Gaussian": (LaserConfig(), "continuous"),
     "acer": (AcerConfig(), "discrete"),
+    "acer, Gaussian": (AcerContinuousConfig(), "continuous"),
     "reactor": (ReactorConfig(), "discrete"),
     "racer": (RacerConfig(), "continuous"),
     "td3": (Td3Config(), "continuous"),
