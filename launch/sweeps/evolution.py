@@ -89,12 +89,13 @@ class PopulationTraining:
         model = choose_model(config, number, fitness, generator)
         before = self._settings[number]
         learner = attendant.program.learner
-        weights = None if model is None else self._weights_of(model)
-        if model is None or weights is None:
-            model = None
-        else:
-            before = self._settings[model]
-            _call(learner, "adopt", weights)
+        if model is not None:
+            weights = self._weights_of(model)
+            if weights is None:
+                model = None
+            else:
+                before = self._settings[model]
+                _call(learner, "adopt", weights)
         changing = {key: before[key] for key in config.perturb}
         wanted = before | perturbed(config, changing, model is not None, generator)
         settings = within_bounds(wanted, before, type(attendant.program.config.algorithm))
