@@ -38,6 +38,7 @@ class LearnedPrioritizer(Prioritizer):
         self.rng = np.random.default_rng(seed)
         self.num_heard = 0
         self.num_updates = 0
+        self.num_refused = 0
         self.previous_return = math.nan
         self._heard: dict[str, float] = {}
 
@@ -65,8 +66,9 @@ class LearnedPrioritizer(Prioritizer):
         return self.learn(replay_reward, reader)
 
     def climb(self, objective: Tensor) -> None:
-        """Take one step of gradient ascent; one that is not finite is left out."""
+        """Take one step of gradient ascent; one that is not finite is left out, and counted."""
         if not bool(torch.isfinite(objective)):
+            self.num_refused += 1
             return
         self.optimizer.zero_grad()
         (-objective).backward()
@@ -76,7 +78,8 @@ class LearnedPrioritizer(Prioritizer):
     def metrics(self) -> dict[str, float]:
         """See `Prioritizer.metrics`."""
         return {f"sampler/{name}": value for name, value in self._heard.items()} | {
-            "sampler/updates": float(self.num_updates)
+            "sampler/updates": float(self.num_updates),
+            "sampler/updates_refused": float(self.num_refused),
         }
 
     def state_dict(self) -> dict[str, Any]:

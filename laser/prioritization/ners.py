@@ -119,7 +119,8 @@ class Ners(LearnedPrioritizer):
         self.drawn.clear()
         if replayed is None:
             return None
-        scores = self.network(steps_of(replayed))
+        # Those that were drawn by had a least value too; the logarithm of a score of 0 would end all learning.
+        scores = self.network(steps_of(replayed)).clamp(min=_LEAST_SCORE)
         exponent, normalizer = self.config.priority_exponent, self.settings.normalizer
         self.climb(ners_objective(scores, replay_reward, exponent, normalizer))
         self._heard |= {"score_mean": float(scores.detach().mean()), "score_std": float(scores.detach().std())}

@@ -175,6 +175,7 @@ def test_the_first_return_only_begins_and_the_next_teaches():
         "sampler/score_std": pytest.approx(ners.metrics()["sampler/score_std"]),
         "sampler/steps_learned_from": NUM_ITEMS,
         "sampler/updates": 1.0,
+        "sampler/updates_refused": 0.0,
     }
     assert any(not torch.equal(value, before[name]) for name, value in ners.network.state_dict().items())
     ners.hear(7.0, reader)
@@ -206,6 +207,17 @@ def test_a_return_that_is_not_finite_teaches_nothing_and_the_next_begins():
     assert ners.num_updates == 0
     ners.hear(3.0, Reader(items))
     assert ners.num_updates == 1
+
+
+def test_a_score_of_0_does_not_end_learning_and_what_cannot_be_learned_is_counted():
+    ners, items = rule(), replayed()
+    with torch.no_grad():
+        ners.network.output.bias.fill_(-1e4)  # the sigmoid's last digits are gone
+    ners.drawn.add(items.sample.keys, ners.rng)
+    ners.learn(2.0, Reader(items))
+    assert (ners.num_updates, ners.num_refused) == (1, 0)
+    ners.climb(torch.tensor(float("nan")))
+    assert ners.metrics()["sampler/updates_refused"] == 1.0
 
 
 def test_the_gradient_is_the_sum_over_the_index_set():
