@@ -52,7 +52,7 @@ class DmControlSuite(Suite):
             reader, writer = observation_reader(first.observation_space), action_writer(first.action_space)
         except UnsupportedSpaceError as error:
             first.close()
-            raise env_error(f"{id}: {error}", "choose another task") from error
+            raise env_error(f"{id}: {str(error).partition('; ')[0]}", "choose another task") from error
         spec = EnvironmentSpec(id, reader.specs, writer.spec)
         if config.vectorization == "async":
             first.close()

@@ -53,6 +53,12 @@ def test_ids_are_the_suites_and_others_are_refused_in_one_line():
 @pytest.mark.slow
 def test_every_task_can_be_stepped():
     for id in find_suite("dm_control/humanoid-run-v0").ids():
+        if "/lqr-" in id:
+            with pytest.raises(
+                ConfigError, match=r"finite bounds, got \[-1e\+10, 1e\+10\] in dimension 0; choose another"
+            ):
+                make_environment(id, 1, CONFIG)
+            continue
         environment = make_environment(id, 1, CONFIG)
         environment.reset(0)
         for _ in range(3):
