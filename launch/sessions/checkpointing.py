@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,7 +114,35 @@ class SavedProgram:
         recorder.load_state_dict(self.checkpoint.state["recorder"], sources_start_over=not restored)
 
 
-def restore_program(run: RunDirectory, config: TrainConfig, environment: EnvironmentSpec) -> SavedProgram:
+def restore_all(
+    runs: Sequence[RunDirectory], configs: Sequence[TrainConfig], environments: Sequence[EnvironmentSpec]
+) -> tuple[list[SavedProgram | None], list[NothingToResumeError | None]]:
+    """Read all members' checkpoints; a member without one, which failed early, does not keep the others from going on.
+
+    Returns:
+        what was saved, None where nothing was asked for or found; and why nothing was found, None elsewhere.
+
+    Raises:
+        NothingToResumeError: no member has a checkpoint.
+    """
+    saved: list[SavedProgram | None] = []
+    lost: list[NothingToResumeError | None] = []
+    for run, config, environment in zip(runs, configs, environments, strict=True):
+        state, error = None, None
+        if config.resume:
+            try:
+                state = _restore(run, config, environment)
+            except NothingToResumeError as reason:
+                error = reason
+        saved.append(state)
+        lost.append(error)
+    errors = [error for error in lost if error is not None]
+    if errors and not any(saved):
+        raise errors[0]
+    return saved, lost
+
+
+def _restore(run: RunDirectory, config: TrainConfig, environment: EnvironmentSpec) -> SavedProgram:
     """Read the newest checkpoint that verifies.
 
     Raises:

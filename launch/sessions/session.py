@@ -5,35 +5,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
 from typing import Any
 
 from actors.actor import EnvironmentBudgetError
-from laser.algorithms.base import Algorithm
-from laser.config import ConfigError, Problem, raise_problems
-from laser.environments import describe_environment, task_ids
+from laser.environments import task_ids
 from laser.environments.base import EnvironmentFailedError
-from laser.environments.config import EnvironmentConfig
 from laser.ports import PortError, wait
-from laser.specs import ArraySpec, EnvironmentSpec
-from laser.unroll import UnrollSpec
+from laser.specs import EnvironmentSpec
 from launch.config import TrainConfig
 from launch.errors import LaunchError, NothingToResumeError
-from launch.evaluation.videos import find_video_problems
-from launch.program import (
-    Member,
-    Program,
-    describe,
-    find_sampler_problems,
-    make_population,
-    member_settings,
-    unroll_spec,
-)
+from launch.program import Member, Program, describe, make_population
 from launch.recording.metrics_db import MetricsDb
 from launch.recording.process_usage import ProcessUsage
 from launch.recording.recorder import Recorder, Snapshot
@@ -43,157 +27,17 @@ from launch.runtimes.local_runtime import LocalRuntime
 from launch.runtimes.placement import Needs
 from launch.runtimes.runtime import Runtime
 from launch.sessions.attendant import Attendant, Outcome
-from launch.sessions.checkpointing import SavedProgram, restore_program, save_program
-from launch.sessions.memory import MemoryEstimate, available_memory, estimate_memory, find_memory_problems
+from launch.sessions.checkpointing import restore_all, save_program
 from launch.sessions.pace import PaceLimit
+from launch.sessions.plan import Plan
 from launch.sessions.run_directory import RunDirectory
 from launch.sessions.schedules import Evolution, FreeSchedule, LockstepSchedule, Schedule
-from launch.sessions.settings_schedule import find_schedule_problems
 from launch.sessions.signals import StopSignal
 from launch.sessions.tracking import open_trackers
-from replay_server.memory import replay_bytes
 
 LEASE_S = 30.0
 """Seconds without progress after which a member of a sweep no longer holds up the others."""
 _SLACK_ROUNDS, _SLACK_SHARE = 4, 0.02
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Members that can run together on this machine.
-
-    Args:
-        configs: checked, one per member.
-        environments: what each one's `env` offers.
-        share_replay: one replay for all.
-        memory: what they will need.
-        carried_states: recurrent states that the unrolls of a shared replay have room for, by name.
-    """
-
-    configs: list[TrainConfig]
-    environments: list[EnvironmentSpec]
-    share_replay: bool
-    memory: MemoryEstimate
-    carried_states: Mapping[str, ArraySpec] = field(default_factory=dict)
-
-    @property
-    def config(self) -> TrainConfig:
-        """The first member's config: what all members have in common."""
-        return self.configs[0]
-
-
-def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False) -> Plan:
-    """Return the plan of a session.
-
-    Raises:
-        ConfigError: mistakes in the configs, members that cannot share a replay, or too little memory.
-    """
-    for config in configs:
-        config.check()
-    known: dict[tuple[str, EnvironmentConfig], EnvironmentSpec] = {}
-    for config in configs:
-        key = (config.env, config.environment)
-        if key not in known:
-            known[key] = describe_environment(config.env, config.environment)
-    environments = [known[config.env, config.environment] for config in configs]
-    algorithms, problems = [], []
-    for config, environment in zip(configs, environments, strict=True):
-        try:
-            algorithms.append(config.algorithm.build(environment, config.network))
-            problems += find_schedule_problems(config)
-            problems += find_sampler_problems(config, algorithms[-1])
-        except ValueError as error:
-            problems += _named_problems(error)
-    for env, how in {(config.env, config.environment) for config in configs if config.capture_video}:
-        problems += find_video_problems("capture-video", env, how)
-    raise_problems(list(dict.fromkeys(problems)))
-    specs = [unroll_spec(*parts) for parts in zip(configs, environments, algorithms, strict=True)]
-    carried_states: dict[str, ArraySpec] = {}
-    if share_replay:
-        raise_problems(find_differences(specs))
-        for spec in specs:
-            carried_states |= spec.core_state
-        raise_problems(_find_memoryless(configs, carried_states))
-        specs = [dataclasses.replace(spec, core_state=carried_states) for spec in specs]
-    try:
-        memory = plan_memory(configs, specs, algorithms, share_replay)
-    except ValueError as error:  # networks are built here for the first time
-        raise ConfigError(_named_problems(error)) from error
-    if configs[0].ray_address:
-        from launch.runtimes.ray_cluster import check_cluster
-
-        check_cluster(configs[0].ray_address, _needs(configs, share_replay, memory))
-    return Plan(list(configs), environments, share_replay, memory, carried_states)
-
-
-def find_differences(specs: Sequence[UnrollSpec]) -> list[Problem]:
-    """Return why members cannot learn from each other's unrolls: the first difference of each to member 0.
-
-    Recurrent states may be different ones, since nobody needs those of others; but not under one name.
-    """
-    first, problems = specs[0], []
-    states = {name: array for spec in reversed(specs) for name, array in spec.core_state.items()}
-    for number, spec in enumerate(specs[1:], start=1):
-        for what, ours, theirs in (
-            ("observations", first.environment.observations, spec.environment.observations),
-            ("actions", first.environment.actions, spec.environment.actions),
-            ("behaviour statistics", first.behaviour, spec.behaviour),
-            ("recurrent states", {name: states[name] for name in spec.core_state}, spec.core_state),
-            ("unroll lengths", first.unroll_length, spec.unroll_length),
-            # Last: equal shapes are not equal meanings. Two games may both have six actions.
-            ("environments", first.environment.id, spec.environment.id),
-            ("action repeats", first.environment.action_repeat, spec.environment.action_repeat),
-        ):
-            if ours != theirs:
-                wrong = f"members 0 and {number} cannot learn from each other: their {what} are {ours} and {theirs}"
-                problems.append(Problem("share-replay", wrong, "use --no-share-replay"))
-                break
-    return problems
-
-
-def _find_memoryless(configs: Sequence[TrainConfig], states: Mapping[str, ArraySpec]) -> list[Problem]:
-    """Return which members draw single steps from a replay of recurrent agents, which keeps no state for them."""
-    remedy = "use --no-share-replay, or network.core none"
-    return [
-        Problem(
-            "share-replay",
-            f"single steps, which member {number} learns from, are not kept where others have a memory",
-            remedy,
-        )
-        for number, config in enumerate(configs)
-        if states and config.algorithm.view == "steps"
-    ]
-
-
-def plan_memory(
-    configs: Sequence[TrainConfig], specs: Sequence[UnrollSpec], algorithms: Sequence[Algorithm], share_replay: bool
-) -> MemoryEstimate:
-    """Return what a session will need.
-
-    Raises:
-        ConfigError: it cannot fit on this machine.
-    """
-    settings = [
-        member_settings(config, algorithm, number)
-        for number, (config, algorithm) in enumerate(zip(configs, algorithms, strict=True))
-    ]
-    if share_replay:
-        held = replay_bytes(specs[0], configs[0].replay, settings)
-    else:
-        held = sum(
-            replay_bytes(spec, config.replay, [mine])
-            for spec, config, mine in zip(specs, configs, settings, strict=True)
-        )
-    counts: dict[object, int] = {}
-    for config, algorithm in zip(configs, algorithms, strict=True):
-        key = (config.env, config.environment, config.algorithm, config.network)
-        if key not in counts:
-            counts[key] = sum(item.numel() for item in algorithm.seeded_networks(0).parameters())
-    of_each = [counts[config.env, config.environment, config.algorithm, config.network] for config in configs]
-    estimate = estimate_memory(configs, specs, of_each, held)
-    if not configs[0].ray_address:  # a cluster's nodes are asked for theirs
-        raise_problems(list(find_memory_problems(estimate, available_memory(), len(configs), share_replay)))
-    return estimate
 
 
 def run_session(
@@ -230,11 +74,11 @@ def run_session(
                 runs, plan.configs, plan.environments, open_trackers(stack, runs, plan.configs), strict=True
             )
         ]
-        saved, lost = _restore_all(runs, plan)
+        saved, lost = restore_all(runs, plan.configs, plan.environments)
         for state in saved:
             for warning in state.warnings if state and not config.quiet else ():
                 say(f"warning: {warning}")
-        runtime = make_runtime(config, _needs(plan.configs, plan.share_replay, plan.memory))
+        runtime = make_runtime(config, plan.needs)
         stack.callback(runtime.close)
         for run, recorder in zip(runs, recorders, strict=True):
             for tracker in runtime.trackers(str(run.path)):
@@ -313,17 +157,6 @@ def make_runtime(config: TrainConfig, needs: Needs) -> Runtime:
     return LocalRuntime()
 
 
-def _needs(configs: Sequence[TrainConfig], share_replay: bool, memory: MemoryEstimate) -> Needs:
-    num_shards = configs[0].replay.num_shards if share_replay else sum(each.replay.num_shards for each in configs)
-    return Needs(
-        len(configs),
-        sum(config.num_actors for config in configs),
-        configs[0].device,
-        num_shards,
-        memory.replay // num_shards,
-    )
-
-
 def slack_steps(configs: Sequence[TrainConfig]) -> int:
     """Return how far a member may run ahead: a few unrolls of its actors, and not more than 2 % of a short run."""
     one_round = max(config.num_actors * config.num_envs * config.unroll_length for config in configs)
@@ -392,34 +225,6 @@ def _make_schedule(
     return FreeSchedule(attendants, should_stop, save, evolution, pace)
 
 
-def _restore_all(
-    runs: Sequence[RunDirectory], plan: Plan
-) -> tuple[list[SavedProgram | None], list[NothingToResumeError | None]]:
-    """Read all members' checkpoints; a member without one, which failed early, does not keep the others from going on.
-
-    Returns:
-        what was saved, None where nothing was asked for or found; and why nothing was found, None elsewhere.
-
-    Raises:
-        NothingToResumeError: no member has a checkpoint.
-    """
-    saved: list[SavedProgram | None] = []
-    lost: list[NothingToResumeError | None] = []
-    for run, config, environment in zip(runs, plan.configs, plan.environments, strict=True):
-        state, error = None, None
-        if config.resume:
-            try:
-                state = restore_program(run, config, environment)
-            except NothingToResumeError as reason:
-                error = reason
-        saved.append(state)
-        lost.append(error)
-    errors = [error for error in lost if error is not None]
-    if errors and not any(saved):
-        raise errors[0]
-    return saved, lost
-
-
 def _save_the_end(attendant: Attendant, save: Callable[[Attendant, Snapshot], None]) -> None:
     """Write the last checkpoint; a member whose learner is lost since its end has failed, and the others have not."""
     try:
@@ -440,13 +245,3 @@ def _save_what_can_be_saved(run: RunDirectory, attendant: Attendant) -> None:
         save_program(run, attendant.program, attendant.recorder, attendant.recorder.snapshot(), with_actors=False)
     except Exception as error:  # noqa: BLE001 - the failure that led here is raised by the caller
         run.log(f"no checkpoint could be written: {type(error).__name__}: {error}")
-
-
-def _named_problems(error: ValueError) -> list[Problem]:
-    """Return what an algorithm or a network says about the user's choice, e.g. "network.torso: ..."; raise the rest."""
-    if isinstance(error, ConfigError):
-        return error.problems
-    named = re.fullmatch(r"((?:algorithm|network|env)[\w.-]*): (.*)", str(error), re.DOTALL)
-    if named is None:
-        raise error
-    return [Problem(*named.groups())]

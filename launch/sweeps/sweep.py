@@ -13,9 +13,10 @@ from launch.command_line.overrides import show
 from launch.recording.progress import Progress
 from launch.recording.recorder import Recorder
 from launch.sessions.attendant import Attendant
+from launch.sessions.plan import Plan, make_plan
 from launch.sessions.run_directory import RunDirectory, open_run
 from launch.sessions.schedules import Evolution
-from launch.sessions.session import Plan, make_plan, run_session, say
+from launch.sessions.session import run_session, say
 from launch.sessions.settings_schedule import read_changes
 from launch.sessions.signals import stop_on_signals
 from launch.sweeps.evolution import SCHEDULE_NAME, PopulationTraining

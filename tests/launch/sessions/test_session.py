@@ -5,7 +5,8 @@ import pytest
 from laser.config import ConfigError
 from launch.presets import load_preset
 from launch.sessions.memory import available_memory
-from launch.sessions.session import make_plan, slack_steps
+from launch.sessions.plan import make_plan
+from launch.sessions.session import slack_steps
 
 
 def configs(*changes, preset="cartpole"):

@@ -1,0 +1,186 @@
+"""A plan: from configs to members that fit each other and this machine, or every reason why they do not."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from laser.algorithms.base import Algorithm
+from laser.config import ConfigError, Problem, raise_problems
+from laser.environments import describe_environment
+from laser.environments.config import EnvironmentConfig
+from laser.specs import ArraySpec, EnvironmentSpec
+from laser.unroll import UnrollSpec
+from launch.config import TrainConfig
+from launch.evaluation.videos import find_video_problems
+from launch.program import find_sampler_problems, member_settings, unroll_spec
+from launch.runtimes.placement import Needs
+from launch.sessions.memory import MemoryEstimate, available_memory, estimate_memory, find_memory_problems
+from launch.sessions.settings_schedule import find_schedule_problems
+from replay_server.memory import replay_bytes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Members that can run together on this machine.
+
+    Args:
+        configs: checked, one per member.
+        environments: what each one's `env` offers.
+        share_replay: one replay for all.
+        memory: what they will need.
+        carried_states: recurrent states that the unrolls of a shared replay have room for, by name.
+    """
+
+    configs: list[TrainConfig]
+    environments: list[EnvironmentSpec]
+    share_replay: bool
+    memory: MemoryEstimate
+    carried_states: Mapping[str, ArraySpec] = field(default_factory=dict)
+
+    @property
+    def config(self) -> TrainConfig:
+        """The first member's config: what all members have in common."""
+        return self.configs[0]
+
+    @property
+    def needs(self) -> Needs:
+        """What they ask of a cluster."""
+        return _needs(self.configs, self.share_replay, self.memory)
+
+
+def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False) -> Plan:
+    """Return the plan of a session.
+
+    Raises:
+        ConfigError: mistakes in the configs, members that cannot share a replay, or too little memory.
+    """
+    for config in configs:
+        config.check()
+    known: dict[tuple[str, EnvironmentConfig], EnvironmentSpec] = {}
+    for config in configs:
+        key = (config.env, config.environment)
+        if key not in known:
+            known[key] = describe_environment(config.env, config.environment)
+    environments = [known[config.env, config.environment] for config in configs]
+    algorithms, problems = [], []
+    for config, environment in zip(configs, environments, strict=True):
+        try:
+            algorithms.append(config.algorithm.build(environment, config.network))
+            problems += find_schedule_problems(config)
+            problems += find_sampler_problems(config, algorithms[-1])
+        except ValueError as error:
+            problems += _named_problems(error)
+    for env, how in {(config.env, config.environment) for config in configs if config.capture_video}:
+        problems += find_video_problems("capture-video", env, how)
+    raise_problems(list(dict.fromkeys(problems)))
+    specs = [unroll_spec(*parts) for parts in zip(configs, environments, algorithms, strict=True)]
+    carried_states: dict[str, ArraySpec] = {}
+    if share_replay:
+        raise_problems(_find_differences(specs))
+        for spec in specs:
+            carried_states |= spec.core_state
+        raise_problems(_find_memoryless(configs, carried_states))
+        specs = [dataclasses.replace(spec, core_state=carried_states) for spec in specs]
+    try:
+        memory = _plan_memory(configs, specs, algorithms, share_replay)
+    except ValueError as error:  # networks are built here for the first time
+        raise ConfigError(_named_problems(error)) from error
+    if configs[0].ray_address:
+        from launch.runtimes.ray_cluster import check_cluster
+
+        check_cluster(configs[0].ray_address, _needs(configs, share_replay, memory))
+    return Plan(list(configs), environments, share_replay, memory, carried_states)
+
+
+def _find_differences(specs: Sequence[UnrollSpec]) -> list[Problem]:
+    """Return why members cannot learn from each other's unrolls: the first difference of each to member 0.
+
+    Recurrent states may be different ones, since nobody needs those of others; but not under one name.
+    """
+    first, problems = specs[0], []
+    states = {name: array for spec in reversed(specs) for name, array in spec.core_state.items()}
+    for number, spec in enumerate(specs[1:], start=1):
+        for what, ours, theirs in (
+            ("observations", first.environment.observations, spec.environment.observations),
+            ("actions", first.environment.actions, spec.environment.actions),
+            ("behaviour statistics", first.behaviour, spec.behaviour),
+            ("recurrent states", {name: states[name] for name in spec.core_state}, spec.core_state),
+            ("unroll lengths", first.unroll_length, spec.unroll_length),
+            # Last: equal shapes are not equal meanings. Two games may both have six actions.
+            ("environments", first.environment.id, spec.environment.id),
+            ("action repeats", first.environment.action_repeat, spec.environment.action_repeat),
+        ):
+            if ours != theirs:
+                wrong = f"members 0 and {number} cannot learn from each other: their {what} are {ours} and {theirs}"
+                problems.append(Problem("share-replay", wrong, "use --no-share-replay"))
+                break
+    return problems
+
+
+def _find_memoryless(configs: Sequence[TrainConfig], states: Mapping[str, ArraySpec]) -> list[Problem]:
+    """Return which members draw single steps from a replay of recurrent agents, which keeps no state for them."""
+    remedy = "use --no-share-replay, or network.core none"
+    return [
+        Problem(
+            "share-replay",
+            f"single steps, which member {number} learns from, are not kept where others have a memory",
+            remedy,
+        )
+        for number, config in enumerate(configs)
+        if states and config.algorithm.view == "steps"
+    ]
+
+
+def _plan_memory(
+    configs: Sequence[TrainConfig], specs: Sequence[UnrollSpec], algorithms: Sequence[Algorithm], share_replay: bool
+) -> MemoryEstimate:
+    """Return what a session will need.
+
+    Raises:
+        ConfigError: it cannot fit on this machine.
+    """
+    settings = [
+        member_settings(config, algorithm, number)
+        for number, (config, algorithm) in enumerate(zip(configs, algorithms, strict=True))
+    ]
+    if share_replay:
+        held = replay_bytes(specs[0], configs[0].replay, settings)
+    else:
+        held = sum(
+            replay_bytes(spec, config.replay, [mine])
+            for spec, config, mine in zip(specs, configs, settings, strict=True)
+        )
+    counts: dict[object, int] = {}
+    for config, algorithm in zip(configs, algorithms, strict=True):
+        key = (config.env, config.environment, config.algorithm, config.network)
+        if key not in counts:
+            counts[key] = sum(item.numel() for item in algorithm.seeded_networks(0).parameters())
+    of_each = [counts[config.env, config.environment, config.algorithm, config.network] for config in configs]
+    estimate = estimate_memory(configs, specs, of_each, held)
+    if not configs[0].ray_address:  # a cluster's nodes are asked for theirs
+        raise_problems(list(find_memory_problems(estimate, available_memory(), len(configs), share_replay)))
+    return estimate
+
+
+def _needs(configs: Sequence[TrainConfig], share_replay: bool, memory: MemoryEstimate) -> Needs:
+    num_shards = configs[0].replay.num_shards if share_replay else sum(each.replay.num_shards for each in configs)
+    return Needs(
+        len(configs),
+        sum(config.num_actors for config in configs),
+        configs[0].device,
+        num_shards,
+        memory.replay // num_shards,
+    )
+
+
+def _named_problems(error: ValueError) -> list[Problem]:
+    """Return what an algorithm or a network says about the user's choice, e.g. "network.torso: ..."; raise the rest."""
+    if isinstance(error, ConfigError):
+        return error.problems
+    named = re.fullmatch(r"((?:algorithm|network|env)[\w.-]*): (.*)", str(error), re.DOTALL)
+    if named is None:
+        raise error
+    return [Problem(*named.groups())]
