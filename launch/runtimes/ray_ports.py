@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -38,8 +39,9 @@ from launch.recording.process_usage import ProcessUsage
 
 _ray: Any = ray  # its decorators have types that do not fit what they take
 
-# How often a call is repeated whose answer was lost while the other side lives. All port calls may be repeated.
-NUM_RETRIES = 3
+# How long a call is repeated whose answer was lost while the other side lives. All port calls may be repeated.
+RETRY_S = 10.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 _STATE_DEADLINE_S = 600.0
 _START_DEADLINE_S = 120.0
 # A shard that lives answers this within milliseconds, whatever else it does.
@@ -120,7 +122,7 @@ class RayReplay:
         wait(answer, _STATE_DEADLINE_S, f"{self._name} to take its state")
 
     def _call(self, make: Callable[[], Any]) -> Future[Any]:
-        return call_remote(make, self._name, NUM_RETRIES)
+        return call_remote(make, self._name, RETRY_S)
 
 
 class NearestShard:
@@ -214,14 +216,14 @@ class RayParameters:
                 answer.set_result(None if newest is None else Parameters(*newest))
                 return
             version, (reference,) = newest
-            fetched = call_remote(lambda: reference, "the learner, which published the parameters,", 0)
+            fetched = call_remote(lambda: reference, "the learner, which published the parameters,", 0.0)
             fetched.add_done_callback(lambda done: _settle(answer, done, None, partial(Parameters, version)))
 
         self._call(lambda: self._handle.newest.remote(newer_than)).add_done_callback(told)
         return answer
 
     def _call(self, make: Callable[[], Any]) -> Future[Any]:
-        return call_remote(make, "the parameter store", NUM_RETRIES)
+        return call_remote(make, "the parameter store", RETRY_S)
 
 
 def serve_shards(factories: Sequence[Callable[[], Any]], options: Sequence[dict[str, Any]]) -> list[RayReplay]:
@@ -237,7 +239,7 @@ def serve_shards(factories: Sequence[Callable[[], Any]], options: Sequence[dict[
         for factory, place in zip(factories, options, strict=True)
     ]
     answers = [
-        call_remote(handle.place.remote, f"shard {index} of the replay", NUM_RETRIES)
+        call_remote(handle.place.remote, f"shard {index} of the replay", RETRY_S)
         for index, handle in enumerate(handles)
     ]
     places = [wait(answer, _START_DEADLINE_S, "the replay's shards to start") for answer in answers]
@@ -249,7 +251,7 @@ def serve_parameters(factory: Callable[[], Any], options: dict[str, Any]) -> Ray
     return RayParameters(_actor(_ParameterHost, **options).remote(factory))
 
 
-def call_remote(make: Callable[[], Any], who: str, num_retries: int) -> Future[Any]:
+def call_remote(make: Callable[[], Any], who: str, retry_s: float) -> Future[Any]:
     """Make a Ray call and return its result's future, with Ray's failures turned into the port's.
 
     A failed call is unknown, not lost: it may have been applied. Only what may be applied twice is to be retried.
@@ -257,16 +259,19 @@ def call_remote(make: Callable[[], Any], who: str, num_retries: int) -> Future[A
     Args:
         make: makes the call, returns Ray's reference.
         who: the other side, for messages.
-        num_retries: how often to repeat it while the other side is only out of reach.
+        retry_s: how long to repeat it while the other side is only out of reach.
     """
     answer: Future[Any] = Future()
 
-    def attempt(left: int) -> None:
+    def attempt(pause_s: float, given_up_at: float | None) -> None:
         def settle(done: Future[Any]) -> None:
             error = done.exception()
-            if isinstance(error, ray.exceptions.ActorUnavailableError) and left and not answer.cancelled():
+            # Since it was first out of reach: a call may wait for long before.
+            until = given_up_at or time.monotonic() + retry_s
+            out_of_reach = isinstance(error, ray.exceptions.ActorUnavailableError)
+            if out_of_reach and time.monotonic() + pause_s <= until and not answer.cancelled():
                 # Not from Ray's own thread, which must stay free.
-                timer = threading.Timer(0.1, attempt, (left - 1,))
+                timer = threading.Timer(pause_s, attempt, (min(2 * pause_s, _LONGEST_PAUSE_S), until))
                 timer.daemon = True
                 timer.start()
             elif answer.set_running_or_notify_cancel():
@@ -280,7 +285,7 @@ def call_remote(make: Callable[[], Any], who: str, num_retries: int) -> Future[A
             return
         reference.future().add_done_callback(settle)
 
-    attempt(num_retries)
+    attempt(_FIRST_PAUSE_S, None)
     return answer
 
 

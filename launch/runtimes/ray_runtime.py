@@ -38,7 +38,7 @@ from launch.runtimes.placement import Needs
 from launch.runtimes.ray_cluster import Cluster
 from launch.runtimes.ray_loopback import OwnRay
 from launch.runtimes.ray_metrics import RayMetrics
-from launch.runtimes.ray_ports import NUM_RETRIES, call_remote, serve_parameters, serve_shards
+from launch.runtimes.ray_ports import RETRY_S, call_remote, serve_parameters, serve_shards
 from launch.runtimes.runtime import ShardPort, WorkerDiedError
 
 _START_DEADLINE_S = 120.0
@@ -144,12 +144,12 @@ class RayWorker:
     @property
     def pid(self) -> int:
         """Return the process that hosts it; waits for it to start."""
-        answer = call_remote(self._handle.pid.remote, self.name, NUM_RETRIES)
+        answer = call_remote(self._handle.pid.remote, self.name, RETRY_S)
         return int(wait(answer, _START_DEADLINE_S, f"{self.name} to start"))
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:
         """Call a method of the component between two ticks."""
-        return call_remote(lambda: self._handle.call.remote(method, *arguments), self.name, num_retries=0)
+        return call_remote(lambda: self._handle.call.remote(method, *arguments), self.name, retry_s=0.0)
 
     def start(self) -> None:
         """Begin to tick."""
@@ -219,7 +219,7 @@ class RayWorker:
         self._ask()
 
     def _ask(self) -> None:
-        self._asked = call_remote(lambda: self._handle.status.remote(), self.name, num_retries=NUM_RETRIES)
+        self._asked = call_remote(lambda: self._handle.status.remote(), self.name, retry_s=RETRY_S)
         self._asked_at = time.monotonic()
 
     def _unanswered_s(self) -> float:
