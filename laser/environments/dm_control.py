@@ -12,12 +12,10 @@ import numpy as np
 
 from laser.environments.base import VectorEnvironment
 from laser.environments.config import EnvironmentConfig
-from laser.environments.gymnasium import let_mujoco_draw_without_a_display
+from laser.environments.gymnasium import describe_spaces, let_mujoco_draw_without_a_display
 from laser.environments.processes import ProcessEnvironments
-from laser.environments.spaces import UnsupportedSpaceError, action_writer, observation_reader
 from laser.environments.suite import Suite, env_error, unknown_id
 from laser.environments.sync import SyncEnvironments
-from laser.specs import EnvironmentSpec
 
 _PREFIX, _SUFFIX = "dm_control/", "-v0"
 HEIGHT, WIDTH = 240, 320
@@ -48,12 +46,7 @@ class DmControlSuite(Suite):
         domain, _, task = id.removeprefix(_PREFIX).removesuffix(_SUFFIX).partition("-")
         make = functools.partial(DmControl, domain, task)
         first = make()
-        try:
-            reader, writer = observation_reader(first.observation_space), action_writer(first.action_space)
-        except UnsupportedSpaceError as error:
-            first.close()
-            raise env_error(f"{id}: {str(error).partition('; ')[0]}", "choose another task") from error
-        spec = EnvironmentSpec(id, reader.specs, writer.spec)
+        spec, reader, writer = describe_spaces(id, first, first.observation_space, first.action_space)
         if config.vectorization == "async":
             first.close()
             return ProcessEnvironments(spec, [make] * num_envs, reader, writer, config.deadline_s)

@@ -66,7 +66,7 @@ class GymnasiumSuite(Suite):
         if (config.vectorization == "auto" and has_own_vector) or registered.entry_point is None:
             return _make_own_vector(id, registered, num_envs)
         first = _build(id, registered, _render_mode(registered.entry_point))
-        spec, reader, writer = _describe(id, first, first.observation_space, first.action_space)
+        spec, reader, writer = describe_spaces(id, first, first.observation_space, first.action_space)
         if config.vectorization == "async":
             first.close()
             makers = _makers(id, registered, num_envs)
@@ -179,14 +179,21 @@ def _make_own_vector(id: str, registered: EnvSpec, num_envs: int) -> VectorEnvir
             f"the vector form of {id} does not say how it resets",
             'put "autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP into its metadata',
         )
-    described = _describe(id, environments, environments.single_observation_space, environments.single_action_space)
+    described = describe_spaces(
+        id, environments, environments.single_observation_space, environments.single_action_space
+    )
     spec, reader, writer = described
     return GymnasiumVector(spec, environments, reader, writer)
 
 
-def _describe(
+def describe_spaces(
     id: str, environment: gymnasium.Env | VectorEnv, observations: gymnasium.Space[Any], actions: gymnasium.Space[Any]
 ) -> tuple[EnvironmentSpec, ObservationReader, ActionWriter]:
+    """Return what one environment offers, and what reads its observations and writes its actions.
+
+    Raises:
+        ConfigError: LASER cannot learn in one of its spaces; it is closed then.
+    """
     try:
         reader = observation_reader(observations, _frame_stack(environment))
         writer = action_writer(actions)

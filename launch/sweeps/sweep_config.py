@@ -18,10 +18,10 @@ from launch.presets import load_preset
 from launch.program import seed_for
 from launch.sweeps.population import PbtConfig
 
+_MOST_MEMBERS = 4096
+
 OF_THE_WHOLE_SWEEP = ("run-dir", "runtime", "quiet", "json", "resume", "checkpoint-replay", "schedule", "ray-address")
 """Keys that all members have in common."""
-
-_MOST_MEMBERS = 4096
 
 _OWN_IN_A_SHARED_REPLAY = ("replay.min-steps", "replay.samples-per-insert")
 
@@ -35,7 +35,9 @@ PRESET = "preset"
 class SweepOptions:
     """What a sweep has beside the config of its members."""
 
-    seeds: Annotated[int, Bounds(least=1, most=4096), "members per point of the grid, each with a seed of its own"] = 1
+    seeds: Annotated[
+        int, Bounds(least=1, most=_MOST_MEMBERS), "members per point of the grid, each with a seed of its own"
+    ] = 1
     share_replay: Annotated[
         bool, "all members insert into one replay and draw from all of it; --no-share-replay: one of its own for each"
     ] = True

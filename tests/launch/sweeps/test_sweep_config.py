@@ -74,6 +74,10 @@ def test_a_record_gives_the_sweep_back():
         (["--grid", "seed=1,2", "--grid", "seed=3"], "grid: seed is given twice"),
         (["--grid", "seed=1,2", "--seeds", "2"], "grid: seed lists the seeds, and so does --seeds"),
         (["--grid", RATES, "--algorithm.learning-rate", "1"], "grid: algorithm.learning-rate has a value of its own"),
+        (
+            ["--grid", "seed=" + ",".join(map(str, range(4097)))],
+            "grid: makes 4,097 members, and a sweep has at most 4,096",
+        ),
         (["--grid", "algorithm.learningrate=1,2"], "algorithm.learningrate: in --grid: unknown key; did you mean"),
         (["--grid", "steps=x,2"], "steps: in --grid: must be a whole number, got 'x'"),
         (["--grid", "algorithm.learning-rate=-1,1"], "algorithm.learning-rate: must be above 0, got -1.0"),
