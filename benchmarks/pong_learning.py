@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=20, help="of evaluation, per run")
     parser.add_argument("--runs", type=Path, default=measure.ROOT / "runs" / "benchmarks" / "pong")
     parser.add_argument("--picture", type=Path, default=measure.ROOT / "docs" / "pictures" / "pong.png")
-    parser.add_argument("--redraw", action="store_true", help="evaluate and draw existing runs; train nothing")
+    parser.add_argument("--redraw", action="store_true", help="evaluate and draw the runs there are; train nothing")
     options = parser.parse_args()
     if options.quick:
         options.seeds, options.steps, options.episodes, options.sticky_actions = 1, 20_000, 2, "off"
@@ -40,6 +40,8 @@ def main() -> None:
         for seed in range(1, options.seeds + 1)
         for sticky in wanted
     ]
+    if options.redraw:
+        runs = [run for run in runs if run.run_dir.is_dir()]
     results = []
     for run in runs:
         result = curves.train_and_evaluate(run, options.episodes, timeout_s=3 * 3600.0, redraw=options.redraw)

@@ -256,12 +256,19 @@ def test_a_hostile_name_is_text_everywhere(browser, address, root) -> None:
 def test_pictures_and_data_are_downloaded(browser, address, root) -> None:
     browser.get(f"{address}run?key={key(root, 'cartpole')}")
     wait("the return", lambda: "last 20 episodes" in traces(browser, "Return"))
+    # A name that a spreadsheet would calculate with, and one that would end its cell.
+    browser.execute_script(
+        "const plot = document.querySelector('.panel .js-plotly-plot');"
+        """return Plotly.addTraces(plot, [{name: '=1+1', x: [1], y: [2]}, {name: 'a,"b"', x: [3], y: [4]}])"""
+    )
     beginnings = {"png": b"\x89PNG", "svg": b"<svg", "csv": b"series,x,y"}
     for kind, beginning in beginnings.items():
         find(browser, f".panel [data-save={kind}]").click()
         path = browser.downloads / f"laser-return.{kind}"
         wait(f"the {kind}", lambda path=path: path.is_file() and path.stat().st_size > 200)
         assert path.read_bytes().startswith(beginning)
+    written = (browser.downloads / "laser-return.csv").read_text().splitlines()
+    assert written[-2:] == ['"\'=1+1",1,2', '"a,""b""",3,4']
     assert b"NaN" not in (browser.downloads / "laser-return.svg").read_bytes()
     next(link for link in browser.find_elements("css selector", "a.button") if "CSV" in link.text).click()
     path = browser.downloads / "laser.csv"

@@ -106,6 +106,15 @@ def test_panels_draw_what_a_run_has_and_say_what_it_lacks(make_run) -> None:
     assert drawn["acceptance"]["layout"]["annotations"][0]["text"] == "the algorithm has no trust region"
 
 
+@pytest.mark.parametrize("name", ["near_fraction", "projected_fraction"])
+def test_an_algorithm_without_a_trust_region_shows_its_own_share_in_place_of_it(make_run, name) -> None:
+    rows = [{name: float(n)} for n in range(4)]
+    path = make_run("a", rows) / "metrics.db"
+    (panel,) = [panel for panel in panels_of(rows[0]) if panel.key == "acceptance"]
+    (line,) = draw(panel, read_series(path, names_of([panel])), "env_steps", "light")["data"]
+    np.testing.assert_array_equal(decoded(line["y"]), np.arange(4))
+
+
 @pytest.mark.parametrize("axis", AXIS_TITLES)
 def test_any_column_of_a_tick_can_be_the_axis(make_run, axis) -> None:
     rows = [{"entropy": float(n)} for n in range(4)]

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import socket
 import sys
 import time
@@ -202,6 +203,21 @@ def test_points_come_as_csv_and_are_no_formulas(app, root) -> None:
     assert rows[21][0] == HOSTILE
     assert rows[-1][1].startswith("metrics.db cannot be read")
     assert get(app, "/csv?runs=nothing").status_code == 404
+
+
+def test_the_newest_videos_are_shown_and_the_others_counted(tmp_path, make_run) -> None:
+    for number in range(27):
+        videos = make_run(f"run {number}") / "videos"
+        videos.mkdir()
+        (videos / "evaluation.mp4").write_bytes(b"")
+        os.utime(videos / "evaluation.mp4", (number, number))
+    app = make_app(Library(tmp_path / "runs"), LiveView(command=(sys.executable, "-c", "pass")))
+    oldest = keys(tmp_path / "runs")["run 0"]
+    answer = call(app, "page.children", {"url.pathname": "/watch", "url.search": f"?key={oldest}"}, None)
+    text = json.dumps(answer.json)
+    assert text.count("/video?") == 24
+    assert "3 more runs have videos" in text
+    assert f"/video?run={oldest}" in text  # the one that was asked for comes first
 
 
 def test_videos_are_served_by_name_and_in_parts(app, root) -> None:
