@@ -1,0 +1,108 @@
+"""Sweeps on Ray: members in processes share one replay, copy each other, and go on without one that was killed."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from launch.presets import change, load_preset
+from launch.recording.metrics_db import read_series
+from launch.sessions import session
+from launch.sweeps.lineage import Lineage
+from launch.sweeps.population import PbtConfig
+from launch.sweeps.sweep import sweep
+from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
+
+SETTINGS = {
+    "runtime": "ray",
+    "quiet": True,
+    "num_envs": 4,
+    "replay.capacity-steps": 2000,
+    "replay.min-steps": 128,
+    "replay.num-shards": 2,
+    "learner.checkpoint-interval-s": 1.0,
+    "stop_at_return": float("inf"),
+}
+GRID = {"algorithm.learning-rate": [1e-3, 2e-3, 3e-3]}
+
+
+class Shared:
+    """The tests' runtime in the place of a session's own: what a session starts ends with it, Ray does not."""
+
+    def __init__(self, runtime, programs):
+        self._runtime = runtime
+        self._programs = programs
+
+    def __getattr__(self, name):
+        return getattr(self._runtime, name)
+
+    def close(self):
+        pids = [port.pid for port in self._programs[0].shards]
+        for program in self._programs:
+            for worker in program.workers:
+                worker.kill()
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def programs(runtime, monkeypatch):
+    """Return the newest session's programs."""
+    programs = []
+    make_population = session.make_population
+
+    def remember(*arguments):
+        programs[:] = make_population(*arguments)
+        return programs
+
+    monkeypatch.setattr(session, "make_population", remember)
+    monkeypatch.setattr(session, "make_runtime", lambda config, needs: Shared(runtime, programs))
+    return programs
+
+
+def make_sweep(path, steps, **changes):
+    base = dataclasses.replace(change(load_preset("cartpole"), SETTINGS | changes), steps=steps, run_dir=path)
+    pbt = PbtConfig(rule="truncation", burn_in=200, interval=200)
+    return SweepConfig(base, GRID, SweepOptions(share_replay=True, pbt=True), pbt)
+
+
+def when_saved(programs, path, do):
+    """Begin a thread that does something to the newest programs as soon as member 2 has a checkpoint."""
+
+    def wait_for_it():
+        deadline = time.monotonic() + 200.0
+        while not list(path.glob("members/2/checkpoints/*/")):
+            assert time.monotonic() < deadline, "member 2 was never saved"
+            time.sleep(0.05)
+        do(programs)
+
+    thread = threading.Thread(target=wait_for_it)
+    thread.start()
+    return thread
+
+
+def test_a_population_on_ray_goes_on_without_a_killed_learner_and_with_it_when_resumed(tmp_path, programs):
+    path = tmp_path / "run"
+    killer = when_saved(programs, path, lambda programs: os.kill(programs[2].learner.pid, signal.SIGKILL))
+    result = sweep(make_sweep(path, 6000))
+    killer.join()
+    assert [member.result.finished for member in result.members] == ["steps", "steps", "failed"]
+    assert "learner" in result.members[2].error
+    assert "has ended" in result.members[2].error
+    decisions = Lineage(path / "lineage.jsonl").decisions
+    assert any(decision.copied is not None for decision in decisions), "no weights went from process to process"
+    for number in (0, 1):
+        metrics = path / "members" / str(number) / "metrics.db"
+        assert max(value for _, value in read_series(metrics, "num_steps_foreign_replay")) > 0
+        assert result.members[number].result.env_steps >= 6000
+
+    again = sweep(make_sweep(path, 7000, resume=True))
+    assert [member.result.finished for member in again.members] == ["steps"] * 3
+    assert again.members[2].result.env_steps >= 7000
