@@ -33,6 +33,7 @@ class TrainResult:
         episodes: training episodes finished.
         run_dir: where everything was left.
         finished: "steps", "solved", "stopped" or "failed".
+        normalised_score: median over the tasks, of their last 20 training episodes; None without reference scores.
     """
 
     env_steps: int
@@ -43,6 +44,7 @@ class TrainResult:
     episodes: int
     run_dir: Path
     finished: str
+    normalised_score: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
@@ -97,4 +99,5 @@ def result_of(outcome: Outcome, run: RunDirectory) -> TrainResult:
         episodes=snapshot.episodes,
         run_dir=run.path,
         finished=outcome.finished,
+        normalised_score=snapshot.normalised_score,
     )

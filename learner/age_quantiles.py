@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,9 +27,11 @@ class _Made:
 class AgeQuantiles:
     """Summarises policy lag and replay age of the newest batches. Used from one thread.
 
-    `policy_lag/online/...` and `policy_lag/own_replay/...` are in parameter versions, of the member's own experience
-    (those of others count differently); `replay_age/...` is in env steps inserted since. Each has `p10`, `p50`, `p90`
-    and `max`: a mean would hide whether all of it is of middling age, or most of it fresh and some very old.
+    `policy_lag/online/...` and `policy_lag/own_replay/...` are in parameter versions, of the member's own experience.
+    `policy_lag/foreign_replay/...` is in versions of the member that made it, behind the newest of that member that has
+    been drawn here: nobody is asked, and each counts its own. `replay_age/...` is in env steps inserted since. Each has
+    `p10`, `p50`, `p90` and `max`: a mean would hide whether all of it is of middling age, or most of it fresh and some
+    very old.
 
     Args:
         member: whose learner this is.
@@ -37,6 +40,7 @@ class AgeQuantiles:
     def __init__(self, member: int):
         self._member = member
         self._newest: deque[_Made] = deque(maxlen=_MOST_BATCHES)
+        self._newest_versions: dict[int, int] = {}  # of other members
 
     def add(self, mix: Mix, version: int) -> None:
         """Remember a batch; `version` is the learner's newest."""
@@ -49,8 +53,10 @@ class AgeQuantiles:
         for made in self._newest:
             for name, origins in (("online", made.online), ("own_replay", made.replayed)):
                 if origins is not None:
-                    own = origins["member"] == self._member
-                    found[f"policy_lag/{name}"].append(made.version - origins["parameter_version"][own])
+                    makers, versions = origins["member"], origins["parameter_version"]
+                    found[f"policy_lag/{name}"].append(made.version - versions[makers == self._member])
+                    for lags in self._foreign_lags(makers, versions):
+                        found["policy_lag/foreign_replay"].append(lags)
             if made.ages is not None:
                 found["replay_age"].append(made.ages)
         self._newest.clear()
@@ -62,6 +68,12 @@ class AgeQuantiles:
                 quantiles = np.quantile(values, list(_QUANTILES.values()), method="inverted_cdf").tolist()
                 taken |= {f"{name}/{key}": float(age) for key, age in zip(_QUANTILES, quantiles, strict=True)}
         return taken
+
+    def _foreign_lags(self, makers: np.ndarray, versions: np.ndarray) -> Iterator[np.ndarray]:
+        for maker in set(np.unique(makers).tolist()) - {self._member}:
+            theirs = versions[makers == maker]
+            self._newest_versions[maker] = max(self._newest_versions.get(maker, 0), int(theirs.max()))
+            yield self._newest_versions[maker] - theirs
 
 
 def _makers(part: Sample | None) -> np.ndarray | None:

@@ -158,7 +158,11 @@ def panels_of(known: Collection[str]) -> list[Panel]:
             "lag",
             "Policy lag (median, 10-90 %)",
             "versions",
-            (_quantiles("fresh", "policy_lag/online", 0), _quantiles("own replay", "policy_lag/own_replay", 1)),
+            (
+                _quantiles("fresh", "policy_lag/online", 0),
+                _quantiles("own replay", "policy_lag/own_replay", 1),
+                _quantiles("foreign replay", "policy_lag/foreign_replay", 2),
+            ),
             "nothing has been learned from yet",
             instead=(
                 Line("fresh, mean", f"{lag}_sum/online", "share", (f"{lag}_count/online",)),

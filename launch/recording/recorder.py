@@ -45,6 +45,8 @@ class Snapshot:
         bottleneck: what limits the run, in words; "" while unknown.
         counters: totals over all sources, by name.
         gauges: newest values by name, averaged over sources.
+        normalised_score: median over the tasks, of their last 20 training episodes; None while one has no episode, or
+            for tasks without reference scores.
     """
 
     env_steps: int
@@ -58,6 +60,7 @@ class Snapshot:
     bottleneck: str
     counters: dict[str, float] = field(default_factory=dict)
     gauges: dict[str, float] = field(default_factory=dict)
+    normalised_score: float | None = None
 
 
 class Recorder:
@@ -295,6 +298,7 @@ class Recorder:
             bottleneck=name_bottleneck(growth, span),
             counters=dict(self._totals),
             gauges={name: _mean_of_sources(values) for name, values in self._gauges.items()},
+            normalised_score=self._task_returns.normalised_score(),
         )
 
     def _position(self, now: float) -> Snapshot:

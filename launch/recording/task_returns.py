@@ -80,8 +80,8 @@ class TaskReturns:
 
     def metrics(self) -> dict[str, float]:
         """Return what is known now: of the newest 20 episodes, and of the last complete bucket."""
-        newest = {index: math.fsum(values) / len(values) for index, values in enumerate(self._newest) if values}
-        metrics = task_metrics(self._tasks, newest, "tasks") | task_metrics(self._tasks, self._means, "buckets")
+        metrics = task_metrics(self._tasks, self._newest_means(), "tasks")
+        metrics |= task_metrics(self._tasks, self._means, "buckets")
         if len(self._means) == len(self._tasks):
             metrics["buckets/mean_return"] = math.fsum(self._means.values()) / len(self._means)
             metrics["buckets/ends_at"] = float(self._bucket * self._width)
@@ -92,12 +92,19 @@ class TaskReturns:
 
         The mean return, of several tasks with references the mean capped normalised score.
         """
-        newest = {index: math.fsum(values) / len(values) for index, values in enumerate(self._newest) if values}
+        newest = self._newest_means()
         if len(newest) < len(self._tasks) or sum(map(len, self._newest)) < _NUM_NEWEST:
             return None
         if has_capped_score(self._tasks):
             return task_metrics(self._tasks, newest, "")["/normalised_mean_capped"]
         return math.fsum(newest.values()) / len(newest)
+
+    def normalised_score(self) -> float | None:
+        """Return the median normalised score over all tasks by their newest 20 episodes; None if not all have one."""
+        return task_metrics(self._tasks, self._newest_means(), "").get("/normalised_median")
+
+    def _newest_means(self) -> dict[int, float]:
+        return {index: math.fsum(values) / len(values) for index, values in enumerate(self._newest) if values}
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything needed to go on, as JSON values."""

@@ -71,6 +71,8 @@ SHEETS = (
             "fresh, 90 %": "policy_lag/online/p90",
             "replayed, median": "policy_lag/own_replay/p50",
             "replayed, 90 %": "policy_lag/own_replay/p90",
+            "foreign, median": "policy_lag/foreign_replay/p50",
+            "foreign, 90 %": "policy_lag/foreign_replay/p90",
         },
     ),
     Sheet(

@@ -49,13 +49,17 @@ def describe_sweep(snapshot: SweepSnapshot, num_steps: int, title: str = "") -> 
 
 def closing_table(result: SweepResult, preset: str) -> str:
     """Return what to say when a sweep has ended: its members by return, and what to try next."""
-    rows = [("member", "return", "env steps", "ended", "settings")]
+    rows: list[tuple[str, ...]] = [("member", "return", "normalised", "env steps", "ended", "settings")]
     for item in result.ranked:
         shown = item.overrides | item.settings or {"seed": item.seed}
         settings = ", ".join(f"{key}={show(value)}" for key, value in shown.items())
         reached = f"{item.result.mean_return:,.1f}" if math.isfinite(item.result.mean_return) else "none"
+        score = item.result.normalised_score
+        normalised = "" if score is None else f"{score:.3f}"
         ended = item.result.finished + (f": {item.error[:80]}" if item.error else "")
-        rows.append((str(item.number), reached, f"{item.result.env_steps:,}", ended, settings))
+        rows.append((str(item.number), reached, normalised, f"{item.result.env_steps:,}", ended, settings))
+    if not any(row[2] for row in rows[1:]):
+        rows = [row[:2] + row[3:] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     lines = [
         "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows

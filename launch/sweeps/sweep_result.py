@@ -50,13 +50,24 @@ class SweepResult:
 
     @property
     def best(self) -> MemberResult:
-        """The member with the highest mean return."""
+        """The member that is ranked first."""
         return self.ranked[0]
 
     @property
     def ranked(self) -> list[MemberResult]:
-        """The members by mean return, the highest first; those without one last."""
-        return sorted(self.members, key=lambda member: -_or_lowest(member.result.mean_return))
+        """The members by normalised score where all that have a return have one, else by mean return; the best first.
+
+        Those without a return are last. A mean return over several tasks is that of the task with the largest rewards.
+        """
+        played = [member.result for member in self.members if not math.isnan(member.result.mean_return)]
+        by_score = all(result.normalised_score is not None for result in played)
+
+        def worth(result: TrainResult) -> float:
+            if math.isnan(result.mean_return):
+                return -math.inf
+            return result.normalised_score if by_score and result.normalised_score is not None else result.mean_return
+
+        return sorted(self.members, key=lambda member: -worth(member.result))
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints: totals, and `members`."""
@@ -78,7 +89,3 @@ class SweepResult:
             "best_curve": None if self.best_curve is None else vars(self.best_curve),
             "members": [member.to_json() for member in self.members],
         }
-
-
-def _or_lowest(value: float) -> float:
-    return -math.inf if math.isnan(value) else value

@@ -1,0 +1,39 @@
+import dataclasses
+import math
+from pathlib import Path
+
+import pytest
+
+from launch.sweeps.sweep_progress import closing_table
+from launch.sweeps.sweep_result import MemberResult, SweepResult
+from launch.train import TrainResult
+
+
+def sweep_of(*members):
+    """Returns the result of a sweep from (mean return, normalised score) of each member."""
+    one = TrainResult(100, 400, 1.0, 5, math.nan, 3, Path("members/0"), "steps")
+    results = [dataclasses.replace(one, mean_return=mean, normalised_score=score) for mean, score in members]
+    numbered = [MemberResult(number, {"seed": number}, number, result, "") for number, result in enumerate(results)]
+    return SweepResult(numbered, 1.0, Path("run"), share_replay=True)
+
+
+@pytest.mark.parametrize(
+    ("members", "ranking"),
+    [
+        ([(1.0, None), (3.0, None), (math.nan, None), (2.0, None)], [1, 3, 0, 2]),
+        ([(9000.0, 0.2), (10.0, 0.8), (math.nan, None), (500.0, -0.1)], [1, 0, 3, 2]),
+        ([(1.0, 0.9), (3.0, None), (2.0, 0.1)], [1, 2, 0]),  # scores and returns are not compared
+    ],
+)
+def test_members_are_ranked_by_normalised_scores_where_all_have_one(members, ranking):
+    result = sweep_of(*members)
+    assert [member.number for member in result.ranked] == ranking
+    assert result.best.number == ranking[0]
+
+
+def test_the_table_has_a_column_of_scores_where_there_are_some():
+    with_scores = closing_table(sweep_of((9000.0, 0.25), (math.nan, None)), "").splitlines()
+    assert with_scores[0].split() == ["member", "return", "normalised", "env", "steps", "ended", "settings"]
+    assert with_scores[1].split() == ["0", "9,000.0", "0.250", "100", "steps", "seed=0"]
+    assert with_scores[2].split() == ["1", "none", "100", "steps", "seed=1"]
+    assert "normalised" not in closing_table(sweep_of((1.0, None)), "")
