@@ -88,8 +88,18 @@ class SavedProgram:
         """Incarnation of actors that begin anew, so that their streams never continue old ones by mistake."""
         return int(self.checkpoint.state["next_incarnation"])
 
-    def load_into(self, program: Program, recorder: Recorder) -> None:
+    @property
+    def has_replay(self) -> bool:
+        """Whether the replay was saved with it."""
+        return bool(self.checkpoint.state["tree"]["replay"])
+
+    def load_into(self, program: Program, recorder: Recorder, replay_restored: bool) -> None:
         """Put everything back.
+
+        Args:
+            program: freshly made.
+            recorder: its own.
+            replay_restored: whether its replay, which may be another member's to restore, gets back what it held.
 
         Raises:
             NothingToResumeError: the checkpoint belongs to other networks.
@@ -99,7 +109,7 @@ class SavedProgram:
             "tensors": self.checkpoint.tensors,
             "arrays": {"generator": tree["generator"]},
             "numbers": tree["numbers"],
-            "replay_restored": bool(tree["replay"]) or not program.owns_replay,
+            "replay_restored": replay_restored,
         }
         try:
             wait(program.learner.call("load_state_dict", learner), _DEADLINE_S, "the learner to take its state")

@@ -95,7 +95,9 @@ def run_session(
             raise as_launch_error(error, config) from error
         for run, program, recorder, state, how in zip(runs, programs, recorders, saved, descriptions, strict=True):
             if state is not None:
-                state.load_into(program, recorder)
+                owner = next(place for place, each in enumerate(programs) if each.shards is program.shards)
+                kept = saved[owner]
+                state.load_into(program, recorder, replay_restored=kept is not None and kept.has_replay)
             run.log(f"running: {describe(program)}; learner: {how}")
         attendants = [
             Attendant(program, recorder, run.videos_path)

@@ -26,6 +26,7 @@ from launch.sweeps.sweep_config import SweepConfig, SweepOptions
 from launch.sweeps.sweep_result import SweepResult
 from learner.checkpoint import load_newest_checkpoint
 from learner.learner import Learner
+from learner.sampler_feed import SamplerFeed
 
 PAIR = {"algorithm.learning-rate": [3e-3, 1e-3]}
 FOUR = PAIR | {"algorithm.entropy-cost": [0.01, 0.05]}
@@ -298,6 +299,18 @@ def test_a_sweep_goes_on_without_a_member_that_has_no_checkpoint(tmp_path, runti
     shutil.rmtree(tmp_path / "run" / "members" / "0" / "checkpoints")
     with pytest.raises(NothingToResumeError, match="no checkpoint"):
         sweep(small(tmp_path / "run", resume=True, **values | {"steps": 600}))
+
+
+@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize("share_replay", [False, True])
+def test_every_member_is_told_whether_its_replay_came_back(tmp_path, monkeypatch, saved, share_replay):
+    sweep(small(tmp_path / "run", share_replay=share_replay, checkpoint_replay=saved))
+    told = []
+    monkeypatch.setattr(
+        SamplerFeed, "load_state_dict", lambda self, state, replay_restored: told.append(replay_restored)
+    )
+    sweep(small(tmp_path / "run", share_replay=share_replay, checkpoint_replay=saved, resume=True, steps=400))
+    assert told == [saved, saved]
 
 
 def test_who_asks_for_weights_that_cannot_be_had_goes_on(tmp_path, monkeypatch):
