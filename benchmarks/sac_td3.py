@@ -71,7 +71,7 @@ def sb3(
     python: Path, algorithm: str, task: Task, seed: int, steps: int, timed_from: int, episodes: int, threads: int = 1
 ) -> dict:
     """Train with SB3; return its result."""
-    command: list[str | Path | float] = [python, peer_venv.SCRIPTS / "sb3_sac_td3.py", "--algorithm", algorithm]
+    command: list[str | Path | float] = [python, peer_venv.SCRIPTS / "sb3_off_policy.py", "--algorithm", algorithm]
     command += ["--env", task.env, "--steps", steps, "--timed-from", timed_from, "--random-steps", task.random_steps]
     command += ["--learning-rate", task.learning_rate, "--hidden", task.hidden, "--seed", seed, "--threads", threads]
     return measure.run_json([*command, "--episodes", episodes], timeout_s=4 * 3600.0)

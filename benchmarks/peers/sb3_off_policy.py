@@ -1,4 +1,4 @@
-"""Stable-Baselines3 SAC or TD3: env steps per second while learning, and the return of the greedy policy in the end.
+"""Stable-Baselines3 SAC, TD3 or DDPG: env steps per second while learning, and the greedy policy's return in the end.
 
 Runs in an environment of its own (benchmarks/peer_venv.py); the last line of standard output is one JSON object.
 `env_steps_per_second` is taken from `--timed-from` env steps on, when everything is warm.
@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 import stable_baselines3
 import torch
-from stable_baselines3 import SAC, TD3
+from stable_baselines3 import DDPG, SAC, TD3
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.noise import NormalActionNoise
@@ -36,7 +36,7 @@ class Clock(BaseCallback):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--algorithm", choices=("sac", "td3"), required=True)
+    parser.add_argument("--algorithm", choices=("sac", "td3", "ddpg"), required=True)
     parser.add_argument("--env", required=True)
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--timed-from", type=int, required=True)
@@ -69,7 +69,10 @@ def main() -> None:
         (size,) = env.action_space.shape or ()
         # In units of [-1, 1], which SB3 scales actions to before it adds the noise.
         noise = NormalActionNoise(np.zeros(size), np.full(size, 0.1))
-        model = TD3("MlpPolicy", env, action_noise=noise, policy_delay=2, target_policy_noise=0.2, **shared)
+        if options.algorithm == "ddpg":
+            model = DDPG("MlpPolicy", env, action_noise=noise, **shared)
+        else:
+            model = TD3("MlpPolicy", env, action_noise=noise, policy_delay=2, target_policy_noise=0.2, **shared)
     clock = Clock(options.timed_from)
     begun = time.perf_counter()
     model.learn(options.steps, callback=clock)
