@@ -79,8 +79,8 @@ class AlgorithmConfig(ABC):
         """Rewards of the "steps" view are clipped to +- this before they are folded; inf: they are not."""
         return math.inf
 
-    def rate_factor(self, num_updates: int) -> float:
-        """Return what multiplies the step size after so many updates, beside `learning_rate_schedule`."""
+    def rate_factor(self, num_learner_steps: int) -> float:
+        """Return what multiplies the step size after so many learner steps, beside `learning_rate_schedule`."""
         return 1.0
 
     @property

@@ -38,9 +38,9 @@ class GaussianStepConfig(StepConfig):
         """See `AlgorithmConfig.counts_far_policy`."""
         return True
 
-    def rate_factor(self, num_updates: int) -> float:
+    def rate_factor(self, num_learner_steps: int) -> float:
         """See `AlgorithmConfig.rate_factor`."""
-        return Refer(self.refer).rate_factor(num_updates)
+        return Refer(self.refer).rate_factor(num_learner_steps)
 
 
 class GaussianStepNetworks(nn.Module):

@@ -75,9 +75,9 @@ class ImpalaConfig(RewardConfig):
         default_factory=lambda: ReferConfig(enabled=False)
     )
 
-    def rate_factor(self, num_updates: int) -> float:
+    def rate_factor(self, num_learner_steps: int) -> float:
         """See `AlgorithmConfig.rate_factor`."""
-        return Refer(self.refer).rate_factor(num_updates)
+        return Refer(self.refer).rate_factor(num_learner_steps)
 
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Impala:
         """See `AlgorithmConfig.build`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -25,6 +26,7 @@ from laser.batch import Batch
 from laser.config import Bounds, Problem
 from laser.networks.config import NetworkConfig
 from laser.ops.ppo import clipped_objective, gae_targets
+from laser.ops.refer import annealed
 from laser.specs import EnvironmentSpec
 
 ADVANTAGES, RETURNS = "advantages", "returns"
@@ -57,12 +59,19 @@ class PpoConfig(AlgorithmConfig):
     reward_scale: Annotated[float, Bounds(above=0.0), "rewards are multiplied by this before they are learned from"] = (
         1.0
     )
+    annealing: Annotated[
+        float, NotNegative, "step sizes are divided by 1 + this times the updates, of all passes; 0 keeps them"
+    ] = 5e-7
     standardize_advantages: Annotated[bool, "subtract their mean, and divide by their deviation, in each part"] = True
 
     @property
     def passes(self) -> tuple[int, int]:
         """See `AlgorithmConfig.passes`."""
         return self.num_epochs, self.num_minibatches
+
+    def rate_factor(self, num_learner_steps: int) -> float:
+        """See `AlgorithmConfig.rate_factor`."""
+        return annealed(1.0, num_learner_steps * math.prod(self.passes), self.annealing)
 
     @property
     def max_policy_lag(self) -> int:
