@@ -157,11 +157,12 @@ class FreeSchedule(Schedule):
         while self.running:
             time.sleep(_LOOK_INTERVAL_S if self.pace is None else _PACED_LOOK_INTERVAL_S)
             for place, attendant in enumerate(self.attendants):
-                if attendant.finished:
-                    continue
                 attendant.recorder.check()
                 try:
-                    self._look_at(attendant, place)
+                    if not attendant.finished:
+                        self._look_at(attendant, place)
+                    elif attendant.finished != "failed":
+                        attendant.collect_evaluation()  # one that was under way at its end; the others do not wait
                 except Exception as error:  # noqa: BLE001 - one member's failure; raised if it was the last
                     self.fail(attendant, error)
             self._keep_pace()
@@ -169,6 +170,18 @@ class FreeSchedule(Schedule):
                 for attendant in self.running:
                     self._end(attendant, "stopped")
             self.save_if_due()
+        if not self.should_stop():  # who asks to stop does not wait for episodes to end
+            self._collect_evaluations()
+
+    def _collect_evaluations(self) -> None:
+        """Wait for evaluations that were under way at a member's end."""
+        ended = [attendant for attendant in self.attendants if attendant.finished != "failed"]
+        wait_for([each.evaluation for each in ended if each.evaluation is not None], _CALL_DEADLINE_S)
+        for attendant in ended:
+            try:
+                attendant.collect_evaluation()
+            except Exception as error:  # noqa: BLE001 - one member's failure; raised if it was the last
+                self.fail(attendant, error)
 
     def _look_at(self, attendant: Attendant, place: int) -> None:
         attendant.check_workers()
@@ -205,9 +218,6 @@ class FreeSchedule(Schedule):
 
     def _end(self, attendant: Attendant, why: str) -> None:
         attendant.stop(why)
-        if attendant.evaluation is not None and why != "stopped":  # who asks to stop does not wait for episodes to end
-            wait_for([attendant.evaluation], _CALL_DEADLINE_S)
-            attendant.collect_evaluation()
         report = wait(attendant.program.learner.call("report"), _CALL_DEADLINE_S, "the learner's last report")
         attendant.recorder.report(report)
         attendant.report_accounts()

@@ -1,5 +1,6 @@
 """The schedules with stand-ins for members: who is waited for, and who is not."""
 
+import threading
 from concurrent.futures import Future
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ class Member:
 
     def __init__(self, number, env_steps, num_steps, *, interval_s=60.0):
         self.number, self.env_steps, self.num_steps = number, env_steps, num_steps
-        self.finished, self.evaluation = "", None
+        self.finished, self.evaluation, self.collected = "", None, None
         self.held: list[bool] = []
         answered: Future = Future()
         answered.set_result({})
@@ -39,7 +40,11 @@ class Member:
     def nothing(self, *arguments):
         return None
 
-    start = check_workers = prepare_learner = collect_evaluation = start_evaluation_if_due = report_accounts = nothing
+    def collect_evaluation(self):
+        if self.evaluation is not None and self.evaluation.done():
+            self.collected, self.evaluation = self.evaluation.result(), None
+
+    start = check_workers = prepare_learner = start_evaluation_if_due = report_accounts = nothing
 
 
 def test_nobody_waits_for_a_member_that_a_resumed_population_finds_at_its_end():
@@ -56,3 +61,28 @@ def test_the_replay_that_a_member_at_its_end_keeps_for_the_others_is_saved_on():
     saved = []
     FreeSchedule([done, rest], lambda: False, lambda attendant, snapshot: saved.append(attendant.number)).run()
     assert saved[:4] == [1, 0, 1, 0]
+
+
+def test_an_evaluation_under_way_at_a_members_end_holds_up_nobody_and_is_not_lost():
+    done, rest, last = Member(0, 0, 20), Member(1, 0, 100), Member(2, 0, 100)
+    for member in (done, last):
+        member.evaluation = Future()
+    at_looks = []
+
+    def look(snapshot):
+        at_looks.append(done.finished)
+        if len(at_looks) == 5:
+            done.evaluation.set_result("first")
+            threading.Timer(0.2, last.evaluation.set_result, ("last",)).start()  # ends after everybody
+
+    rest.prepare_learner = look
+    FreeSchedule([done, rest, last], lambda: False, lambda attendant, snapshot: None).run()
+    assert "steps" in at_looks[:5], "the other one was looked at while the evaluation went on"
+    assert (done.collected, last.collected) == ("first", "last")
+
+
+def test_who_asks_to_stop_waits_for_no_evaluation():
+    member = Member(0, 0, 1000)
+    member.evaluation = Future()
+    FreeSchedule([member], lambda: True, lambda attendant, snapshot: None).run()
+    assert member.finished == "stopped"
