@@ -16,16 +16,22 @@ ERO = experiment.Arm("ERO", {"replay.sampler": "ero"})
 NERS = experiment.Arm("NERS", {"replay.sampler": "ners"})
 NERS_STAR = experiment.Arm("NERS*", {"replay.sampler": "ners", "replay.ners.reward": "training"})
 SAMPLERS = [UNIFORM, PER, ERO, NERS]
-# Paper's alpha and beta; no share of PER's draws is uniform there. An evaluation every other longest episode or so.
+# Paper's alpha and beta; no share of PER's draws is uniform there. An evaluation every other longest episode or so,
+# from three starts: all evaluations of a run begin alike, and progress from a single start says little of the others.
 SHARED = {
     "replay.priority-exponent": 0.5,
     "replay.importance-exponent": 0.4,
     "replay.priority-uniform": 0.0,
     "evaluation.interval": 500,
-    "evaluation.episodes": 1,
-    "evaluation.num-envs": 1,
+    "evaluation.episodes": 3,
+    "evaluation.num-envs": 3,
     "evaluation.greedy": True,
 }
+RANK = experiment.Arm("rank", {"replay.sampler": "rank"})
+PRIORITIES = [UNIFORM, PER, RANK]
+# For claims about priorities, whose arms are tuned and need no evaluation while they train.
+STEP_SIZES = {"algorithm.learning-rate": (1e-3, 3e-4)}
+NOT_EVALUATED = {"evaluation.interval": 0}
 PRESET = "claim/preset"
 TASKS = {"SparsePendulum-v0": 15_000, "LunarLanderContinuous-v3": 20_000}
 
@@ -37,8 +43,11 @@ def compare_samplers(
     arms: Sequence[experiment.Arm],
     presets: Mapping[str, str],
     base: str,
+    tasks: Mapping[str, int] = TASKS,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    changes: Mapping[str, Any] | None = None,
 ) -> None:
-    """Run a claim about samplers on both tasks, from the command line; nothing is tuned.
+    """Run a claim about samplers from the command line.
 
     Args:
         name: of the files.
@@ -47,17 +56,20 @@ def compare_samplers(
         arms: samplers.
         presets: preset by the agent's name.
         base: the arm that the others are compared with.
+        tasks: env steps by environment id.
+        grid: what each arm is tuned over; None: nothing is.
+        changes: to the settings that all share.
     """
     options = experiment.parser(description)
-    options.set_defaults(preset=next(iter(presets.values())), tuning_seeds=0)
+    options.set_defaults(preset=next(iter(presets.values())), tuning_seeds=1 if grid else 0)
     experiment.run_claim(
         name,
         title,
         options.parse_args(),
-        TASKS,
+        dict(tasks),
         for_agents(arms, presets),
-        {},
-        shared=SHARED,
+        grid or {},
+        shared=SHARED | dict(changes or {}),
         run=run,
         conclude=lambda task, num_steps, outcomes: against(task, outcomes, base),
     )
@@ -98,7 +110,7 @@ def against(task: str, outcomes: Sequence[experiment.Outcome], base: str) -> lis
         mine = [outcome for outcome in outcomes if outcome.label.rpartition(", ")[0] == agent]
         (plain,) = [outcome for outcome in mine if outcome.label.rpartition(", ")[2] == base]
         for outcome in mine:
-            what = f"{task}: {outcome.label}: area {mean_interval(outcome.area)}"
+            what = f"{task}, {outcome.label}: area {mean_interval(outcome.area)}"
             if outcome is not plain:
                 more, half = measure.mean_interval((outcome.area - plain.area).tolist())
                 what += f", {more:+.3g} +- {half:.2g} over {base}" + ("" if abs(more) > half else ": within noise")

@@ -148,7 +148,7 @@ class AcerContinuous(Acer):
         policy_term = -weighted_sum((projected * statistics).sum(-1), weights)
         if not config.entropy_in_trust_region:
             policy_term = policy_term - entropy_cost * weighted_sum(entropies, weights)
-        q_term, value_term = value_loss(q_taken, q_retrace, weights), self._value_term(values, value_targets, weights)
+        q_term, value_term = value_loss(q_taken, q_retrace, weights), value_loss(values, value_targets, weights)
         loss = policy_term + live("critic_cost", config, schedule) * (q_term + value_term)
         metrics = {
             "loss": loss.detach(),
@@ -158,7 +158,3 @@ class AcerContinuous(Acer):
             "explained_variance": explained_variance(q_taken.detach(), q_retrace, batch.valid),
         }
         return LossOutput(loss, metrics)
-
-    def _value_term(self, values: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
-        # A row without a transition has a ratio that means nothing, and with it a target.
-        return value_loss(values, torch.where(weights != 0, targets, values.detach()), weights)

@@ -30,7 +30,9 @@ def value_loss(values: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
         targets: [T, B], taken as constants.
         weights: [T, B], at least 0.
     """
-    return 0.5 * (weights * (values - targets.detach()).square()).sum()
+    # Selected before the square: its gradient would be 0 times what is not finite.
+    errors = torch.where(weights != 0, values - targets.detach(), 0.0)
+    return 0.5 * (weights * errors.square()).sum()
 
 
 def weighted_sum(values: Tensor, weights: Tensor) -> Tensor:

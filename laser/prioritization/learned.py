@@ -61,6 +61,7 @@ class LearnedPrioritizer(Prioritizer):
         self.previous_return = mean_return
         self.num_heard += 1
         if not math.isfinite(replay_reward):
+            self.forget_keys()  # what was drawn before did not bring about the change from now on
             return None
         self._heard["replay_reward"] = replay_reward
         return self.learn(replay_reward, reader)

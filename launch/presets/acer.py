@@ -19,7 +19,8 @@ def acer() -> TrainConfig:
         num_actors=1,
         num_envs=16,
         unroll_length=20,
-        algorithm=AcerConfig(reward_transform="clip"),
+        # The published 1e-5 is added inside the root, as TensorFlow does; outside it that is its root.
+        algorithm=AcerConfig(reward_transform="clip", optimizer_epsilon=3.2e-3),
         network=NetworkConfig(torso="atari_cnn"),
         environment=EnvironmentConfig(max_noops=30),
         replay=ReplayConfig(capacity_steps=800_000, min_steps=10_000),

@@ -20,6 +20,8 @@ def atari() -> TrainConfig:
         unroll_length=19,
         algorithm=LaserConfig(
             learning_rate=6e-4,
+            # IMPALA's 0.01, which TensorFlow adds inside the root; outside it that is its root.
+            optimizer_epsilon=0.1,
             max_gradient_norm=float("inf"),
             discount=0.995,
             batch_size=160,

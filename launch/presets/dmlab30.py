@@ -20,7 +20,7 @@ def dmlab30() -> TrainConfig:
         unroll_length=79,
         algorithm=LaserConfig(
             learning_rate=4.8e-4,
-            optimizer_epsilon=0.1,
+            optimizer_epsilon=0.32,  # the paper's 0.1, which TensorFlow adds inside the root
             max_gradient_norm=float("inf"),
             discount=0.99,
             batch_size=32,

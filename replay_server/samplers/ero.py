@@ -19,7 +19,8 @@ class Ero(Sampler):
 
     That is decided for all stored steps at once when the rule beside the learner asks for it (`redraw`), at a cost in
     proportion to their number; steps that came since are in the subset. The decisions stand in the column "ero_kept".
-    While the subset is empty, every stored step is equally likely.
+    While the subset is empty, every stored step is equally likely. Over several shards each gets draws in proportion to
+    the steps it stores, so a step's probability is that of its own shard's subset.
 
     Source:
         Zha et al. 2019 (ERO), eqs. 4 and 5.

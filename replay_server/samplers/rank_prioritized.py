@@ -52,6 +52,9 @@ class RankPrioritized(Prioritized):
         if self._num_written >= num_stored:
             self.sort()
 
+    def _new_weight(self) -> float:
+        return 1.0  # that of rank 1, also when all that had it are forgotten
+
     def sort(self) -> None:
         """Rank all items anew."""
         self._num_written = 0

@@ -1,5 +1,6 @@
 import math
 
+import pytest
 import torch
 
 from laser.ops.policy_gradient import policy_gradient_loss, value_loss, weighted_sum
@@ -20,6 +21,15 @@ def test_numbers_and_gradients():
     assert loss.item() == 0.5 * (4.0 + 0.5 * 9.0)
     assert values.grad.tolist() == [[-2.0, 1.5]]
     assert targets.grad is None
+
+
+@pytest.mark.parametrize("nothing", [math.inf, -math.inf, math.nan])
+def test_a_target_of_weight_zero_may_be_anything(nothing):
+    values = torch.tensor([[1.0, 2.0]], requires_grad=True)
+    loss = value_loss(values, torch.tensor([[nothing, 5.0]]), torch.tensor([[0.0, 2.0]]))
+    loss.backward()
+    assert loss.item() == 9.0
+    assert values.grad.tolist() == [[0.0, -6.0]]
 
 
 def test_rows_of_weight_zero_may_be_infinite():

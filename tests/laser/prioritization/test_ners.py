@@ -165,6 +165,8 @@ def test_the_first_return_only_begins_and_the_next_teaches():
     ners.values(items, numbers)
     assert ners.hear(5.0, reader) is None
     assert not reader.asked
+    assert len(ners.drawn) == 0, "what was drawn before did not bring about the change"
+    ners.values(items, numbers)
     assert ners.hear(7.0, reader) is None  # nothing is rewritten: drawn steps are, as they are drawn
     (keys,) = reader.asked
     assert sorted(keys["page"].tolist()) == list(range(NUM_ITEMS))
@@ -206,6 +208,9 @@ def test_a_return_that_is_not_finite_teaches_nothing_and_the_next_begins():
         ners.hear(value, Reader(items))
     assert ners.num_updates == 0
     ners.hear(3.0, Reader(items))
+    assert ners.num_updates == 0, "what was drawn before the last return did not bring about the change"
+    ners.drawn.add(items.sample.keys, ners.rng)
+    ners.hear(4.0, Reader(items))
     assert ners.num_updates == 1
 
 

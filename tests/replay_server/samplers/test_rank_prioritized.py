@@ -93,6 +93,18 @@ def test_new_items_come_first_and_written_ones_take_their_place_in_the_last_orde
     assert got[int(live[7])] == pytest.approx(1.0 / total)
 
 
+def test_new_items_come_first_also_when_nobody_has_the_first_rank_any_more():
+    shard = make_shard(1.0)
+    stream, _ = filled(shard, num=2)
+    live = np.flatnonzero(shard._store.index.episode_of_row.reshape(-1) >= 0)
+    write(shard, live, np.arange(8.0))
+    write(shard, live[7:], [0.5])  # the first is now among the last
+    wait(shard.insert(stream.next_unroll()), 5, "insert")
+    got = chances(shard, num=256)
+    second = got[int(live[6])]
+    assert [got[item] / second for item in got if item not in live] == pytest.approx([2.0] * 4)
+
+
 def test_one_huge_number_takes_no_more_than_its_rank():
     shard = make_shard(0.7)
     filled(shard, num=10)
