@@ -48,11 +48,10 @@ class LocalWorker:
         return self._host.silent_s(waiting_for)
 
     def replace(self) -> None:
-        """Leave the hung thread behind (it ends when its call returns) and start a new component."""
+        """Leave the hung thread behind (it ends when its call returns) and make a new component."""
         self._host.close(timeout_s=0.0)
         self.incarnation += 1
         self._host = self._make_host()
-        self._host.start()
 
     def close(self) -> bool:
         """End the thread; False if it is stuck."""

@@ -200,7 +200,6 @@ class RayWorker:
         self.kill()
         self.incarnation += 1
         self._start()
-        self.start()
 
     def kill(self) -> None:
         """End the process at once."""

@@ -39,7 +39,7 @@ class Worker(Protocol):
         """Return for how many seconds the object has been waiting for `waiting_for`; 0 if it is not."""
 
     def replace(self) -> None:
-        """Give up on a hung object and put a new one, with the next incarnation, in its place."""
+        """Give up on an object and put a new one, with the next incarnation, in its place; it ticks once started."""
 
 
 class ShardPort(ReplayPort, Protocol):

@@ -232,8 +232,8 @@ class Attendant:
         if worker in self.program.actors:
             self._accounts.end(self._account_of(worker))
         worker.replace()
-        if self._is_held and worker is not self.program.evaluator:
-            worker.stop()
+        if worker in self.program.actors and not self._is_held:  # an evaluator does what it is called for
+            worker.start()
         self.recorder.start_over(worker.name)
         self._restarts[f"restarts/{why}"] += 1.0
         self.recorder.report(Report("supervisor", dict(self._restarts)))

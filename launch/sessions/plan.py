@@ -59,6 +59,7 @@ def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False) -> Pla
     """
     for config in configs:
         config.check()
+    raise_problems(_find_empty_shards(configs, share_replay))
     known: dict[tuple[str, EnvironmentConfig], EnvironmentSpec] = {}
     for config in configs:
         key = (config.env, config.environment)
@@ -93,6 +94,22 @@ def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False) -> Pla
 
         check_cluster(configs[0].ray_address, _needs(configs, share_replay, memory))
     return Plan(list(configs), environments, share_replay, memory, carried_states)
+
+
+def _find_empty_shards(configs: Sequence[TrainConfig], share_replay: bool) -> list[Problem]:
+    """Return which replays have shards that nobody would fill: an actor keeps to one."""
+    replays = [list(configs)] if share_replay else [[config] for config in configs]
+    return [
+        Problem(
+            "replay.num-shards",
+            f"{shards} shards would be filled by {actors} actor{'s' if actors > 1 else ''}, each of which keeps to one",
+            f"use at most {actors}, or more num-actors",
+        )
+        for shards, actors in dict.fromkeys(
+            (users[0].replay.num_shards, sum(config.num_actors for config in users)) for users in replays
+        )
+        if shards > actors
+    ]
 
 
 def _find_differences(specs: Sequence[UnrollSpec]) -> list[Problem]:

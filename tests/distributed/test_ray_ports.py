@@ -169,6 +169,7 @@ def test_a_worker_ticks_reports_dies_and_is_replaced(runtime):
     assert isinstance(failure, WorkerDiedError)
     assert "ticker has ended" in str(failure)
     worker.replace()
+    worker.start()
     until(lambda: worker.failure() is None and any(each.gauges.get("incarnation") == 1.0 for each in sink.reports))
     worker.kill()
 

@@ -28,9 +28,9 @@ SMALL = {
         {"runtime": "lockstep", "num_envs": 7, "algorithm.replay_fraction": 0.875},
         # Warm-up ends amid a round, with all of it still in the queue.
         {"runtime": "lockstep", "num_envs": 4, "num_actors": 2, "replay.min_steps": 128},
-        # More shards than actors: a whole message goes to one of them.
-        {"runtime": "lockstep", "num_envs": 8, "replay.num_shards": 3, "algorithm.replay_fraction": 0.75},
-        {"runtime": "local", "num_envs": 7, "num_actors": 2, "replay.num_shards": 3},
+        # A whole message goes to one shard.
+        {"runtime": "lockstep", "num_envs": 8, "num_actors": 3, "replay.num_shards": 3},
+        {"runtime": "local", "num_envs": 7, "num_actors": 3, "replay.num_shards": 2},
     ],
 )
 def test_the_online_queue_never_holds_up_a_run(tmp_path, values):

@@ -220,6 +220,7 @@ def test_a_hung_worker_is_replaced_by_the_next_incarnation():
     worker.start()
     until(lambda: worker.silent_s("environment") > 0.05)
     worker.replace()
+    worker.start()
     assert worker.incarnation == 1
     until(lambda: len(made) == 2 and made[1].num_ticks > 2)
     assert made[1].incarnation == 1

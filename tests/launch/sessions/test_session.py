@@ -40,6 +40,20 @@ def test_memories_may_differ_but_not_under_one_name():
         make_plan(configs({}, small, large), share_replay=True)
 
 
+def test_shards_that_nobody_would_fill_are_refused():
+    changes = {"replay.num_shards": 3, "num_actors": 2}
+    for share_replay, num_members, refused in ((False, 1, True), (False, 2, True), (True, 2, False)):
+        members = configs(*[changes] * num_members)
+        if not refused:
+            make_plan(members, share_replay=share_replay)
+            continue
+        with pytest.raises(
+            ConfigError, match="3 shards would be filled by 2 actors, each of which keeps to one"
+        ) as found:
+            make_plan(members, share_replay=share_replay)
+        assert [problem.key for problem in found.value.problems] == ["replay.num-shards"]
+
+
 def test_single_steps_are_not_drawn_from_the_replay_of_recurrent_agents():
     (steps,) = configs({}, preset="ddpg_pendulum")
     changes = {"unroll_length": steps.unroll_length, "network.core": "lstm", "network.separate_critic": False}

@@ -1,0 +1,71 @@
+"""What an attendant does about workers that end."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+
+import pytest
+
+from laser.environments import describe_environment
+from laser.ports import Parameters, wait
+from launch.presets import change, load_preset
+from launch.program import make_program
+from launch.recording.recorder import Recorder
+from launch.runtimes.local_runtime import LocalRuntime, LocalWorker
+from launch.runtimes.runtime import WorkerDiedError
+from launch.sessions.attendant import Attendant
+
+
+@pytest.fixture
+def attendant():
+    config = change(load_preset("cartpole"), {"quiet": True, "num_envs": 2, "num_actors": 2, "runtime": "local"})
+    config = dataclasses.replace(config, replay=dataclasses.replace(config.replay, capacity_steps=2000))
+    runtime = LocalRuntime()
+    with Recorder(background=False) as recorder:
+        program = make_program(config, describe_environment(config.env, config.environment), runtime, recorder)
+        yield Attendant(program, recorder)
+        runtime.close()
+
+
+def die(worker: LocalWorker, monkeypatch) -> None:
+    """Let a worker say once that its process has ended."""
+    failure, told = worker.failure, []
+
+    def once():
+        if not told:
+            told.append(True)
+            return WorkerDiedError(f"{worker.name} has ended")
+        return failure()
+
+    monkeypatch.setattr(worker, "failure", once)
+
+
+def test_an_evaluator_that_died_is_replaced_and_evaluates_on(attendant, monkeypatch):
+    program = attendant.program
+    wait(program.learner.call("warm_up"), 60.0, "the learner")
+    evaluator = program.evaluator
+    die(evaluator, monkeypatch)
+    attendant.check_workers()
+    assert evaluator.incarnation == 1
+    parameters = wait(program.parameters.newest(-1), 30.0, "parameters")
+    assert isinstance(parameters, Parameters)
+    report = wait(evaluator.call("evaluate_report", parameters, 1, 0), 60.0, "an evaluation")
+    assert report.episodes
+    attendant.check_workers()  # it has not failed meanwhile
+    assert attendant.recorder.snapshot().counters["restarts/died"] == 1
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_an_actor_that_died_acts_again_unless_it_is_held(attendant, monkeypatch, is_held):
+    program = attendant.program
+    wait(program.learner.call("warm_up"), 60.0, "the learner")
+    attendant.hold(is_held)
+    actor = program.actors[1]
+    die(actor, monkeypatch)
+    attendant.check_workers()
+    assert actor.incarnation == 1
+    deadline = time.monotonic() + (1.0 if is_held else 30.0)
+    while not attendant.recorder.last(actor.name, "rows") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert bool(attendant.recorder.last(actor.name, "rows")) is not is_held
