@@ -47,9 +47,7 @@ def test_shards_that_nobody_would_fill_are_refused():
         if not refused:
             make_plan(members, share_replay=share_replay)
             continue
-        with pytest.raises(
-            ConfigError, match="3 shards would be filled by 2 actors, each of which keeps to one"
-        ) as found:
+        with pytest.raises(ConfigError, match="3 shards would be filled by 2 actors, each") as found:
             make_plan(members, share_replay=share_replay)
         assert [problem.key for problem in found.value.problems] == ["replay.num-shards"]
 
