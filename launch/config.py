@@ -25,6 +25,7 @@ from replay_server.samplers import find_samplers
 
 NOT_FLAGS = ("preset",)
 """Keys that are recorded but are not the user's to set."""
+_CARD = r"cuda(:(0|[1-9][0-9]*))?"  # torch takes no leading zeros
 
 
 @dataclass(frozen=True)
@@ -172,13 +173,16 @@ class TrainConfig:
                 "set learner.replay-core-state to stored to draw unrolls",
             )
         learned, interval = replay.learned, self.evaluation_interval
-        if learned is not None and learned.reward == "evaluation" and not 0 < 2 * interval <= self.steps:
+        # An evaluation that is due when the run ends is not made.
+        if learned is not None and learned.reward == "evaluation" and not 0 < 2 * interval < self.steps:
             yield Problem(
                 "evaluation.interval",
                 f"{replay.sampler} learns from the change between two evaluations, which never comes in {self.steps} "
                 f"steps with an interval of {interval}: it draws as it began",
                 f"use --evaluation.interval {max(1, self.steps // 100)}, or --replay.{replay.sampler}.reward training",
             )
+        if replay.sampler == "ners" and replay.priority_exponent == 0:
+            yield Problem("replay.priority-exponent", "0 draws uniformly whatever ners learns", "use 0.5, or uniform")
         if replay.remover == "far_policy" and not algorithm.counts_far_policy:
             yield Problem(
                 "replay.remover",
@@ -206,23 +210,14 @@ class TrainConfig:
             )
 
     def _device_problems(self) -> Iterator[Problem]:
-        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
-            yield Problem("device", f"must be auto, cpu, cuda or cuda:N, got {self.device!r}")
-            return
-        if not self.device.startswith("cuda"):
-            return
-        if self.ray_address:
+        if self.ray_address and re.fullmatch(_CARD, self.device):
             if ":" in self.device:
                 yield Problem("device", f"on a cluster Ray chooses the card, got {self.device}", "use --device cuda")
-            return
-        import torch
-
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        index = int(self.device.partition(":")[2] or 0)
-        if count == 0:
-            yield Problem("device", "no CUDA device was found", "use --device cpu; laser doctor says what is missing")
-        elif index >= count:
-            yield Problem("device", f"must be below cuda:{count}, got {self.device}", f"use cuda:0 to cuda:{count - 1}")
+        else:
+            yield from find_device_problems("device", self.device, may_be_auto=True)
+        # A cluster's cards are not this machine's; what is neither cpu nor cuda is named already.
+        if self.actor.device == "cuda" and not self.ray_address:
+            yield from find_device_problems("actor.device", self.actor.device)
 
     def _replay_problems(self) -> Iterator[Problem]:
         algorithm, replay, unroll = self.algorithm, self.replay, self.unroll_length
@@ -264,6 +259,30 @@ class TrainConfig:
                     f"raise algorithm.batch-size to at least {math.ceil(0.5 / fraction) + 1}, or say "
                     + ("0" if part == "replayed" else "1"),
                 )
+
+
+def find_device_problems(key: str, device: str, *, may_be_auto: bool = False) -> Iterator[Problem]:
+    """Yield why networks cannot compute on a device of this machine.
+
+    Args:
+        key: of the setting.
+        device: its value.
+        may_be_auto: whether `auto` means something to it.
+    """
+    if device == "cpu" or (may_be_auto and device == "auto"):
+        return
+    if not re.fullmatch(_CARD, device):
+        names = "auto, cpu" if may_be_auto else "cpu"
+        yield Problem(key, f"must be {names}, cuda or cuda:N, got {device!r}")
+        return
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    index = int(device.partition(":")[2] or 0)
+    if count == 0:
+        yield Problem(key, "no CUDA device was found", f"use --{key} cpu; laser doctor says what is missing")
+    elif index >= count:
+        yield Problem(key, f"must be below cuda:{count}, got {device}", f"use cuda:0 to cuda:{count - 1}")
 
 
 def leaves_directory(path: Path) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from laser.config import Bounds
+from laser.config import Bounds, Problem
 
 
 @dataclass(frozen=True)
@@ -31,3 +32,9 @@ class EvalOptions:
     video: Annotated[bool, "film an episode of each task into the run's videos/"] = False
     quiet: Annotated[bool, "print nothing but errors"] = False
     json: Annotated[bool, "print the result as one JSON object on the last line of standard output"] = False
+
+    def single_problems(self) -> Iterator[Problem]:
+        """Yield the mistakes of single fields that a range cannot express."""
+        from launch.config import find_device_problems  # NumPy comes with it, which --help does without
+
+        yield from find_device_problems("device", self.device)

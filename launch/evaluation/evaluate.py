@@ -11,13 +11,13 @@ import numpy as np
 from actors.evaluator import Evaluator
 from actors.film import Film
 from actors.policy import Policy, PolicyState
-from laser.config import raise_problems
-from laser.environments import EnvironmentConfig, make_environment, task_ids
+from laser.config import ConfigError, raise_problems
+from laser.environments import EnvironmentConfig, EnvironmentFailedError, make_environment, task_ids
 from laser.environments.suite import find_suite
 from laser.ports import Parameters
 from laser.specs import CategorySpec, ContinuousActions, EnvironmentSpec, FramesSpec, environment_spec_from_json
 from launch.config import TrainConfig
-from launch.errors import NothingToResumeError
+from launch.errors import LaunchError, NothingToResumeError, OutputError
 from launch.evaluation.evaluation_result import EvaluationResult, TaskResult
 from launch.evaluation.videos import find_video_problems, save_video
 from launch.sessions.run_directory import RunDirectory, read_record, saved_config, slug
@@ -63,7 +63,8 @@ def evaluate(
 
     Raises:
         NothingToResumeError: there is no run or no checkpoint that verifies.
-        ConfigError: there is to be a video of what cannot be drawn.
+        ConfigError: an environment cannot be made, or there is to be a video of what cannot be drawn.
+        LaunchError: an environment failed. A sweep raises only where none of its members could play.
     """
     changes: dict[str, Any] = {"test_levels": test_levels or None}
     changes |= {"max_noops": max_noops, "sticky_actions": sticky_actions, "max_episode_frames": max_episode_frames}
@@ -100,17 +101,25 @@ class _Game:
         return EvaluationResult(run_dir, env, step, tasks, self.greedy, self.seed, _in_force(env, protocol))
 
     def play_sweep(self, run_dir: Path) -> SweepEvaluation:
-        members = []
+        members: list[MemberEvaluation] = []
+        errors: list[LaunchError | ConfigError] = []
         found = (run_dir / "members").glob("[0-9]*")
         for path in sorted(found, key=lambda path: int(path.name)):
             facts: dict[str, Any] = {"index": int(path.name), "overrides": {}}
             try:
                 facts = read_record(path)["member"]
                 members.append(MemberEvaluation(facts["index"], facts["overrides"], self.play(path)))
-            except NothingToResumeError as error:
-                # A member that died early has no checkpoint; the others play all the same.
-                members.append(MemberEvaluation(facts["index"], facts["overrides"], None, str(error)))
+            except OutputError:
+                raise  # a full disk is everybody's
+            except (LaunchError, ConfigError) as error:
+                # It died early and has no checkpoint, say, or its environment fails; the others play all the same.
+                errors.append(error)
+                words = " ".join(str(error).split())
+                members.append(MemberEvaluation(facts["index"], facts["overrides"], None, words))
         if not any(member.result for member in members):
+            for reason in errors:
+                if not isinstance(reason, NothingToResumeError):
+                    raise reason
             raise NothingToResumeError("run-dir", f"no member of {run_dir} has a checkpoint", "train it first")
         curve = read_best_curve([run_dir / "members" / str(member.number) / "metrics.db" for member in members])
         return SweepEvaluation(run_dir, members, curve)
@@ -127,6 +136,8 @@ class _Game:
             filmed = film.take() if film else None
             if video is not None and filmed is not None:
                 save_video(video, filmed)
+        except EnvironmentFailedError as error:
+            raise LaunchError("env", f"{id}: {error}", "mend the environment") from error
         finally:
             if film is not None:
                 film.close()

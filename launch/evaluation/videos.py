@@ -5,16 +5,19 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+
+import numpy as np
 
 from actors.film import draw_without_a_display
 from laser.config import Problem
-from laser.environments import EnvironmentConfig, make_environment, task_ids
+from laser.environments import EnvironmentConfig, EnvironmentFailedError, make_environment, task_ids
 from launch.sessions.run_directory import output_error
 
 
 def find_video_problems(key: str, env: str, config: EnvironmentConfig) -> Iterator[Problem]:
-    """Yield why there can be no video: a missing package, or tasks that cannot be drawn here; makes one of each task.
+    """Yield why there can be no video: a missing package, or tasks that fail or cannot be drawn; makes one of each.
 
     Args:
         key: the flag that asked for a video.
@@ -25,14 +28,19 @@ def find_video_problems(key: str, env: str, config: EnvironmentConfig) -> Iterat
         yield Problem(key, "imageio-ffmpeg is not installed", "pip install 'imageio-ffmpeg>=0.6,<1'")
     draw_without_a_display()
     for task in task_ids(env):
-        environment = make_environment(task, 1, config.for_evaluation())
         try:
-            environment.reset(0)
-            picture = environment.render()
-        finally:
-            environment.close()
+            picture = _draw_beginning(task, config)
+        except EnvironmentFailedError as error:
+            yield Problem("env", f"{task}: {error}", "mend the environment")  # without a video it would fail as well
+            continue
         if picture is None:
             yield Problem(key, f"{task} cannot be drawn here", f"leave --{key} out")
+
+
+def _draw_beginning(task: str, config: EnvironmentConfig) -> np.ndarray | None:
+    with closing(make_environment(task, 1, config.for_evaluation())) as environment:
+        environment.reset(0)
+        return environment.render()
 
 
 def save_video(path: Path, video: bytes) -> None:

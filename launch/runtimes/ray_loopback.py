@@ -100,7 +100,11 @@ def _remove(session: Path) -> None:
 
 
 def make_token_private() -> None:
-    """Create the token file before Ray does, which would leave it readable by everybody."""
+    """Create the token file before Ray does, which would leave it readable by everybody.
+
+    Raises:
+        LaunchError: it cannot be written, or others may read it and its mode cannot be changed.
+    """
     if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
         return
     path = Path.home() / ".ray" / "auth_token"
@@ -108,7 +112,7 @@ def make_token_private() -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, stat.S_IRUSR | stat.S_IWUSR)
     except FileExistsError:
-        path.chmod(stat.S_IRUSR | stat.S_IWUSR)
+        _keep_from_others(path)
     except OSError as error:
         raise LaunchError(
             "runtime", f"{path} cannot be written: {error.strerror}", "set RAY_AUTH_TOKEN_PATH"
@@ -116,3 +120,16 @@ def make_token_private() -> None:
     else:
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_hex(32))
+
+
+def _keep_from_others(path: Path) -> None:
+    try:
+        # A secret mounted read-only is nobody's to change, nor need it be where others cannot read it.
+        if stat.S_IMODE(path.stat().st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
+            path.chmod(stat.S_IRUSR | stat.S_IWUSR)
+    except OSError as error:
+        raise LaunchError(
+            "runtime",
+            f"{path} cannot be kept from others: {error.strerror}",
+            "give it mode 0600, or set RAY_AUTH_TOKEN_PATH",
+        ) from error

@@ -35,6 +35,8 @@ def test_the_default_config_is_right():
         ({"env": "  "}, "env", "--env CartPole-v1"),
         ({"device": "gpu"}, "device", "must be auto, cpu, cuda or cuda:N"),
         ({"device": "cuda:x"}, "device", "must be auto"),
+        ({"device": "cuda:01"}, "device", "must be auto"),
+        ({"actor": ActorConfig(device="banana")}, "actor.device", "must be one of cpu, cuda, got 'banana'"),
         ({"ray_address": "nowhere", "runtime": "ray"}, "ray-address", "must be HOST:PORT, got 'nowhere'"),
         (
             {"ray_address": "10.0.0.1:6379"},
@@ -94,9 +96,14 @@ def test_all_mistakes_come_at_once():
 def test_cuda_devices_that_are_not_there(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert "no CUDA device was found" in problems(make(device="cuda"))["device"]
+    on_a_card = ActorConfig(device="cuda")
+    remedy = "use --actor.device cpu; laser doctor says what is missing"
+    assert problems(make(actor=on_a_card)) == {"actor.device": f"actor.device: no CUDA device was found; {remedy}"}
+    # A cluster may have what this machine has not.
+    assert problems(make(actor=on_a_card, device="cuda", ray_address="a:1", runtime="ray")) == {}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert problems(make(device="cuda:1")) == {}
+    assert problems(make(device="cuda:1", actor=on_a_card)) == {}
     assert "must be below cuda:2" in problems(make(device="cuda:2"))["device"]
 
 

@@ -155,6 +155,8 @@ def test_all_mistakes_at_once_and_nothing_starts(calls, capsys, tmp_path):
         (["report", "x", "--episodes", "-1"], "error: episodes: must be at least 0"),
         (["eval"], "error: run-dir: is missing"),
         (["eval", "x", "--episodes", "0"], "error: episodes: must be at least 1, got 0"),
+        (["eval", "x", "--device", "banana"], "error: device: must be cpu, cuda or cuda:N, got 'banana'"),
+        (["eval", "x", "--device", "auto"], "error: device: must be cpu, cuda or cuda:N, got 'auto'"),
         (["eval", "x", "y"], "error: y: is one argument too many"),
         (["eval", "x", "--epsodes", "3"], "error: epsodes: unknown key; did you mean episodes?"),
         (["doctor", "--x", "1"], "error: x: unknown key"),
@@ -170,8 +172,15 @@ def test_a_cuda_device_that_is_not_there(calls, capsys, monkeypatch):
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    (line,) = errors(capsys, "train", "cartpole", "--device", "cuda")
-    assert line == "error: device: no CUDA device was found; use --device cpu; laser doctor says what is missing"
+    for command in (
+        ("train", "cartpole", "--device"),
+        ("train", "cartpole", "--actor.device"),
+        ("eval", "x", "--device"),
+    ):
+        (line,) = errors(capsys, *command, "cuda")
+        key = command[-1].removeprefix("--")
+        assert line == f"error: {key}: no CUDA device was found; use --{key} cpu; laser doctor says what is missing"
+    assert calls == []
 
 
 def test_a_switch_before_the_preset(calls, capsys):

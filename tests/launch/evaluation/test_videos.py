@@ -2,7 +2,9 @@
 
 import json
 
+import gymnasium
 import pytest
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
 from laser.config import ConfigError
 from laser.environments import EnvironmentConfig
@@ -48,6 +50,30 @@ def test_what_cannot_be_drawn_is_refused_before_anything_starts(tmp_path):
     (problem,) = find_video_problems("capture-video", config.env, config.environment)
     assert str(problem) == "capture-video: mini/Catch-v0 cannot be drawn here; leave --capture-video out"
     with pytest.raises(ConfigError, match="cannot be drawn"):
+        train(config, ["test"])
+    assert not (tmp_path / "run").exists()
+
+
+class Locked(CartPoleEnv):
+    """Can be built, and nothing more."""
+
+    def reset(self, **arguments):
+        raise KeyError("the door is locked")
+
+
+def test_an_environment_that_raises_is_named_before_anything_starts(tmp_path, monkeypatch):
+    closed = []
+    monkeypatch.setattr(Locked, "close", lambda self: closed.append(self))
+    monkeypatch.setitem(gymnasium.registry, "Locked-v0", gymnasium.envs.registration.EnvSpec("Locked-v0", Locked))
+    values = {"env": "Locked-v0", "capture_video": True, "run_dir": str(tmp_path / "run"), "quiet": True}
+    config = load_preset("cartpole", values)
+    problems = find_video_problems("capture-video", "Locked-v0,mini/Catch-v0", config.environment)
+    assert [*map(str, problems)] == [
+        "env: Locked-v0: KeyError: 'the door is locked'; mend the environment",
+        "capture-video: mini/Catch-v0 cannot be drawn here; leave --capture-video out",
+    ]
+    assert closed
+    with pytest.raises(ConfigError, match="the door is locked"):
         train(config, ["test"])
     assert not (tmp_path / "run").exists()
 
