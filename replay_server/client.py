@@ -282,7 +282,7 @@ class ShardedReplay:
     def load_client_state(self, state: dict[str, Any]) -> None:
         """Restore what `client_state` gave; one of another number of shards is of no use and changes nothing."""
         with self._lock:
-            if len(state["sizes"]["unrolls"]) != len(self._shards):
+            if not state or len(state["sizes"]["unrolls"]) != len(self._shards):  # a single shard saves nothing
                 return
             self._homes = {tuple(key): np.array(homes) for key, homes in state["homes"]}
             self._rng.bit_generator.state = state["rng"]

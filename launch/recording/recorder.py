@@ -22,6 +22,7 @@ from launch.recording.rates import rates
 from launch.recording.task_returns import TaskReturns, task_metrics
 from launch.recording.tracker import Tracker, tracking_key
 
+_LEARNER = "learner"  # the source that goes on with its own totals, in whatever way a run is resumed
 NUM_RETURNS = 20
 """Episodes in `mean_return`."""
 
@@ -242,14 +243,18 @@ class Recorder:
 
         Args:
             state: from `state_dict`.
-            sources_start_over: sources count from 0 again; False: they continue their own totals.
+            sources_start_over: sources but the learner count from 0 again; False: all continue their own totals.
         """
         with self._lock:
             now = self._clock()
             self._seconds_before = state["seconds"]
             self._begin, self._written = now - self._seconds_before, now
             self._totals = defaultdict(float, state["totals"])
-            self._last = {} if sources_start_over else {source: dict(last) for source, last in state["last"].items()}
+            self._last = {
+                source: dict(last)
+                for source, last in state["last"].items()
+                if source == _LEARNER or not sources_start_over
+            }
             self._returns = deque(state["returns"], maxlen=NUM_RETURNS)
             self._mean_return = _mean(list(self._returns))
             if "task_returns" in state:

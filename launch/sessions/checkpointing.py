@@ -14,6 +14,7 @@ from launch.config import TrainConfig
 from launch.errors import NothingToResumeError
 from launch.program import Program, incarnations_per_start
 from launch.recording.recorder import Recorder, Snapshot
+from launch.runtimes.runtime import ShardPort
 from launch.sessions.run_directory import RunDirectory, output_error
 from learner.checkpoint import Checkpoint, NoCheckpointError, load_newest_checkpoint, save_checkpoint
 
@@ -102,7 +103,7 @@ class SavedProgram:
             replay_restored: whether its replay, which may be another member's to restore, gets back what it held.
 
         Raises:
-            NothingToResumeError: the checkpoint belongs to other networks.
+            NothingToResumeError: the checkpoint belongs to other networks, or its replay to other settings.
         """
         tree = _put_arrays_back(self.checkpoint.state["tree"], self.checkpoint.arrays)
         learner = {
@@ -119,9 +120,20 @@ class SavedProgram:
         if restored and len(tree["actors"]) == len(program.actors):
             for actor, state in zip(program.actors, tree["actors"], strict=True):
                 wait(actor.call("load_state_dict", state), _DEADLINE_S, f"{actor.name} to take its state")
-        for port, state in zip(program.shards, tree["replay"], strict=False):
-            port.load_state_dict(state)
+        if program.owns_replay and self.has_replay:
+            _fill(program.shards, tree["replay"])
         recorder.load_state_dict(self.checkpoint.state["recorder"], sources_start_over=not restored)
+
+
+def _fill(shards: Sequence[ShardPort], states: Sequence[dict[str, Any]]) -> None:
+    remedy = "resume with the settings it was saved with"
+    if len(shards) != len(states):
+        raise NothingToResumeError("replay.num-shards", f"{len(states)} were saved, got {len(shards)}", remedy)
+    for port, state in zip(shards, states, strict=True):
+        try:
+            port.load_state_dict(state)
+        except ValueError as error:
+            raise NothingToResumeError("replay", str(error), remedy) from error
 
 
 def restore_all(

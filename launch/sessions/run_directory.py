@@ -88,10 +88,18 @@ def open_run(
             raise CannotCreateError(
                 "run-dir", f"{path} holds a run already", "--resume continues it, another --run-dir starts afresh"
             )
+        record = path / "config.json"
+        before = record.read_bytes() if config.resume else b""
         _write_record(path, config, sys.argv if command is None else command, facts)
         run = RunDirectory(path, config.resume)
         run.log("resumed" if config.resume else "started")
-        yield run
+        try:
+            yield run
+        except NothingToResumeError:
+            # It did not go on with the new settings, which would stand in the way of the next attempt.
+            if before:
+                _replace(record, before)
+            raise
 
 
 def saved_config(run_dir: Path) -> TrainConfig:
@@ -274,15 +282,19 @@ def _write_record(path: Path, config: TrainConfig, command: Sequence[str], facts
         "changes": changes_from_preset(config),
         **facts,
     }
-    beside = path / "config.json.writing"
+    _replace(target, json.dumps(record, indent=2).encode())
+
+
+def _replace(path: Path, content: bytes) -> None:
+    beside = path.with_name(f"{path.name}.writing")
     try:
-        with beside.open("w", encoding="utf-8") as file:
-            json.dump(record, file, indent=2)
+        with beside.open("wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        beside.rename(target)
+        beside.rename(path)
     except OSError as error:
-        raise output_error(target, error) from error
+        raise output_error(path, error) from error
 
 
 def _versions() -> dict[str, str]:

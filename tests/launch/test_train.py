@@ -75,6 +75,33 @@ def test_without_the_replay_a_resumed_run_goes_on_with_its_weights(tmp_path):
         assert_same(before, weights(tmp_path / "run"))
 
 
+def test_a_resumed_learner_is_counted_once(tmp_path):
+    values = {"runtime": "local", "num_actors": 2}
+    for steps in (512, 1024):
+        result = train(small(tmp_path / "run", steps=steps, resume=steps > 512, **values))
+        checkpoint, _ = load_newest_checkpoint(tmp_path / "run" / "checkpoints")
+        numbers = checkpoint.state["tree"]["numbers"]
+        assert result.learner_steps == numbers["num_steps"] > 0
+        totals = checkpoint.state["recorder"]["totals"]
+        assert totals["unrolls_learned/online"] == numbers["counters"]["unrolls_learned/online"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"), [({"capacity_steps": 5000}, "replay"), ({"num_shards": 2}, "replay.num-shards")]
+)
+def test_a_resume_that_fails_leaves_the_run_as_it_was(tmp_path, changes, key):
+    values = {"checkpoint_replay": True, "num_actors": 2}
+    config = small(tmp_path / "run", steps=512, **values)
+    train(config)
+    record = (tmp_path / "run" / "config.json").read_bytes()
+    other = small(tmp_path / "run", steps=1024, resume=True, **values)
+    with pytest.raises(NothingToResumeError) as caught:
+        train(dataclasses.replace(other, replay=dataclasses.replace(other.replay, **changes)))
+    assert str(caught.value).startswith(f"{key}: ")
+    assert (tmp_path / "run" / "config.json").read_bytes() == record
+    assert train(other).env_steps >= 1024
+
+
 def test_threads_make_their_steps_and_leave_everything_behind(tmp_path):
     config = small(tmp_path / "run", runtime="local", num_actors=2, steps=4096)
     config = dataclasses.replace(

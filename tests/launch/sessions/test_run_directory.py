@@ -199,7 +199,7 @@ def test_a_full_disk_is_an_output_error(tmp_path, config, monkeypatch):
     def full(*arguments, **options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module.json, "dump", full)
+    monkeypatch.setattr(module.os, "fsync", full)
     with pytest.raises(OutputError, match="No space left on device"), open_run(config, [], tmp_path):
         pass
 
