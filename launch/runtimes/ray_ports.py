@@ -36,6 +36,7 @@ from laser.ports import (
 )
 from laser.unroll import Unrolls
 from launch.recording.process_usage import ProcessUsage
+from launch.runtimes.placement import Needs
 
 _ray: Any = ray  # its decorators have types that do not fit what they take
 
@@ -48,8 +49,9 @@ _START_DEADLINE_S = 120.0
 _ANSWER_DEADLINE_S = 10.0
 # Parameters above this are put into the store once, and everyone on a node maps the same memory.
 _SMALL_VECTOR_BYTES = 64 * 1024
-# Threads for calls that wait: a replay port has one insert under way, a learner a few samples.
-_INSERT_THREADS, _SAMPLE_THREADS = 128, 32
+# Threads of a shard for calls that wait: an actor has an insert or two under way, a learner a few samples. Calls of who
+# waits long must not stand in the way of the others'.
+_LEAST_THREADS, _INSERTS_PER_ACTOR, _SAMPLES_PER_LEARNER = 32, 2, 8
 
 
 class RayReplay:
@@ -226,14 +228,20 @@ class RayParameters:
         return call_remote(make, "the parameter store", RETRY_S)
 
 
-def serve_shards(factories: Sequence[Callable[[], Any]], options: Sequence[dict[str, Any]]) -> list[RayReplay]:
+def serve_shards(
+    factories: Sequence[Callable[[], Any]], options: Sequence[dict[str, Any]], needs: Needs
+) -> list[RayReplay]:
     """Start a process per shard and return a port to each, once all answer.
 
     Args:
         factories: one per shard.
         options: Ray's, one per shard: where it goes.
+        needs: of the run: how many actors insert, and how many learners sample.
     """
-    groups = {"insert": _INSERT_THREADS, "sample": _SAMPLE_THREADS}
+    groups = {
+        "insert": max(_LEAST_THREADS, _INSERTS_PER_ACTOR * needs.num_actors),
+        "sample": max(_LEAST_THREADS, _SAMPLES_PER_LEARNER * needs.num_learners),
+    }
     handles = [
         _actor(_ShardHost, concurrency_groups=groups, **place).remote(factory)
         for factory, place in zip(factories, options, strict=True)

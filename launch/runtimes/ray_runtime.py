@@ -71,8 +71,9 @@ class RayRuntime:
                 "ray was imported before LASER could tell it to ask for a token and to stay on this machine",
                 "import launch.runtimes.ray_settings before ray",
             )
+        self._needs = needs or Needs()
         with kept_as_it_was():
-            self._places = Cluster(address, needs or Needs()) if address else OwnRay()
+            self._places = Cluster(address, self._needs) if address else OwnRay()
         self._workers: list[RayWorker] = []
         self._ports: list[ShardPort] = []
 
@@ -83,7 +84,7 @@ class RayRuntime:
 
     def shards(self, factories: list[Callable[[], Any]]) -> list[ShardPort]:
         """Place a shard per process."""
-        self._ports = cast(list[ShardPort], serve_shards(factories, self._places.shards(len(factories))))
+        self._ports = cast(list[ShardPort], serve_shards(factories, self._places.shards(len(factories)), self._needs))
         return self._ports
 
     def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:

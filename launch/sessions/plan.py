@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from laser.algorithms.base import Algorithm
 from laser.config import ConfigError, Problem, raise_problems
@@ -17,7 +19,7 @@ from launch.config import TrainConfig
 from launch.evaluation.videos import find_video_problems
 from launch.program import find_sampler_problems, member_settings, unroll_spec
 from launch.runtimes.placement import Needs
-from launch.sessions.memory import MemoryEstimate, available_memory, estimate_memory, find_memory_problems
+from launch.sessions.memory import MemoryEstimate, available_memory, estimate_memory, find_memory_problems, size
 from launch.sessions.settings_schedule import find_schedule_problems
 from replay_server.memory import replay_bytes
 
@@ -44,6 +46,14 @@ class Plan:
     def config(self) -> TrainConfig:
         """The first member's config: what all members have in common."""
         return self.configs[0]
+
+    def needs_in(self, directory: Path) -> str:
+        """Say what they will need: memory, and room in a directory for the replays that checkpoints keep."""
+        if not self.config.checkpoint_replay:
+            return f"about {self.memory}"
+        num_kept = self.config.learner.keep_checkpoints + 2  # the best, and one while it is written
+        kept, free = size(num_kept * self.memory.replay), size(shutil.disk_usage(directory).free)
+        return f"about {self.memory}, and on disk up to {kept} for {num_kept} checkpoints with the replay ({free} free)"
 
     @property
     def needs(self) -> Needs:

@@ -129,6 +129,20 @@ def test_a_hung_shard_runs_into_the_deadline_and_serves_again(runtime):
     os.kill(port.pid, signal.SIGKILL)
 
 
+@pytest.mark.usefixtures("runtime")
+def test_learners_that_wait_do_not_stand_in_the_way_of_others():
+    from launch.runtimes.placement import Needs
+    from launch.runtimes.ray_ports import serve_shards
+
+    spec, rng = make_spec(), np.random.default_rng(0)
+    (port,) = serve_shards([partial(make_small_shard, spec, 0, 64)], [{}], Needs(num_learners=10))
+    waiting = [port.sample(SampleRequest(0, 60, "online", timeout_s=60.0)) for _ in range(40)]
+    wait(port.insert(join([Stream(spec, rng, environment=index).next_unroll() for index in range(4)])), 30.0, "insert")
+    assert len(wait(port.sample(SampleRequest(0, 4)), 15.0, "replayed unrolls").keys) == 4
+    assert not any(each.done() for each in waiting)
+    os.kill(port.pid, signal.SIGKILL)
+
+
 def test_errors_of_the_shard_arrive_as_they_are(runtime):
     (port,) = place_shards(runtime, make_spec())
     with pytest.raises(PortError, match="member must be one of"):

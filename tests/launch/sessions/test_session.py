@@ -4,7 +4,7 @@ import pytest
 
 from laser.config import ConfigError
 from launch.presets import load_preset
-from launch.sessions.memory import available_memory
+from launch.sessions.memory import available_memory, size
 from launch.sessions.plan import make_plan
 from launch.sessions.session import slack_steps
 
@@ -38,6 +38,13 @@ def test_memories_may_differ_but_not_under_one_name():
     assert set(make_plan(configs({}, small), share_replay=True).carried_states) == {"hidden", "cell"}
     with pytest.raises(ConfigError, match="and 2 cannot learn from each other: their recurrent states are"):
         make_plan(configs({}, small, large), share_replay=True)
+
+
+def test_room_for_replays_in_checkpoints_is_said_beforehand(tmp_path):
+    (plain, kept) = (make_plan(configs({"checkpoint_replay": saved})) for saved in (False, True))
+    assert plain.needs_in(tmp_path) == f"about {plain.memory}"
+    words = kept.needs_in(tmp_path)
+    assert words.startswith(f"about {kept.memory}, and on disk up to {size(5 * kept.memory.replay)} for 5 checkpoints")
 
 
 def test_shards_that_nobody_would_fill_are_refused():
