@@ -14,6 +14,7 @@ from laser.evaluation.protocols import point_wise_best
 from launch.errors import OutputError
 from launch.evaluation.evaluation_result import EvaluationResult
 from launch.recording.metrics_db import read_names, read_series
+from launch.sweeps.agents_compared import AgentsCompared, compare_agents
 
 # The score of a bucket: over tasks as in the paper where references are known, else plain returns.
 _CURVES = ("buckets/normalised_median", "buckets/mean_return")
@@ -69,8 +70,14 @@ class SweepEvaluation:
         """The member with the highest score."""
         return max(self.members, key=lambda member: member.score)
 
+    @property
+    def agents(self) -> AgentsCompared | None:
+        """Its settings over games and seeds, where there are several of either."""
+        return compare_agents(self.members)
+
     def to_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
+        agents = self.agents
         played = [member.result for member in self.members if member.result is not None]
         return {
             "run_dir": str(self.run_dir),
@@ -79,6 +86,7 @@ class SweepEvaluation:
             "best_member": self.best.number,
             "episodes": sum(len(result.returns) for result in played),
             "best_curve": None if self.curve is None else vars(self.curve),
+            "agents": None if agents is None else agents.to_json(),
             "members": [
                 {"member": member.number, "overrides": member.overrides}
                 | ({"error": member.error} if member.result is None else member.result.to_json())
@@ -106,6 +114,9 @@ class SweepEvaluation:
         lines.append(f"best: member {self.best.number} (chosen by these episodes; {self.run_dir}/members)")
         if len(self.members) > 1 and self.best.result is not None:
             lines.append(self.best.result.words())
+        agents = self.agents
+        if agents is not None:
+            lines += agents.lines()
         if self.curve is not None:
             lines.append(self.curve.words())
         return "\n".join(lines)
