@@ -7,6 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,7 +129,6 @@ class Actor:
                 if not self._groups:
                     self._start_groups()
                 self._swap_parameters()
-                self._begin_unrolls()
                 self._collect()
                 break
             except EnvironmentFailedError as failure:
@@ -182,10 +182,11 @@ class Actor:
             )
 
     def close(self) -> None:
-        """Close the environments."""
-        for group in self._groups:
-            group.environment.close()
-        self._groups = []
+        """Close the environments of every group, even if one fails to."""
+        groups, self._groups = self._groups, []
+        with ExitStack() as stack:
+            for group in groups:
+                stack.callback(group.environment.close)
 
     def state_dict(self) -> dict[str, Any] | None:
         """Return what continues this actor bitwise at an unroll boundary; None where the environments cannot."""
@@ -230,7 +231,11 @@ class Actor:
             environment = self._make_environment(index)
             num_envs = environment.num_envs
             self.waiting_for, self.heartbeat = "environment", time.monotonic()
-            observations = environment.reset(self._seed + 1000 * index + 100_000 * self._incarnation)
+            try:
+                observations = environment.reset(self._seed + 1000 * index + 100_000 * self._incarnation)
+            except EnvironmentFailedError:
+                self._close_failed(environment)  # it belongs to no group yet, so nobody else would
+                raise
             self.waiting_for = ""
             action, tasks = environment.spec.actions.array, tasks_of(environment)
             self._groups.append(
@@ -260,14 +265,10 @@ class Actor:
                 raise PortTimeoutError(f"actor {self.identity.actor} waited 120 s for the learner's first parameters")
             time.sleep(0.01)
 
-    def _begin_unrolls(self) -> None:
-        for group in self._groups:
-            everyone = np.arange(group.environment.num_envs)
-            if not group.builder.num_pending_rows:
-                self._begin(group, everyone)
-
-    def _begin(self, group: Group, environments: np.ndarray) -> None:
-        state = group.state
+    def _begin_unrolls(self, group: Group) -> None:
+        state, environments = group.state, group.builder.without_rows
+        if not len(environments):
+            return
         group.builder.begin(
             environments,
             {name: value[environments] for name, value in group.observations.items()},
@@ -279,11 +280,15 @@ class Actor:
         )
 
     def _collect(self) -> None:
+        for group in self._groups:
+            group.builder.policy_changed(self._policy.version)
         # While the policy acts for one group, the emulators of the others are at work.
         for row in range(self._spec.unroll_length):
             for group in self._groups:
                 if row > 0:
                     self._receive(group)
+                # Not when the last unroll was shipped: the next round may bring newer parameters.
+                self._begin_unrolls(group)
                 self._act(group)
         for group in self._groups:
             self._receive(group)
@@ -297,11 +302,17 @@ class Actor:
     def _receive(self, group: Group) -> None:
         started = time.perf_counter()
         self.waiting_for, self.heartbeat = "environment", time.monotonic()
-        parts = group.environment.recv()
+        step, *resets = group.environment.recv()
         self.waiting_for = ""
         self._counters["time/environment"] += time.perf_counter() - started
-        for part in parts:
-            self._record(group, part)
+        self._record(group, step)
+        group.observations = step.observations  # of everyone, in order
+        for reset in resets:
+            # The step may have completed unrolls; the reset is then row 0 of the next.
+            self._begin_unrolls(group)
+            self._record(group, reset)
+            for name, value in reset.observations.items():
+                group.observations[name][reset.environments] = value
 
     def _record(self, group: Group, part: Transition) -> None:
         who, state = part.environments, group.state
@@ -316,11 +327,6 @@ class Actor:
             part.observations,
             part.ignored,
         )
-        if len(who) == group.environment.num_envs:
-            group.observations = part.observations
-        else:
-            for name, value in part.observations.items():
-                group.observations[name][who] = value
         # An episode begins without a past: the policy sees neither an action nor a reward from the one before.
         keep = valid.reshape(-1, *[1] * (group.actions.ndim - 1))
         state.last_action[who] = np.where(keep, group.actions[who], 0)
@@ -358,8 +364,6 @@ class Actor:
         self._unacknowledged.append(self._replay.insert(group.builder.take(finished)))
         self._counters["unrolls"] += len(finished)
         self._counters["time/insert"] += time.perf_counter() - started
-        if len(finished) < group.environment.num_envs:  # environments out of step begin their next unroll at once
-            self._begin(group, finished)
 
     def _drain_receipts(self, num_left: int, timeout_s: float) -> bool:
         """Take receipts until at most `num_left` unrolls per environment are open; False if that takes too long."""
@@ -387,5 +391,14 @@ class Actor:
                 f"environment failed more often than environment.max-restarts allows; its last words: {failure}"
             ) from failure
         self._restarts_left -= 1
-        self.close()
+        for group in self._groups:
+            self._close_failed(group.environment)
+        self._groups = []
         self._incarnation += 1
+
+    def _close_failed(self, environment: VectorEnvironment) -> None:
+        """Close an environment after a failure; the failure is what is told, an error of closing is counted."""
+        try:
+            environment.close()
+        except Exception:  # noqa: BLE001 - an environment that failed may raise anything
+            self._counters["close_failed"] += 1

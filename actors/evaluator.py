@@ -10,7 +10,8 @@ import numpy as np
 from actors.film import Film
 from actors.policy import Policy, PolicyState
 from laser.environments import tasks_of
-from laser.environments.base import Transition, VectorEnvironment
+from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment
+from laser.environments.sync import words_of
 from laser.ports import EpisodeResult, Parameters, Report
 
 
@@ -29,7 +30,7 @@ class Evaluator:
     ones.
 
     Args:
-        make_environment: called once, at the first evaluation.
+        make_environment: called at the first evaluation, and at the next one after an environment failed.
         make_policy: (greedy or sampled is the policy's own setting).
         seed: the environments' seed; every evaluation starts from it anew, so that checkpoints meet the same episodes.
         member: whose parameters these are.
@@ -63,9 +64,41 @@ class Evaluator:
             on_step: called after every step, e.g. to record a video.
 
         Raises:
-            EnvironmentFailedError: the environment failed.
+            EnvironmentFailedError: the environment failed; it is closed.
         """
         environment = self._environment = self._environment or self._make_environment()
+        try:
+            return self._play(environment, parameters, num_episodes, on_step)
+        except EnvironmentFailedError as failure:
+            self._environment = None  # after a failure it can do nothing but close
+            try:
+                environment.close()
+            except Exception as error:  # noqa: BLE001 - an environment that failed may raise anything
+                failure.add_note(f"it could not be closed either: {words_of(error)}")
+            raise
+
+    def evaluate_report(self, parameters: Parameters, num_episodes: int, at_env_steps: int) -> Report:
+        """Evaluate, and return the result as a report about the moment `at_env_steps`."""
+        return Report("evaluator", episodes=tuple(self.evaluate(parameters, num_episodes)), at_env_steps=at_env_steps)
+
+    def film_report(self, parameters: Parameters, num_episodes: int, at_env_steps: int) -> Filmed:
+        """Do the same as `evaluate_report`, and film it."""
+        with Film() as film:
+            episodes = tuple(self.evaluate(parameters, num_episodes, film.look))
+            return Filmed(Report("evaluator", episodes=episodes, at_env_steps=at_env_steps), film.take())
+
+    def close(self) -> None:
+        """Close the environments."""
+        if self._environment is not None:
+            self._environment.close()
+
+    def _play(
+        self,
+        environment: VectorEnvironment,
+        parameters: Parameters,
+        num_episodes: int,
+        on_step: Callable[[VectorEnvironment, Transition], None] | None,
+    ) -> list[EpisodeResult]:
         policy = self._policy = self._policy or self._make_policy()
         policy.load(parameters)
         policy.restart()
@@ -100,18 +133,3 @@ class Evaluator:
                         )
                     returns[index], lengths[index] = 0.0, 0
         return results
-
-    def evaluate_report(self, parameters: Parameters, num_episodes: int, at_env_steps: int) -> Report:
-        """Evaluate, and return the result as a report about the moment `at_env_steps`."""
-        return Report("evaluator", episodes=tuple(self.evaluate(parameters, num_episodes)), at_env_steps=at_env_steps)
-
-    def film_report(self, parameters: Parameters, num_episodes: int, at_env_steps: int) -> Filmed:
-        """Do the same as `evaluate_report`, and film it."""
-        with Film() as film:
-            episodes = tuple(self.evaluate(parameters, num_episodes, film.look))
-            return Filmed(Report("evaluator", episodes=episodes, at_env_steps=at_env_steps), film.take())
-
-    def close(self) -> None:
-        """Close the environments."""
-        if self._environment is not None:
-            self._environment.close()

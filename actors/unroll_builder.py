@@ -72,6 +72,16 @@ class UnrollBuilder:
         """Rows collected and not shipped yet; what is lost if the actor dies now."""
         return int(self._cursor.sum())
 
+    @property
+    def without_rows(self) -> np.ndarray:
+        """The environments, int64 [M], that must `begin` before anyone acts for them or a row is appended."""
+        return np.flatnonzero(self._cursor == 0)
+
+    def policy_changed(self, parameter_version: int) -> None:
+        """Tell which version acts from now on; unrolls that hold a reset and no action yet are that version's."""
+        untouched = (self._cursor == 1) & ~self._fields["valid"][:, 0]
+        self._headers["parameter_version"][untouched] = parameter_version
+
     def begin(
         self,
         environments: np.ndarray,
@@ -110,7 +120,7 @@ class UnrollBuilder:
         """Complete the current row of `environments` and write the observation of the next.
 
         Returns:
-            the environments whose unroll is complete: `take` them, then `begin` anew.
+            the environments whose unroll is complete, ascending: `take` them, then `begin` anew.
         """
         rows = self._cursor[environments]
         fields = self._fields
@@ -127,8 +137,8 @@ class UnrollBuilder:
             newest = next_observations[name][:, -1]
             self._frames[name][environments, item.stack - 1 + self._cursor[environments]] = newest
         self._write_observation(environments, next_observations, next_first)
-        finished: np.ndarray = environments[self._cursor[environments] == self.spec.unroll_length]
-        return finished
+        # Environments may come in any order; `take` ships whole buffers, which have theirs.
+        return np.sort(environments[self._cursor[environments] == self.spec.unroll_length])
 
     def take(self, environments: np.ndarray) -> Unrolls:
         """Return the finished unrolls of `environments`; the receiver owns them."""

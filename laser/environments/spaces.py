@@ -155,7 +155,7 @@ class ObservationReader:
     def _named(self, observation: Any) -> Mapping[str, Any]:
         if not self.is_dict:
             return {"observation": observation}
-        if not isinstance(observation, Mapping) or observation.keys() < self.arrays.keys():
+        if not isinstance(observation, Mapping) or not observation.keys() >= self.arrays.keys():
             got = sorted(observation) if isinstance(observation, Mapping) else type(observation).__name__
             raise EnvironmentFailedError("wrong_shape", f"observation must have keys {sorted(self.arrays)}, got {got}")
         return observation

@@ -20,9 +20,23 @@ class ScriptedEnvironment:
     """Environment i ends its episode k after `lengths[i][k % len]` steps; odd ones are truncated, even ones terminate.
 
     The vector observation is [environment, episode, step]; frames are filled with (episode * 16 + step) % 256.
+
+    Args:
+        lengths: of the episodes, by environment.
+        same_step: reset within the step, as a second part whose environments come in descending order.
+        frames: show frames too.
+        fail_after: the step that fails; 0: the first reset.
+        fail_to_close: `close` raises.
     """
 
-    def __init__(self, lengths: list[list[int]], same_step: bool = False, frames: bool = False, fail_after: int = -1):
+    def __init__(
+        self,
+        lengths: list[list[int]],
+        same_step: bool = False,
+        frames: bool = False,
+        fail_after: int = -1,
+        fail_to_close: bool = False,
+    ):
         self.num_envs = len(lengths)
         observations = {"place": VectorSpec((3,))}
         if frames:
@@ -30,9 +44,11 @@ class ScriptedEnvironment:
         self.spec = EnvironmentSpec("scripted", observations, DiscreteActions(5), action_repeat=2)
         self._lengths, self._same_step, self._frames = lengths, same_step, frames
         self._fail_after = fail_after
+        self._fail_to_close = fail_to_close
         self.closed = False
 
     def reset(self, seed):
+        self._fail_if_due()
         self._episode = np.zeros(self.num_envs, np.int64)
         self._step = np.zeros(self.num_envs, np.int64)
         self._over = np.zeros(self.num_envs, bool)
@@ -43,8 +59,7 @@ class ScriptedEnvironment:
 
     def recv(self):
         self._fail_after -= 1
-        if self._fail_after == 0:
-            raise EnvironmentFailedError("raised", "RuntimeError: the wheel came off")
+        self._fail_if_due()
         everyone = np.arange(self.num_envs)
         ignored = self._over.copy()
         self._begin_episode(everyone[ignored])
@@ -56,7 +71,7 @@ class ScriptedEnvironment:
         if not self._same_step:
             self._over = over
             return [first]
-        who = everyone[over]
+        who = everyone[over][::-1]
         if not len(who):
             return [first]
         self._begin_episode(who)
@@ -75,6 +90,12 @@ class ScriptedEnvironment:
 
     def close(self):
         self.closed = True
+        if self._fail_to_close:
+            raise OSError("the door is stuck")
+
+    def _fail_if_due(self):
+        if self._fail_after == 0:
+            raise EnvironmentFailedError("raised", "RuntimeError: the wheel came off")
 
     def _length(self, i):
         return self._lengths[i][self._episode[i] % len(self._lengths[i])]

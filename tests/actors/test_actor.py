@@ -15,16 +15,28 @@ from laser.unroll import UnrollSpec, find_defects
 
 LENGTHS = [[3, 5], [4, 1, 2], [7]]
 T = 4
+# Under same-step autoreset a reset is a row more, so that unrolls are complete before a round is over.
+every_kind = pytest.mark.parametrize(
+    ("lengths", "same_step"),
+    [
+        pytest.param(LENGTHS, False, id="next-step"),
+        pytest.param(LENGTHS, True, id="out-of-step"),
+        pytest.param([[3, 5]], True, id="one"),
+        pytest.param([[T], [9, 4]], True, id="one-ends-on-the-last-row"),
+        pytest.param([[T], [T]], True, id="both-end-on-the-last-row"),
+        pytest.param([[1], [1]], True, id="alike"),
+    ],
+)
 
 
-def make_actor(environments, replay, *, max_restarts=1, insert_deadline_s=5.0):
+def make_actor(environments, replay, *, num_groups=1, max_restarts=1, insert_deadline_s=5.0):
     algorithm = CountingAlgorithm()
     spec = UnrollSpec(T, environments[0].spec, algorithm.behaviour, algorithm.core_state)
     policy = Policy(algorithm, environments[0].spec, seed=0)
     made = iter(environments)
     actor = Actor(
         lambda group: next(made),
-        1,
+        num_groups,
         policy,
         spec,
         replay,
@@ -59,26 +71,28 @@ def test_unrolls_and_episodes_say_which_task_they_are_of():
     assert {episode.length for episode in episodes if episode.task == 2} == {3, 5, 7}
 
 
-@pytest.mark.parametrize("same_step", [False, True])
-def test_every_row_says_what_happened_there(same_step):
+@every_kind
+def test_every_row_says_what_happened_there(lengths, same_step):
     replay = FakeReplay()
-    actor, spec = make_actor([ScriptedEnvironment(LENGTHS, same_step=same_step)], replay)
+    actor, spec = make_actor([ScriptedEnvironment(lengths, same_step=same_step)], replay)
     for _ in range(12):
         actor.run_unroll()
     ends = {"terminated": 0, "truncated": 0}
     for environment, items in streams(replay).items():
-        episode, step, rows_seen = 0, 0, 0
+        episode, step, num_calls = 0, 0, 0
         for number, (unrolls, index) in enumerate(items):
             assert find_defects(spec, unrolls) is None
             fields = {name: value[index] for name, value in unrolls.fields.items()}
             header = unrolls.headers[index]
             assert (header["sequence"], header["run"], header["actor"], header["member"]) == (number, 7, 3, 2)
             assert (header["episode"], header["step_in_episode"]) == (episode, step)
+            # Each round has the next version and T calls; the header names that of the unroll's first one.
+            assert header["parameter_version"] == num_calls // T
             for t in range(T):
-                length = LENGTHS[environment][episode % len(LENGTHS[environment])]
+                length = lengths[environment][episode % len(lengths[environment])]
                 assert fields["observations/place"][t].tolist() == [environment, episode, step]
                 assert fields["first"][t] == (step == 0)
-                rows_seen += 1
+                num_calls += not (same_step and step == length)
                 if step == length:  # the episode's final observation: a row without a transition
                     assert not fields["valid"][t]
                     assert fields["rewards"][t] == 0.0
@@ -88,6 +102,7 @@ def test_every_row_says_what_happened_there(same_step):
                     continue
                 assert fields["valid"][t]
                 action = fields["actions"][t]
+                assert action == (num_calls - 1) % 5
                 assert (fields["mu/logits"][t] == action).all()
                 step += 1
                 assert fields["rewards"][t] == step + 100.0 * action
@@ -97,27 +112,28 @@ def test_every_row_says_what_happened_there(same_step):
     assert min(ends.values()) > 3, "the data never reached an episode's end"
 
 
-def test_row_zero_carries_what_came_before():
+@every_kind
+def test_row_zero_carries_what_came_before(lengths, same_step):
     replay = FakeReplay()
-    actor, _ = make_actor([ScriptedEnvironment(LENGTHS)], replay)
+    actor, _ = make_actor([ScriptedEnvironment(lengths, same_step=same_step)], replay)
     for _ in range(10):
         actor.run_unroll()
-    crossed = 0
+    firsts = set()
     for items in streams(replay).values():
         for (before, i), (after, j) in itertools.pairwise(items):
             one = {name: value[i] for name, value in before.fields.items()}
             two = {name: value[j] for name, value in after.fields.items()}
             assert (one["observations/place"][T] == two["observations/place"][0]).all()
+            firsts.add(bool(two["first"][0]))
             if two["first"][0]:
                 assert two["last_action"] == 0
                 assert two["last_reward"] == 0.0
-                crossed += 1
             else:
                 assert two["last_action"] == one["actions"][T - 1]
                 assert two["last_reward"] == one["rewards"][T - 1]
                 # The recurrent state before row 0 has seen every step of the episode so far.
                 assert two["core_state/age"][0] == two["observations/place"][0][2]
-    assert crossed > 0
+    assert firsts == ({True} if lengths == [[1], [1]] else {False, True})
 
 
 def test_frames_rebuild_the_environments_own_stacks():
@@ -203,6 +219,35 @@ def test_a_failed_environment_is_rebuilt_and_its_rows_are_counted():
     assert [unrolls.headers["incarnation"][0] for unrolls in replay.inserted] == [0, 1]
     assert [unrolls.headers["sequence"][0] for unrolls in replay.inserted] == [0, 0]
     assert replay.inserted[1].fields["first"][:, 0].all()
+
+
+def test_an_environment_that_cannot_be_closed_is_rebuilt_all_the_same():
+    stuck = [ScriptedEnvironment(LENGTHS, fail_after=2, fail_to_close=True) for _ in range(2)]
+    actor, _ = make_actor(stuck + [ScriptedEnvironment(LENGTHS) for _ in range(2)], FakeReplay(), num_groups=2)
+    report = actor.run_unroll()
+    assert report.counters["restarts/raised"] == 1
+    assert report.counters["close_failed"] == 2
+    assert report.counters["unrolls"] == 2 * len(LENGTHS)
+    assert all(environment.closed for environment in stuck)
+
+
+def test_at_the_end_every_group_is_closed_before_one_that_cannot_be_is_told_of():
+    environments = [ScriptedEnvironment(LENGTHS, fail_to_close=True) for _ in range(2)]
+    actor, _ = make_actor(environments, FakeReplay(), num_groups=2)
+    actor.warm_up()
+    with pytest.raises(OSError, match="the door is stuck"):
+        actor.close()
+    assert all(environment.closed for environment in environments)
+
+
+@pytest.mark.parametrize("fail_to_close", [False, True])
+def test_an_environment_whose_first_reset_fails_is_closed(fail_to_close):
+    bad = ScriptedEnvironment(LENGTHS, fail_after=0, fail_to_close=fail_to_close)
+    actor, _ = make_actor([bad, ScriptedEnvironment(LENGTHS)], FakeReplay())
+    report = actor.run_unroll()
+    assert bad.closed
+    assert report.counters["restarts/raised"] == 1
+    assert report.counters.get("close_failed", 0) == fail_to_close
 
 
 def test_when_the_budget_is_spent_the_environments_words_come_through():

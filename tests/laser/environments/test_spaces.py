@@ -60,6 +60,16 @@ def test_categories_count_from_zero():
         observation_reader(spaces.Discrete(6, start=2)).read_items([8])
 
 
+def test_observations_must_have_the_keys_of_their_space_and_may_have_more():
+    reader = observation_reader(spaces.Dict({name: spaces.Box(-1, 1, (2,)) for name in "ab"}))
+    value = np.zeros(2, np.float32)
+    assert reader.read_items([{"a": value, "b": value, "x": value}]).keys() == {"a", "b"}
+    for keys in ("a", "ax"):
+        with pytest.raises(EnvironmentFailedError, match=r"must have keys \['a', 'b'\], got \['a'") as caught:
+            reader.read_items([dict.fromkeys(keys, value)])
+        assert caught.value.reason == "wrong_shape"
+
+
 def test_numbers_beyond_float32_are_not_finite():
     reader = observation_reader(spaces.Box(-np.inf, np.inf, (2,), np.float64))
     with pytest.raises(EnvironmentFailedError, match=r"does not fit float32: 1e\+300 at index \[1\] of environment 0"):

@@ -1,0 +1,57 @@
+"""An evaluation whose environment failed is the only one that is lost."""
+
+import numpy as np
+import pytest
+from scripted import CountingAlgorithm, ScriptedEnvironment
+
+from actors.evaluator import Evaluator
+from actors.policy import Policy
+from laser.environments import EnvironmentFailedError
+from laser.ports import Parameters
+
+LENGTHS = [[3, 6], [4, 1, 2]]
+PARAMETERS = Parameters(0, np.zeros(2, np.float32))
+
+
+def make_evaluator(environments):
+    made = iter(environments)
+    return Evaluator(
+        lambda: next(made), lambda: Policy(CountingAlgorithm(), environments[0].spec, seed=0), seed=0, member=3
+    )
+
+
+def lengths_of(episodes):
+    return sorted(episode.length for episode in episodes)
+
+
+def test_every_environment_plays_the_same_number_of_episodes():
+    evaluator = make_evaluator([ScriptedEnvironment(LENGTHS)])
+    for _ in range(2):
+        episodes = evaluator.evaluate(PARAMETERS, 3)
+        assert lengths_of(episodes) == [1, 3, 4, 6]
+        assert {episode.member for episode in episodes} == {3}
+
+
+@pytest.mark.parametrize("fail_to_close", [False, True])
+@pytest.mark.parametrize("fail_after", [0, 2], ids=["reset", "step"])
+def test_after_a_failure_the_next_evaluation_has_another_environment(fail_after, fail_to_close):
+    bad = ScriptedEnvironment(LENGTHS, fail_after=fail_after, fail_to_close=fail_to_close)
+    good = ScriptedEnvironment(LENGTHS)
+    evaluator = make_evaluator([bad, good])
+    with pytest.raises(EnvironmentFailedError, match="the wheel came off") as caught:
+        evaluator.evaluate(PARAMETERS, 4)
+    assert bad.closed
+    notes = ["it could not be closed either: OSError: the door is stuck"] if fail_to_close else []
+    assert getattr(caught.value, "__notes__", []) == notes
+    assert lengths_of(evaluator.evaluate(PARAMETERS, 4)) == [1, 3, 4, 6]
+    assert not good.closed
+    evaluator.close()
+    assert good.closed
+
+
+def test_after_a_failure_there_may_be_nothing_to_close():
+    bad = ScriptedEnvironment(LENGTHS, fail_after=0, fail_to_close=True)
+    evaluator = make_evaluator([bad])
+    with pytest.raises(EnvironmentFailedError):
+        evaluator.evaluate(PARAMETERS, 4)
+    evaluator.close()  # `bad` would raise
