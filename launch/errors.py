@@ -1,18 +1,21 @@
 """What ends a run with a line for the user: each error knows its exit code, and `run_reporting` prints it.
 
 Codes are those of sysexits where one fits: 2 usage or config, 66 nothing to resume from, 73 cannot create, 74 input or
-output failed, 75 run directory in use; 130 and 143 are Ctrl-C and SIGTERM.
+output failed, 75 run directory in use; 130 and 143 are Ctrl-C and SIGTERM, and 141 a
+reader of standard output that has gone.
 """
 
 from __future__ import annotations
 
+import os
+import select
 import sys
 from collections.abc import Callable
 from typing import ClassVar, TextIO
 
 from laser.config import ConfigError, Problem
 
-USAGE, FAILED, INTERRUPTED, TERMINATED = 2, 1, 130, 143
+USAGE, FAILED, INTERRUPTED, TERMINATED, UNREAD = 2, 1, 130, 143, 141
 
 
 class LaunchError(RuntimeError):
@@ -77,7 +80,9 @@ def run_reporting(command: Callable[[], int], stderr: TextIO | None = None) -> i
     """
     stream = stderr or sys.stderr
     try:
-        return command()
+        exit_code = command()
+        sys.stdout.flush()
+        return exit_code
     except ConfigError as error:
         for problem in error.problems:
             print(one_line(problem), file=stream)
@@ -91,3 +96,19 @@ def run_reporting(command: Callable[[], int], stderr: TextIO | None = None) -> i
     except KeyboardInterrupt:
         print("interrupted", file=stream)
         return INTERRUPTED
+    except BrokenPipeError:
+        if not _is_unread(sys.stdout):
+            raise
+        # As `head` leaves it. Python would complain once more as it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
+
+
+def _is_unread(stream: TextIO) -> bool:
+    """Return whether whoever read a pipe has gone."""
+    try:
+        waiting = select.poll()
+        waiting.register(stream.fileno(), 0)
+    except (AttributeError, OSError):  # not on this system, or no file
+        return False
+    return any(event & select.POLLERR for _, event in waiting.poll(0))

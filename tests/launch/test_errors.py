@@ -1,5 +1,7 @@
 import io
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -44,3 +46,16 @@ def test_stopping_is_no_error():
 def test_errors_cross_process_boundaries(error):
     back = pickle.loads(pickle.dumps(error))
     assert (type(back), back.problem, back.exit_code) == (type(error), error.problem, error.exit_code)
+
+
+def test_a_reader_of_the_output_that_has_gone_is_no_traceback():
+    command = [sys.executable, "-m", "launch", "--help"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()  # before it has anything to say
+        assert process.stderr.read() == ""
+    assert process.returncode == 141
+
+
+def test_another_broken_pipe_keeps_its_traceback():
+    with pytest.raises(BrokenPipeError):
+        report(BrokenPipeError("that of an environment's process"))

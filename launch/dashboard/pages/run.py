@@ -232,6 +232,7 @@ _LOST = (
     "totals/dropped_rows",
     "totals/unrolls_lost",
     "totals/restarts/",
+    "totals/close_failed",
     "totals/evaluations_failed/",
     "totals/column_writes_failed",
     "totals/shards_lost",
