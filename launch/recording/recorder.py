@@ -110,6 +110,8 @@ class Recorder:
         self._mean_return = math.nan
         self._tasks = tuple(tasks)
         self._task_returns = TaskReturns(tasks, bucket_frames)
+        self.marks: dict[str, int] = {}
+        """Where others were in what is recorded here; saved along with it."""
         self._new_episodes: list[EpisodeResult] = []
         self._evaluations: list[tuple[int, dict[str, float]]] = []
         self._begin = self._written = clock()
@@ -235,6 +237,7 @@ class Recorder:
                 "totals": dict(self._totals),
                 "last": {source: dict(values) for source, values in self._last.items()},
                 "returns": list(self._returns),
+                "marks": dict(self.marks),
                 "task_returns": self._task_returns.state_dict(),
             }
 
@@ -256,6 +259,7 @@ class Recorder:
                 if source == _LEARNER or not sources_start_over
             }
             self._returns = deque(state["returns"], maxlen=NUM_RETURNS)
+            self.marks = dict(state.get("marks", {}))
             self._mean_return = _mean(list(self._returns))
             if "task_returns" in state:
                 self._task_returns.load_state_dict(state["task_returns"])

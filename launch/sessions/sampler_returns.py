@@ -10,6 +10,8 @@ from launch.recording.recorder import Recorder, Snapshot
 
 _CALL_DEADLINE_S = 120.0
 
+_NUM_TOLD = "episodes_told_to_the_sampler"
+
 
 class SamplerReturns:
     """Tells the learner mean returns: of each evaluation, or of training episodes as `replay.<sampler>.reward` says.
@@ -29,7 +31,7 @@ class SamplerReturns:
         self._interval = program.config.evaluation.interval
         snapshot = recorder.snapshot()
         self._told_at = last_multiple(snapshot.env_steps, self._interval)
-        self._num_told = snapshot.episodes
+        recorder.marks.setdefault(_NUM_TOLD, snapshot.episodes)
 
     def evaluated(self, report: Report) -> None:
         """An evaluation has ended."""
@@ -41,7 +43,8 @@ class SamplerReturns:
         if self._reward != "training" or snapshot.env_steps - self._told_at < self._interval:
             return
         self._told_at = last_multiple(snapshot.env_steps, self._interval)
-        num_new, self._num_told = snapshot.episodes - self._num_told, snapshot.episodes
+        num_new = snapshot.episodes - self._recorder.marks[_NUM_TOLD]
+        self._recorder.marks[_NUM_TOLD] = snapshot.episodes
         if num_new:
             self._tell(self._recorder.newest_returns(num_new))
 

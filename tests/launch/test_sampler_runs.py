@@ -38,6 +38,8 @@ CASES = {
     "ners over shards": {"replay.sampler": "ners", "replay.num-shards": 2, "num-actors": 2},
     "ero over shards": {"replay.sampler": "ero", "replay.num-shards": 2, "num-actors": 2},
     "ners*": {"replay.sampler": "ners", "replay.ners.reward": "training", "evaluation.interval": 0},
+    # An episode ends between the last return it was told of and the end of the first part.
+    "ners* told late": {"replay.sampler": "ners", "replay.ners.reward": "training", "evaluation.interval": 300},
 }
 
 QUICK = ("ners over shards", "ero")
