@@ -46,7 +46,9 @@ class DmControlSuite(Suite):
         domain, _, task = id.removeprefix(_PREFIX).removesuffix(_SUFFIX).partition("-")
         make = functools.partial(DmControl, domain, task)
         first = make()
-        spec, reader, writer = describe_spaces(id, first, first.observation_space, first.action_space)
+        spec, reader, writer = describe_spaces(
+            id, first, first.observation_space, first.action_space, "choose another task"
+        )
         if config.vectorization == "async":
             first.close()
             return ProcessEnvironments(spec, [make] * num_envs, reader, writer, config.deadline_s)

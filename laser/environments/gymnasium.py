@@ -187,9 +187,20 @@ def _make_own_vector(id: str, registered: EnvSpec, num_envs: int) -> VectorEnvir
 
 
 def describe_spaces(
-    id: str, environment: gymnasium.Env | VectorEnv, observations: gymnasium.Space[Any], actions: gymnasium.Space[Any]
+    id: str,
+    environment: gymnasium.Env | VectorEnv,
+    observations: gymnasium.Space[Any],
+    actions: gymnasium.Space[Any],
+    remedy: str = "",
 ) -> tuple[EnvironmentSpec, ObservationReader, ActionWriter]:
     """Return what one environment offers, and what reads its observations and writes its actions.
+
+    Args:
+        id: of the environment.
+        environment: one, or several side by side.
+        observations: of one.
+        actions: of one.
+        remedy: against spaces LASER cannot learn in, where the user cannot change the environment.
 
     Raises:
         ConfigError: LASER cannot learn in one of its spaces; it is closed then.
@@ -199,8 +210,8 @@ def describe_spaces(
         writer = action_writer(actions)
     except UnsupportedSpaceError as error:
         environment.close()
-        wrong, _, remedy = str(error).partition("; ")
-        raise env_error(f"{id}: {wrong}", remedy) from error
+        wrong, _, general = str(error).partition("; ")
+        raise env_error(f"{id}: {wrong}", remedy or general) from error
     return EnvironmentSpec(id, reader.specs, writer.spec), reader, writer
 
 
