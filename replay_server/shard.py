@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import CancelledError, Future
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,7 +28,6 @@ from replay_server.config import ReplayConfig
 from replay_server.futures import Settlement, done, failed, settle
 from replay_server.ledger import Ledger
 from replay_server.members import MemberSettings
-from replay_server.snapshot import load_state, save_state, state_bytes
 from replay_server.store import Store
 from replay_server.streams import DUPLICATE, FRESH, OLD_INCARNATION, Streams
 from replay_server.waiting import WaitingCall, WaitingInsert, WaitingSample
@@ -431,18 +429,6 @@ class Shard:
                 "rng": self._rng.bit_generator.state,
             }
 
-    def save(self, directory: str | Path) -> int:
-        """Write everything into a new directory (plain .npy and JSON); return the bytes written."""
-        return save_state(self.state_dict(), Path(directory))
-
-    def restore(self, directory: str | Path) -> None:
-        """Read what `save` wrote; see `load_state_dict`."""
-        self.load_state_dict(load_state(Path(directory)))
-
-    def snapshot_bytes(self) -> int:
-        """Return about how many bytes `save` would write now."""
-        return state_bytes(self.state_dict())
-
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` gave, into a shard built with the same arguments.
 
@@ -454,8 +440,7 @@ class Shard:
         if differing:
             name = differing[0]
             raise ValueError(
-                f"the replay snapshot was made for {name} {state['made_for'].get(name)}, this shard has {ours[name]}; "
-                "resume with the same replay settings, or without the snapshot"
+                f"the saved replay was made for {name} {state['made_for'].get(name)}, this one has {ours[name]}"
             )
         with self._changed:
             self._store.load_state_dict(state["store"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 
 from laser.ports import KEY_DTYPE
@@ -125,3 +127,13 @@ def make_keys(shard, pages, generations, rows):
     keys = np.empty(len(pages), KEY_DTYPE)
     keys["shard"], keys["page"], keys["generation"], keys["row"] = shard, pages, generations, rows
     return keys
+
+
+def saved(value):
+    """Return a shard's state as checkpoints keep it: arrays as they are, everything else through JSON."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, dict):
+        assert all(isinstance(key, str) for key in value)
+        return {key: saved(item) for key, item in value.items()}
+    return json.loads(json.dumps(value))

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from replay_helpers import Stream, join, make_spec
+from replay_helpers import Stream, join, make_spec, saved
 
 from laser.ports import ColumnSpec, ColumnWrites, PortError, SampleRequest, wait
 from replay_server.client import ShardedReplay
@@ -188,7 +188,7 @@ def test_a_write_to_an_unroll_that_only_waits_in_a_queue_gives_it_no_weight():
     shard.close()
 
 
-def test_priorities_are_restored(tmp_path):
+def test_priorities_are_restored():
     rng = np.random.default_rng(1)
     shard = make_shard([MemberSettings(0, columns=PRIORITY)])
     source = Stream(shard.spec, rng)
@@ -196,9 +196,8 @@ def test_priorities_are_restored(tmp_path):
         wait(shard.insert(source.next_unroll()), 5, "insert")
     for _ in range(5):
         write(shard, draw(shard, "steps"), "steps", rng)
-    shard.save(tmp_path)
     other = make_shard([MemberSettings(0, columns=PRIORITY)])
-    other.restore(tmp_path)
+    other.load_state_dict(saved(shard.state_dict()))
     other.check_valid()
     for _ in range(5):
         one, two = draw(shard, "steps"), draw(other, "steps")
