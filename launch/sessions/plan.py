@@ -58,7 +58,15 @@ class Plan:
     @property
     def needs(self) -> Needs:
         """What they ask of a cluster."""
-        return _needs(self.configs, self.share_replay, self.memory)
+        replays = self.configs[:1] if self.share_replay else self.configs
+        num_shards = sum(config.replay.num_shards for config in replays)
+        return Needs(
+            len(self.configs),
+            sum(config.num_actors for config in self.configs),
+            self.config.device,
+            num_shards,
+            self.memory.replay // num_shards,
+        )
 
 
 def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False) -> Plan:
@@ -99,11 +107,12 @@ def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False) -> Pla
         memory = _plan_memory(configs, specs, algorithms, share_replay)
     except ValueError as error:  # networks are built here for the first time
         raise ConfigError(_named_problems(error)) from error
-    if configs[0].ray_address:
+    plan = Plan(list(configs), environments, share_replay, memory, carried_states)
+    if plan.config.ray_address:
         from launch.runtimes.ray_cluster import check_cluster
 
-        check_cluster(configs[0].ray_address, _needs(configs, share_replay, memory))
-    return Plan(list(configs), environments, share_replay, memory, carried_states)
+        check_cluster(plan.config.ray_address, plan.needs)
+    return plan
 
 
 def _find_empty_shards(configs: Sequence[TrainConfig], share_replay: bool) -> list[Problem]:
@@ -190,17 +199,6 @@ def _plan_memory(
     if not configs[0].ray_address:  # a cluster's nodes are asked for theirs
         raise_problems(list(find_memory_problems(estimate, available_memory(), len(configs), share_replay)))
     return estimate
-
-
-def _needs(configs: Sequence[TrainConfig], share_replay: bool, memory: MemoryEstimate) -> Needs:
-    num_shards = configs[0].replay.num_shards if share_replay else sum(each.replay.num_shards for each in configs)
-    return Needs(
-        len(configs),
-        sum(config.num_actors for config in configs),
-        configs[0].device,
-        num_shards,
-        memory.replay // num_shards,
-    )
 
 
 def _named_problems(error: ValueError) -> list[Problem]:
