@@ -134,7 +134,9 @@ def run_session(
                 _save_what_can_be_saved(run, attendant)
         errors = [attendant.error for attendant in attendants if attendant.error is not None]
         if len(errors) == len(attendants):
-            raise as_launch_error(errors[0], config) from errors[0]
+            # A member without a checkpoint says nothing of why the others, which went on, failed.
+            first = next((error for error in errors if not isinstance(error, NothingToResumeError)), errors[0])
+            raise as_launch_error(first, config) from first
         return [attendant.outcome for attendant in attendants]
 
 
