@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from actors.film import draw_without_a_display
 from laser.config import Problem
 from laser.environments import EnvironmentConfig, EnvironmentFailedError, make_environment, task_ids
-from launch.sessions.run_directory import output_error
+from launch.sessions.run_directory import output_error, replace_file
 
 
 def find_video_problems(key: str, env: str, config: EnvironmentConfig) -> Iterator[Problem]:
@@ -49,10 +48,8 @@ def save_video(path: Path, video: bytes) -> None:
     Raises:
         OutputError: it cannot be written.
     """
-    beside = path.with_suffix(".writing")
     try:
         path.parent.mkdir(exist_ok=True)
-        beside.write_bytes(video)
-        os.replace(beside, path)
     except OSError as error:
         raise output_error(path, error) from error
+    replace_file(path, video)

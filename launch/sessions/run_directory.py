@@ -98,7 +98,7 @@ def open_run(
         except NothingToResumeError:
             # It did not go on with the new settings, which would stand in the way of the next attempt.
             if before:
-                _replace(record, before)
+                replace_file(record, before)
             raise
 
 
@@ -194,6 +194,23 @@ def output_error(path: Path, error: OSError) -> OutputError:
     return OutputError("run-dir", f"{path}: {reason}", "free space or mend the disk, then continue with --resume")
 
 
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file so that nobody ever reads half of it, and a crash leaves the old one.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    beside = path.with_name(f"{path.name}.writing")
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.rename(path)
+    except OSError as error:
+        raise output_error(path, error) from error
+
+
 def _make(config: TrainConfig, runs_root: Path, prefix: str) -> Path:
     if config.run_dir is not None and leaves_directory(config.run_dir):
         raise CannotCreateError(
@@ -282,19 +299,7 @@ def _write_record(path: Path, config: TrainConfig, command: Sequence[str], facts
         "changes": changes_from_preset(config),
         **facts,
     }
-    _replace(target, json.dumps(record, indent=2).encode())
-
-
-def _replace(path: Path, content: bytes) -> None:
-    beside = path.with_name(f"{path.name}.writing")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.rename(path)
-    except OSError as error:
-        raise output_error(path, error) from error
+    replace_file(target, json.dumps(record, indent=2).encode())
 
 
 def _versions() -> dict[str, str]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from laser.config import ConfigError, Problem, find_problems, key_of
 from launch.config import TrainConfig
+from launch.sessions.run_directory import replace_file
 
 _SECTION = "algorithm."
 
@@ -120,9 +121,13 @@ def find_schedule_problems(config: TrainConfig) -> list[Problem]:
 
 
 def write_changes(path: Path, changes: Sequence[SettingsChange]) -> None:
-    """Write a schedule's file."""
+    """Write a schedule's file.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
     entries = [{"env_steps": change.env_steps, "settings": change.settings} for change in changes]
-    path.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
+    replace_file(path, f"{json.dumps(entries, indent=1)}\n".encode())
 
 
 def _change(entry: Any) -> SettingsChange | None:

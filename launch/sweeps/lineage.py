@@ -9,13 +9,12 @@ at 6,000 env steps has that one's settings before.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from launch.errors import NothingToResumeError
-from launch.sessions.run_directory import output_error
+from launch.sessions.run_directory import output_error, replace_file
 from launch.sessions.settings_schedule import SettingsChange
 
 
@@ -78,12 +77,7 @@ class Lineage:
         if len(kept) == len(self.decisions):
             return
         self.decisions = kept
-        beside = self._path.with_suffix(".writing")
-        try:
-            beside.write_text("".join(json.dumps(asdict(item)) + "\n" for item in kept), encoding="utf-8")
-            os.replace(beside, self._path)
-        except OSError as error:
-            raise output_error(self._path, error) from error
+        replace_file(self._path, "".join(json.dumps(asdict(item)) + "\n" for item in kept).encode())
 
 
 def schedules(
