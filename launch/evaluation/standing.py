@@ -8,43 +8,33 @@ from typing import Any
 
 import numpy as np
 
-from laser.evaluation.elo import count_wins, elo_ratings, has_finite_ratings
 from laser.evaluation.published_reactor import AGENTS, REACTOR_TABLE_2, REACTOR_TABLE_3, find_human_start_scores
-from laser.evaluation.ranks import mean_ranks
+from laser.evaluation.ranking import Ranking, rank_agents
 
 THIS = "this agent"
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Ranks and ratings over the same games, best first.
-
-    Args:
-        num_games: how many.
-        mean_ranks: by agent; 1 would be the best on every game.
-        elo: by agent; the person's is 0.
-        pseudo_wins: added to each pair both ways, where results of few games leave ratings without bound.
-    """
+    """Ranks and ratings over the same games, where the person's Elo is 0."""
 
     num_games: int
-    mean_ranks: dict[str, float]
-    elo: dict[str, float]
-    pseudo_wins: float
+    ranking: Ranking
 
     def to_json(self) -> dict[str, Any]:
         """Return its numbers."""
-        return vars(self)
+        return {"num_games": self.num_games, **vars(self.ranking)}
 
     def lines(self) -> list[str]:
         """Return a table in words, the paper's own numbers over its 57 games beside it."""
-        width = max(map(len, self.mean_ranks))
+        width = max(map(len, self.ranking.mean_ranks))
         head = f"{'mean rank':>10}  {'Elo':>6}  {'printed':>8}  {'printed':>7}"
         lines = [
             f"  among the Reactor paper's agents, whose scores are from human starts, over {self.num_games} games:",
             f"  {'agent':<{width}}  {head}",
         ]
-        for agent, rank in self.mean_ranks.items():
-            line = f"  {agent:<{width}}  {rank:>10.2f}  {self.elo[agent]:>6.0f}"
+        for agent, rank in self.ranking.mean_ranks.items():
+            line = f"  {agent:<{width}}  {rank:>10.2f}  {self.ranking.elo[agent]:>6.0f}"
             if agent in REACTOR_TABLE_2:
                 printed = REACTOR_TABLE_2[agent]
                 line += f"  {printed.mean_rank:>8.2f}  {printed.elo:>7.0f}"
@@ -66,16 +56,7 @@ def find_standing(returns: Mapping[str, float]) -> Standing | None:
         return None
     names = [THIS, *AGENTS]
     scores = np.array([[returns[id], *published.values()] for id, published in known.items()]).T
-    wins = count_wins(scores)
-    pseudo_wins = 0.0 if has_finite_ratings(wins) else 0.5
-    ranks, elo = mean_ranks(scores), elo_ratings(wins, names.index("human"), pseudo_wins)
-    order = np.argsort(ranks, kind="stable")
-    return Standing(
-        len(known),
-        {names[place]: float(ranks[place]) for place in order},
-        {names[place]: float(elo[place]) for place in order},
-        pseudo_wins,
-    )
+    return Standing(len(known), rank_agents(names, scores, zero="human"))
 
 
 def rank_words(id: str, mean_return: float) -> str | None:

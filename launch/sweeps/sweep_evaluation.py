@@ -73,7 +73,7 @@ class SweepEvaluation:
     @property
     def agents(self) -> AgentsCompared | None:
         """Its settings over games and seeds, where there are several of either."""
-        return compare_agents(self.members)
+        return compare_agents((each.overrides, each.result) for each in self.members if each.result is not None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""

@@ -13,12 +13,12 @@ def returns_of(agent, num_games=57, factor=1.0):
 def test_an_agent_that_plays_like_another_stands_beside_it():
     standing = find_standing(returns_of("DQN"))
     assert standing.num_games == 57
-    assert standing.pseudo_wins == 0.0
-    assert standing.elo["human"] == 0.0
-    assert standing.elo[THIS] == pytest.approx(standing.elo["DQN"])
-    assert standing.mean_ranks[THIS] == pytest.approx(standing.mean_ranks["DQN"])
-    assert list(standing.mean_ranks) == sorted(standing.mean_ranks, key=standing.mean_ranks.get)
-    assert standing.elo["random"] < standing.elo[THIS] < 0 < standing.elo["Reactor"]
+    assert standing.ranking.pseudo_wins == 0.0
+    assert standing.ranking.elo["human"] == 0.0
+    assert standing.ranking.elo[THIS] == pytest.approx(standing.ranking.elo["DQN"])
+    assert standing.ranking.mean_ranks[THIS] == pytest.approx(standing.ranking.mean_ranks["DQN"])
+    assert list(standing.ranking.mean_ranks) == sorted(standing.ranking.mean_ranks, key=standing.ranking.mean_ranks.get)
+    assert standing.ranking.elo["random"] < standing.ranking.elo[THIS] < 0 < standing.ranking.elo["Reactor"]
     lines = standing.lines()
     assert len(lines) == 2 + len(AGENTS) + 1 + 1
     assert any("Reactor" in line and "3.40" in line and "81" in line for line in lines)
@@ -28,8 +28,8 @@ def test_an_agent_that_plays_like_another_stands_beside_it():
 def test_few_games_still_give_ratings():
     standing = find_standing({"ALE/Pong-v5": 21.0, "CartPole-v1": 500.0})
     assert standing.num_games == 1
-    assert standing.pseudo_wins == 0.5
-    assert next(iter(standing.elo)) == THIS
+    assert standing.ranking.pseudo_wins == 0.5
+    assert next(iter(standing.ranking.elo)) == THIS
     assert find_standing({"CartPole-v1": 500.0}) is None
 
 

@@ -14,7 +14,7 @@ PONG = "ALE/Pong-v5"
 def played(agent, game, score, seed=0):
     """One run: the mean return of an agent on a game."""
     result = SimpleNamespace(tasks=[TaskResult(game, [score], [1])])
-    return SimpleNamespace(overrides={"preset": agent, "env": game, "seed": str(seed)}, result=result)
+    return {"preset": agent, "env": game, "seed": str(seed)}, result
 
 
 def runs(scores):
@@ -47,11 +47,11 @@ def test_ranks_ratings_and_winning_over_games_and_seeds():
     found = compare_agents(runs(SCORES))
     assert (found.games, found.num_seeds) == ([CATCH, MAZE], 2)
     # Means: catch 2, 2.25, 0; maze 5, 4.5, 5.
-    assert found.mean_ranks == {"preset=laser": 1.75, "preset=acer": 2.0, "preset=reactor": 2.25}
+    assert found.ranking.mean_ranks == {"preset=laser": 1.75, "preset=acer": 2.0, "preset=reactor": 2.25}
     for agent in SCORES:
         assert found.winning[f"preset={agent}"] == pytest.approx(literal_winning(agent))
-    assert found.elo["preset=reactor"] == 0.0, "there is no person, so the last one is at zero"
-    assert found.elo["preset=laser"] > 0.0
+    assert found.ranking.elo["preset=reactor"] == 0.0, "there is no person, so the last one is at zero"
+    assert found.ranking.elo["preset=laser"] > 0.0
     words = "\n".join(found.lines())
     assert "over 2 games, 2 seeds each" in words
     assert all(agent in words for agent in SCORES)
@@ -60,16 +60,15 @@ def test_ranks_ratings_and_winning_over_games_and_seeds():
 def test_the_human_is_at_zero_where_all_games_have_human_scores():
     human = find_reference(PONG).human
     found = compare_agents(runs({"laser": {PONG: [human + 5.0, human + 3.0]}, "acer": {PONG: [human - 5.0, -20.0]}}))
-    assert list(found.mean_ranks) == ["preset=laser", HUMAN, "preset=acer"]
-    assert found.elo[HUMAN] == 0.0
-    assert found.elo["preset=laser"] > 0.0 > found.elo["preset=acer"]
+    assert list(found.ranking.mean_ranks) == ["preset=laser", HUMAN, "preset=acer"]
+    assert found.ranking.elo[HUMAN] == 0.0
+    assert found.ranking.elo["preset=laser"] > 0.0 > found.ranking.elo["preset=acer"]
     assert HUMAN not in found.winning
 
 
 def test_games_in_common_and_the_fewest_seeds_count():
     scores = {"laser": {CATCH: [1.0, 0.0, 0.0], MAZE: [1.0]}, "acer": {CATCH: [0.5, 0.5]}}
-    members = [*runs(scores), SimpleNamespace(overrides={"preset": "acer", "env": CATCH}, result=None)]
-    found = compare_agents(members)
+    found = compare_agents(runs(scores))
     assert (found.games, found.num_seeds) == ([CATCH], 2)
     assert found.winning["preset=laser"] == 0.5
 
