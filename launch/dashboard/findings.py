@@ -87,19 +87,21 @@ def _stalled(facts: Facts) -> str:
 
 def _lost(facts: Facts) -> list[str]:
     found = []
-    restarts = {name.rpartition("/")[2]: n for name, n in facts.values.items() if name.startswith("totals/restarts/")}
-    if sum(restarts.values()) > 0:
-        why = ", ".join(f"{n:,.0f} {reason.replace('_', ' ')}" for reason, n in sorted(restarts.items()) if n > 0)
-        found.append(f"{sum(restarts.values()):,.0f} workers had to be replaced ({why})")
+    for what, happened in (("restarts", "workers had to be replaced"), ("evaluations_failed", "evaluations failed")):
+        reasons = _by_reason(facts, f"totals/{what}/")
+        if reasons:
+            why = ", ".join(f"{n:,.0f} {reason}" for reason, n in reasons.items())
+            found.append(f"{sum(reasons.values()):,.0f} {happened} ({why})")
     if facts.values.get("totals/shards_lost", 0.0) > 0:
         found.append(f"{facts.values['totals/shards_lost']:,.0f} replay shards are gone, and what they held")
-    broken = {name: n for name, n in facts.values.items() if name.startswith("totals/environment_restarts/") and n > 0}
-    for name, n in sorted(broken.items()):
-        found.append(f"environments were restarted {n:,.0f} times: {name.rpartition('/')[2].replace('_', ' ')}")
-    failed = sum(n for name, n in facts.values.items() if name.startswith("totals/evaluations_failed/"))
-    if failed > 0:
-        found.append(f"{failed:,.0f} evaluations failed because their environment did")
+    for reason, n in _by_reason(facts, "totals/environment_restarts/").items():
+        found.append(f"environments were restarted {n:,.0f} times: {reason}")
     return found
+
+
+def _by_reason(facts: Facts, prefix: str) -> dict[str, float]:
+    found = {name.rpartition("/")[2]: n for name, n in facts.values.items() if name.startswith(prefix) and n > 0}
+    return {reason.replace("_", " "): found[reason] for reason in sorted(found)}
 
 
 def _no_numbers(facts: Facts) -> str:

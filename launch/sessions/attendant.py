@@ -64,7 +64,7 @@ class Attendant:
         self._evaluated_at = last_multiple(recorder.snapshot().env_steps, program.config.evaluation_interval)
         self._sampler_returns = SamplerReturns(program, recorder)
         self._evaluation: Future[Any] | None = None
-        self._evaluations_failed = 0
+        self._evaluations_failed: defaultdict[str, float] = defaultdict(float)
         self._restarts: defaultdict[str, float] = defaultdict(float)
         self._accounts = Accounts()
         self._replay_look = ReplayLook(program.member.number)
@@ -146,18 +146,29 @@ class Attendant:
     def collect_evaluation(self) -> None:
         """Report the result of the evaluation if it is there.
 
-        Training does not end because an evaluation did: one whose environment failed is counted, one whose evaluator
-        died is lost (the evaluator is replaced), and the next comes in time.
+        Training does not end because an evaluation did: one whose environment failed or whose evaluator died is counted
+        under its reason (a dead evaluator is replaced), and the next comes in time.
         """
         if self._evaluation is None or not self._evaluation.done():
             return
         evaluation, self._evaluation = self._evaluation, None
         error = evaluation.exception()
         if isinstance(error, EnvironmentFailedError):
-            self._evaluations_failed += 1
-            self.recorder.report(Report("supervisor", {f"evaluations_failed/{error.reason}": self._evaluations_failed}))
-        elif not isinstance(error, PortClosedError):
+            self._count_failed(error.reason)
+        elif isinstance(error, PortClosedError):
+            self._count_failed("evaluator_died")
+        else:
             self._keep(evaluation.result())
+
+    def give_up_evaluation(self) -> None:
+        """Wait no longer for an evaluation that is under way, if one is; it is counted as late."""
+        if self._evaluation is not None:
+            self._evaluation = None
+            self._count_failed("late")
+
+    def _count_failed(self, reason: str) -> None:
+        self._evaluations_failed[reason] += 1
+        self.recorder.report(Report("supervisor", {f"evaluations_failed/{reason}": self._evaluations_failed[reason]}))
 
     def _keep(self, result: Report | Filmed) -> None:
         report = result.report if isinstance(result, Filmed) else result

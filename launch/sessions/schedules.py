@@ -180,6 +180,7 @@ class FreeSchedule(Schedule):
         for attendant in ended:
             try:
                 attendant.collect_evaluation()
+                attendant.give_up_evaluation()
             except Exception as error:  # noqa: BLE001 - one member's failure; raised if it was the last
                 self.fail(attendant, error)
 

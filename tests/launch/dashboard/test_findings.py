@@ -64,7 +64,10 @@ def test_a_healthy_run_is_not_talked_about() -> None:
             "3 workers had to be replaced (2 died, 1 hung)",
         ),
         ({"values": {"totals/shards_lost": 1.0}}, "1 replay shards are gone, and what they held"),
-        ({"values": {"totals/evaluations_failed/raised": 2.0}}, "2 evaluations failed because their environment did"),
+        (
+            {"values": {"totals/evaluations_failed/raised": 2.0, "totals/evaluations_failed/evaluator_died": 1.0}},
+            "3 evaluations failed (1 evaluator died, 2 raised)",
+        ),
         (
             {"values": {"updates_applied": 0.5}},
             "50 % of learner steps were skipped because their gradient was not finite",

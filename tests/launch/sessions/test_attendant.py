@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from concurrent.futures import Future
+from types import SimpleNamespace
 
 import pytest
 
 from laser.environments import describe_environment
-from laser.ports import Parameters, wait
+from laser.environments.base import EnvironmentFailedError
+from laser.ports import Parameters, PortClosedError, wait
 from launch.presets import change, load_preset
 from launch.program import make_program
 from launch.recording.recorder import Recorder
@@ -20,6 +23,7 @@ from launch.sessions.attendant import Attendant
 @pytest.fixture
 def attendant():
     config = change(load_preset("cartpole"), {"quiet": True, "num_envs": 2, "num_actors": 2, "runtime": "local"})
+    config = change(config, {"evaluation.interval": 100})
     config = dataclasses.replace(config, replay=dataclasses.replace(config.replay, capacity_steps=2000))
     runtime = LocalRuntime()
     with Recorder(background=False) as recorder:
@@ -69,3 +73,31 @@ def test_an_actor_that_died_acts_again_unless_it_is_held(attendant, monkeypatch,
     while not attendant.recorder.last(actor.name, "rows") and time.monotonic() < deadline:
         time.sleep(0.05)
     assert bool(attendant.recorder.last(actor.name, "rows")) is not is_held
+
+
+def test_evaluations_that_failed_are_counted_under_their_reasons(attendant, monkeypatch):
+    program = attendant.program
+    wait(program.learner.call("warm_up"), 60.0, "the learner")
+    errors = [
+        EnvironmentFailedError("raised", "no"),
+        PortClosedError("gone"),
+        None,
+        EnvironmentFailedError("hung", "no"),
+        EnvironmentFailedError("raised", "no"),
+    ]
+    for number, error in enumerate(errors, start=1):
+        result: Future = Future()
+        monkeypatch.setattr(program.evaluator, "call", lambda *arguments, result=result: result)
+        assert attendant.start_evaluation_if_due(SimpleNamespace(env_steps=100 * number)) is result
+        if error is not None:
+            result.set_exception(error)
+        attendant.collect_evaluation()
+        attendant.give_up_evaluation()
+    counters = attendant.recorder.snapshot().counters
+    failed = {name: n for name, n in counters.items() if name.startswith("evaluations_failed/")}
+    assert failed == {
+        "evaluations_failed/raised": 2,
+        "evaluations_failed/evaluator_died": 1,
+        "evaluations_failed/late": 1,
+        "evaluations_failed/hung": 1,
+    }

@@ -4,6 +4,7 @@ import threading
 from concurrent.futures import Future
 from types import SimpleNamespace
 
+from launch.sessions import schedules
 from launch.sessions.pace import PaceLimit
 from launch.sessions.schedules import FreeSchedule
 
@@ -13,7 +14,7 @@ class Member:
 
     def __init__(self, number, env_steps, num_steps, *, interval_s=60.0):
         self.number, self.env_steps, self.num_steps = number, env_steps, num_steps
-        self.finished, self.evaluation, self.collected = "", None, None
+        self.finished, self.evaluation, self.collected, self.given_up = "", None, None, False
         self.held: list[bool] = []
         answered: Future = Future()
         answered.set_result({})
@@ -43,6 +44,9 @@ class Member:
     def collect_evaluation(self):
         if self.evaluation is not None and self.evaluation.done():
             self.collected, self.evaluation = self.evaluation.result(), None
+
+    def give_up_evaluation(self):
+        self.given_up = self.evaluation is not None
 
     start = check_workers = prepare_learner = start_evaluation_if_due = report_accounts = nothing
 
@@ -79,6 +83,15 @@ def test_an_evaluation_under_way_at_a_members_end_holds_up_nobody_and_is_not_los
     FreeSchedule([done, rest, last], lambda: False, lambda attendant, snapshot: None).run()
     assert "steps" in at_looks[:5], "the other one was looked at while the evaluation went on"
     assert (done.collected, last.collected) == ("first", "last")
+    assert not done.given_up
+
+
+def test_an_evaluation_that_never_ends_is_given_up(monkeypatch):
+    monkeypatch.setattr(schedules, "_CALL_DEADLINE_S", 0.1)
+    member = Member(0, 0, 20)
+    member.evaluation = Future()
+    FreeSchedule([member], lambda: False, lambda attendant, snapshot: None).run()
+    assert member.given_up
 
 
 def test_who_asks_to_stop_waits_for_no_evaluation():

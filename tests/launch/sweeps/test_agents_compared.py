@@ -66,6 +66,11 @@ def test_the_human_is_at_zero_where_all_games_have_human_scores():
     assert HUMAN not in found.winning
 
 
+def test_there_is_no_human_where_a_game_has_no_human_score():
+    found = compare_agents(runs({agent: {CATCH: [score], PONG: [score]} for agent, score in (("a", 1.0), ("b", 2.0))}))
+    assert list(found.ranking.elo) == ["preset=b", "preset=a"]
+
+
 def test_games_in_common_and_the_fewest_seeds_count():
     scores = {"laser": {CATCH: [1.0, 0.0, 0.0], MAZE: [1.0]}, "acer": {CATCH: [0.5, 0.5]}}
     found = compare_agents(runs(scores))
