@@ -297,6 +297,14 @@ def test_a_sweep_goes_on_without_a_member_that_has_no_checkpoint(tmp_path, runti
         sweep(small(tmp_path / "run", resume=True, **values | {"steps": 600}))
 
 
+def test_why_the_members_failed_that_could_go_on_is_told(tmp_path, monkeypatch):
+    sweep(small(tmp_path / "run"))
+    shutil.rmtree(tmp_path / "run" / "members" / "0" / "checkpoints")
+    fail_for(1, "state_dict", monkeypatch)
+    with pytest.raises(RuntimeError, match="no state_dict here"):
+        sweep(small(tmp_path / "run", resume=True, steps=400))
+
+
 @pytest.mark.parametrize("saved", [False, True])
 @pytest.mark.parametrize("share_replay", [False, True])
 def test_every_member_is_told_whether_its_replay_came_back(tmp_path, monkeypatch, saved, share_replay):
