@@ -105,6 +105,12 @@ def test_that_it_never_learns_without_evaluations_is_said(tmp_path):
         assert any("ners learns from the change between two evaluations" in line for line in lines) == said
 
 
+@pytest.mark.parametrize(("exponent", "said"), [(0.0, True), (0.5, False)])
+def test_that_its_scores_have_no_effect_is_said(tmp_path, exponent, said):
+    warnings = small("ners", tmp_path, **{"replay.priority-exponent": exponent}).warnings()
+    assert any("0 draws uniformly whatever ners learns" in str(problem) for problem in warnings) == said
+
+
 @pytest.mark.parametrize(
     ("preset", "changes", "line"),
     [

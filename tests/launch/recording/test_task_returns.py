@@ -39,14 +39,14 @@ def test_fitness_is_the_mean_return_or_the_capped_score_once_there_are_twenty_ep
 
 
 def test_normalised_scores_wait_for_every_task():
-    returns = TaskReturns(GAMES, 1000)
+    returns = TaskReturns((*GAMES, "ALE/Freeway-v5"), 1000)
     returns.add([episode(14.6)], 10)
     assert set(returns.metrics()) == {"tasks/ALE/Pong-v5/mean_return"}
     assert returns.normalised_score() is None
-    returns.add([episode(1.7 + 3 * 28.8, 1)], 20)
+    returns.add([episode(1.7 + 3 * 28.8, 1), episode(8 * 29.6, 2)], 20)
     found = returns.metrics()
-    assert found["tasks/normalised_median"] == returns.normalised_score() == pytest.approx(2.0)
-    assert found["tasks/normalised_mean"] == pytest.approx(2.0)
+    assert found["tasks/normalised_median"] == returns.normalised_score() == pytest.approx(3.0)
+    assert found["tasks/normalised_mean"] == pytest.approx(4.0)
     assert found["tasks/normalised_mean_capped"] == pytest.approx(1.0)
 
 

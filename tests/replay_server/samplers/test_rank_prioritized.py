@@ -105,6 +105,18 @@ def test_new_items_come_first_also_when_nobody_has_the_first_rank_any_more():
     assert [got[item] / second for item in got if item not in live] == pytest.approx([2.0] * 4)
 
 
+def test_new_items_come_first_also_after_a_sort_that_others_caused():
+    shard = make_shard(1.0)
+    stream, _ = filled(shard, num=2)
+    live = np.flatnonzero(shard._store.index.episode_of_row.reshape(-1) >= 0)
+    write(shard, live, np.arange(8.0))
+    wait(shard.insert(stream.next_unroll()), 5, "insert")
+    write(shard, np.tile(live, 2), np.tile(np.arange(8.0), 2))
+    got = chances(shard, num=256)
+    first = got[int(live[7])]
+    assert [got[item] / first for item in got if item not in live] == pytest.approx([1.0] * 4)
+
+
 def test_one_huge_number_takes_no_more_than_its_rank():
     shard = make_shard(0.7)
     filled(shard, num=10)
