@@ -21,9 +21,9 @@ def main() -> None:
         PRIORITIES,
         AGENTS,
         "uniform",
-        TASKS,
-        STEP_SIZES,
-        NOT_EVALUATED,
+        tasks=TASKS,
+        grid=STEP_SIZES,
+        changes=NOT_EVALUATED,
     )
 
 

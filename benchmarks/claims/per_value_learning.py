@@ -21,9 +21,9 @@ def main() -> None:
         PRIORITIES,
         {"DQN": "dqn_mini"},
         "uniform",
-        TASKS,
-        STEP_SIZES,
-        NOT_EVALUATED | FLAT,
+        tasks=TASKS,
+        grid=STEP_SIZES,
+        changes=NOT_EVALUATED | FLAT,
     )
 
 

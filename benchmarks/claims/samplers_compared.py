@@ -43,6 +43,7 @@ def compare_samplers(
     arms: Sequence[experiment.Arm],
     presets: Mapping[str, str],
     base: str,
+    *,
     tasks: Mapping[str, int] = TASKS,
     grid: Mapping[str, Sequence[Any]] | None = None,
     changes: Mapping[str, Any] | None = None,
