@@ -417,7 +417,7 @@ class Learner:
         replayed = slice(_num_online(mix), None)
         values = {name: value[:, replayed].T.contiguous().cpu().numpy() for name, value in written.items()}
         final = {name: value[0, replayed].contiguous().cpu().numpy() for name, value in output.final_writes.items()}
-        options = self._algorithm.write_options(self.num_steps)
+        options = self._algorithm.write_options(self.num_steps, self._settings.discount)
         keys = mix.replayed.keys
         if keys.ndim == 2:  # the rows of a stream's piece lie here and there
             num_rows = next(iter(values.values())).shape[1]

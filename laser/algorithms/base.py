@@ -289,8 +289,8 @@ class Algorithm(ABC):
         """
         return batch
 
-    def write_options(self, num_updates: int) -> WriteOptions:
-        """Return what goes with the column writes of update number `num_updates`."""
+    def write_options(self, num_updates: int, discount: float) -> WriteOptions:
+        """Return what goes with the column writes of update number `num_updates`; `discount` is gamma as it is now."""
         return WriteOptions()
 
     @property

@@ -89,7 +89,7 @@ class GaussianStepAlgorithm(StepAlgorithm):
             measured |= networks.normalizer.reward_updates(statistics)
         return updates | {f"normalizer.{name}": value for name, value in measured.items()}
 
-    def write_options(self, num_updates: int) -> WriteOptions:
+    def write_options(self, num_updates: int, discount: float) -> WriteOptions:
         """See `Algorithm.write_options`."""
         return WriteOptions(far_bounds=self.refer.far_bounds(num_updates))
 

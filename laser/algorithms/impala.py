@@ -154,7 +154,7 @@ class Impala(ActorCriticAlgorithm):
             return {}
         return self.refer.observe(cast(ReferState, networks.refer), statistics, num_updates)
 
-    def write_options(self, num_updates: int) -> WriteOptions:
+    def write_options(self, num_updates: int, discount: float) -> WriteOptions:
         """See `Algorithm.write_options`."""
         return WriteOptions(self.refer.far_bounds(num_updates) if self.config.refer.enabled else {})
 
@@ -241,6 +241,10 @@ class Impala(ActorCriticAlgorithm):
         loss = pg_term + baseline_cost * value_term - entropy_cost * entropy_term
         extra_metrics: dict[str, Tensor] = {}
         column_writes: dict[str, Tensor] = {}
+        if self._pixel_control and pixel_values is not None:
+            pixel_term = self._pixel_control.loss(pixel_values, batch, used, weights)
+            loss = loss + config.pixel_control_cost * pixel_term
+            extra_metrics["pixel_control_loss"] = pixel_term.detach()
         if refer_state is not None:
             kls = torch.where(batch.valid, self.distribution.kl(batch.mu, pi), 0.0)
             pull = weighted_sum(kls, batch.valid * column_weights)
@@ -248,10 +252,6 @@ class Impala(ActorCriticAlgorithm):
             extra_metrics |= {"refer_beta": refer_state.beta.clone(), "refer_c_max": refer_state.c_max.clone()}
             extra_metrics |= means(batch.valid, kl_from_behaviour=kls, far_fraction=(~near).float())
             column_writes[RATIO] = torch.where(batch.valid, bounded_rhos(log_rhos), 1.0)
-        if self._pixel_control and pixel_values is not None:
-            pixel_term = self._pixel_control.loss(pixel_values, batch, used, weights)
-            loss = loss + config.pixel_control_cost * pixel_term
-            extra_metrics["pixel_control_loss"] = pixel_term.detach()
 
         metrics = {
             "loss": loss.detach(),

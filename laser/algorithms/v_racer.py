@@ -167,7 +167,7 @@ class VRacer(GaussianStepAlgorithm):
         scale = cast(GaussianStepNetworks, networks).normalizer.reward_scale
         values = output.values.float() * scale
         estimates = {VALUE: values, ADVANTAGE: self._advantages(output, actions) * scale}
-        mu = policy | {column.name: estimates[column.name].unsqueeze(-1) for column in self._estimates}
+        mu = policy | {column.name: _finite(estimates[column.name]).unsqueeze(-1) for column in self._estimates}
         return ActOutput(actions, mu, values)
 
     def loss(
@@ -211,12 +211,12 @@ class VRacer(GaussianStepAlgorithm):
         return LossOutput(
             loss,
             metrics,
-            {name: _storable(value) for name, value in writes.items() if name in declared},
-            final_writes={VALUE: _storable(after.values * scale)},
+            {name: _finite(value).unsqueeze(0) for name, value in writes.items() if name in declared},
+            final_writes={VALUE: _finite(after.values * scale).unsqueeze(0)},
             per_step={"td_error": errors.unsqueeze(0), "q": (values + advantages).unsqueeze(0)},
         )
 
-    def write_options(self, num_updates: int) -> WriteOptions:
+    def write_options(self, num_updates: int, discount: float) -> WriteOptions:
         """See `Algorithm.write_options`."""
         config = self.config
         reach: Literal["none", "episodes", "changed", "all"]
@@ -224,7 +224,7 @@ class VRacer(GaussianStepAlgorithm):
             reach = "all" if num_updates % config.refresh_interval == 0 else "none"
         else:
             reach = "episodes" if config.refresh == "per_sample" else "changed"
-        sweep = Sweep(reach, config.discount, config.refresh_tolerance)
+        sweep = Sweep(reach, discount, config.refresh_tolerance)
         return WriteOptions(self.refer.far_bounds(num_updates), sweep)
 
     def _advantages(self, output: RacerOutput, actions: Tensor) -> Tensor:
@@ -235,6 +235,6 @@ class VRacer(GaussianStepAlgorithm):
         return self.advantage(output.coefficients, actions, mean, std.square())
 
 
-def _storable(values: Tensor) -> Tensor:
-    """Return numbers [1, B] that a replay takes: a diverged network's infinities are cut."""
-    return values.detach().float().nan_to_num(0.0, 1e30, -1e30).unsqueeze(0)
+def _finite(values: Tensor) -> Tensor:
+    """Return numbers that a replay takes: a diverged network's infinities are cut."""
+    return values.detach().float().nan_to_num(0.0, 1e30, -1e30)

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 import torch
 
+from laser.algorithms.v_racer import VRacer
 from laser.environments import describe_environment
 from laser.ports import wait
 from launch.presets import load_preset
 from launch.program import Member, make_population
 from launch.recording.recorder import Recorder
 from launch.runtimes.local_runtime import LocalRuntime
+from launch.sessions.settings_schedule import SettingsChange, write_changes
+from launch.train import train
 from learner.collate import example_batch
 
 
@@ -73,6 +76,20 @@ def test_settings_hold_from_the_next_update_on_and_are_saved(pair):
     call(1, "change_settings", {"learning_rate": 1e-3})
     call(1, "step")
     assert not same(moved, call(1, "weights"))
+
+
+def test_what_the_replay_derives_follows_the_discount(tmp_path, monkeypatch):
+    told, write_options = [], VRacer.write_options
+
+    def watched(self, num_updates, discount):
+        told.append(discount)
+        return write_options(self, num_updates, discount)
+
+    monkeypatch.setattr(VRacer, "write_options", watched)
+    write_changes(tmp_path / "schedule.json", [SettingsChange(300, {"algorithm.discount": 0.5})])
+    values = {"run_dir": tmp_path / "run", "schedule": tmp_path / "schedule.json", "steps": 320, "quiet": True}
+    train(load_preset("v_racer_pendulum", values | {"replay.min_steps": 256}))
+    assert (told[0], told[-1]) == (0.98, 0.5)
 
 
 def test_what_cannot_change_is_refused(pair):

@@ -9,6 +9,7 @@ from random_batches import ACTIONS, make_batch
 from laser.algorithms.impala import ImpalaConfig
 from laser.algorithms.laser import LaserConfig
 from laser.algorithms.pixel_control import PixelControl
+from laser.algorithms.refer import ReferConfig
 from laser.networks.actor_critic import ActorCritic
 from laser.networks.config import NetworkConfig
 from laser.specs import EnvironmentSpec, FramesSpec, VectorSpec
@@ -52,6 +53,18 @@ def test_it_adds_its_weighted_loss_and_shapes_the_torso(core):
     torch.testing.assert_close(with_it.loss.detach(), without.loss.detach() + added)
     assert networks.pixel_control_head(torch.zeros(1, networks.num_features)).shape == (1, 3, 9, 6)
     assert networks.encoder.torsos[0].conv1.weight.grad.any()
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
+def test_refer_weighs_it_like_the_rest(beta):
+    config = ImpalaConfig(**ONLY)
+    plain, _ = evaluate(config, make())
+    algorithm = dataclasses.replace(config, refer=ReferConfig(c=1000.0)).build(ENVIRONMENT, NetworkConfig())
+    networks = algorithm.seeded_networks(0)
+    networks.refer.beta.fill_(beta)
+    output = algorithm.loss(networks, {}, make(), {}, None)
+    pull = output.metrics["kl_from_behaviour"] * make().valid.sum()
+    torch.testing.assert_close(output.loss.detach(), beta * plain.loss.detach() + (1 - beta) * pull)
 
 
 def test_a_rejected_step_teaches_nothing():

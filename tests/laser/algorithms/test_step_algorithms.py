@@ -279,6 +279,20 @@ def test_acting_is_inside_the_cut_and_says_what_it_was_drawn_from(name):
     assert (greedy.actions == greedy.mu["mean"]).all()
 
 
+@pytest.mark.parametrize("name", RACERS)
+def test_what_is_stored_of_a_diverged_network_is_finite(name):
+    algorithm, networks, _ = build(ALL[name])
+    networks.normalizer.reward_scale.fill_(1e38)
+    with torch.no_grad():
+        networks.output.bias.fill_(1e3)
+    inputs = ActInput(
+        {"observation": torch.randn(4, NUM_INPUTS)}, torch.zeros(4, 2), torch.zeros(4), torch.zeros(4) > 0
+    )
+    mu = algorithm.act(networks, inputs, torch.Generator().manual_seed(0)).mu
+    assert mu["value"].min() >= 1e30
+    assert all(torch.isfinite(value).all() for value in mu.values())
+
+
 def test_drifting_noise_is_carried_from_step_to_step():
     algorithm = DdpgConfig(exploration="ornstein_uhlenbeck").build(make_environment(CONTINUOUS), NETWORK)
     networks, generator = algorithm.seeded_networks(0), torch.Generator().manual_seed(0)
@@ -359,16 +373,17 @@ def test_rewards_too_large_for_float32_do_not_overflow():
 def test_what_goes_with_column_writes():
     every = RacerConfig(refresh_interval=5, refer=ReferConfig(recount_interval=10))
     algorithm = every.build(make_environment(CONTINUOUS), NETWORK)
-    options = [algorithm.write_options(k) for k in range(11)]
+    options = [algorithm.write_options(k, 0.9) for k in range(11)]
     assert [each.sweep.reach for each in options] == ["all", *["none"] * 4, "all", *["none"] * 4, "all"]
+    assert options[0].sweep.discount == 0.9
     assert [bool(each.far_bounds) for each in options] == [True, *[False] * 9, True]
     # A resumed run tells a replay that may be new what held when it was interrupted.
     resumed = every.build(make_environment(CONTINUOUS), NETWORK)
-    assert resumed.write_options(17).far_bounds == options[10].far_bounds
-    assert not resumed.write_options(18).far_bounds
+    assert resumed.write_options(17, 0.9).far_bounds == options[10].far_bounds
+    assert not resumed.write_options(18, 0.9).far_bounds
     for refresh, reach in (("per_sample", "episodes"), ("early_stop", "changed")):
         algorithm = dataclasses.replace(every, refresh=refresh).build(make_environment(CONTINUOUS), NETWORK)
-        assert algorithm.write_options(3).sweep.reach == reach
+        assert algorithm.write_options(3, 0.9).sweep.reach == reach
 
 
 @pytest.mark.parametrize("name", ALL)
