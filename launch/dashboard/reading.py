@@ -15,6 +15,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from launch.recording.metrics_db import is_measured
+
 Axis = Literal["env_steps", "frames", "seconds", "learner_steps"]
 AXES: tuple[Axis, ...] = get_args(Axis)
 
@@ -113,7 +115,7 @@ def read_series(
     """Return curves by name, each of about `limit` points at most; names without points are left out.
 
     A point stands for its neighbours: the mean of the last 32 of them, or for a counter the last. A value that does not
-    change is recorded once, so a gap is closed with the value before it.
+    change is recorded once, so a gap is closed with the value before it; evaluations are joined as they are.
 
     Args:
         path: of `metrics.db`.
@@ -128,7 +130,7 @@ def read_series(
         ids = {str(name): number for number, name in connection.execute("SELECT id, name FROM names")}
         (newest,) = connection.execute("SELECT max(tick) FROM ticks").fetchone()
         read = {
-            name: _read_one(connection, ids[name], limit, name.startswith(counters), newest)
+            name: _read_one(connection, ids[name], limit, name.startswith(counters), newest, is_measured(name))
             for name in dict.fromkeys(names)
             if name in ids and newest is not None
         }
@@ -167,7 +169,9 @@ def signature(path: Path) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _read_one(connection: sqlite3.Connection, number: int, limit: int, counts: bool, newest: int) -> Series:
+def _read_one(
+    connection: sqlite3.Connection, number: int, limit: int, counts: bool, newest: int, measured: bool
+) -> Series:
     low, high = connection.execute("SELECT min(tick), max(tick) FROM points WHERE id = ?", (number,)).fetchone()
     if low is None:
         return EMPTY
@@ -185,7 +189,8 @@ def _read_one(connection: sqlite3.Connection, number: int, limit: int, counts: b
         found = [connection.execute(query, (number, begin, begin + width - 1)).fetchone() for begin in begins]
     moments = "SELECT tick, seconds, env_steps, frames, learner_steps FROM ticks WHERE tick = ?"
     rows = [(value, *connection.execute(moments, (at,)).fetchone()) for at, value in found if at is not None]
-    rows = _close_gaps(connection, rows, width, newest)
+    if not measured:
+        rows = _close_gaps(connection, rows, width, newest)
     table = np.array(rows, np.float64).reshape(len(rows), 6)
     values = np.where(np.isfinite(table[:, 0]), table[:, 0], np.nan)
     axes = {"seconds": table[:, 2], "env_steps": table[:, 3], "frames": table[:, 4], "learner_steps": table[:, 5]}

@@ -2,7 +2,8 @@
 
     ticks   one row per moment: training seconds, wall clock, env steps, frames, learner steps
     names   name <-> small integer
-    points  (name, tick) -> value; a value that did not change since the name's last point is not repeated
+    points  (name, tick) -> value; a value that did not change since the name's last point is not repeated, but for
+            evaluations: they hold for their moment, not until the next
     notes   (name, tick) -> text, for the few things that are words
 
 Any column of `ticks` can so be the x axis. One point takes about 20 bytes.
@@ -45,6 +46,11 @@ class Tick:
     env_steps: int
     frames: int
     learner_steps: int
+
+
+def is_measured(name: str) -> bool:
+    """Return whether a name's points are measurements of one moment each; others hold until the next point."""
+    return name.startswith("evaluation/")
 
 
 class MetricsDb:
@@ -101,7 +107,11 @@ class MetricsDb:
         moment = (number, tick.seconds, tick.wall_time, tick.env_steps, tick.frames, tick.learner_steps)
         self._connection.execute("INSERT INTO ticks VALUES (?, ?, ?, ?, ?, ?)", moment)
         for table, items in (("points", values), ("notes", notes)):
-            new = {name: value for name, value in items.items() if value == value and self._last.get(name) != value}
+            new = {
+                name: value
+                for name, value in items.items()
+                if value == value and (is_measured(name) or self._last.get(name) != value)
+            }
             rows = [(self._id(name), number, value) for name, value in new.items()]
             self._connection.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", rows)
             self._last.update(new)

@@ -65,7 +65,7 @@ class Snapshot:
 
 
 class Recorder:
-    """Adds up reports and writes them about once a second. Implements `laser.ports.ReportPort`.
+    """Adds up reports and, from `begin` on, writes them about once a second. Implements `laser.ports.ReportPort`.
 
     `report` and `snapshot` may be called from any thread; they take microseconds and never touch a file, since writing
     has a thread of its own. With `background=False` the caller of `report` writes when it is time, for lockstep runs.
@@ -74,6 +74,8 @@ class Recorder:
     Trackers get the names that CleanRL's users know: `charts/episodic_return`, `charts/SPS`, `losses/...`.
 
     Reports with `at_env_steps` set are evaluations: their episodes do not enter the training statistics.
+
+    A tracker that fails otherwise than by a full disk is told no more; training does not end because of it.
 
     Args:
         metrics: where to write, or None.
@@ -84,6 +86,7 @@ class Recorder:
         tasks: ids of the tasks, in the order of the environment's spec.
         bucket_frames: width of the buckets of training curves.
         usage: measures the process, or None.
+        log: takes a line about what went wrong.
     """
 
     def __init__(
@@ -96,13 +99,15 @@ class Recorder:
         tasks: Sequence[str] = ("",),
         bucket_frames: int = 1_000_000,
         usage: ProcessUsage | None = None,
+        log: Callable[[str], None] | None = None,
     ):
         self._metrics, self._interval_s, self._clock = metrics, interval_s, clock
         self._trackers = list(trackers)
         self._usage = usage
+        self._log = log
         self._lock = threading.Lock()
         self._write_lock = threading.Lock()  # taken before `_lock`, never inside it
-        self._failure: OutputError | None = None
+        self._failure: Exception | None = None
         self._totals: defaultdict[str, float] = defaultdict(float)
         self._last: dict[str, dict[str, float]] = {}
         self._gauges: dict[str, dict[str, float]] = {}
@@ -117,11 +122,10 @@ class Recorder:
         self._begin = self._written = clock()
         self._seconds_before = 0.0
         self._window: deque[tuple[float, dict[str, float]]] = deque([(self._begin, {})], maxlen=_WINDOW_TICKS)
+        self._has_begun = False
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._write_until_closed, name="recorder", daemon=True)
         self._background = background
-        if background:
-            self._thread.start()
 
     def track(self, tracker: Tracker) -> None:
         """Tell one more from now on; its owner closes it."""
@@ -131,15 +135,21 @@ class Recorder:
     def video(self, env_steps: int, path: Path) -> None:
         """Tell the trackers of a new video of the policy at `env_steps`."""
         with self._write_lock:
-            for tracker in self._trackers:
-                tracker.video(env_steps, path)
+            self._tell(lambda tracker: tracker.video(env_steps, path))
 
     def begin(self) -> None:
-        """Let training time begin now: what was constructed and imported until here does not count."""
+        """Let training time and writing begin now.
+
+        What was constructed and imported until here does not count. Nor is it written: a run that is resumed would say
+        that it is at its beginning until its state is there.
+        """
         with self._lock:
             now = self._clock()
-            self._begin = now - self._seconds_before
+            self._begin, self._written = now - self._seconds_before, now
             self._window = deque([(now, dict(self._totals))], maxlen=_WINDOW_TICKS)
+            was_begun, self._has_begun = self._has_begun, True
+        if self._background and not was_begun:
+            self._thread.start()
 
     def report(self, report: Report) -> None:
         """Take in a report.
@@ -154,7 +164,7 @@ class Recorder:
             self.flush()
 
     def check(self) -> None:
-        """Raise the `OutputError` of a write that failed in the background, if one did."""
+        """Raise the error of a write that failed in the background, if one did."""
         if self._failure is not None:
             raise self._failure
 
@@ -189,11 +199,13 @@ class Recorder:
             return self._task_returns.fitness()
 
     def flush(self) -> None:
-        """Write what has come in since the last write.
+        """Write what has come in since the last write; nothing before `begin`.
 
         Raises:
             OutputError: it cannot be written.
         """
+        if not self._has_begun:
+            return
         with self._write_lock:
             now = self._clock()
             with self._lock:
@@ -268,8 +280,7 @@ class Recorder:
         with self._write_lock:
             if self._metrics:
                 self._metrics.forget_after(env_steps)
-            for tracker in self._trackers:
-                tracker.forget_after(env_steps + 1)
+            self._tell(lambda tracker: tracker.forget_after(env_steps + 1))
 
     def _add(self, report: Report) -> None:
         last = self._last.setdefault(report.source, {})
@@ -365,16 +376,30 @@ class Recorder:
             tick = Tick(snapshot.seconds, wall_time, snapshot.env_steps, snapshot.frames, snapshot.learner_steps)
             self._metrics.write(tick, now | totals, {"bottleneck": snapshot.bottleneck})
         tracked = _finite({tracking_key(name): value for name, value in (now | totals).items()})
-        for tracker in self._trackers:
+
+        def write(tracker: Tracker) -> None:
             for step, gauges in evaluations:
                 tracker.write(step, _finite(gauges))
             tracker.write(snapshot.env_steps, tracked)
+
+        self._tell(write)
+
+    def _tell(self, tell: Callable[[Tracker], None]) -> None:
+        for tracker in list(self._trackers):
+            try:
+                tell(tracker)
+            except OutputError:
+                raise
+            except Exception as error:  # noqa: BLE001 - somebody else's program, which must not end training
+                self._trackers.remove(tracker)
+                if self._log is not None:
+                    self._log(f"{type(tracker).__name__} is told no more: {type(error).__name__}: {error}")
 
     def _write_until_closed(self) -> None:
         while not self._closing.wait(self._interval_s):
             try:
                 self.flush()
-            except OutputError as error:
+            except Exception as error:  # noqa: BLE001 - raised by `check`, in the thread that can end the run
                 self._failure = error
                 return
 

@@ -194,7 +194,9 @@ def _open_recorder(
     tasks = task_ids(config.env)
     width = bucket_frames(tasks, config.steps * environment.action_repeat)
     background = config.runtime != "lockstep"
-    return Recorder(metrics, trackers, background=background, tasks=tasks, bucket_frames=width, usage=usage)
+    return Recorder(
+        metrics, trackers, background=background, tasks=tasks, bucket_frames=width, usage=usage, log=run.log
+    )
 
 
 def _number_members(plan: Plan, incarnations: Sequence[int]) -> list[Member]:

@@ -169,6 +169,7 @@ def main():
     config.check()
     runtime = make_runtime(config, Needs(1, options.actors))
     with Recorder() as recorder:
+        recorder.begin()
         run = Run(runtime, recorder, config)
         run.go_on_for(options.env_steps)
         result = {"before": run.look(), "shards": [port.node for port in run.program.shards]}

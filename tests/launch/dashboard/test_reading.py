@@ -59,6 +59,19 @@ def test_a_value_that_stood_still_is_not_drawn_as_a_slope(make_run) -> None:
     assert entropy.axes["seconds"][-1] == 99
 
 
+def test_a_slow_evaluation_does_not_turn_its_curve_back(tmp_path) -> None:
+    path = tmp_path / "metrics.db"
+    with MetricsDb(path) as metrics:
+        for place in range(100):
+            if place % 20 == 10:  # of a policy that is ten moments old
+                begun = 100 * (place - 10)
+                metrics.write(Tick(place, place, begun, 4 * begun, place), {"evaluation/mean_return": float(place)})
+            metrics.write(Tick(place, place, 100 * place, 400 * place, place), {"loss": float(place)})
+    series = read_series(path, ["evaluation/mean_return"])["evaluation/mean_return"]
+    np.testing.assert_array_equal(series.axes["env_steps"], [0, 2000, 4000, 6000, 8000])
+    np.testing.assert_array_equal(series.values, [10, 30, 50, 70, 90])
+
+
 def test_what_is_not_finite_is_a_gap(make_run) -> None:
     path = make_run("a", [{"loss": 1.0}, {"loss": float("inf")}, {"loss": 2.0}]) / "metrics.db"
     np.testing.assert_array_equal(read_series(path, ["loss"])["loss"].values, [1.0, np.nan, 2.0])

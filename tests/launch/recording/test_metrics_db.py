@@ -28,6 +28,14 @@ def test_points_come_back_on_every_axis(tmp_path):
     assert read_names(path) == ["a", "b", "bottleneck"]
 
 
+def test_evaluations_that_found_the_same_are_all_there(tmp_path):
+    path = tmp_path / "metrics.db"
+    with MetricsDb(path) as metrics:
+        for steps in (10, 20, 30):
+            metrics.write(tick(steps), {"evaluation/mean_return": 500.0})
+    assert read_series(path, "evaluation/mean_return") == [(10, 500.0), (20, 500.0), (30, 500.0)]
+
+
 def test_ten_thousand_rows_take_less_than_a_megabyte(tmp_path):
     path = tmp_path / "metrics.db"
     random = np.random.default_rng(0)

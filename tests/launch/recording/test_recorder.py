@@ -27,7 +27,9 @@ def clock():
 
 @pytest.fixture
 def recorder(clock):
-    return Recorder(background=False, clock=clock, interval_s=math.inf)
+    made = Recorder(background=False, clock=clock, interval_s=math.inf)
+    made.begin()
+    return made
 
 
 def episodes(*returns):
@@ -104,6 +106,7 @@ def test_the_bottleneck_comes_from_the_recent_seconds(recorder, clock):
 def test_what_is_written(tmp_path, clock):
     with MetricsDb(tmp_path / "metrics.db") as metrics, EventFile(tmp_path) as events:
         recorder = Recorder(metrics, [events], background=False, clock=clock, interval_s=1.0)
+        recorder.begin()
         clock.now += 2
         gauges = {"pg_loss": -1.0, "queue/length": 3.0}
         recorder.report(Report("actor", {"env_steps": 64, "frames": 256, "episodes": 2}, gauges, episodes(1.0, 3.0)))
@@ -129,6 +132,7 @@ def test_state_survives_json_and_a_resumed_run_repeats_nothing(tmp_path, clock):
     path = tmp_path / "metrics.db"
     with MetricsDb(path) as metrics:
         recorder = Recorder(metrics, background=False, clock=clock)
+        recorder.begin()
         recorder.report(Report("actor", {"env_steps": 100}, {"g": 1.0}, episodes(5.0)))
         clock.now += 10
         recorder.flush()
@@ -147,9 +151,74 @@ def test_state_survives_json_and_a_resumed_run_repeats_nothing(tmp_path, clock):
         assert continued.snapshot().env_steps == 120
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_resumed_run_writes_nothing_before_its_state_is_there(tmp_path, fails):
+    path = tmp_path / "metrics.db"
+    with MetricsDb(path) as metrics:
+        with Recorder(metrics, interval_s=0.01) as first:
+            first.begin()
+            first.report(Report("actor", {"env_steps": 100}, {"g": 1.0}))
+            first.flush()
+            state = first.state_dict()
+        before = read_series(path, "charts/SPS")
+        with Recorder(metrics, interval_s=0.01) as resumed:
+            resumed.report(Report("learner", gauges={"g": 9.0}))  # as while it warms up
+            time.sleep(0.1)
+            if not fails:
+                resumed.load_state_dict(state, sources_start_over=True)
+                resumed.begin()
+        after = read_series(path, "charts/SPS")
+    assert after[: len(before)] == before
+    assert {env_steps for env_steps, _ in after} == {100}
+    assert (len(after) > len(before)) is not fails
+
+
+class Failing:
+    """A tracker whose program is broken."""
+
+    num_dropped = 0
+
+    def write(self, step, values):
+        raise RuntimeError("no such actor")
+
+    video = write
+
+
+@pytest.mark.parametrize("tell", [lambda recorder: recorder.flush(), lambda recorder: recorder.video(0, None)])
+def test_a_tracker_that_fails_is_told_no_more_and_the_rest_goes_on(tmp_path, clock, tell):
+    lines = []
+    with MetricsDb(tmp_path / "metrics.db") as metrics, EventFile(tmp_path) as events:
+        recorder = Recorder(metrics, [Failing(), events], background=False, clock=clock, log=lines.append)
+        recorder.begin()
+        recorder.report(Report("actor", {"env_steps": 5}, {"g": 1.0}))
+        tell(recorder)
+        recorder.flush()
+        recorder.close()
+    assert lines == ["Failing is told no more: RuntimeError: no such actor"]
+    accumulator = EventAccumulator(str(tmp_path))
+    accumulator.Reload()
+    assert "losses/g" in accumulator.Tags()["scalars"]
+
+
+class Broken:
+    """Stands in for a MetricsDb with a mistake in it."""
+
+    def write(self, *arguments):
+        raise ZeroDivisionError("a mistake")
+
+
+def test_whatever_ends_writing_in_the_background_is_told():
+    recorder = Recorder(Broken(), interval_s=0.01)
+    recorder.begin()
+    recorder._thread.join(timeout=5)
+    with pytest.raises(ZeroDivisionError):
+        recorder.check()
+
+
 def test_the_thread_writes_by_itself(tmp_path):
     path = tmp_path / "metrics.db"
     with MetricsDb(path) as metrics, Recorder(metrics, interval_s=0.02) as recorder:
+        recorder.begin()
         recorder.report(Report("actor", {"env_steps": 5}, {"g": 1.0}))
         deadline = time.monotonic() + 5
         while not read_names(path) and time.monotonic() < deadline:
@@ -159,6 +228,7 @@ def test_the_thread_writes_by_itself(tmp_path):
 
 def test_reports_from_many_threads_lose_nothing(tmp_path):
     with MetricsDb(tmp_path / "metrics.db") as metrics, Recorder(metrics, interval_s=0.001) as recorder:
+        recorder.begin()
 
         def send(name):
             for step in range(1, 501):
@@ -181,6 +251,7 @@ class FullDisk:
 
 def test_a_failed_write_ends_the_run_at_the_next_call():
     recorder = Recorder(FullDisk(), interval_s=0.01)
+    recorder.begin()
     recorder._thread.join(timeout=5)
     with pytest.raises(OutputError, match="No space left"):
         recorder.report(Report("actor", {"env_steps": 1}))
@@ -192,7 +263,8 @@ def test_a_failed_write_ends_the_run_at_the_next_call():
 
 def test_the_first_error_wins_when_the_disk_is_full_as_well():
     def run():
-        with Recorder(FullDisk(), background=False):
+        with Recorder(FullDisk(), background=False) as recorder:
+            recorder.begin()
             raise KeyError("the real reason")
 
     with pytest.raises(KeyError, match="the real reason"):
