@@ -58,7 +58,7 @@ class Guard:
         name = host_name(host)
         if not self._is_ours(name):
             return f"this dashboard is not called {name!r}"
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and _netloc(origin) != host.lower():
             return "requests from other sites are refused"
         # Following a link from elsewhere is fine; embedding or fetching is not.
         if site in ("cross-site", "same-site") and mode != "navigate":
@@ -132,6 +132,13 @@ def host_name(host: str) -> str:
     """Return the name in a Host header, without its port; "" where it is none."""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _netloc(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
     except ValueError:
         return ""
 

@@ -55,16 +55,19 @@ class Library:
     def __init__(self, root: Path):
         self.root = root.absolute()
         self._lock = threading.RLock()
-        self._listed_at = -_LISTING_AGE_S
+        self._listed_at = -math.inf
+        self._listing_s = 0.0
         self._entries: dict[str, Entry] = {}
         self._kept: OrderedDict[Any, Any] = OrderedDict()
 
     def entries(self, age_s: float = _LISTING_AGE_S) -> dict[str, Entry]:
-        """Return all runs and sweeps by key, at most so many seconds old."""
+        """Return all runs and sweeps by key, at most so many seconds old, or ten times as old as looking takes."""
         with self._lock:
-            if time.monotonic() - self._listed_at >= age_s:
+            begun = time.monotonic()
+            if begun - self._listed_at >= max(age_s, 10.0 * self._listing_s):
                 self._entries = find_entries(self.root)
                 self._listed_at = time.monotonic()
+                self._listing_s = self._listed_at - begun
             return self._entries
 
     def find(self, key: object) -> Entry | None:

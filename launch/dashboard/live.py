@@ -52,6 +52,7 @@ class LiveView:
         self._playing = ""
         self._asked_at = self._started_at = 0.0
         self._has_answered = False
+        self._is_asked = False  # a slow answer must not look like nobody asking
 
     @property
     def playing(self) -> str:
@@ -97,15 +98,25 @@ class LiveView:
 
     def _step(self, key: str) -> dict[str, Any]:
         with self._lock:
-            if self._process is None or self._playing != key:
+            process = self._process
+            if process is None or self._playing != key:
                 raise LiveError("it does not play (any more)")
-            try:
-                answer = self._ask(self._process)
-            except (OSError, ValueError) as error:
-                self._end()
-                raise LiveError(f"the player ended: {error}") from error
-            self._asked_at = time.monotonic()  # a slow answer must not look like nobody asking
-            return answer
+            self._is_asked = True
+        # Whoever ends or replaces the player meanwhile need not wait for its answer.
+        try:
+            answer = self._ask(process)
+        except (OSError, ValueError) as error:
+            with self._lock:
+                if self._process is process:
+                    self._end()
+            raise LiveError(f"the player ended: {error}") from error
+        finally:
+            with self._lock:
+                self._is_asked = False
+                self._asked_at = time.monotonic()
+        with self._lock:
+            self._has_answered = self._process is process
+        return answer
 
     def stop(self) -> None:
         """End the player, if there is one."""
@@ -125,7 +136,6 @@ class LiveView:
         line = process.stdout.readline()
         if not line:
             raise ValueError("it said nothing")
-        self._has_answered = True
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise ValueError(answer["error"])
@@ -138,7 +148,8 @@ class LiveView:
                 if self._process is not process:
                     return
                 now = time.monotonic()
-                if now - self._asked_at > self._idle_s or now - self._started_at > self._limit_s:
+                is_idle = not self._is_asked and now - self._asked_at > self._idle_s
+                if is_idle or now - self._started_at > self._limit_s:
                     self._end()
                     return
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -17,6 +18,8 @@ AXIS_TITLES: dict[Axis, str] = {
     "learner_steps": "learner steps",
 }
 
+_MOST_TASKS = 8
+_SHARE = (-0.02, 1.05)
 _SOURCES = {"online": "fresh", "own_replay": "own replay", "foreign_replay": "foreign replay"}
 _STAGES = ("environment", "inference", "insert", "insert_wait", "decode", "learner_wait", "learner_step", "publish")
 
@@ -84,8 +87,11 @@ class Panel:
         return []
 
 
-def _by_source(prefix: str) -> tuple[Line, ...]:
-    return tuple(Line(word, f"{prefix}_{name}", colour=place) for place, (name, word) in enumerate(_SOURCES.items()))
+def _by_source(prefix: str, label: str = "{}") -> tuple[Line, ...]:
+    return tuple(
+        Line(label.format(word), f"{prefix}_{name}", colour=place)
+        for place, (name, word) in enumerate(_SOURCES.items())
+    )
 
 
 def _quantiles(label: str, prefix: str, colour: int) -> Line:
@@ -96,11 +102,31 @@ def _named(known: Collection[str], fits: Callable[[str], bool], label: Callable[
     return tuple(Line(label(name), name) for name in sorted(known) if fits(name))
 
 
+def _far_from_the_policy(known: Collection[str]) -> list[Panel]:
+    """Return what is done about experience of other policies: each algorithm has a way of its own, or none."""
+    ways = [
+        Panel("acceptance", "Trust region: accepted steps", "share", _by_source("accept_fraction"), y_range=_SHARE),
+        Panel(
+            "projected",
+            "Trust region: gradients that were projected",
+            "share",
+            (Line("of all steps", "projected_fraction"),),
+            y_range=_SHARE,
+        ),
+        Panel("far", "ReF-ER: far-policy steps", "share", (Line("of a batch", "far_fraction"),), y_range=_SHARE),
+    ]
+    missing = dataclasses.replace(ways[0], missing="the algorithm has no trust region")
+    return [way for way in ways if way.chosen(known)] or [missing]
+
+
 def panels_of(known: Collection[str]) -> list[Panel]:
     """Return the panels of a run that has recorded these metrics, in the order of the page."""
     lag = "totals/policy_lag"
     mix = ("totals/unrolls_learned/online", "totals/unrolls_learned/replayed")
-    tasks = _named(known, lambda name: name.startswith("tasks/") and name.endswith("/mean_return"), _middle)[:8]
+    tasks = _named(known, lambda name: name.startswith("tasks/") and name.endswith("/mean_return"), _middle)
+    drawn = (
+        f"Return by task (the first {_MOST_TASKS} of {len(tasks)})" if len(tasks) > _MOST_TASKS else "Return by task"
+    )
     return [
         Panel(
             "return",
@@ -113,7 +139,7 @@ def panels_of(known: Collection[str]) -> list[Panel]:
             ),
             "no episode has finished yet",
         ),
-        *([Panel("tasks", "Return by task", "undiscounted return", tasks)] if len(tasks) > 1 else []),
+        *([Panel("tasks", drawn, "undiscounted return", tasks[:_MOST_TASKS])] if len(tasks) > 1 else []),
         Panel(
             "length",
             "Episode length",
@@ -132,21 +158,13 @@ def panels_of(known: Collection[str]) -> list[Panel]:
         Panel("entropy", "Entropy", "nats", (Line("policy", "entropy"),), "the algorithm records no entropy"),
         Panel(
             "kl",
-            "KL to the behaviour policy",
-            "nats",
-            (*_by_source("implied_kl"), *_by_source("kl")),
+            "Divergence of the policy",
+            "KL, nats",
+            _by_source("implied_kl", "to the implied policy, {}"),
             "the algorithm records no KL",
             instead=_named(known, lambda name: "/" not in name and "kl" in name.split("_"), _words),
         ),
-        Panel(
-            "acceptance",
-            "Trust region: accepted steps",
-            "share",
-            _by_source("accept_fraction"),
-            "the algorithm has no trust region",
-            y_range=(-0.02, 1.05),
-            instead=(Line("near-policy", "near_fraction"), Line("projected gradients", "projected_fraction")),
-        ),
+        *_far_from_the_policy(known),
         Panel(
             "ratios",
             "Importance ratios |log rho|",

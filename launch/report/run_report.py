@@ -55,11 +55,12 @@ SHEETS = (
     ),
     Sheet(
         "divergence",
-        "How far the policy is from the one that acted",
+        "Divergence of the policy",
         "KL, nats",
         {
-            **{words: f"implied_kl_{source}" for source, words in _SOURCES.items()},
-            "from behaviour": "kl_from_behaviour",
+            **{f"to the implied policy, {words}": f"implied_kl_{source}" for source, words in _SOURCES.items()},
+            "from the behaviour": "kl_from_behaviour",
+            "from the average": "kl_from_average",
         },
     ),
     Sheet(

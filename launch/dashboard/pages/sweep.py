@@ -261,7 +261,8 @@ def _keys(entry: Entry, members: list[Entry]) -> list[str]:
 
 
 def _return(library: Library, member: Entry) -> float:
-    return _finite(library.summary(member).latest.values.get("charts/mean_return")) or -math.inf
+    mean_return = _finite(library.summary(member).latest.values.get("charts/mean_return"))
+    return -math.inf if mean_return is None else mean_return
 
 
 def _columns(keys: list[str]) -> list[dict[str, Any]]:

@@ -106,11 +106,12 @@ def test_panels_draw_what_a_run_has_and_say_what_it_lacks(make_run) -> None:
     assert drawn["acceptance"]["layout"]["annotations"][0]["text"] == "the algorithm has no trust region"
 
 
-@pytest.mark.parametrize("name", ["near_fraction", "projected_fraction"])
-def test_an_algorithm_without_a_trust_region_shows_its_own_share_in_place_of_it(make_run, name) -> None:
+@pytest.mark.parametrize(("name", "key"), [("far_fraction", "far"), ("projected_fraction", "projected")])
+def test_an_algorithm_without_a_trust_region_shows_its_own_share_in_place_of_it(make_run, name, key) -> None:
     rows = [{name: float(n)} for n in range(4)]
     path = make_run("a", rows) / "metrics.db"
-    (panel,) = [panel for panel in panels_of(rows[0]) if panel.key == "acceptance"]
+    (panel,) = [panel for panel in panels_of(rows[0]) if panel.key in ("acceptance", "projected", "far")]
+    assert panel.key == key
     (line,) = draw(panel, read_series(path, names_of([panel])), "env_steps", "light")["data"]
     np.testing.assert_array_equal(decoded(line["y"]), np.arange(4))
 

@@ -18,7 +18,9 @@ def test_foreign_names_are_refused(host) -> None:
     assert "not called" in Guard().refusal("GET", "/", host, **OURS)
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost:1", "null", "http://127.0.0.1"])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "http://localhost:1", "null", "http://127.0.0.1", "http://["]
+)
 def test_foreign_origins_are_refused(origin) -> None:
     refused = Guard().refusal("POST", "/_dash-update-component", "127.0.0.1:8050", origin, None, None)
     assert "other sites" in refused

@@ -15,6 +15,23 @@ def grown(library: Library, path, seconds: float) -> str:
     return library.picture_version(library.entries().values(), 100)
 
 
+def test_a_directory_that_takes_long_to_look_through_is_looked_through_rarely(tmp_path, monkeypatch) -> None:
+    looked = []
+
+    def slowly(root):
+        looked.append(root)
+        time.sleep(0.2)
+        return {}
+
+    monkeypatch.setattr("launch.dashboard.library.find_entries", slowly)
+    library = Library(tmp_path)
+    deadline = time.monotonic() + 1.5
+    while time.monotonic() < deadline:
+        library.entries(age_s=0.0)
+        time.sleep(0.01)
+    assert len(looked) == 1
+
+
 def test_a_picture_is_new_when_a_running_run_has_grown_by_a_points_share(tmp_path, make_run) -> None:
     path = make_run("run", log=RUNNING)
     library = Library(tmp_path / "runs")

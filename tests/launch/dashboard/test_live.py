@@ -2,6 +2,7 @@ import dataclasses
 import itertools
 import json
 import sys
+import threading
 import time
 import zlib
 
@@ -54,6 +55,30 @@ def test_it_ends_when_nobody_asks_and_when_its_time_is_up(tmp_path, monkeypatch,
         real(0.02)
     assert live.playing == ""
     process.wait(10.0)  # it is let go of before it is ended
+
+
+def test_who_stops_it_does_not_wait_for_its_answer(tmp_path) -> None:
+    live = live_view("import time; time.sleep(30)\n")
+    live.start("a", tmp_path)
+    failed: list[LiveError] = []
+
+    def ask() -> None:
+        try:
+            live.step("a")
+        except LiveError as error:
+            failed.append(error)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    deadline = time.monotonic() + 10.0
+    while not live._is_asked and time.monotonic() < deadline:
+        time.sleep(0.01)
+    begun = time.monotonic()
+    live.stop()
+    asking.join(10.0)
+    assert time.monotonic() - begun < 10.0  # of 30
+    assert len(failed) == 1
+    assert live.playing == ""
 
 
 def test_a_slow_start_is_not_taken_for_nobody_asking(tmp_path) -> None:
