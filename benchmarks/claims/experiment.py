@@ -12,6 +12,7 @@ import itertools
 import json
 import multiprocessing
 import os
+import shlex
 import sys
 import tempfile
 import time
@@ -359,7 +360,8 @@ def run_claim(
     if conclude_all is not None:
         conclusions += conclude_all({env: row for env, (_, row) in outcomes.items()})
     minutes = (time.perf_counter() - begun) / 60.0
-    save(name, {**vars(options), "minutes": round(minutes, 1)}, outcomes, conclusions)
+    command = shlex.join(["python", f"benchmarks/claims/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+    save(name, {**vars(options), "minutes": round(minutes, 1), "command": command}, outcomes, conclusions)
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:

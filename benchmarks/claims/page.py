@@ -21,7 +21,7 @@ def main() -> None:
             _, _, after = rest.partition(end)
             text = f"{before}{begin}\n{results_of(name)}\n{end}{after}"
         else:
-            print(f"{name}: no results yet; run benchmarks/claims/{name}.py")
+            print(f"{name}: no results yet")
     PAGE.write_text(text, encoding="utf-8")
     print(f"written: {PAGE.relative_to(measure.ROOT)}")
 
@@ -30,10 +30,10 @@ def results_of(name: str) -> str:
     """Return the Markdown of one claim: how it was run, its picture, a table per task."""
     content = experiment.load(name)
     machine, settings = content["machine"], content["settings"]
+    command = settings.get("command", f"python benchmarks/claims/{name}.py")
     lines = [
-        f"`python benchmarks/claims/{name}.py`, commit {machine['commit'].removesuffix('+changes')}, "
-        f"{machine['processor']}, {machine['cores']} cores"
-        + (f", {settings['minutes']:g} minutes." if "minutes" in settings else "."),
+        f"`{command}`, commit {machine['commit'].removesuffix('+changes')}, {machine['processor']}, "
+        f"{machine['cores']} cores" + (f", {settings['minutes']:g} minutes." if "minutes" in settings else "."),
         "",
     ]
     if (experiment.PICTURES / f"{name}.png").exists():
@@ -51,7 +51,7 @@ def results_of(name: str) -> str:
             "",
         ]
     tables = len(lines)
-    described = {f"{task}: {label}:" for task, result in content["results"].items() for label in result["arms"]}
+    described = {f"{task}: {label}: final " for task, result in content["results"].items() for label in result["arms"]}
     lines += [f"* {line}" for line in content["conclusions"] if not line.startswith(tuple(described))]
     return "\n".join(lines if len(lines) > tables else lines[:-1])
 

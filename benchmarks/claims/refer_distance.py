@@ -3,26 +3,39 @@
 DDPG without bounds on its policy: with ReF-ER at three values of C, with plain replay, and with replay prioritised
 by rank; `--preset naf_pendulum` runs NAF instead. Beside returns: the mean divergence of the policy
 from the behaviours in a batch, in nats, and the fraction of far-policy steps, which ReF-ER is to hold at D = 0.1.
+Without ReF-ER exploration drifts (Ornstein-Uhlenbeck), as in the paper. C and the step size are annealed to the same
+share over a run of any length. Presets of the paper's length keep their step size; the short ones are tuned.
 Source: Novati and Koumoutsakos 2019, figures 2 to 4.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import experiment
 import numpy as np
 
-TASKS = {"Pendulum-v1": 20_000, "InvertedPendulum-v5": 20_000, "InvertedDoublePendulum-v5": 20_000}
+TASKS = {"Pendulum-v1": 30_000, "InvertedPendulum-v5": 30_000, "InvertedDoublePendulum-v5": 30_000}
 PLAIN = {"algorithm.refer.enabled": False, "replay.remover": "fifo"}
+DRIFTING = {"algorithm.exploration": "ornstein_uhlenbeck"}
 RANKED = {"replay.sampler": "rank", "replay.priority-exponent": 0.25, "replay.importance-exponent": 0.5}
 ARMS = [
     *(experiment.Arm(f"ReF-ER, C = {c}", {"algorithm.refer.c": float(c)}) for c in (2, 4, 8)),
-    experiment.Arm("plain replay", PLAIN),
-    experiment.Arm("plain replay, prioritised by rank", PLAIN | RANKED),
+    experiment.Arm("plain replay", PLAIN | DRIFTING),
+    experiment.Arm("plain replay, prioritised by rank", PLAIN | DRIFTING | RANKED),
 ]
 GRID = {"algorithm.learning-rate": (1e-3, 3e-4)}
+# Of the whole run: 5e-7 per learner step, one of which the paper makes per env step.
+_ANNEALED = 5.0
 METRICS = ("kl_from_behaviour", "far_fraction", "refer_beta")
+
+
+def run(job: experiment.Job) -> dict[str, Any]:
+    """Train once, annealed as the paper's ten million steps are."""
+    annealing = {"algorithm.refer.annealing": _ANNEALED / job.values["steps"]}
+    return experiment.run_job(dataclasses.replace(job, values=annealing | dict(job.values)))
 
 
 def conclude(task: str, num_steps: int, outcomes: Sequence[experiment.Outcome]) -> list[str]:
@@ -40,7 +53,9 @@ def main() -> None:
     options.set_defaults(preset="ddpg_pendulum")
     arguments = options.parse_args()
     name = f"refer_distance_{arguments.preset.partition('_')[0]}"
-    experiment.run_claim(name, "Replay near and far from the policy", arguments, TASKS, ARMS, GRID, conclude=conclude)
+    grid = GRID if arguments.preset.endswith("_pendulum") else {}
+    title = "Replay near and far from the policy"
+    experiment.run_claim(name, title, arguments, TASKS, ARMS, grid, run=run, conclude=conclude)
 
 
 if __name__ == "__main__":
