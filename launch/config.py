@@ -191,6 +191,7 @@ class TrainConfig:
             )
         if algorithm.num_drawn == 0 and self.checkpoint_replay:
             yield Problem("checkpoint-replay", "keeps a replay that is never drawn from", "leave it out")
+        yield from algorithm.warnings(self.network, replay.remover)
         if self.runtime == "lockstep" and self.learner.publish_interval > 1:
             yield Problem(
                 "learner.publish-interval",
@@ -221,6 +222,13 @@ class TrainConfig:
 
     def _replay_problems(self) -> Iterator[Problem]:
         algorithm, replay, unroll = self.algorithm, self.replay, self.unroll_length
+        num_steps, num_parts = algorithm.num_online * unroll, algorithm.passes[1]
+        if num_parts > max(1, num_steps):
+            yield Problem(
+                "algorithm.num-minibatches",
+                f"must be at most the {num_steps} env steps of a batch, got {num_parts}: parts of it would be empty",
+                f"use at most {num_steps}, or a larger algorithm.batch-size",
+            )
         capacity, rows = replay.capacity_steps, algorithm.rows_per_item(unroll)
         batch = algorithm.batch_size * rows
         least = max(batch, replay.num_shards * unroll)

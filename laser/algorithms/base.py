@@ -16,7 +16,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from laser.batch import Batch
-from laser.config import Bounds
+from laser.config import Bounds, Problem
 from laser.networks.config import NetworkConfig
 from laser.ports import ColumnSpec, Sweep
 from laser.specs import ArraySpec, EnvironmentSpec
@@ -97,6 +97,15 @@ class AlgorithmConfig(ABC):
     def counts_far_policy(self) -> bool:
         """Whether its columns tell the replay which steps are far from the policy."""
         return False
+
+    def warnings(self, network: NetworkConfig, remover: str) -> list[Problem]:
+        """Return settings that have no effect with this algorithm, or another than hoped for, by their whole keys.
+
+        Args:
+            network: its network's settings.
+            remover: how the replay forgets.
+        """
+        return []
 
     @abstractmethod
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Algorithm:

@@ -13,7 +13,7 @@ from laser.algorithms.base import Fraction, WriteOptions
 from laser.algorithms.normalization import Normalizer
 from laser.algorithms.refer import Refer, ReferConfig, ReferState
 from laser.algorithms.step_learning import StepAlgorithm, StepConfig
-from laser.config import Bounds
+from laser.config import Bounds, Problem
 from laser.networks.config import NetworkConfig
 from laser.ops.distributions import DiagonalGaussian
 from laser.ops.refer import near_policy
@@ -37,6 +37,14 @@ class GaussianStepConfig(StepConfig):
     def counts_far_policy(self) -> bool:
         """See `AlgorithmConfig.counts_far_policy`."""
         return True
+
+    def warnings(self, network: NetworkConfig, remover: str) -> list[Problem]:
+        """See `AlgorithmConfig.warnings`."""
+        found = super().warnings(network, remover)
+        if remover == "far_policy" and not self.refer.enabled:
+            wrong = "far_policy forgets what is far from the policy although algorithm.refer.enabled is false"
+            found.append(Problem("replay.remover", wrong, "use fifo for plain replay"))
+        return found
 
     def rate_factor(self, num_learner_steps: int) -> float:
         """See `AlgorithmConfig.rate_factor`."""

@@ -85,6 +85,13 @@ class PpoConfig(AlgorithmConfig):
             return [Problem("replay-fraction", wrong, "leave it out")]
         return []
 
+    def warnings(self, network: NetworkConfig, remover: str) -> list[Problem]:
+        """See `AlgorithmConfig.warnings`."""
+        if self.baseline_rate == 1.0 or network.separate_critic:
+            return []
+        wrong = f"{self.baseline_rate:g} has no effect: the value function shares the policy's torso and its step size"
+        return [Problem("algorithm.baseline-rate", wrong, "use network.separate-critic true, or 1")]
+
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Ppo:
         """See `AlgorithmConfig.build`."""
         return Ppo(self, environment, network)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from laser.algorithms.base import Algorithm, AlgorithmConfig, Fraction
 from laser.batch import Batch
-from laser.config import Bounds, Problem
+from laser.config import Bounds, Problem, key_of
 from laser.networks.config import NetworkConfig
 from laser.specs import ContinuousActions, DiscreteActions, EnvironmentSpec
 
@@ -39,6 +39,13 @@ class StepConfig(AlgorithmConfig):
             wrong = f"must be 1: {self.name} learns from single replayed steps, got {self.replay_fraction:g}"
             return [Problem("replay-fraction", wrong, "leave it out")]
         return []
+
+    def warnings(self, network: NetworkConfig, remover: str) -> list[Problem]:
+        """See `AlgorithmConfig.warnings`: only the torso is the network's."""
+        wrong = f"has no effect: {self.name} has critics and policies of its own"
+        names = ("separate_critic", "initial_std")
+        changed = [name for name in names if getattr(network, name) != getattr(NetworkConfig, name)]
+        return [Problem(f"network.{key_of(name)}", wrong, "leave it out") for name in changed]
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from laser.algorithms.gaussian_steps import GaussianStepAlgorithm, GaussianStepC
 from laser.algorithms.refer import RATIO, bounded_rhos
 from laser.algorithms.step_learning import glorot_, near_zero_, weighted_mean
 from laser.batch import Batch
-from laser.config import Bounds
+from laser.config import Bounds, Problem
 from laser.networks.config import NetworkConfig
 from laser.networks.encoder import ObservationEncoder
 from laser.networks.heads import MIN_STD, PreciseLinear
@@ -56,6 +56,14 @@ class VRacerConfig(GaussianStepConfig):
     refresh_tolerance: Annotated[
         float, NotNegative, "change of Q-retrace, in rewards as they are, that early_stop stops at"
     ] = 1e-4
+
+    def warnings(self, network: NetworkConfig, remover: str) -> list[Problem]:
+        """See `AlgorithmConfig.warnings`."""
+        found = super().warnings(network, remover)
+        if self.refresh != "early_stop" and self.refresh_tolerance != VRacerConfig.refresh_tolerance:
+            wrong = f"has no effect with algorithm.refresh {self.refresh}"
+            found.append(Problem("algorithm.refresh-tolerance", wrong, "use algorithm.refresh early_stop"))
+        return found
 
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> VRacer:
         """See `AlgorithmConfig.build`."""

@@ -6,6 +6,7 @@ import torch
 
 from actors.config import ActorConfig
 from laser.algorithms.laser import LaserConfig
+from laser.algorithms.ppo import PpoConfig
 from laser.config import ConfigError, find_problems
 from launch.config import EvaluationConfig, TrainConfig, leaves_directory
 from learner.config import LearnerConfig
@@ -117,6 +118,7 @@ def test_cuda_devices_that_are_not_there(monkeypatch):
         ({"runtime": "lockstep", "algorithm": LaserConfig(replay_fraction=1.0)}, "replay.samples-per-insert"),
         ({"steps": 10}, "steps"),
         ({"runtime": "lockstep", "learner": LearnerConfig(publish_interval=4)}, "learner.publish-interval"),
+        ({"algorithm": PpoConfig()}, "algorithm.baseline-rate"),
     ],
 )
 def test_settings_without_effect_warn(changes, key):

@@ -101,6 +101,33 @@ def policy_lags(path: Path) -> set[float]:
     return {value for name in names for _, value in read_series(path / "metrics.db", name)}
 
 
+DRIFTING = {"algorithm.exploration": "ornstein_uhlenbeck"}
+PLAIN = {"algorithm.refer.enabled": False}
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes", "key"),
+    [
+        ("ddpg", {"algorithm.exploration-theta": 0.3}, "algorithm.exploration-theta"),
+        ("ddpg", DRIFTING, "algorithm.exploration"),
+        ("naf", PLAIN, "replay.remover"),
+        ("racer", {"network.separate-critic": True}, "network.separate-critic"),
+        ("sac_pendulum", {"network.initial-std": 0.5}, "network.initial-std"),
+        ("racer", {"algorithm.refresh-tolerance": 0.5}, "algorithm.refresh-tolerance"),
+        ("ddpg", DRIFTING | PLAIN | {"replay.remover": "fifo", "algorithm.exploration-theta": 0.3}, ""),
+        ("racer", {"algorithm.refresh-tolerance": 0.5, "algorithm.refresh": "early_stop"}, ""),
+    ],
+)
+def test_settings_without_effect_are_pointed_out(preset, changes, key):
+    assert [warning.key for warning in load_preset(preset, changes).warnings()] == [key] * bool(key)
+
+
+def test_a_part_of_a_batch_is_never_empty():
+    load_preset("ppo", {"algorithm.num-minibatches": 2048}).check()
+    with pytest.raises(ConfigError, match="num-minibatches: must be at most the 2048 env steps of a batch, got 2049"):
+        load_preset("ppo", {"algorithm.num-minibatches": 2049}).check()
+
+
 def test_a_remover_that_nobody_counts_for_is_pointed_out():
     (warning,) = load_preset("cartpole", {"replay.remover": "far_policy"}).warnings()
     assert str(warning).startswith("replay.remover: far_policy forgets like fifo: laser does not say")
