@@ -111,13 +111,15 @@ class TaskReturns:
         return {
             "newest": [list(values) for values in self._newest],
             "bucket": self._bucket,
+            "width": self._width,
             "sums": list(self._sums),
             "counts": list(self._counts),
             "means": {str(index): value for index, value in self._means.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from `state_dict`."""
+        """Go on from `state_dict`, with the width of its buckets: a run that goes on for longer keeps its curve."""
+        self._width = int(state.get("width", self._width))
         self._newest = [deque(values, maxlen=_NUM_NEWEST) for values in state["newest"]]
         self._bucket, self._sums, self._counts = state["bucket"], list(state["sums"]), list(state["counts"])
         self._means = {int(index): value for index, value in state["means"].items()}

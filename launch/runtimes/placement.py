@@ -140,12 +140,15 @@ def find_placement_problems(nodes: Sequence[Node], needs: Needs) -> Iterator[Pro
     wanted = needs.num_learners + needs.num_actors
     if wanted > free:
         learners = "a learner" if needs.num_learners == 1 else f"{needs.num_learners} learners"
+        each = "" if needs.num_learners == 1 else " for each member"
         room = free - needs.num_learners
         yield Problem(
             "num-actors",
             f"{learners} and {needs.num_actors} actors need {wanted} CPUs and the cluster has {free} free "
             f"({', '.join(f'{node.host}: {node.num_cpus:g}' for node in nodes)})",
-            f"use at most {room}, or add nodes" if room >= needs.num_learners else "add nodes",
+            f"use at most {room // needs.num_learners}{each}, or add nodes"
+            if room >= needs.num_learners
+            else "add nodes",
         )
     seats = [seat.node for seat in Placement(nodes, needs).shards(needs.num_shards)]
     for node in nodes:

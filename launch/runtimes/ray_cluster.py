@@ -50,7 +50,8 @@ class Cluster:
         check_reachable(address)
         _connect(address)
         try:
-            nodes = _living_nodes(_reserved_by_others())
+            self._reserved = _reserved_by_others()
+            nodes = _living_nodes(self._reserved)
             facts = _probe(nodes)
             raise_problems([*find_differences(_facts_here(), facts), *find_placement_problems(nodes, needs)])
         except BaseException:
@@ -58,7 +59,6 @@ class Cluster:
             raise
         self.notes = list(_find_notes(nodes, facts, needs))
         self._hosts = {node.id: node.host for node in nodes}
-        self._reserved = {node.id: _total_cpus(node.id) - node.num_cpus for node in nodes}
         self._placement = Placement(nodes, needs)
 
     def close(self) -> None:
@@ -190,15 +190,20 @@ def _connect(address: str) -> None:
         raise LaunchError(_KEY, f"{address}: {line}", f"{remedy}; {_GUIDE}") from error
 
 
-def _living_nodes(reserved: Mapping[str, float]) -> list[Node]:
-    """Return the nodes that live, with the CPUs that others had not reserved when the run began."""
+def _living_nodes(reserved: Mapping[str, Mapping[str, float]]) -> list[Node]:
+    """Return the nodes that live, with the CPUs and cards that others had not reserved when the run began."""
     ours = ray.get_runtime_context().get_node_id()
+
+    def left(node: dict[str, Any], resource: str) -> float:
+        total: float = node["Resources"].get(resource, 0.0)
+        return total - reserved.get(node["NodeID"], {}).get(resource, 0.0)
+
     return [
         Node(
             id=node["NodeID"],
             host=node["NodeManagerAddress"],
-            num_cpus=node["Resources"].get("CPU", 0.0) - reserved.get(node["NodeID"], 0.0),
-            num_gpus=node["Resources"].get("GPU", 0.0),
+            num_cpus=left(node, "CPU"),
+            num_gpus=left(node, "GPU"),
             num_bytes=int(node["Resources"].get("memory", 0)),
             is_ours=node["NodeID"] == ours,
         )
@@ -207,15 +212,13 @@ def _living_nodes(reserved: Mapping[str, float]) -> list[Node]:
     ]
 
 
-def _total_cpus(node_id: str) -> float:
-    return float(next(node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["NodeID"] == node_id))
-
-
-def _reserved_by_others() -> dict[str, float]:
-    """Return the CPUs that are reserved now, by node."""
+def _reserved_by_others() -> dict[str, dict[str, float]]:
+    """Return the CPUs and cards that are reserved now, by node."""
     available = ray._private.state.available_resources_per_node()
     return {
-        node["NodeID"]: node["Resources"].get("CPU", 0.0) - available[node["NodeID"]].get("CPU", 0.0)
+        node["NodeID"]: {
+            name: node["Resources"].get(name, 0.0) - available[node["NodeID"]].get(name, 0.0) for name in ("CPU", "GPU")
+        }
         for node in ray.nodes()
         if node["Alive"] and node["NodeID"] in available
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 
 class PaceLimit:
@@ -27,6 +27,16 @@ class PaceLimit:
         self._steps = [0] * num_members
         self._renewed: list[float | None] = [clock()] * num_members  # None: no lease
         self._gone = [False] * num_members
+
+    def start(self, steps: Mapping[int, int]) -> None:
+        """Hear where members begin that take part; of a resumed population some may be far behind.
+
+        Nobody waits for these: they have their leases once they have caught up.
+        """
+        furthest = max(steps.values(), default=0)
+        for member, begun_at in steps.items():
+            self._steps[member] = begun_at
+            self._renewed[member] = self._clock() if begun_at >= furthest - self.slack_steps else None
 
     def report(self, member: int, steps: int) -> None:
         """Take in how far a member is: more than at the last report renews its lease."""

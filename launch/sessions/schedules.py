@@ -27,6 +27,8 @@ _PACED_LOOK_INTERVAL_S = 0.02
 # A lockstep call contains whole unrolls or updates, the first of them with compilation.
 _CALL_DEADLINE_S = 900.0
 _HANG_CHECK_S = 1.0
+# Nobody is looked after meanwhile.
+_LAST_DEADLINE_S = 120.0
 
 Save = Callable[[Attendant, Snapshot], None]
 
@@ -154,6 +156,9 @@ class FreeSchedule(Schedule):
                 self._leave(attendant)
             else:
                 attendant.start()
+        if self.pace is not None:
+            places = enumerate(self.attendants)
+            self.pace.start({i: each.recorder.position().env_steps for i, each in places if not each.finished})
         while self.running:
             time.sleep(_LOOK_INTERVAL_S if self.pace is None else _PACED_LOOK_INTERVAL_S)
             for place, attendant in enumerate(self.attendants):
@@ -168,7 +173,10 @@ class FreeSchedule(Schedule):
             self._keep_pace()
             if self.should_stop():
                 for attendant in self.running:
-                    self._end(attendant, "stopped")
+                    try:
+                        self._end(attendant, "stopped")
+                    except Exception as error:  # noqa: BLE001 - one member's failure; raised if it was the last
+                        self.fail(attendant, error)
             self.save_if_due()
         if not self.should_stop():  # who asks to stop does not wait for episodes to end
             self._collect_evaluations()
@@ -219,7 +227,7 @@ class FreeSchedule(Schedule):
 
     def _end(self, attendant: Attendant, why: str) -> None:
         attendant.stop(why)
-        report = wait(attendant.program.learner.call("report"), _CALL_DEADLINE_S, "the learner's last report")
+        report = wait(attendant.program.learner.call("report"), _LAST_DEADLINE_S, "the learner's last report")
         attendant.recorder.report(report)
         attendant.report_accounts()
 
@@ -253,8 +261,11 @@ class LockstepSchedule(Schedule):
                 continue
             if self.should_stop():
                 for other in self.running:
-                    turns[other.number].report()
-                    other.stop("stopped")
+                    try:
+                        turns[other.number].report()
+                        other.stop("stopped")
+                    except Exception as error:  # noqa: BLE001 - one member's failure; raised if it was the last
+                        self.fail(other, error)
             self.save_if_due()
 
 

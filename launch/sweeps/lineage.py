@@ -43,7 +43,8 @@ class Lineage:
     """The decisions of a population, kept in a file that only grows. Used from one thread.
 
     Args:
-        path: the file; what it holds already is read.
+        path: the file; what it holds already is read. Its last line may be half written, by a killed process or onto a
+            full disk, and is then left out: no checkpoint knows of it.
 
     Raises:
         NothingToResumeError: it cannot be read.
@@ -54,9 +55,13 @@ class Lineage:
         self.decisions: list[Decision] = []
         if path.exists():
             try:
-                self.decisions = [_decision(line) for line in path.read_text(encoding="utf-8").splitlines()]
-            except (OSError, ValueError, KeyError) as error:
+                text = path.read_text(encoding="utf-8")
+                whole, _, half = text.rpartition("\n")
+                self.decisions = [_decision(line) for line in whole.splitlines()]
+            except (OSError, ValueError, KeyError, TypeError) as error:
                 raise NothingToResumeError("run-dir", f"{path} cannot be read: {error}", "start a new sweep") from error
+            if half:
+                self._rewrite()
 
     def add(self, decision: Decision) -> None:
         """Write one more.
@@ -77,7 +82,10 @@ class Lineage:
         if len(kept) == len(self.decisions):
             return
         self.decisions = kept
-        replace_file(self._path, "".join(json.dumps(asdict(item)) + "\n" for item in kept).encode())
+        self._rewrite()
+
+    def _rewrite(self) -> None:
+        replace_file(self._path, "".join(json.dumps(asdict(item)) + "\n" for item in self.decisions).encode())
 
 
 def schedules(

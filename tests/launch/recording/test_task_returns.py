@@ -86,6 +86,19 @@ def test_buckets_are_those_of_the_protocol(resumed):
         assert metrics["buckets/normalised_median"] == pytest.approx(np.median(normalised))
 
 
+def test_a_run_that_goes_on_for_longer_keeps_the_width_of_its_buckets():
+    returns = TaskReturns(POLES[:1], 1000)
+    for frames in range(500, 10_500, 1000):
+        returns.add([episode(frames)], frames)
+    longer = TaskReturns(POLES[:1], 5000)
+    longer.load_state_dict(json.loads(json.dumps(returns.state_dict())))
+    for one in (returns, longer):
+        one.add([episode(-1.0)], 10_500)
+        one.add([episode(0.0)], 11_500)
+    assert longer.metrics() == returns.metrics()
+    assert longer.metrics()["buckets/ends_at"] == 11_000
+
+
 @pytest.mark.parametrize(
     ("tasks", "total", "width"),
     [

@@ -62,6 +62,20 @@ def test_a_member_that_comes_back_has_its_lease_once_it_has_caught_up(clock):
     assert not pace.may_go_on(0), "it holds a lease again"
 
 
+def test_nobody_waits_for_who_is_far_behind_after_a_resumption(clock):
+    pace = PaceLimit(3, 100, 10.0, clock)
+    pace.start({0: 3000, 1: 1000, 2: 2950})
+    assert [pace.may_go_on(member) for member in range(3)] == [True, True, True]
+    for clock.now in range(1, 50):  # it lives, and is slow to catch up
+        for member, steps in enumerate((3000, 1000 + clock.now, 2950)):
+            pace.report(member, steps + (clock.now if member != 1 else 0))
+        assert pace.may_go_on(0)
+        pace.expire()
+    pace.report(1, 3020)  # there it is
+    pace.report(0, 3200)
+    assert not pace.may_go_on(0)
+
+
 def test_who_has_left_counts_no_more(clock):
     pace = PaceLimit(2, 100, 10.0, clock)
     pace.report(0, 500)

@@ -94,6 +94,23 @@ def test_an_evaluation_that_never_ends_is_given_up(monkeypatch):
     assert member.given_up
 
 
+def test_a_resumed_population_does_not_wait_for_a_member_that_is_far_behind():
+    ahead, behind = Member(0, 3000, 3200), Member(1, 1000, 1100)
+    pace = PaceLimit(2, slack_steps=30, lease_s=60.0)
+    FreeSchedule([ahead, behind], lambda: False, lambda attendant, snapshot: None, pace=pace).run()
+    assert (ahead.finished, behind.finished) == ("steps", "steps")
+    assert not any(ahead.held)
+
+
+def test_a_member_that_fails_as_all_are_stopped_fails_alone():
+    one, two = Member(0, 0, 1000), Member(1, 0, 1000)
+    failed: Future = Future()
+    failed.set_exception(RuntimeError("no report here"))
+    one.program.learner.call = lambda method: failed
+    FreeSchedule([one, two], lambda: True, lambda attendant, snapshot: None).run()
+    assert (one.finished, two.finished) == ("failed", "stopped")
+
+
 def test_who_asks_to_stop_waits_for_no_evaluation():
     member = Member(0, 0, 1000)
     member.evaluation = Future()

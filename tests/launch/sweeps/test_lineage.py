@@ -49,6 +49,12 @@ def test_it_is_read_back_and_cut_where_a_resumed_population_begins(tmp_path):
     again.forget_after({0: 150, 1: 150})
     assert again.decisions == Lineage(path).decisions == lineage.decisions[:2]
     assert [json.loads(line)["member"] for line in path.read_text().splitlines()] == [0, 1]
+    with path.open("a") as file:
+        file.write('{"env_steps": 300, "epis')  # killed while it wrote
+    half = Lineage(path)
+    assert half.decisions == again.decisions
+    half.add(decision(400, 0, None, 5.0))
+    assert [item.env_steps for item in Lineage(path).decisions] == [100, 100, 400]
     path.write_text("{}\n")
     with pytest.raises(NothingToResumeError, match="lineage"):
         Lineage(path)
