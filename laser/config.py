@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -73,6 +73,20 @@ class Problem:
     def __str__(self) -> str:
         """Return the one line a user reads: `KEY: what is wrong; what to do`."""
         return f"{self.key}: {self.wrong}" + (f"; {self.remedy}" if self.remedy else "")
+
+
+def find_unused(config: Any, section: str, names: Iterable[str], why: str, remedy: str) -> list[Problem]:
+    """Return a problem for each field of a config that was changed from its default, and has no effect.
+
+    Args:
+        config: a config dataclass.
+        section: where it is among the keys, such as "network".
+        names: of fields that have no effect.
+        why: they have none.
+        remedy: what to do.
+    """
+    changed = [name for name in names if getattr(config, name) != getattr(type(config), name)]
+    return [Problem(f"{section}.{key_of(name)}", f"has no effect: {why}", remedy) for name in changed]
 
 
 class ConfigError(ValueError):

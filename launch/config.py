@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from actors.config import ActorConfig
 from laser.algorithms.base import AlgorithmConfig
-from laser.config import Bounds, ConfigError, Problem, find_problems, raise_problems
+from laser.config import Bounds, ConfigError, Problem, find_problems, find_unused, raise_problems
 from laser.environments import task_ids
 from laser.environments.config import EnvironmentConfig
 from laser.networks.config import NetworkConfig
@@ -192,6 +192,15 @@ class TrainConfig:
         if algorithm.num_drawn == 0 and self.checkpoint_replay:
             yield Problem("checkpoint-replay", "keeps a replay that is never drawn from", "leave it out")
         yield from algorithm.warnings(self.network, replay.remover)
+        if self.network.core == "none" and type(self.network).make is NetworkConfig.make:
+            for section, part, names in (
+                ("network", self.network, ("core_size",)),
+                ("learner", self.learner, ("replay_core_state", "recompute_core_state")),
+                ("replay", replay, ("stream_weight",)),
+            ):
+                yield from find_unused(
+                    part, section, names, "the agent has no memory", "use network.core lstm or preco"
+                )
         if self.runtime == "lockstep" and self.learner.publish_interval > 1:
             yield Problem(
                 "learner.publish-interval",

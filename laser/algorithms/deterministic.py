@@ -15,7 +15,7 @@ from laser.algorithms.gaussian_steps import GaussianStepAlgorithm, GaussianStepC
 from laser.algorithms.refer import RATIO, ReferState, bounded_rhos
 from laser.algorithms.step_learning import BootstrapConfig
 from laser.batch import Batch
-from laser.config import Bounds, Problem
+from laser.config import Bounds, Problem, find_unused
 from laser.networks.config import NetworkConfig
 from laser.ops.noise import ornstein_uhlenbeck_step
 from laser.specs import ArraySpec, EnvironmentSpec
@@ -43,9 +43,10 @@ class DeterministicConfig(GaussianStepConfig, BootstrapConfig):
         """See `AlgorithmConfig.warnings`."""
         found = super().warnings(network, remover)
         drifts = self.exploration == "ornstein_uhlenbeck"
-        if not drifts and self.exploration_theta != DeterministicConfig.exploration_theta:
-            wrong = "has no effect: gaussian noise forgets everything at each step"
-            found.append(Problem("algorithm.exploration-theta", wrong, "use algorithm.exploration ornstein_uhlenbeck"))
+        if not drifts:
+            why = "gaussian noise forgets everything at each step"
+            remedy = "use algorithm.exploration ornstein_uhlenbeck"
+            found += find_unused(self, "algorithm", ("exploration_theta",), why, remedy)
         if drifts and self.refer.enabled:
             wrong = "drifting noise is not the Gaussian that ReF-ER takes ratios of, so that it misjudges what is near"
             found.append(Problem("algorithm.exploration", wrong, "use gaussian, or algorithm.refer.enabled false"))

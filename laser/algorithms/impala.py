@@ -27,7 +27,7 @@ from laser.algorithms.popart import normalized_critic, values_of_tasks
 from laser.algorithms.refer import RATIO, Refer, ReferConfig, ReferState, bounded_rhos
 from laser.algorithms.rewards import RewardConfig
 from laser.batch import Batch
-from laser.config import Bounds, Problem
+from laser.config import Bounds, Problem, find_unused
 from laser.networks.actor_critic import ActorCritic, ActorCriticOutput
 from laser.networks.config import NetworkConfig
 from laser.networks.heads import PopArtHead
@@ -97,6 +97,16 @@ class ImpalaConfig(RewardConfig):
         if self.refer.enabled and not self.num_drawn:
             wrong = "has nothing to remember or forget: nothing is replayed, and the policy would stay at its start"
             found.append(Problem("refer.enabled", wrong, "raise replay-fraction, or use false"))
+        return found
+
+    def warnings(self, network: NetworkConfig, remover: str) -> list[Problem]:
+        """See `AlgorithmConfig.warnings`."""
+        found = super().warnings(network, remover)
+        if not self.popart:
+            found += find_unused(self, "algorithm", ("popart_step_size",), "popart is off", "use algorithm.popart true")
+        if not self.pixel_control_cost:
+            names, remedy = ("pixel_control_discount", "pixel_control_cell"), "raise algorithm.pixel-control-cost"
+            found += find_unused(self, "algorithm", names, "there is no pixel control", remedy)
         return found
 
 

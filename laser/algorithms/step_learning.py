@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from laser.algorithms.base import Algorithm, AlgorithmConfig, Fraction
 from laser.batch import Batch
-from laser.config import Bounds, Problem, key_of
+from laser.config import Bounds, Problem, find_unused
 from laser.networks.config import NetworkConfig
 from laser.specs import ContinuousActions, DiscreteActions, EnvironmentSpec
 
@@ -42,10 +42,8 @@ class StepConfig(AlgorithmConfig):
 
     def warnings(self, network: NetworkConfig, remover: str) -> list[Problem]:
         """See `AlgorithmConfig.warnings`: only the torso is the network's."""
-        wrong = f"has no effect: {self.name} has critics and policies of its own"
-        names = ("separate_critic", "initial_std")
-        changed = [name for name in names if getattr(network, name) != getattr(NetworkConfig, name)]
-        return [Problem(f"network.{key_of(name)}", wrong, "leave it out") for name in changed]
+        why = f"{self.name} has critics and policies of its own"
+        return find_unused(network, "network", ("separate_critic", "initial_std"), why, "leave it out")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from laser.algorithms.gaussian_steps import GaussianStepAlgorithm, GaussianStepC
 from laser.algorithms.refer import RATIO, bounded_rhos
 from laser.algorithms.step_learning import glorot_, near_zero_, weighted_mean
 from laser.batch import Batch
-from laser.config import Bounds, Problem
+from laser.config import Bounds, Problem, find_unused
 from laser.networks.config import NetworkConfig
 from laser.networks.encoder import ObservationEncoder
 from laser.networks.heads import MIN_STD, PreciseLinear
@@ -60,9 +60,9 @@ class VRacerConfig(GaussianStepConfig):
     def warnings(self, network: NetworkConfig, remover: str) -> list[Problem]:
         """See `AlgorithmConfig.warnings`."""
         found = super().warnings(network, remover)
-        if self.refresh != "early_stop" and self.refresh_tolerance != VRacerConfig.refresh_tolerance:
-            wrong = f"has no effect with algorithm.refresh {self.refresh}"
-            found.append(Problem("algorithm.refresh-tolerance", wrong, "use algorithm.refresh early_stop"))
+        if self.refresh != "early_stop":
+            why, remedy = f"algorithm.refresh is {self.refresh}", "use algorithm.refresh early_stop"
+            found += find_unused(self, "algorithm", ("refresh_tolerance",), why, remedy)
         return found
 
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> VRacer:

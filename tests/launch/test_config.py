@@ -8,6 +8,7 @@ from actors.config import ActorConfig
 from laser.algorithms.laser import LaserConfig
 from laser.algorithms.ppo import PpoConfig
 from laser.config import ConfigError, find_problems
+from laser.networks.config import NetworkConfig
 from launch.config import EvaluationConfig, TrainConfig, leaves_directory
 from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
@@ -119,6 +120,10 @@ def test_cuda_devices_that_are_not_there(monkeypatch):
         ({"steps": 10}, "steps"),
         ({"runtime": "lockstep", "learner": LearnerConfig(publish_interval=4)}, "learner.publish-interval"),
         ({"algorithm": PpoConfig()}, "algorithm.baseline-rate"),
+        ({"algorithm": LaserConfig(popart_step_size=0.5)}, "algorithm.popart-step-size"),
+        ({"algorithm": LaserConfig(pixel_control_cell=2)}, "algorithm.pixel-control-cell"),
+        ({"network": NetworkConfig(core_size=2)}, "network.core-size"),
+        ({"learner": LearnerConfig(replay_core_state="stored")}, "learner.replay-core-state"),
     ],
 )
 def test_settings_without_effect_warn(changes, key):
