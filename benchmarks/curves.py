@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,8 +29,8 @@ class Curve:
 def train_and_evaluate(curve: Curve, episodes: int, timeout_s: float, *, redraw: bool) -> dict:
     """Train, then play evaluation episodes with sampled actions; return both results in one.
 
-    With `redraw` an existing run is evaluated again and not trained. `evaluation_mean_return` is the mean over the
-    evaluation episodes, `minutes` the training time.
+    With `redraw` an existing run is not trained, nor evaluated where it was since its training ended.
+    `evaluation_mean_return` is the mean over the evaluation episodes, `minutes` the training time.
     """
     if not redraw:
         shutil.rmtree(curve.run_dir, ignore_errors=True)
@@ -37,8 +38,7 @@ def train_and_evaluate(curve: Curve, episodes: int, timeout_s: float, *, redraw:
         trained = measure.run_json(command, timeout_s)
     else:
         trained = {axis: end_of(curve.run_dir, axis) for axis in AXES}
-    command = [*measure.LASER, "eval", curve.run_dir, "--episodes", episodes, "--seed", 1_000, "--json"]
-    evaluated = measure.run_json(command, timeout_s=3600.0)
+    evaluated = _evaluate(curve.run_dir, episodes)
     return {
         **trained,
         "label": curve.label,
@@ -46,6 +46,15 @@ def train_and_evaluate(curve: Curve, episodes: int, timeout_s: float, *, redraw:
         "evaluation_mean_return": evaluated["mean_return"],
         "evaluation": evaluated,
     }
+
+
+def _evaluate(run_dir: Path, episodes: int) -> dict:
+    kept = run_dir / f"evaluation-of-{episodes}.json"
+    if not kept.exists() or kept.stat().st_mtime < (run_dir / "metrics.db").stat().st_mtime:
+        command = [*measure.LASER, "eval", run_dir, "--episodes", episodes, "--seed", 1_000, "--json"]
+        kept.write_text(json.dumps(measure.run_json(command, timeout_s=3600.0)), encoding="utf-8")
+    found: dict = json.loads(kept.read_text(encoding="utf-8"))
+    return found
 
 
 def end_of(run_dir: Path, axis: Axis) -> float:
