@@ -22,6 +22,7 @@ def test_the_node_exports_what_a_recorder_writes():
         recorder = Recorder(background=False)
         for tracker in runtime.trackers("runs/<img src=x>"):
             recorder.track(tracker)
+        recorder.begin()
         (node,) = ray.nodes()
         address = f"http://127.0.0.1:{node['MetricsExportPort']}/metrics"
         deadline, found = time.monotonic() + 60.0, ""
