@@ -237,7 +237,7 @@ class Recorder:
     ) -> None:
         try:
             self.close()
-        except OutputError:
+        except Exception:
             if error is None:
                 raise  # otherwise the error that is under way says more
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from concurrent.futures import wait as wait_for
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from laser.ports import PortTimeoutError, wait
@@ -111,6 +112,14 @@ class Schedule(ABC):
             and attendant.program.config.checkpoint_replay
         ]
 
+    @contextmanager
+    def failing_alone(self, attendant: Attendant) -> Iterator[None]:
+        """Let what goes wrong inside be one member's failure, unless it was the last; see `fail`."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - kept with the member, or raised
+            self.fail(attendant, error)
+
     def fail(self, attendant: Attendant, error: Exception) -> None:
         """Give up on one member.
 
@@ -163,20 +172,16 @@ class FreeSchedule(Schedule):
             time.sleep(_LOOK_INTERVAL_S if self.pace is None else _PACED_LOOK_INTERVAL_S)
             for place, attendant in enumerate(self.attendants):
                 attendant.recorder.check()
-                try:
+                with self.failing_alone(attendant):
                     if not attendant.finished:
                         self._look_at(attendant, place)
                     elif attendant.finished != "failed":
                         attendant.collect_evaluation()  # one that was under way at its end; the others do not wait
-                except Exception as error:  # noqa: BLE001 - one member's failure; raised if it was the last
-                    self.fail(attendant, error)
             self._keep_pace()
             if self.should_stop():
                 for attendant in self.running:
-                    try:
+                    with self.failing_alone(attendant):
                         self._end(attendant, "stopped")
-                    except Exception as error:  # noqa: BLE001 - one member's failure; raised if it was the last
-                        self.fail(attendant, error)
             self.save_if_due()
         if not self.should_stop():  # who asks to stop does not wait for episodes to end
             self._collect_evaluations()
@@ -186,11 +191,9 @@ class FreeSchedule(Schedule):
         ended = [attendant for attendant in self.attendants if attendant.finished != "failed"]
         wait_for([each.evaluation for each in ended if each.evaluation is not None], _CALL_DEADLINE_S)
         for attendant in ended:
-            try:
+            with self.failing_alone(attendant):
                 attendant.collect_evaluation()
                 attendant.give_up_evaluation()
-            except Exception as error:  # noqa: BLE001 - one member's failure; raised if it was the last
-                self.fail(attendant, error)
 
     def _look_at(self, attendant: Attendant, place: int) -> None:
         attendant.check_workers()
@@ -249,23 +252,18 @@ class LockstepSchedule(Schedule):
         while running := self.running:
             turn = min((turns[attendant.number] for attendant in running), key=lambda turn: turn.env_steps)
             attendant = turn.attendant
-            try:
+            with self.failing_alone(attendant):
                 why = turn.take()
                 if why:
                     turn.report()
                     attendant.stop(why)
                 elif self.evolution is not None:
                     self.evolution.consider(attendant, attendant.recorder.position())
-            except Exception as error:  # noqa: BLE001 - one member's failure; raised if it was the last
-                self.fail(attendant, error)
-                continue
             if self.should_stop():
                 for other in self.running:
-                    try:
+                    with self.failing_alone(other):
                         turns[other.number].report()
                         other.stop("stopped")
-                    except Exception as error:  # noqa: BLE001 - one member's failure; raised if it was the last
-                        self.fail(other, error)
             self.save_if_due()
 
 

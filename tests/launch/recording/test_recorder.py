@@ -215,6 +215,16 @@ def test_whatever_ends_writing_in_the_background_is_told():
         recorder.check()
 
 
+def test_the_first_error_wins_over_whatever_ended_writing():
+    def run():
+        with Recorder(Broken(), background=False) as recorder:
+            recorder.begin()
+            raise KeyError("the real reason")
+
+    with pytest.raises(KeyError, match="the real reason"):
+        run()
+
+
 def test_the_thread_writes_by_itself(tmp_path):
     path = tmp_path / "metrics.db"
     with MetricsDb(path) as metrics, Recorder(metrics, interval_s=0.02) as recorder:
