@@ -36,6 +36,8 @@ def compile_for(device: torch.device, function: Callable[..., Any]) -> Any:
     `torch.autograd.grad` is traced too, so that a loss and its gradient can be one program.
     """
     torch._dynamo.config.trace_autograd_ops = True
+    # The members of a sweep may each need a program of their own; beyond the default of 8 the others run uncompiled.
+    torch._dynamo.config.recompile_limit = 1_000
     if device.type == "cuda":
         return torch.compile(function, dynamic=False, mode="reduce-overhead")
     return torch.compile(function, dynamic=False, options={"cpp_wrapper": True})

@@ -207,8 +207,6 @@ class TrainConfig:
                 "a run that is resumed publishes at once, and so need not repeat bit by bit",
                 "use --learner.publish-interval 1",
             )
-        if self.runtime == "lockstep" and self.learner.compile == "on":
-            yield Problem("learner.compile", "compiled steps need not repeat bit by bit", "use --learner.compile off")
         if self.runtime == "lockstep" and self.device.startswith("cuda"):
             yield Problem("device", "a GPU need not repeat bit by bit", "use --device cpu")
         per_batch = max(1, algorithm.num_online) * self.unroll_length

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -62,11 +63,12 @@ class AgeQuantiles:
         self._newest.clear()
         taken: dict[str, float] = {}
         for name, parts in found.items():
-            values = np.concatenate(parts)
-            if values.size:
-                # An age that occurred, not one in between: versions and steps are counts.
-                quantiles = np.quantile(values, list(_QUANTILES.values()), method="inverted_cdf").tolist()
-                taken |= {f"{name}/{key}": float(age) for key, age in zip(_QUANTILES, quantiles, strict=True)}
+            ages = np.sort(np.concatenate(parts))
+            if ages.size:
+                # An age that occurred, not one in between: versions and steps are counts. NumPy's quantiles of this
+                # kind (inverted_cdf) take several times as long.
+                places = {key: math.ceil(share * ages.size) - 1 for key, share in _QUANTILES.items()}
+                taken |= {f"{name}/{key}": float(ages[place]) for key, place in places.items()}
         return taken
 
     def _foreign_lags(self, makers: np.ndarray, versions: np.ndarray) -> Iterator[np.ndarray]:

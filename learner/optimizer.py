@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -47,7 +48,8 @@ class FlatOptimizer:
         self.max_gradient_norm = max_gradient_norm
         self._second = torch.zeros_like(parameters.trainable)
         self._first = torch.zeros_like(parameters.trainable) if kind == "adam" else None
-        self._compiled = compiled
+        # A CPU's numbers are there, and arithmetic on single ones takes longer in torch; a GPU would be waited for.
+        self._is_read = parameters.vector.device.type == "cpu"
         self._move: Callable[..., None] = compile_for(parameters.vector.device, _move) if compiled else _move
         self._stretches = _stretches(parameters, groups)
         # Of each pace, for Adam's correction of the bias at the start.
@@ -72,28 +74,41 @@ class FlatOptimizer:
             the gradient's global norm before clipping, and 1.0 if the step was applied, 0.0 if it was refused.
         """
         norm = torch.linalg.vector_norm(gradient)
-        applied = (torch.isfinite(norm) & torch.isfinite(loss)).float()
-        scale = torch.clamp(self.max_gradient_norm / (norm + 1e-12), max=1.0)
-        scale = torch.where(applied.bool(), scale, 0.0)
+        scale, applied = self._judge(norm, loss)
         due = [period for period in self._num_steps if number % period == 0]
         for period in due:
             self._num_steps[period] += applied
-        # Compiled code would be compiled anew for each number it has seen.
-        rate, epsilon = (torch.tensor(x) if self._compiled else x for x in (learning_rate, self.epsilon))
         for place, period in self._stretches:
             if period not in due:
                 continue
             values = (self.parameters.trainable, gradient, self._second, self._first, self._rates, self._decays)
             parts = [None if value is None else value[place] for value in values]
             # Here and not in `_move`, which compiled would compute them for every weight.
-            steps = self._num_steps[period].clamp(min=1.0)
-            if self._first is None:
-                root_scale, step_size = torch.ones_like(steps), rate
-            else:
-                root_scale = (1 - 0.999**steps).rsqrt()
-                step_size = applied * learning_rate / (1 - 0.9**steps)
-            self._move(*parts, scale, applied, root_scale, step_size, epsilon)
-        return norm, applied
+            root_scale, step_size = self._correct(period, applied * learning_rate)
+            numbers: Sequence[Tensor | float] = (scale, applied, root_scale, step_size, self.epsilon)
+            if self._is_read:  # as tensors: compiled code would be compiled anew for each number it has seen
+                numbers = torch.tensor(numbers).unbind()
+            self._move(*parts, *numbers)
+        return norm, torch.as_tensor(applied)
+
+    def _judge(self, norm: Tensor, loss: Tensor) -> tuple[Tensor | float, Tensor | float]:
+        """Return what to multiply the gradient with, and 1 if it is to be applied, else 0."""
+        if self._is_read:
+            size = norm.item()
+            if not (math.isfinite(size) and math.isfinite(loss.item())):
+                return 0.0, 0.0
+            return min(self.max_gradient_norm / (size + 1e-12), 1.0), 1.0
+        fine = torch.isfinite(norm) & torch.isfinite(loss)
+        scale = torch.clamp(self.max_gradient_norm / (norm + 1e-12), max=1.0)
+        return torch.where(fine, scale, 0.0), fine.float()
+
+    def _correct(self, period: int, learning_rate: Tensor | float) -> tuple[Tensor | float, Tensor | float]:
+        """Return what to multiply the second moments' root with, and the step size, for moments that started at 0."""
+        if self._first is None:
+            return 1.0, learning_rate
+        number = self._num_steps[period]
+        steps = max(number.item(), 1.0) if self._is_read else number.clamp(min=1.0)
+        return (1 - 0.999**steps) ** -0.5, learning_rate / (1 - 0.9**steps)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return copies of the moments."""
@@ -129,7 +144,7 @@ def _move(
     decays: Tensor | None,
     scale: Tensor,
     applied: Tensor,
-    root_scale: Tensor,
+    root_scale: Tensor | float,
     step_size: Tensor | float,
     epsilon: Tensor | float,
 ) -> None:

@@ -33,9 +33,9 @@ METRICS = ("kl_from_behaviour", "far_fraction", "refer_beta")
 
 
 def run(job: experiment.Job) -> dict[str, Any]:
-    """Train once, annealed as the paper's ten million steps are."""
-    annealing = {"algorithm.refer.annealing": _ANNEALED / job.values["steps"]}
-    return experiment.run_job(dataclasses.replace(job, values=annealing | dict(job.values)))
+    """Train once, annealed as the paper's ten million steps are; compiled, which takes two thirds of the time."""
+    changes = {"algorithm.refer.annealing": _ANNEALED / job.values["steps"], "learner.compile": "on"}
+    return experiment.run_job(dataclasses.replace(job, values=changes | dict(job.values)))
 
 
 def conclude(task: str, num_steps: int, outcomes: Sequence[experiment.Outcome]) -> list[str]:

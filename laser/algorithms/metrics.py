@@ -13,6 +13,9 @@ from torch import Tensor
 
 from laser.batch import FOREIGN_REPLAY, ONLINE, OWN_REPLAY
 
+# Steps whose metrics wait to be summed: one sum over many costs a small agent less than many over one.
+_MOST_UNSUMMED = 256
+
 SOURCES = {ONLINE: "online", OWN_REPLAY: "own_replay", FOREIGN_REPLAY: "foreign_replay"}
 
 
@@ -95,31 +98,41 @@ class MetricMeans:
 
 
 class _Means:
-    """Sums and weights of steps with the same metrics."""
+    """Sums and weights of steps with the same metrics, summed up many steps at a time."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
         self._weight_of: Tensor | None = None  # where in (metrics..., 1) the weight of each metric stands
         self._sums: Tensor | None = None  # [2, metrics]: weighted values, weights
+        self._newest: list[Tensor] = []  # [metrics] of each step that is not in the sums
 
     def add(self, metrics: Mapping[str, Tensor]) -> None:
         """Take in the scalars of one learner step."""
-        values = torch.stack([value.float() for value in metrics.values()])
-        if self._weight_of is None:
-            self._names = list(metrics)
-            places = [self._names.index(count) if count else len(values) for count in map(_count_of, self._names)]
-            self._weight_of = torch.tensor(places, device=values.device)
-        weights = torch.cat([values, values.new_ones(1)])[self._weight_of]
-        sums = torch.stack([values * weights, weights])
-        self._sums = sums if self._sums is None else self._sums + sums
+        self._names = self._names or list(metrics)
+        self._newest.append(torch.stack([value.float() for value in metrics.values()]))
+        if len(self._newest) == _MOST_UNSUMMED:
+            self._sum_up()
 
     def take(self) -> dict[str, tuple[float, float]]:
         """Return sum and weight of each metric since the last call, and begin anew."""
+        self._sum_up()
         if self._sums is None:
             return {}
         sums, weights = self._sums.tolist()
         self._sums = None
         return dict(zip(self._names, zip(sums, weights, strict=True), strict=True))
+
+    def _sum_up(self) -> None:
+        if not self._newest:
+            return
+        values = torch.stack(self._newest)
+        self._newest.clear()
+        if self._weight_of is None:
+            places = [self._names.index(count) if count else len(self._names) for count in map(_count_of, self._names)]
+            self._weight_of = torch.tensor(places, device=values.device)
+        weights = torch.cat([values, values.new_ones(len(values), 1)], 1)[:, self._weight_of]
+        sums = torch.stack([(values * weights).sum(0), weights.sum(0)])
+        self._sums = sums if self._sums is None else self._sums + sums
 
 
 def _count_of(name: str) -> str | None:

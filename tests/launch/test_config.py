@@ -114,7 +114,6 @@ def test_cuda_devices_that_are_not_there(monkeypatch):
     [
         ({"replay": ReplayConfig(samples_per_insert=4.0)}, "replay.samples-per-insert"),
         ({"checkpoint_replay": True, "algorithm": LaserConfig(replay_fraction=0.0)}, "checkpoint-replay"),
-        ({"runtime": "lockstep", "learner": LearnerConfig(compile="on")}, "learner.compile"),
         ({"runtime": "lockstep", "device": "cuda"}, "device"),
         ({"runtime": "lockstep", "algorithm": LaserConfig(replay_fraction=1.0)}, "replay.samples-per-insert"),
         ({"steps": 10}, "steps"),

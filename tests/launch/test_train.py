@@ -22,6 +22,7 @@ from launch.presets import load_preset
 from launch.recording.metrics_db import read_names
 from launch.train import train
 from learner.checkpoint import list_checkpoints, load_newest_checkpoint
+from learner.config import LearnerConfig
 
 
 def small(path: Path, **changes: object) -> TrainConfig:
@@ -43,9 +44,12 @@ def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) ->
         torch.testing.assert_close(value, other[name], rtol=0, atol=0, msg=name)
 
 
-def test_lockstep_repeats_bit_by_bit(tmp_path):
-    first = train(small(tmp_path / "a"))
-    second = train(small(tmp_path / "b"))
+@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")  # torch's own, while it compiles
+@pytest.mark.parametrize("compiled", ["off", pytest.param("on", marks=pytest.mark.slow)])
+def test_lockstep_repeats_bit_by_bit(tmp_path, compiled):
+    learner = LearnerConfig(compile=compiled)
+    first = train(small(tmp_path / "a", learner=learner))
+    second = train(small(tmp_path / "b", learner=learner))
     assert_same(weights(tmp_path / "a"), weights(tmp_path / "b"))
     assert first.learner_steps == second.learner_steps > 5
     assert first.mean_return == second.mean_return

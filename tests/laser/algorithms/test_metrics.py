@@ -65,3 +65,12 @@ def test_a_metric_that_some_steps_leave_out_is_a_mean_over_the_others():
         averages.add(metrics if number % 2 else {**metrics, "policy": torch.tensor(10.0 * number)})
     assert averages.take() == pytest.approx({"loss": 2.5, "policy": 30.0})
     assert averages.take() == {}
+
+
+def test_means_over_more_steps_than_are_summed_at_once():
+    averages = MetricMeans()
+    for number in range(1_000):
+        averages.add({"loss": torch.tensor(float(number))})
+    assert averages.take() == {"loss": 499.5}
+    averages.add({"loss": torch.tensor(3.0)})
+    assert averages.take() == {"loss": 3.0}
