@@ -346,22 +346,23 @@ def run_claim(
     if options.quick:
         tasks = dict.fromkeys(list(tasks)[:1], 3000)
         options.seeds, options.tuning_seeds = 2, 0
-    outcomes = {}
+    command = shlex.join(["python", f"benchmarks/claims/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+    outcomes: dict[str, tuple[int, Sequence[Outcome]]] = {}
     for env, num_steps in tasks.items():
         steps = round(num_steps * options.scale)
         print(f"{env}, {steps:,} env steps per run", flush=True)
         values = {**(shared or {}), "env": env, "steps": steps}
         outcomes[env] = (steps, compare(options.preset, values, arms, grid, options.seeds, options.tuning_seeds, run))
-    if not options.quick:
-        print(f"drawn: {draw(name, title, outcomes)}")
-    conclusions = [f"{env}: {describe(outcome)}" for env, (_, row) in outcomes.items() for outcome in row]
-    if conclude is not None:
-        conclusions += [line for env, (steps, row) in outcomes.items() for line in conclude(env, steps, row)]
-    if conclude_all is not None:
-        conclusions += conclude_all({env: row for env, (_, row) in outcomes.items()})
-    minutes = (time.perf_counter() - begun) / 60.0
-    command = shlex.join(["python", f"benchmarks/claims/{Path(sys.argv[0]).name}", *sys.argv[1:]])
-    save(name, {**vars(options), "minutes": round(minutes, 1), "command": command}, outcomes, conclusions)
+        # After every task: an hour of runs is not lost with the next one.
+        if not options.quick:
+            print(f"drawn: {draw(name, title, outcomes)}")
+        conclusions = [f"{task}: {describe(outcome)}" for task, (_, row) in outcomes.items() for outcome in row]
+        if conclude is not None:
+            conclusions += [line for task, (steps, row) in outcomes.items() for line in conclude(task, steps, row)]
+        if conclude_all is not None:
+            conclusions += conclude_all({task: row for task, (_, row) in outcomes.items()})
+        minutes = round((time.perf_counter() - begun) / 60.0, 1)
+        save(name, {**vars(options), "minutes": minutes, "command": command}, outcomes, conclusions)
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:

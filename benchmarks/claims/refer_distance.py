@@ -17,7 +17,7 @@ from typing import Any
 import experiment
 import numpy as np
 
-TASKS = {"Pendulum-v1": 30_000, "InvertedPendulum-v5": 30_000, "InvertedDoublePendulum-v5": 30_000}
+TASKS = {"Pendulum-v1": 30_000, "InvertedDoublePendulum-v5": 30_000, "InvertedPendulum-v5": 30_000}
 PLAIN = {"algorithm.refer.enabled": False, "replay.remover": "fifo"}
 DRIFTING = {"algorithm.exploration": "ornstein_uhlenbeck"}
 RANKED = {"replay.sampler": "rank", "replay.priority-exponent": 0.25, "replay.importance-exponent": 0.5}

@@ -13,7 +13,7 @@ from typing import Any
 import experiment
 from refer_distance import PLAIN, conclude, run
 
-TASKS = {"Pendulum-v1": 30_000, "InvertedPendulum-v5": 30_000, "InvertedDoublePendulum-v5": 30_000}
+TASKS = {"Pendulum-v1": 30_000, "InvertedDoublePendulum-v5": 30_000, "InvertedPendulum-v5": 30_000}
 V_RACER = "claim/v-racer"
 ASYMMETRIC: dict[str, Any] = {"algorithm.advantage": "asymmetric"}
 WITHOUT: dict[str, Any] = {V_RACER: True}
