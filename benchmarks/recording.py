@@ -32,6 +32,7 @@ from launch.recording.recorder import Recorder
 from launch.recording.replay_look import ReplayLook
 from launch.train import train
 from learner.age_quantiles import AgeQuantiles
+from learner.learned_counts import LearnedCounts
 from learner.learner import Learner
 
 # What only exists to record; the outermost counts where one calls another.
@@ -41,7 +42,7 @@ _RECORDING = (
     (Recorder, "snapshot"),
     (Recorder, "position"),
     (Learner, "report"),
-    (Learner, "_count"),
+    (LearnedCounts, "add"),
     (ReplayLook, "gauges"),
     (AgeQuantiles, "add"),
     (ProcessUsage, "newest"),

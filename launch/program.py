@@ -290,7 +290,7 @@ def make_learner(member: Member, shards: Sequence[ReplayPort], parameters: Param
     set_torch_threads(learner_threads(config, environment, member.population))
     algorithm = config.algorithm.build(environment, config.network)
     settings = config.learner
-    if config.runtime == "lockstep" and settings.compile == "auto":  # compiled steps need not repeat bit by bit
+    if config.runtime == "lockstep" and settings.compile == "auto":  # these are short runs
         settings = dataclasses.replace(settings, compile="off")
     return Learner(
         algorithm,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -50,29 +50,34 @@ class AgeQuantiles:
 
     def take(self) -> dict[str, float]:
         """Return the quantiles of what was added since the last call; what no batch had is left out."""
-        found: defaultdict[str, list[np.ndarray]] = defaultdict(list)
-        for made in self._newest:
-            for name, origins in (("online", made.online), ("own_replay", made.replayed)):
-                if origins is not None:
-                    makers, versions = origins["member"], origins["parameter_version"]
-                    found[f"policy_lag/{name}"].append(made.version - versions[makers == self._member])
-                    for lags in self._foreign_lags(makers, versions):
-                        found["policy_lag/foreign_replay"].append(lags)
-            if made.ages is not None:
-                found["replay_age"].append(made.ages)
+        found: dict[str, np.ndarray] = {}
+        foreign: list[np.ndarray] = []
+        online = [(made.version, made.online) for made in self._newest if made.online is not None]
+        replayed = [(made.version, made.replayed) for made in self._newest if made.replayed is not None]
+        for name, parts in (("online", online), ("own_replay", replayed)):
+            if parts:
+                makers = np.concatenate([part["member"].reshape(-1) for _, part in parts])
+                versions = np.concatenate([part["parameter_version"].reshape(-1) for _, part in parts])
+                newest = np.repeat([version for version, _ in parts], [part.size for _, part in parts])
+                is_own = makers == self._member
+                found[f"policy_lag/{name}"] = (newest - versions)[is_own]
+                foreign += self._foreign_lags(makers[~is_own], versions[~is_own])
+        found["policy_lag/foreign_replay"] = np.concatenate(foreign) if foreign else np.empty(0)
+        ages = [made.ages for made in self._newest if made.ages is not None]
+        found["replay_age"] = np.concatenate(ages) if ages else np.empty(0)
         self._newest.clear()
         taken: dict[str, float] = {}
-        for name, parts in found.items():
-            ages = np.sort(np.concatenate(parts))
-            if ages.size:
+        for name, values in found.items():
+            if values.size:
                 # An age that occurred, not one in between: versions and steps are counts. NumPy's quantiles of this
                 # kind (inverted_cdf) take several times as long.
-                places = {key: math.ceil(share * ages.size) - 1 for key, share in _QUANTILES.items()}
-                taken |= {f"{name}/{key}": float(ages[place]) for key, place in places.items()}
+                values.sort()
+                places = {key: math.ceil(share * values.size) - 1 for key, share in _QUANTILES.items()}
+                taken |= {f"{name}/{key}": float(values[place]) for key, place in places.items()}
         return taken
 
     def _foreign_lags(self, makers: np.ndarray, versions: np.ndarray) -> Iterator[np.ndarray]:
-        for maker in set(np.unique(makers).tolist()) - {self._member}:
+        for maker in np.unique(makers).tolist() if makers.size else ():
             theirs = versions[makers == maker]
             self._newest_versions[maker] = max(self._newest_versions.get(maker, 0), int(theirs.max()))
             yield self._newest_versions[maker] - theirs

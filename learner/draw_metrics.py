@@ -48,7 +48,7 @@ class DrawMetrics:
         if not self._weights:
             return {}
         weights = np.concatenate(self._weights)
-        taken = {"effective_draws": float(np.mean([_evenness(part) for part in self._weights]))}
+        taken = {"effective_draws": _evenness(weights, [len(part) for part in self._weights])}
         for name, parts in self._said.items():
             if len(parts) != len(self._weights):
                 continue
@@ -92,5 +92,7 @@ def _summary(name: str, values: np.ndarray, weights: np.ndarray) -> dict[str, fl
     return summary | {f"{name}/mean": mean, f"{name}/std": std}
 
 
-def _evenness(weights: np.ndarray) -> float:
-    return float(weights.sum() ** 2 / (len(weights) * (weights @ weights)))
+def _evenness(weights: np.ndarray, lengths: list[int]) -> float:
+    starts = np.cumsum([0, *lengths[:-1]])
+    sums, squares = np.add.reduceat(weights, starts), np.add.reduceat(weights * weights, starts)
+    return float(np.mean(sums**2 / (lengths * squares)))

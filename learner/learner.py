@@ -32,6 +32,7 @@ from laser.unroll import UnrollSpec
 from learner.age_quantiles import AgeQuantiles
 from learner.collate import collate, example_batch
 from learner.config import LearnerConfig
+from learner.learned_counts import LearnedCounts
 from learner.mixing import Mix, Mixer, PoissonReplays
 from learner.prefetcher import Prefetcher
 from learner.replay_states import ReplayStates
@@ -143,6 +144,7 @@ class Learner:
         self._counters: defaultdict[str, float] = defaultdict(float)
         self._metrics = MetricMeans()
         self._ages = AgeQuantiles(member)
+        self._learned = LearnedCounts()
         self._writes: list[Future[Any]] = []
         self._publication: Future[None] | None = None
         self._learning_rate = math.nan
@@ -223,7 +225,8 @@ class Learner:
             self.publish()
         self._counters["time/learner_step"] += done - started
         self._counters["time/publish"] += time.perf_counter() - done
-        self._count(ready.mix)
+        self._learned.add(ready.mix)
+        self._ages.add(ready.mix, self.version)
         self.heartbeat = time.monotonic()
 
     def poll(self, timeout_s: float) -> _Ready | None:
@@ -262,6 +265,7 @@ class Learner:
         gauges: dict[str, float] = {"parameter_version": float(self.version)}
         gauges["charts/learning_rate"] = self._learning_rate
         gauges |= self._metrics.take() | self._ages.take() | self._feed.metrics()
+        self._count_learned()
         counters = dict(self._counters) | {"learner_steps": float(self.num_steps)}
         return Report("learner", counters, gauges)
 
@@ -347,6 +351,7 @@ class Learner:
             tensors[f"target_{name}"] = {"vector": target.parameters.vector.detach().cpu().clone()}
         if self._replay_states is not None:
             tensors["replay_states"] = self._replay_states.state_dict()
+        self._count_learned()
         return {
             "tensors": tensors,
             "arrays": {"generator": step.generator.get_state().numpy()},
@@ -431,14 +436,9 @@ class Learner:
         self._writes = [future for future in self._writes if not future.done()]
         self._writes.append(self._replay.write(writes))
 
-    def _count(self, mix: Mix) -> None:
-        num_replayed = len(mix.replayed.unrolls) if mix.replayed is not None else 0
-        self._counters["unrolls_learned/online"] += _num_online(mix)
-        self._counters["unrolls_learned/replayed"] += num_replayed
-        for name, part in (("online", mix.online), ("replayed", mix.replayed)):
-            if part is not None:
-                self._counters[f"steps_learned/{name}"] += np.count_nonzero(part.unrolls.fields["valid"])
-        self._ages.add(mix, self.version)
+    def _count_learned(self) -> None:
+        for name, count in self._learned.take().items():
+            self._counters[name] += count
 
 
 def _num_online(mix: Mix) -> int:

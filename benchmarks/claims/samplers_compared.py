@@ -26,6 +26,7 @@ SHARED = {
     "evaluation.episodes": 3,
     "evaluation.num-envs": 3,
     "evaluation.greedy": True,
+    "learner.compile": "on",
 }
 RANK = experiment.Arm("rank", {"replay.sampler": "rank"})
 PRIORITIES = [UNIFORM, PER, RANK]
