@@ -174,13 +174,18 @@ class TrainConfig:
             )
         learned, interval = replay.learned, self.evaluation_interval
         # An evaluation that is due when the run ends is not made.
-        if learned is not None and learned.reward == "evaluation" and not 0 < 2 * interval < self.steps:
+        if learned is not None and not 0 < 2 * interval < self.steps and (interval or learned.reward == "evaluation"):
+            remedy = f"use --evaluation.interval {max(1, self.steps // 100)}"
+            what = "looks at the newest episodes"
+            if learned.reward == "evaluation":
+                what, remedy = "evaluations", f"{remedy}, or --replay.{replay.sampler}.reward training"
             yield Problem(
                 "evaluation.interval",
-                f"{replay.sampler} learns from the change between two evaluations, which never comes in {self.steps} "
+                f"{replay.sampler} learns from the change between two {what}, which never comes in {self.steps} "
                 f"steps with an interval of {interval}: it draws as it began",
-                f"use --evaluation.interval {max(1, self.steps // 100)}, or --replay.{replay.sampler}.reward training",
+                remedy,
             )
+        yield from replay.unused()
         if replay.sampler == "ners" and replay.priority_exponent == 0:
             yield Problem("replay.priority-exponent", "0 draws uniformly whatever ners learns", "use 0.5, or uniform")
         if replay.remover == "far_policy" and not algorithm.counts_far_policy:

@@ -27,36 +27,43 @@ class DrawMetrics:
         self._said: defaultdict[str, deque[Tensor]] = defaultdict(lambda: deque(maxlen=_MOST_BATCHES))
         self._weights: deque[np.ndarray] = deque(maxlen=_MOST_BATCHES)
         self._times: deque[np.ndarray] = deque(maxlen=_MOST_BATCHES)
+        self._num_batches = 0
 
-    def add(self, said: Mapping[str, Tensor], probabilities: np.ndarray, times: np.ndarray | None) -> None:
+    def add(self, said: Mapping[str, Tensor], probabilities: np.ndarray | None, times: np.ndarray | None) -> None:
         """Take in one batch; tensors stay on their device until they are looked at.
 
         Args:
             said: by name, [N], one number per item, without gradients.
-            probabilities: of the draws, [N].
+            probabilities: of the draws, [N]; None where they say nothing of what could not be drawn, and so of what is
+                stored.
             times: see `Sample.num_draws`.
         """
         for name, value in said.items():
             # On a GPU the next step's graph writes into the same memory.
             self._said[name].append(value.clone())
-        self._weights.append(1.0 / probabilities)
+        self._num_batches += 1
+        if probabilities is not None:
+            self._weights.append(1.0 / probabilities)
         if times is not None:
             self._times.append(times)
 
     def take(self) -> dict[str, float]:
         """Return the summary of what came since the last call, and begin anew."""
-        if not self._weights:
-            return {}
-        weights = np.concatenate(self._weights)
-        taken = {"effective_draws": _evenness(weights, [len(part) for part in self._weights])}
+        taken: dict[str, float] = {}
+        weights = np.concatenate(self._weights) if self._weights else None
+        if weights is not None:
+            taken["effective_draws"] = _evenness(weights, [len(part) for part in self._weights])
+        num_batches = min(self._num_batches, _MOST_BATCHES)
+        self._num_batches = 0
         for name, parts in self._said.items():
-            if len(parts) != len(self._weights):
+            if len(parts) != num_batches:
                 continue
             values = np.concatenate([part.float().cpu().numpy() for part in parts])
             finite = np.isfinite(values)
             if finite.any():
                 taken |= _summary(f"sampled_{name}", values[finite], np.ones(finite.sum()))
-                taken |= _summary(f"stored_{name}", values[finite], weights[finite])
+                if weights is not None:
+                    taken |= _summary(f"stored_{name}", values[finite], weights[finite])
         if self._times:
             times = np.concatenate(self._times).astype(np.float64)
             values = quantiles(times, np.ones(len(times)), [*_QUANTILES.values(), 1.0])

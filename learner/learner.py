@@ -328,6 +328,7 @@ class Learner:
         self._load_weights(weights)
         for target in self.train_step.targets.values():
             target.parameters.vector.copy_(self.train_step.parameters.vector)
+        self._feed.forget_agent()
         self.publish()
 
     def close(self) -> None:

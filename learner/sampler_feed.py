@@ -59,7 +59,10 @@ class SamplerFeed:
         of_items = {name: value[0, value.shape[1] - num_replayed :] for name, value in said.items() if len(value) == 1}
         if "td_error" in of_items:
             of_items["abs_td_error"] = of_items["td_error"].abs()
-        self._draws.add(of_items, mix.replayed.probabilities, mix.replayed.num_draws)
+        # Uncorrected draws are even ones from a part of the replay.
+        all_may_be_drawn = self._prioritizer is None or self._prioritizer.corrects
+        probabilities = mix.replayed.probabilities if all_may_be_drawn else None
+        self._draws.add(of_items, probabilities, mix.replayed.num_draws)
         return {} if self._prioritizer is None else self._prioritizer.values(Replayed(mix.replayed, batch), said)
 
     def hear(self, mean_return: float) -> Lesson | None:
@@ -69,6 +72,11 @@ class SamplerFeed:
             PortError: the replay could not be read.
         """
         return None if self._prioritizer is None else self._prioritizer.hear(mean_return, self._looks)
+
+    def forget_agent(self) -> None:
+        """Tell the rule that another agent has taken this one's place."""
+        if self._prioritizer is not None:
+            self._prioritizer.forget_agent()
 
     def metrics(self) -> dict[str, float]:
         """Return what to record."""

@@ -156,9 +156,13 @@ class ShardedReplay:
         parts = []
         for k in np.unique(owners).tolist():
             mine = keys[owners == k]
-            parts.append(self._shards[k].sample(replace(request, num_items=len(mine), keys=mine)))
+            # What lay in a shard that is gone is gone too, as removed steps are.
+            parts.append(_or_none(self._shards[k].sample(replace(request, num_items=len(mine), keys=mine))))
 
-        def merge(samples: list[Sample]) -> Sample:
+        def merge(answers: list[Sample | None]) -> Sample:
+            samples = [sample for sample in answers if sample is not None]
+            if not samples:
+                raise PortClosedError("no shard that these steps lie in answers")
             probabilities = np.concatenate([sample.probabilities for sample in samples])
             return concatenate_samples(samples, probabilities, sum(sample.num_stored for sample in samples))
 

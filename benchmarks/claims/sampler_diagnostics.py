@@ -53,7 +53,7 @@ def main() -> None:
         TASKS,
         SAMPLERS,
         {},
-        shared=SHARED | {"evaluation.interval": 200},
+        shared=SHARED | {"evaluation.interval": 100},
         run=run,
         conclude=conclude,
     )

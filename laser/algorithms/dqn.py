@@ -13,7 +13,7 @@ from torch import Generator, Tensor, nn
 from laser.algorithms.base import ActInput, ActOutput, Fraction, LossOutput, Schedule, Target, Targets
 from laser.algorithms.step_learning import BootstrapConfig, StepAlgorithm, weighted_mean
 from laser.batch import Batch
-from laser.config import Bounds, Problem
+from laser.config import Bounds, Problem, find_unused
 from laser.networks.action_values import ActionValueHead
 from laser.networks.config import NetworkConfig
 from laser.networks.encoder import ObservationEncoder
@@ -75,6 +75,21 @@ class DqnConfig(BootstrapConfig):
             wrong = f"must be below highest-return ({self.highest_return:g}), got {self.lowest_return:g}"
             problems.append(Problem("lowest-return", wrong, "for example -10 and 10 with clipped rewards"))
         return problems
+
+    def warnings(self, network: NetworkConfig, remover: str) -> list[Problem]:
+        """See `AlgorithmConfig.warnings`."""
+        found = super().warnings(network, remover)
+        unused: dict[tuple[str, str], tuple[str, ...]] = {}
+        if not self.distributional:
+            names = ("num_atoms", "lowest_return", "highest_return")
+            unused["values are learned, not distributions", "use --algorithm.distributional true"] = names
+        else:
+            unused["distributions have cross-entropy", "leave it out"] = ("error_loss",)
+        if not self.noisy:
+            unused["weights have no noise", "use --algorithm.noisy true"] = ("noisy_std", "noise_lasts")
+        for (why, remedy), changed in unused.items():
+            found += find_unused(self, "algorithm", changed, why, remedy)
+        return found
 
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Dqn:
         """See `AlgorithmConfig.build`."""

@@ -20,7 +20,7 @@ from laser.algorithms.twin_critics import (
     rows_of,
 )
 from laser.batch import Batch
-from laser.config import Bounds
+from laser.config import Bounds, Problem, find_unused
 from laser.networks.config import NetworkConfig
 from laser.ops.squashed_gaussian import UNIFORM_STD, squashed_draw
 from laser.specs import EnvironmentSpec
@@ -43,6 +43,15 @@ class SacConfig(TwinCriticConfig):
     entropy_per_dimension: Annotated[
         float, Bounds(), "with learn-temperature: the entropy wanted, in nats per dimension of actions in [-1, 1]"
     ] = -1.0
+
+    def warnings(self, network: NetworkConfig, remover: str) -> list[Problem]:
+        """See `AlgorithmConfig.warnings`."""
+        found = super().warnings(network, remover)
+        if not self.learn_temperature:
+            names = ("temperature_rate", "entropy_per_dimension")
+            why = "the temperature stays as it is"
+            found += find_unused(self, "algorithm", names, why, "use --algorithm.learn-temperature true")
+        return found
 
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Sac:
         """See `AlgorithmConfig.build`."""

@@ -95,6 +95,9 @@ class Prioritizer(ABC):
     def forget_keys(self) -> None:  # noqa: B027 - most keep none
         """Forget which steps were drawn: the replay that they lay in is gone."""
 
+    def forget_agent(self) -> None:  # noqa: B027 - most do not ask how it does
+        """Forget how the agent did: another has taken its place, and no draw brought that about."""
+
     @abstractmethod
     def values(self, replayed: Replayed, per_step: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return new column values of a batch that has just been learned from.

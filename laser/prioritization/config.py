@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Literal
 
-from laser.config import Bounds
+from laser.config import Bounds, Problem, find_unused
 
 Fraction = Bounds(least=0.0, most=1.0)
 Positive = Bounds(above=0.0)
@@ -73,6 +74,20 @@ class SamplingConfig:
         if self.importance_schedule == "constant":
             return self.importance_exponent
         return self.importance_exponent + (1.0 - self.importance_exponent) * min(1.0, max(0.0, progress))
+
+    def unused(self) -> Iterator[Problem]:
+        """Yield settings of other samplers than the one that draws; nothing is known of samplers that are not ours."""
+        rules: dict[str, LearnedConfig] = {"ero": self.ero, "ners": self.ners}
+        if self.sampler not in (*rules, "uniform", "per", "rank"):
+            return
+        why = f"{self.sampler} draws"
+        for name, settings in rules.items():
+            if name != self.sampler:
+                names = [item.name for item in fields(settings)]
+                yield from find_unused(settings, f"replay.{name}", names, why, f"use --replay.sampler {name}")
+        names = ["priority_exponent", "importance_exponent", "importance_schedule"]
+        if self.sampler in ("uniform", "ero"):
+            yield from find_unused(self, "replay", names, f"{why} evenly", "leave it out, or use per, rank or ners")
 
     @property
     def learned(self) -> LearnedConfig | None:

@@ -66,6 +66,11 @@ class LearnedPrioritizer(Prioritizer):
         self._heard["replay_reward"] = replay_reward
         return self.learn(replay_reward, reader)
 
+    def forget_agent(self) -> None:
+        """See `Prioritizer.forget_agent`."""
+        self.forget_keys()
+        self.previous_return = math.nan
+
     def climb(self, objective: Tensor) -> None:
         """Take one step of gradient ascent; one that is not finite is left out, and counted."""
         if not bool(torch.isfinite(objective)):
@@ -91,6 +96,7 @@ class LearnedPrioritizer(Prioritizer):
         numbers = {
             "rng": self.rng.bit_generator.state,
             "heard": [self.num_heard, self.num_updates],
+            "refused": self.num_refused,
             "previous_return": None if math.isnan(self.previous_return) else self.previous_return,
         }
         return {"tensors": tensors, "numbers": numbers}
@@ -110,6 +116,7 @@ class LearnedPrioritizer(Prioritizer):
         numbers = state["numbers"]
         self.rng.bit_generator.state = numbers["rng"]
         self.num_heard, self.num_updates = numbers["heard"]
+        self.num_refused = numbers.get("refused", 0)
         previous = numbers["previous_return"]
         self.previous_return = math.nan if previous is None else previous
 

@@ -115,8 +115,9 @@ class Ners(LearnedPrioritizer):
 
     def learn(self, replay_reward: float, reader: ReplayReader) -> Lesson | None:
         """See `LearnedPrioritizer.learn`."""
-        replayed = reader.read(self.drawn.keys) if len(self.drawn) else None
-        self.drawn.clear()
+        keys = self.drawn.keys
+        self.drawn.clear()  # before the replay is asked: the next reward is not theirs even if it cannot answer
+        replayed = reader.read(keys) if len(keys) else None
         if replayed is None:
             return None
         # Those that were drawn by had a least value too; the logarithm of a score of 0 would end all learning.

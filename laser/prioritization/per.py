@@ -11,10 +11,12 @@ from laser.ports import ColumnSpec
 from laser.prioritization.base import Prioritizer, Replayed
 
 PRIORITY = "priority"
+# What was learned perfectly can still be drawn, and so be found to be wrong again.
+_LEAST = 1e-6
 
 
 class Per(Prioritizer):
-    """Writes |TD error|, or what a loss says instead: the samplers `per` and `rank` draw by it.
+    """Writes |TD error| + 1e-6, or what a loss says in place of the error: the samplers `per` and `rank` draw by it.
 
     Losses are corrected by (N P)^-beta over the largest of the batch, where beta goes to 1.
 
@@ -26,6 +28,7 @@ class Per(Prioritizer):
     columns: ClassVar[tuple[ColumnSpec, ...]] = (ColumnSpec(PRIORITY, initial=1.0),)
 
     def values(self, replayed: Replayed, per_step: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """See `Prioritizer.values`; an item whose error is not finite gets 0."""
+        """See `Prioritizer.values`; an item whose error is not finite is as one that was never learned from."""
         errors = per_step["priority"] if "priority" in per_step else per_step["td_error"]
-        return {PRIORITY: errors.float().abs().nan_to_num(0.0, 0.0, 0.0)}
+        (column,) = self.columns
+        return {PRIORITY: errors.float().abs().nan_to_num(*[column.initial] * 3) + _LEAST}

@@ -96,7 +96,7 @@ def _sweep(arguments: list[str]) -> int:
 
     config = parse_sweep(arguments)
     if not config.base.quiet:
-        for warning in dict.fromkeys(item for member in config.members() for item in member.config.warnings()):
+        for warning in config.warnings():
             print(f"warning: {warning}", file=sys.stderr)
     from launch.sweeps.sweep import sweep
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from laser.config import Bounds, ConfigError, Problem, find_problems, key_of, raise_problems
+from laser.environments.named_sets import SETS
+from laser.prioritization.config import SamplingConfig
 from launch.command_line.overrides import apply_overrides, find_leaves, show
 from launch.config import NOT_FLAGS, TrainConfig
 from launch.config_json import config_from_json, config_to_json
@@ -26,6 +28,8 @@ OF_THE_WHOLE_SWEEP = ("run-dir", "runtime", "quiet", "json", "resume", "checkpoi
 _OWN_IN_A_SHARED_REPLAY = ("replay.min-steps", "replay.samples-per-insert")
 
 _OF_A_PRESET = ("algorithm.", "network.", *_OWN_IN_A_SHARED_REPLAY)
+
+_SAMPLING = tuple(field.name for field in dataclasses.fields(SamplingConfig))
 
 PRESET = "preset"
 """Key whose values in a grid are presets: members learn as those say, so they may run different algorithms."""
@@ -90,7 +94,7 @@ class SweepConfig:
             start, where, values = self.base, "", dict(overrides)
             if PRESET in values:
                 name = values.pop(PRESET)
-                start, where = learning_as(name, self.base), f"of preset {name}: "
+                start, where = learning_as(name, self.base, self.options.share_replay), f"of preset {name}: "
             config, found = apply_overrides(start, values, NOT_FLAGS, where)
             problems += found
             if "seed" not in overrides:
@@ -102,6 +106,18 @@ class SweepConfig:
             problems += [dataclasses.replace(item, key=f"pbt.{item.key}") for item in self.pbt.never(configs)]
         raise_problems(list(dict.fromkeys(problems)))
         return members
+
+    def warnings(self) -> list[Problem]:
+        """Return settings of any member that have no effect, or another than hoped for, each once."""
+        found = [problem for member in self.members() for problem in member.config.warnings()]
+        if self.options.share_replay:
+            drawn = self.base.replay.sampler
+            for name in self.grid.get(PRESET, ()):
+                preferred = load_preset(name).replay.sampler
+                if preferred not in ("uniform", drawn):
+                    wrong = f"{drawn} draws for preset {name} too, whose own is {preferred}: they share one replay"
+                    found.append(Problem("replay.sampler", wrong, "use --no-share-replay to draw as each preset says"))
+        return list(dict.fromkeys(found))
 
     def to_json(self) -> dict[str, Any]:
         """Return what `sweep_from_json` reads; the base stands beside it in the record."""
@@ -134,8 +150,8 @@ class SweepConfig:
         """Return what was set for all members that the presets of the grid decide."""
         if not self.base.preset:
             return []
-        first = load_preset(self.base.preset)
-        decided = {leaf.key: leaf.value for leaf in find_leaves(learning_as(self.base.preset, first))}
+        learns = learning_as(self.base.preset, load_preset(self.base.preset), share_replay=True)
+        decided = {leaf.key: leaf.value for leaf in find_leaves(learns)}
         return [
             Problem(leaf.key, "has no effect: the presets of the grid decide it", f"use --grid {leaf.key}=VALUE")
             for leaf in find_leaves(self.base)
@@ -143,10 +159,11 @@ class SweepConfig:
         ]
 
 
-def learning_as(preset: str, base: TrainConfig) -> TrainConfig:
+def learning_as(preset: str, base: TrainConfig, share_replay: bool) -> TrainConfig:
     """Return `base` with what a preset says about learning: algorithm, network, and how much is replayed from when on.
 
-    Where and how long it trains, and what is shared, stays that of `base`.
+    Where and how long it trains, and what is shared, stays that of `base`. Where each has a replay of its own, the
+    preset also says how items are drawn.
 
     Raises:
         ConfigError: there is no such preset.
@@ -154,6 +171,9 @@ def learning_as(preset: str, base: TrainConfig) -> TrainConfig:
     chosen = load_preset(preset)
     own = {leaf.key: leaf.value for leaf in find_leaves(chosen) if leaf.key in _OWN_IN_A_SHARED_REPLAY}
     config = dataclasses.replace(base, preset=chosen.preset, algorithm=chosen.algorithm, network=chosen.network)
+    if not share_replay and base.replay.sampler == "uniform":
+        drawn = {name: getattr(chosen.replay, name) for name in _SAMPLING}
+        config = dataclasses.replace(config, replay=dataclasses.replace(config.replay, **drawn))
     return apply_overrides(config, own)[0]
 
 
@@ -190,6 +210,8 @@ def parse_grid(base: TrainConfig, texts: Sequence[str], given_outside: Sequence[
             if not values:
                 problems.append(Problem("grid", "preset lists no values", f"for example preset={base.preset}"))
             continue
+        if key == "env":  # a set stands for its tasks, a member each
+            values = [task for value in values for task in SETS.get(value, (value,))]
         for value in values:
             changed, found = apply_overrides(base, {key: value}, NOT_FLAGS, "in --grid: ")
             problems += found if found and found[0] not in problems else []

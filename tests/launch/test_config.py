@@ -5,10 +5,13 @@ import pytest
 import torch
 
 from actors.config import ActorConfig
+from laser.algorithms.dqn import DqnConfig
 from laser.algorithms.laser import LaserConfig
 from laser.algorithms.ppo import PpoConfig
+from laser.algorithms.sac import SacConfig
 from laser.config import ConfigError, find_problems
 from laser.networks.config import NetworkConfig
+from laser.prioritization.config import EroConfig, NersConfig
 from launch.config import EvaluationConfig, TrainConfig, leaves_directory
 from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
@@ -123,6 +126,14 @@ def test_cuda_devices_that_are_not_there(monkeypatch):
         ({"algorithm": LaserConfig(pixel_control_cell=2)}, "algorithm.pixel-control-cell"),
         ({"network": NetworkConfig(core_size=2)}, "network.core-size"),
         ({"learner": LearnerConfig(replay_core_state="stored")}, "learner.replay-core-state"),
+        ({"replay": ReplayConfig(priority_exponent=1.0)}, "replay.priority-exponent"),
+        ({"replay": ReplayConfig(importance_exponent=1.0)}, "replay.importance-exponent"),
+        ({"replay": ReplayConfig(ners=NersConfig(batch_size=7))}, "replay.ners.batch-size"),
+        ({"replay": ReplayConfig(ero=EroConfig(batch_size=7))}, "replay.ero.batch-size"),
+        ({"algorithm": SacConfig(learn_temperature=False, temperature_rate=2.0)}, "algorithm.temperature-rate"),
+        ({"algorithm": DqnConfig(num_atoms=5)}, "algorithm.num-atoms"),
+        ({"algorithm": DqnConfig(distributional=True, error_loss="squared")}, "algorithm.error-loss"),
+        ({"algorithm": DqnConfig(noisy_std=0.1)}, "algorithm.noisy-std"),
     ],
 )
 def test_settings_without_effect_warn(changes, key):

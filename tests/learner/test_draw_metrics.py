@@ -58,3 +58,12 @@ def test_numbers_that_are_not_finite_are_left_out():
     taken = metrics.take()
     assert taken["sampled_q/mean"] == 2.0
     assert not any("td_error" in name for name in taken)
+
+
+def test_what_could_not_be_drawn_is_not_guessed():
+    metrics = DrawMetrics()
+    metrics.add({"q": torch.tensor([1.0, 3.0])}, None, np.array([1, 2]))
+    taken = metrics.take()
+    assert (taken["sampled_q/mean"], taken["times_replayed/max"]) == (2.0, 2.0)
+    assert not any(name.startswith(("stored", "effective")) for name in taken)
+    assert metrics.take() == {}

@@ -202,6 +202,18 @@ def test_it_goes_on_without_a_shard_that_fails(make_replay):
         wait(client.sample(SampleRequest(0, 1, table="online")), 5, "online")
 
 
+def test_steps_of_a_shard_that_is_gone_are_gone(make_replay):
+    client, shards = make_replay(2, MemberSettings(0))
+    fill(client, {0: 10, 1: 10})
+    keys = wait(client.sample(SampleRequest(0, 40, view="steps")), 5, "sample").keys
+    shards[1].close()
+    look = SampleRequest(0, len(keys), view="steps", keys=keys)
+    assert sorted(wait(client.sample(look), 5, "look").keys.tolist()) == sorted(keys[keys["shard"] == 0].tolist())
+    shards[0].close()
+    with pytest.raises(PortClosedError, match="no shard that these steps lie in answers"):
+        wait(client.sample(look), 5, "look")
+
+
 def test_closing_fails_what_waits(make_replay):
     client, _ = make_replay(2, MemberSettings(0, online_capacity=5))
     waiting = [client.sample(SampleRequest(0, 2, table="online")), client.sample(SampleRequest(0, 2))]

@@ -11,6 +11,7 @@ from random_batches import ACTIONS, make_environment
 from replayed_steps import CPU, NUM_ITEMS, sample_of, steps_batch
 
 from laser.ops.replay_policy import ners_objective
+from laser.ports import PortError
 from laser.prioritization.base import Replayed
 from laser.prioritization.config import NersConfig, SamplingConfig
 from laser.prioritization.ners import Q_TARGET, SCORE, TD_ERROR, Ners, ScoreNetwork, steps_of
@@ -212,6 +213,36 @@ def test_a_return_that_is_not_finite_teaches_nothing_and_the_next_begins():
     ners.drawn.add(items.sample.keys, ners.rng)
     ners.hear(4.0, Reader(items))
     assert ners.num_updates == 1
+
+
+def test_another_agents_return_is_not_the_merit_of_what_this_one_drew():
+    ners, items = rule(), replayed()
+    reader = Reader(items)
+    numbers = {"td_error": torch.zeros(1, NUM_ITEMS), "q": torch.zeros(1, NUM_ITEMS)}
+    ners.hear(5.0, reader)
+    ners.values(items, numbers)
+    ners.forget_agent()
+    ners.values(items, numbers)
+    ners.hear(500.0, reader)
+    assert not reader.asked
+    ners.values(items, numbers)
+    ners.hear(501.0, reader)
+    assert ners.metrics()["sampler/replay_reward"] == 1.0
+    assert ners.num_updates == 1
+
+
+def test_what_was_drawn_before_a_look_that_failed_is_not_kept_for_the_next():
+    ners, items = rule(), replayed()
+    ners.hear(5.0, Reader(items))
+    ners.drawn.add(items.sample.keys, ners.rng)
+
+    class Gone:
+        def read(self, keys):
+            raise PortError("gone")
+
+    with pytest.raises(PortError):
+        ners.hear(6.0, Gone())
+    assert len(ners.drawn) == 0
 
 
 def test_a_score_of_0_does_not_end_learning_and_what_cannot_be_learned_is_counted():

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from laser.config import ConfigError
+from laser.environments.named_sets import ATARI16
 from launch.command_line.arguments import parse_sweep
 from launch.presets import load_preset
 from launch.sweeps.sweep_config import SweepConfig, SweepOptions, parse_grid, sweep_from_json
@@ -41,6 +42,24 @@ def test_seeds_may_be_listed():
 def test_values_with_commas_stand_in_brackets():
     grid = parse_grid(load_preset("cartpole"), ["network.hidden-sizes=(64,64),[32,],16"], ())
     assert grid == {"network.hidden-sizes": [(64, 64), (32,), (16,)]}
+
+
+def test_a_set_of_games_in_a_grid_is_a_member_each():
+    grid = parse_grid(load_preset("rainbow"), ["env=atari16,ALE/Zaxxon-v5"], ())
+    assert grid["env"] == [*ATARI16, "ALE/Zaxxon-v5"]
+
+
+def test_presets_draw_their_own_way_where_each_has_a_replay_of_its_own():
+    words = ["dqn_mini", "--grid", "preset=dqn_mini,rainbow"]
+    alone = parse_sweep([*words, "--no-share-replay"])
+    assert [member.config.replay.sampler for member in alone.members()] == ["uniform", "per"]
+    assert alone.members()[1].config.replay.priority_uniform == 0.0
+    chosen = parse_sweep([*words, "--no-share-replay", "--replay.sampler", "rank"])
+    assert {member.config.replay.sampler for member in chosen.members()} == {"rank"}
+    shared = parse_sweep(words)
+    assert {member.config.replay.sampler for member in shared.members()} == {"uniform"}
+    (found,) = [str(item) for item in shared.warnings() if item.key == "replay.sampler"]
+    assert "uniform draws for preset rainbow too, whose own is per" in found
 
 
 def test_members_learn_as_the_presets_of_the_grid_say():
