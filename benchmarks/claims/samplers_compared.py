@@ -16,9 +16,9 @@ ERO = experiment.Arm("ERO", {"replay.sampler": "ero"})
 NERS = experiment.Arm("NERS", {"replay.sampler": "ners"})
 NERS_STAR = experiment.Arm("NERS*", {"replay.sampler": "ners", "replay.ners.reward": "training"})
 SAMPLERS = [UNIFORM, PER, ERO, NERS]
-# Paper's alpha and beta; no share of PER's draws is uniform there. As in the paper a sampler learns from one episode about
-# as often as the longest one lasts; that is 75 to 100 times in these short runs, in place of 500 to 2,500, so its step
-# size is ten times the paper's.
+# Paper's alpha and beta; no share of PER's draws is uniform there. As in the paper a sampler learns from one episode
+# about as often as the longest one lasts; that is 75 to 100 times in these short runs, in place of 500 to 2,500, so its
+# step size is ten times the paper's.
 SHARED = {
     "replay.priority-exponent": 0.5,
     "replay.importance-exponent": 0.4,

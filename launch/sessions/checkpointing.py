@@ -11,6 +11,7 @@ import numpy as np
 from laser.ports import wait
 from laser.specs import EnvironmentSpec, environment_spec_from_json
 from launch.config import TrainConfig
+from launch.config_json import config_to_json
 from launch.errors import NothingToResumeError
 from launch.program import Program, incarnations_per_start
 from launch.recording.recorder import Recorder, Snapshot
@@ -19,6 +20,7 @@ from launch.sessions.run_directory import RunDirectory, output_error
 from learner.checkpoint import Checkpoint, NoCheckpointError, load_newest_checkpoint, save_checkpoint
 
 _DEADLINE_S = 120.0
+_HOW_TO_WAIT = ("deadline_s", "max_restarts")  # of an environment's settings, those that change nothing it does
 
 
 def save_program(
@@ -59,6 +61,7 @@ def save_program(
         "tree": _take_arrays_out(tree, "", arrays),
         "recorder": recorder.state_dict(),
         "environment": program.environment.to_json(),
+        "actors_made_for": _made_for(config),
         "next_incarnation": program.member.first_incarnation
         + (1 + max(actor.incarnation for actor in program.actors)) * incarnations_per_start(config),
     }
@@ -116,13 +119,26 @@ class SavedProgram:
             wait(program.learner.call("load_state_dict", learner), _DEADLINE_S, "the learner to take its state")
         except ValueError as error:
             raise NothingToResumeError("network", str(error)) from error
-        restored = program.config.runtime == "lockstep" and all(actor is not None for actor in tree["actors"])
-        if restored and len(tree["actors"]) == len(program.actors):
+        made_for = _made_for(program.config)
+        restored = (
+            program.config.runtime == "lockstep"
+            and all(actor is not None for actor in tree["actors"])
+            and self.checkpoint.state.get("actors_made_for", made_for) == made_for
+        )
+        if restored:
             for actor, state in zip(program.actors, tree["actors"], strict=True):
                 wait(actor.call("load_state_dict", state), _DEADLINE_S, f"{actor.name} to take its state")
         if program.owns_replay and self.has_replay:
             _fill(program.shards, tree["replay"])
         recorder.load_state_dict(self.checkpoint.state["recorder"], sources_start_over=not restored)
+
+
+def _made_for(config: TrainConfig) -> dict[str, Any]:
+    """Return the settings that actors must have in common to go on from each other's state; others begin anew."""
+    whole = config_to_json(config)
+    made_for = {name: whole[name] for name in ("num_actors", "num_envs", "unroll_length")}
+    environment = {name: value for name, value in whole["environment"].items() if name not in _HOW_TO_WAIT}
+    return made_for | {"env_groups": config.actor.env_groups, "environment": environment}
 
 
 def _fill(shards: Sequence[ShardPort], states: Sequence[dict[str, Any]]) -> None:

@@ -42,6 +42,8 @@ class RunDirectory:
         self.checkpoints_path = path / "checkpoints"
         self.videos_path = path / "videos"
         self.log_path = path / "log.txt"
+        self.goes_on = False
+        """Set once all that was saved is in place; until then an error takes back the settings it was resumed with."""
 
     def log(self, text: str) -> None:
         """Append a line with the time to `log.txt`.
@@ -95,9 +97,9 @@ def open_run(
         run.log("resumed" if config.resume else "started")
         try:
             yield run
-        except NothingToResumeError:
+        except BaseException:
             # It did not go on with the new settings, which would stand in the way of the next attempt.
-            if before:
+            if before and not run.goes_on:
                 replace_file(record, before)
             raise
 
@@ -273,6 +275,7 @@ def _check_same_run(config: TrainConfig, path: Path) -> None:
     for key, then, now in (
         ("env", saved.env, config.env),
         ("algorithm", saved.algorithm.name, config.algorithm.name),
+        ("algorithm.optimizer", saved.algorithm.optimizer, config.algorithm.optimizer),
         ("network", saved.network, config.network),
     ):
         if then != now:

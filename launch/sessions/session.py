@@ -98,6 +98,7 @@ def run_session(
                 owner = next(place for place, each in enumerate(programs) if each.shards is program.shards)
                 kept = saved[owner]
                 state.load_into(program, recorder, replay_restored=kept is not None and kept.has_replay)
+            run.goes_on = True
             run.log(f"running: {describe(program)}; learner: {how}")
         attendants = [
             Attendant(program, recorder, run.videos_path)

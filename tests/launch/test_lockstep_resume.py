@@ -1,10 +1,14 @@
 """A resumed lockstep run equals an uninterrupted one: over several shards, and with recurrent networks."""
 
 import dataclasses
+import sqlite3
+from contextlib import closing
 
 import pytest
 import torch
 
+from actors.config import ActorConfig
+from laser.environments.config import EnvironmentConfig
 from launch.presets import load_preset
 from launch.train import train
 from learner.checkpoint import load_newest_checkpoint
@@ -42,3 +46,17 @@ def test_a_resumed_run_equals_one_that_was_never_interrupted(tmp_path, recurrent
     for name, value in one.items():
         torch.testing.assert_close(value, other[name], rtol=0, atol=0, msg=name)
     assert whole.learner_steps > 10
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"num_envs": 2}, {"actor": ActorConfig(env_groups=2)}, {"environment": EnvironmentConfig(vectorization="sync")}],
+)
+def test_actors_begin_anew_where_they_are_made_otherwise(tmp_path, changed):
+    config = dataclasses.replace(small(tmp_path / "run", recurrent=False, num_shards=1), checkpoint_replay=False)
+    train(dataclasses.replace(config, steps=512))
+    result = train(dataclasses.replace(config, steps=1024, resume=True, **changed))
+    assert result.env_steps >= 1024
+    with closing(sqlite3.connect(tmp_path / "run" / "metrics.db")) as metrics:
+        steps = [step for (step,) in metrics.execute("SELECT env_steps FROM ticks ORDER BY tick")]
+    assert steps == sorted(steps), "nothing is counted twice or taken back"

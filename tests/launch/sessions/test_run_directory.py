@@ -155,6 +155,23 @@ def test_resuming_something_else_is_refused(tmp_path, config, changes, key):
     assert (path / "config.json").read_bytes() == before
 
 
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_what_fails_before_it_goes_on_is_not_recorded(tmp_path, config, goes_on):
+    path = tmp_path / "run"
+    with open_run(dataclasses.replace(config, run_dir=path), []):
+        pass
+    before = (path / "config.json").read_bytes()
+
+    def fail():
+        with open_run(dataclasses.replace(config, run_dir=path, resume=True, num_envs=3), []) as run:
+            run.goes_on = goes_on
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert ((path / "config.json").read_bytes() == before) is not goes_on
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
