@@ -107,9 +107,16 @@ class Actor:
         self._episodes: list[EpisodeResult] = []
 
     def warm_up(self) -> None:
-        """Make the environments and let the policy act once on each group, so that it is compiled."""
-        if not self._groups:
-            self._start_groups()
+        """Make the environments and let the policy act once on each group, so that it is compiled.
+
+        Raises:
+            EnvironmentBudgetError: an environment failed too often.
+        """
+        while not self._groups:
+            try:
+                self._start_groups()
+            except EnvironmentFailedError as failure:
+                self._rebuild(failure)
         for group in self._groups:
             state = PolicyState(group.environment.num_envs, group.environment.spec, self._policy.algorithm)
             self._policy.warm_up(group.observations, state)
@@ -400,5 +407,5 @@ class Actor:
         """Close an environment after a failure; the failure is what is told, an error of closing is counted."""
         try:
             environment.close()
-        except Exception:  # noqa: BLE001 - an environment that failed may raise anything
+        except (Exception, SystemExit):  # noqa: BLE001 - an environment that failed may raise anything
             self._counters["close_failed"] += 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +12,7 @@ import numpy as np
 from actors.film import Film
 from actors.policy import Policy, PolicyState
 from laser.environments import tasks_of
-from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment
-from laser.environments.sync import words_of
+from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment, words_of
 from laser.ports import EpisodeResult, Parameters, Report
 
 
@@ -49,6 +50,8 @@ class Evaluator:
         self._member = member
         self._environment: VectorEnvironment | None = None
         self._policy: Policy | None = None
+        self.heartbeat, self.waiting_for = time.monotonic(), ""
+        """Since when, and for what it waits; may be read from other threads."""
 
     def evaluate(
         self,
@@ -92,6 +95,14 @@ class Evaluator:
         if self._environment is not None:
             self._environment.close()
 
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        self.heartbeat, self.waiting_for = time.monotonic(), "environment"
+        try:
+            yield
+        finally:
+            self.waiting_for = ""
+
     def _play(
         self,
         environment: VectorEnvironment,
@@ -105,13 +116,16 @@ class Evaluator:
         num_envs, tasks = environment.num_envs, tasks_of(environment)
         left = np.full(num_envs, -(-num_episodes // num_envs))
         state = PolicyState(num_envs, environment.spec, policy.algorithm)
-        observations = environment.reset(self._seed)
+        with self._waiting():
+            observations = environment.reset(self._seed)
         returns, lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
         results = []
         while left.any():
             actions, _ = policy.act(observations, state)
-            environment.send(actions)
-            for part in environment.recv():
+            with self._waiting():
+                environment.send(actions)
+                parts = environment.recv()
+            for part in parts:
                 if on_step is not None:
                     on_step(environment, part)
                 who = part.environments

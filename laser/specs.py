@@ -53,11 +53,13 @@ class FramesSpec:
         frame_shape: (height, width) for grey, (height, width, colours) for colour.
         stack: number of frames in one observation.
         padding: what a stack holds before the first frame of an episode: "zeros" or "repeat" (of the first frame).
+        channels_first: the environment puts colours before height and width; nobody else does.
     """
 
     frame_shape: tuple[int, ...]
     stack: int = 1
     padding: Literal["zeros", "repeat"] = "zeros"
+    channels_first: bool = field(default=False, compare=False)
 
     @property
     def num_frame_bytes(self) -> int:
@@ -88,10 +90,12 @@ class CategorySpec:
     Args:
         num_values: how many values there are.
         shape: shape of one observation. Networks see a scalar one-hot, and the values of an array embedded.
+        start: the environment's lowest value; 0 everywhere else.
     """
 
     num_values: int
     shape: tuple[int, ...] = ()
+    start: int = field(default=0, compare=False)
 
 
 ObservationSpec = FramesSpec | VectorSpec | CategorySpec
@@ -99,9 +103,15 @@ ObservationSpec = FramesSpec | VectorSpec | CategorySpec
 
 @dataclass(frozen=True)
 class DiscreteActions:
-    """One choice among `num_actions`; actions are int64 scalars in [0, num_actions)."""
+    """One choice among `num_actions`; actions are int64 scalars in [0, num_actions).
+
+    Args:
+        num_actions: how many there are.
+        start: the environment's lowest one.
+    """
 
     num_actions: int
+    start: int = field(default=0, compare=False)
 
     @property
     def array(self) -> ArraySpec:
@@ -111,9 +121,15 @@ class DiscreteActions:
 
 @dataclass(frozen=True)
 class MultiDiscreteActions:
-    """Several independent choices; actions are int64 `[len(num_actions)]`."""
+    """Several independent choices; actions are int64 `[len(num_actions)]`, each from 0 on.
+
+    Args:
+        num_actions: how many there are of each.
+        start: the environment's lowest of each; empty: 0.
+    """
 
     num_actions: tuple[int, ...]
+    start: tuple[int, ...] = field(default=(), compare=False)
 
     @property
     def array(self) -> ArraySpec:
@@ -129,10 +145,12 @@ class ContinuousActions:
     Args:
         low: lower bounds of the environment, one per dimension.
         high: upper bounds.
+        shape: of one action of the environment; None: one axis.
     """  # noqa: D205
 
     low: tuple[float, ...]
     high: tuple[float, ...]
+    shape: tuple[int, ...] | None = field(default=None, compare=False)
 
     @property
     def array(self) -> ArraySpec:

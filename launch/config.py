@@ -243,7 +243,8 @@ class TrainConfig:
             )
         capacity, rows = replay.capacity_steps, algorithm.rows_per_item(unroll)
         batch = algorithm.batch_size * rows
-        least = max(batch, replay.num_shards * unroll)
+        num_sent = math.ceil(self.num_envs / (self.actor.env_groups or 1))
+        least = max(batch, replay.num_shards * num_sent * unroll)
         if capacity // replay.num_shards < unroll:
             yield Problem(
                 "replay.capacity-steps",
@@ -255,6 +256,13 @@ class TrainConfig:
                 "replay.capacity-steps",
                 f"must hold a batch of {algorithm.batch_size} unrolls of {rows} env steps, got {capacity}",
                 f"use at least {least}, or a smaller algorithm.batch-size",
+            )
+        elif capacity // replay.num_shards // unroll < num_sent:
+            yield Problem(
+                "replay.capacity-steps",
+                f"must hold the {num_sent} unrolls of {unroll} env steps that an actor sends at once in each of "
+                f"{replay.num_shards} shards, got {capacity}",
+                f"use at least {least}, or fewer environments (num-envs)",
             )
         elif algorithm.num_drawn and replay.min_steps > capacity:
             yield Problem(

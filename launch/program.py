@@ -233,7 +233,8 @@ def online_capacity(config: TrainConfig) -> int:
         if algorithm.num_drawn:
             # Nor is it asked during warm-up, which may end amid a round. At least every other row is a step.
             per_round += 2 * math.ceil(config.replay.min_steps / num_shards / config.unroll_length) + 1
-    return max(math.ceil(config.learner.max_queued * algorithm.num_online), num_shards * per_round)
+    # A batch must fit, however little more than it is to wait.
+    return max(math.ceil(max(1.0, config.learner.max_queued) * algorithm.num_online), num_shards * per_round)
 
 
 def incarnations_per_start(config: TrainConfig) -> int:

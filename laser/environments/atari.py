@@ -9,10 +9,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment
+from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment, words_of
 from laser.environments.config import EnvironmentConfig
 from laser.environments.suite import Suite, env_error, split_seed, unknown_id
-from laser.environments.sync import words_of
 from laser.specs import DiscreteActions, EnvironmentSpec, FramesSpec
 
 _SCREEN = (84, 84)
@@ -138,7 +137,7 @@ class AtariEnvironments:
         seeds = None if seed is None else np.array(split_seed(seed, self.num_envs))
         try:
             observations, _ = self._environments.reset(seed=seeds)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise EnvironmentFailedError("raised", words_of(error)) from error
         self._over = np.zeros(self.num_envs, bool)
         self._screen = observations[0, -1]
@@ -156,7 +155,7 @@ class AtariEnvironments:
         self._in_flight = False
         try:
             observations, rewards, terminated, truncated, _ = self._environments.recv()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise EnvironmentFailedError("raised", words_of(error)) from error
         ignored, self._over = self._over, terminated | truncated
         self._screen = observations[0, -1]

@@ -32,6 +32,11 @@ class EnvironmentFailedError(RuntimeError):
         return type(self), (self.reason, str(self))
 
 
+def words_of(error: BaseException) -> str:
+    """Return an exception as the environment put it."""
+    return f"{type(error).__name__}: {error}"
+
+
 @dataclass(frozen=True)
 class Transition:
     """What followed the last actions, for some or all environments of a vector.

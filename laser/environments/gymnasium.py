@@ -17,7 +17,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.vector import VectorEnv
 from gymnasium.wrappers import FrameStackObservation
 
-from laser.environments.base import VectorEnvironment
+from laser.environments.base import VectorEnvironment, words_of
 from laser.environments.config import EnvironmentConfig
 from laser.environments.processes import ProcessEnvironments
 from laser.environments.spaces import (
@@ -29,7 +29,7 @@ from laser.environments.spaces import (
     observation_reader,
 )
 from laser.environments.suite import Suite, env_error, unknown_id
-from laser.environments.sync import SyncEnvironments, words_of
+from laser.environments.sync import SyncEnvironments
 from laser.environments.vector import GymnasiumVector
 from laser.specs import EnvironmentSpec
 
@@ -108,7 +108,7 @@ def _import(module: str) -> None:
         else:
             remedy = f"pip install {error.name}"
         raise env_error(f"module {module!r} cannot be imported: {words_of(error)}", remedy) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise env_error(f"module {module!r} cannot be imported: {words_of(error)}", f"mend {module}") from error
 
 
@@ -138,7 +138,7 @@ def _explained(id: str, build: Callable[[], Any]) -> Any:
         return build()
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         raise env_error(f"{id} needs a package that is not installed: {error}", _install_command(error)) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise env_error(f"{id} cannot be built: {words_of(error)}", "mend its constructor or its arguments") from error
 
 

@@ -16,10 +16,10 @@ from gymnasium.vector import AsyncVectorEnv
 from gymnasium.vector.async_vector_env import AsyncState
 from gymnasium.wrappers.utils import create_zero_array
 
-from laser.environments.base import EnvironmentFailedError, Transition
+from laser.environments.base import EnvironmentFailedError, Transition, words_of
 from laser.environments.spaces import ActionWriter, ObservationReader
 from laser.environments.suite import split_seed
-from laser.environments.sync import draw, read_reward, words_of
+from laser.environments.sync import draw, read_reward
 from laser.environments.vector import GymnasiumVector
 from laser.specs import EnvironmentSpec
 
@@ -165,7 +165,7 @@ class _Guarded(gymnasium.Wrapper):
         try:
             observation, _ = self.env.reset(seed=seed, options=options)
             self._reader.check(observation)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the environment's and goes to the actor
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, it is the environment's and goes to the actor
             return create_zero_array(self.observation_space), {_FAILURE: _failure(error)}
         return observation, {}
 
@@ -174,14 +174,14 @@ class _Guarded(gymnasium.Wrapper):
             observation, reward, terminated, truncated, _ = self.env.step(action)
             self._reader.check(observation)
             return observation, read_reward(reward), bool(terminated), bool(truncated), {}
-        except Exception as error:  # noqa: BLE001 - as above
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
             return create_zero_array(self.observation_space), 0.0, False, False, {_FAILURE: _failure(error)}
 
     def render(self) -> Any:
         return self.env.render() if self.env.render_mode == "rgb_array" else None
 
 
-def _failure(error: Exception) -> tuple[str, str, str]:
+def _failure(error: BaseException) -> tuple[str, str, str]:
     trace = "".join(traceback.format_exception(error))
     if isinstance(error, EnvironmentFailedError):
         return error.reason, str(error), trace

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -26,7 +25,7 @@ from laser.specs import (
 LEAST_FRAME_SIZE = 20
 _SUPPORTED_OBSERVATIONS = "Box, Discrete, MultiDiscrete with as many values everywhere, or a Dict of those"
 _NO_BOUND = 1e9
-_SUPPORTED_ACTIONS = "Discrete, MultiDiscrete, and Box with finite bounds"
+_SUPPORTED_ACTIONS = "Discrete, MultiDiscrete of one axis, and Box of floats with finite bounds"
 
 
 class UnsupportedSpaceError(ValueError):
@@ -49,15 +48,11 @@ class ArrayReader:
         spec: what it becomes.
         shape: shape of one item as the environment gives it.
         dtype: dtype in which items are collected before they are converted.
-        start: lowest value of a category.
-        channels_first: the environment puts colours before height and width.
     """
 
     spec: ObservationSpec
     shape: tuple[int, ...]
     dtype: str
-    start: int = 0
-    channels_first: bool = False
 
     def check(self, name: str, value: np.ndarray, num_leading: int) -> None:
         """Raise EnvironmentFailedError unless the array has the shape and a dtype that its space promised."""
@@ -78,15 +73,16 @@ class ArrayReader:
     def convert(self, name: str, batch: np.ndarray) -> np.ndarray:
         """Return checked items [M, *shape] as the spec says, in memory of their own; checks the values."""
         if isinstance(self.spec, FramesSpec):
-            if self.channels_first:
+            if self.spec.channels_first:
                 batch = np.moveaxis(batch, 1, -1)
             frames: np.ndarray = np.array(batch, order="C")
             return frames.reshape(len(batch), self.spec.stack, *self.spec.frame_shape)
         if isinstance(self.spec, CategorySpec):
-            categories: np.ndarray = np.subtract(batch, self.start, dtype=np.int64, casting="unsafe").astype(np.int32)
-            if ((categories < 0) | (categories >= self.spec.num_values)).any():
-                last = self.start + self.spec.num_values - 1
-                raise EnvironmentFailedError("wrong_shape", f"{name} must be in [{self.start}, {last}], got {batch}")
+            start, num_values = self.spec.start, self.spec.num_values
+            categories: np.ndarray = np.subtract(batch, start, dtype=np.int64, casting="unsafe").astype(np.int32)
+            if ((categories < 0) | (categories >= num_values)).any():
+                wrong = f"{name} must be in [{start}, {start + num_values - 1}], got {batch}"
+                raise EnvironmentFailedError("wrong_shape", wrong)
             return categories
         if not np.isfinite(batch).all():
             raise EnvironmentFailedError("not_finite", f"{name} is not finite: {_first_bad(batch)}")
@@ -181,13 +177,15 @@ def observation_reader(space: spaces.Space[Any], stack: FrameStack | None = None
 
 def _array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None) -> ArrayReader:
     if isinstance(space, spaces.Discrete):
-        return ArrayReader(CategorySpec(int(space.n)), (), "int64", start=int(space.start))
+        return ArrayReader(CategorySpec(int(space.n), start=int(space.start)), (), "int64")
     if isinstance(space, spaces.MultiDiscrete) and np.ptp(space.nvec) == 0 and np.ptp(space.start) == 0:
-        lowest = int(space.start.flat[0])
-        return ArrayReader(CategorySpec(int(space.nvec.flat[0]), space.shape), space.shape, "int64", start=lowest)
+        spec = CategorySpec(int(space.nvec.flat[0]), space.shape, start=int(space.start.flat[0]))
+        return ArrayReader(spec, space.shape, "int64")
     if not isinstance(space, spaces.Box) or space.dtype.kind not in "fiub":
         raise UnsupportedSpaceError(f"{name} has the space {space}; supported are {_SUPPORTED_OBSERVATIONS}")
     shape, dtype = space.shape, str(space.dtype)
+    if 0 in shape:
+        raise UnsupportedSpaceError(f"{name} has the space {space}, which holds no numbers; leave it out")
     if dtype == "uint8":
         if stack is not None and _is_image(shape[1:]):
             return ArrayReader(FramesSpec(shape[1:], stack.depth, stack.padding), shape, dtype)
@@ -195,7 +193,7 @@ def _array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None)
             return ArrayReader(FramesSpec(shape), shape, dtype)
         # Without a wrapper that says so, nothing proves that these channels are a rolling stack: keep them all.
         if len(shape) == 3 and _is_image((*shape[1:], shape[0])):
-            return ArrayReader(FramesSpec((*shape[1:], shape[0])), shape, dtype, channels_first=True)
+            return ArrayReader(FramesSpec((*shape[1:], shape[0]), channels_first=True), shape, dtype)
     # Narrow floats are widened as they are collected; float64 is cast once, when the batch is converted.
     return ArrayReader(VectorSpec(shape), shape, "float64" if dtype not in ("float32", "float16") else "float32")
 
@@ -219,28 +217,24 @@ class ActionWriter:
 
     Args:
         spec: what the policy sees.
-        shape: shape of one action for the environment.
-        dtype: its dtype.
-        start: lowest value of each choice.
+        dtype: of the environment's actions.
     """
 
     spec: ActionSpec
-    shape: tuple[int, ...]
     dtype: str
-    start: int | tuple[int, ...] = 0
 
     def write(self, actions: np.ndarray) -> np.ndarray:
         """Return actions [N, ...] for the environments: choices shifted, reals clipped to [-1, 1] and mapped."""
         if not isinstance(self.spec, ContinuousActions):
-            if self.start == 0:
+            if not self.spec.start:
                 return np.array(actions, self.dtype)
-            shifted: np.ndarray = np.add(actions, self.start, dtype=np.dtype(self.dtype), casting="unsafe")
+            shifted: np.ndarray = np.add(actions, self.spec.start, dtype=np.dtype(self.dtype), casting="unsafe")
             return shifted
         low, high = np.asarray(self.spec.low), np.asarray(self.spec.high)
         mapped: np.ndarray = low + (high - low) * 0.5 * (np.clip(actions, -1.0, 1.0) + 1.0)
         # The bounds are met exactly whatever the rounding.
         mapped = np.clip(mapped, low, high).astype(self.dtype)
-        return mapped.reshape(len(actions), *self.shape)
+        return mapped if self.spec.shape is None else mapped.reshape(len(actions), *self.spec.shape)
 
 
 def action_writer(space: spaces.Space[Any]) -> ActionWriter:
@@ -250,12 +244,12 @@ def action_writer(space: spaces.Space[Any]) -> ActionWriter:
         UnsupportedSpaceError: names the space, or the dimensions that have no bounds.
     """
     if isinstance(space, spaces.Discrete):
-        return ActionWriter(DiscreteActions(int(space.n)), (), str(space.dtype), int(space.start))
+        return ActionWriter(DiscreteActions(int(space.n), start=int(space.start)), str(space.dtype))
     if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
         start = tuple(int(value) for value in space.start)
         nvec = tuple(int(value) for value in space.nvec)
-        return ActionWriter(MultiDiscreteActions(nvec), space.shape, str(space.dtype), start)
-    if isinstance(space, spaces.Box) and space.dtype.kind == "f":
+        return ActionWriter(MultiDiscreteActions(nvec, start=start), str(space.dtype))
+    if isinstance(space, spaces.Box) and space.dtype.kind == "f" and 0 not in space.shape:
         low, high = space.low.astype(np.float64).ravel(), space.high.astype(np.float64).ravel()
         # Bounds such as the largest float32, or MuJoCo's 1e10, mean "none" as well.
         unbounded = np.flatnonzero(~((low > -_NO_BOUND) & (high < _NO_BOUND)))
@@ -263,9 +257,7 @@ def action_writer(space: spaces.Space[Any]) -> ActionWriter:
             index = int(unbounded[0])
             raise UnsupportedSpaceError(
                 f"the action Box must have finite bounds, got [{low[index]:g}, {high[index]:g}] in dimension {index}; "
-                "wrap the environment in gymnasium.wrappers.RescaleAction or declare the bounds it really has"
+                "declare the bounds it really has, in the environment or with gymnasium.wrappers.TransformAction"
             )
-        spec = ContinuousActions(tuple(low.tolist()), tuple(high.tolist()))
-        assert math.prod(space.shape) == len(low)
-        return ActionWriter(spec, space.shape, str(space.dtype))
+        return ActionWriter(ContinuousActions(tuple(low.tolist()), tuple(high.tolist()), space.shape), str(space.dtype))
     raise UnsupportedSpaceError(f"the action space is {space}; supported are {_SUPPORTED_ACTIONS}")

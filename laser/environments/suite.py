@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from laser.config import ConfigError, Problem
-from laser.environments.base import VectorEnvironment
+from laser.environments.base import VectorEnvironment, words_of
 from laser.environments.config import EnvironmentConfig
 from laser.specs import EnvironmentSpec
 
@@ -48,7 +48,10 @@ class Suite(ABC):
     def describe(self, id: str, config: EnvironmentConfig) -> EnvironmentSpec:
         """Return what an environment offers; builds one and closes it. Raises as `make` does."""
         environment = self.make(id, 1, replace(config, vectorization="auto"))
-        environment.close()
+        try:
+            environment.close()
+        except (Exception, SystemExit) as error:
+            raise env_error(f"{id} cannot be closed: {words_of(error)}", "mend its close()") from error
         return environment.spec
 
 

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 
 from laser.environments import restoring
-from laser.environments.base import EnvironmentFailedError, Transition
+from laser.environments.base import EnvironmentFailedError, Transition, words_of
 from laser.environments.spaces import ActionWriter, ObservationReader
 from laser.environments.suite import split_seed
 from laser.specs import DiscreteActions, EnvironmentSpec
@@ -43,11 +43,6 @@ def read_rewards(rewards: Any, num_envs: int) -> np.ndarray:
         )
         raise EnvironmentFailedError("not_finite", wrong)
     return checked
-
-
-def words_of(error: BaseException) -> str:
-    """Return an exception as the environment put it."""
-    return f"{type(error).__name__}: {error}"
 
 
 def draw(id: str, render: Callable[[], Any]) -> np.ndarray | None:
@@ -99,7 +94,7 @@ class SyncEnvironments:
                 self._reader.put(room, index, observation)
         except EnvironmentFailedError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise EnvironmentFailedError("raised", words_of(error)) from error
         self._over = np.zeros(self.num_envs, bool)
         self._actions = None
@@ -131,7 +126,7 @@ class SyncEnvironments:
                 self._reader.put(room, index, observation)
         except EnvironmentFailedError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise EnvironmentFailedError("raised", words_of(error)) from error
         self._over = terminated | truncated
         observations = self._remembered(self._reader.convert(room))

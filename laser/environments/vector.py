@@ -9,9 +9,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from laser.environments import restoring
-from laser.environments.base import EnvironmentFailedError, Transition
+from laser.environments.base import EnvironmentFailedError, Transition, words_of
 from laser.environments.spaces import ActionWriter, ObservationReader
-from laser.environments.sync import draw, read_rewards, words_of
+from laser.environments.sync import draw, read_rewards
 from laser.specs import EnvironmentSpec
 
 
@@ -51,7 +51,7 @@ class GymnasiumVector:
         """Begin an episode everywhere."""
         try:
             observations, _ = self._environments.reset(seed=seed)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise EnvironmentFailedError("raised", words_of(error)) from error
         self._over = np.zeros(self.num_envs, bool)
         self._actions = None
@@ -66,7 +66,7 @@ class GymnasiumVector:
         assert self._actions is not None, "recv without send"
         try:
             observations, rewards, terminated, truncated, info = self._environments.step(self._actions)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise EnvironmentFailedError("raised", words_of(error)) from error
         self._actions = None
         return self._transitions(observations, rewards, terminated, truncated, info)
@@ -145,7 +145,7 @@ class GymnasiumVector:
     def _reset_ended(self, over: np.ndarray, ended: np.ndarray) -> dict[str, np.ndarray]:
         try:
             observations, _ = self._environments.reset(options={"reset_mask": over.copy()})
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise EnvironmentFailedError("raised", words_of(error)) from error
         read = self._reader.read_batch(observations, self.num_envs)
         return {name: value[ended] for name, value in read.items()}

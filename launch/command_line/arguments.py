@@ -140,9 +140,10 @@ def _with_values(
     problems: list[Problem] = []
     if file_name is not None:
         try:
-            base, problems = apply_overrides(
-                base, read_config_file(Path(file_name)), NOT_FLAGS, where=f"in {file_name}: "
-            )
+            listed = read_config_file(Path(file_name))
+            base, problems = apply_overrides(base, listed, NOT_FLAGS, where=f"in {file_name}: ")
+            if "resume" in listed:  # which run's settings come before those of the file is to be known first
+                problems.append(Problem("resume", f"in {file_name}: is for the command line", "use --resume"))
         except ConfigError as error:
             problems = error.problems
     if "ray-address" in values:  # only one runtime can reach a cluster

@@ -13,9 +13,17 @@ from actors.film import Film
 from actors.policy import Policy, PolicyState
 from laser.config import ConfigError, raise_problems
 from laser.environments import EnvironmentConfig, EnvironmentFailedError, make_environment, task_ids
+from laser.environments.spaces import ActionWriter
 from laser.environments.suite import find_suite
 from laser.ports import Parameters
-from laser.specs import CategorySpec, ContinuousActions, EnvironmentSpec, FramesSpec, environment_spec_from_json
+from laser.specs import (
+    CategorySpec,
+    ContinuousActions,
+    DiscreteActions,
+    EnvironmentSpec,
+    FramesSpec,
+    environment_spec_from_json,
+)
 from launch.config import TrainConfig
 from launch.errors import LaunchError, NothingToResumeError, OutputError
 from launch.evaluation.evaluation_result import EvaluationResult, TaskResult
@@ -166,6 +174,8 @@ class LoadedPolicy:
     def __init__(self, policy: Policy, environment: EnvironmentSpec):
         self.environment = environment
         self._policy = policy
+        is_real = isinstance(environment.actions, ContinuousActions)
+        self._writer = ActionWriter(environment.actions, "float32" if is_real else "int64")
         self._state = PolicyState(1, environment, policy.algorithm)
 
     def reset(self) -> None:
@@ -177,7 +187,7 @@ class LoadedPolicy:
 
         Args:
             observation: what the Gymnasium environment returned: an array, a number, or a dict of these. Frames are
-                `[stack, height, width]` or `[height, width, colours]`.
+                `[stack, height, width]`, or as the environment gives them.
             reward: what the last action earned (only agents that look at it need this).
 
         Returns:
@@ -190,23 +200,22 @@ class LoadedPolicy:
         actions, _ = self._policy.act(self._batch_of_one(observation), self._state)
         self._state.first[:] = False
         self._state.last_action[:] = actions
-        spec = self.environment.actions
-        if isinstance(spec, ContinuousActions):
-            low, high = np.asarray(spec.low, np.float32), np.asarray(spec.high, np.float32)
-            return low + (np.clip(actions[0], -1.0, 1.0) + 1.0) * 0.5 * (high - low)
-        return actions[0].item() if actions[0].ndim == 0 else actions[0]
+        action = self._writer.write(actions)[0]
+        return action.item() if isinstance(self.environment.actions, DiscreteActions) else np.asarray(action)
 
     def _batch_of_one(self, observation: Any) -> dict[str, np.ndarray]:
         named = observation if isinstance(observation, dict) else {"observation": observation}
         if set(named) != set(self.environment.observations):
             raise ValueError(f"observation must have {sorted(self.environment.observations)}, got {sorted(named)}")
         batch = {}
+        value: np.ndarray
         for name, spec in self.environment.observations.items():
             if isinstance(spec, FramesSpec):
                 value, shape = np.array(named[name], np.uint8), (spec.stack, *spec.frame_shape)
+                value = np.moveaxis(value, 0, -1) if spec.channels_first and value.ndim == 3 else value
                 value = value[None] if value.ndim == len(spec.frame_shape) else value
             elif isinstance(spec, CategorySpec):
-                value, shape = np.array(named[name], np.int32), spec.shape
+                value, shape = np.array(named[name], np.int32) - np.int32(spec.start), spec.shape
             else:
                 value, shape = np.array(named[name], np.float32), spec.shape
             if value.shape != shape:

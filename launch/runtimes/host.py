@@ -104,7 +104,10 @@ class Host:
             self._refuse_calls()
             close = getattr(self._component, "close", None)
             if close is not None:
-                close()
+                try:
+                    close()
+                except BaseException as error:  # noqa: BLE001 - as above; a first failure says more
+                    self._failure = self._failure or _as_failure(error)
 
     def _serve_calls(self) -> None:
         while not self._closed.is_set():

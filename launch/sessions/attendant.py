@@ -13,22 +13,18 @@ from typing import Any
 from actors.evaluator import Filmed
 from laser.environments.base import EnvironmentFailedError
 from laser.ports import Parameters, PortClosedError, Report, wait
-from launch.errors import LaunchError
 from launch.evaluation.videos import save_video
 from launch.program import Program, incarnations_per_start
 from launch.recording.accounts import Accounts, Ended
 from launch.recording.recorder import Recorder, Snapshot
 from launch.recording.replay_look import ReplayLook
 from launch.runtimes.runtime import Worker, WorkerDiedError
+from launch.sessions.hangs import hung_error
 from launch.sessions.sampler_returns import SamplerReturns, last_multiple
 from launch.sessions.settings_schedule import SettingsSchedule
 
 _CALL_DEADLINE_S = 120.0
 _LOOK_INTERVAL_S = 2.0
-
-
-class HungEnvironmentError(LaunchError):
-    """An environment did not return from a step, more often than its budget allows."""
 
 
 @dataclass(frozen=True)
@@ -203,21 +199,15 @@ class Attendant:
                 self._replace(worker, "shard_lost")  # the next one finds another
             elif failure is not None:
                 raise failure
-        for actor in self.program.actors:
-            if actor.silent_s("environment") <= config.deadline_s:
+        for worker in (*self.program.actors, self.program.evaluator):
+            if worker.silent_s("environment") <= config.deadline_s:
                 continue
-            if actor.incarnation >= config.max_restarts:
-                raise self.hung_error(actor.incarnation + 1)
-            self._replace(actor, "hung")
-
-    def hung_error(self, num_times: int) -> HungEnvironmentError:
-        """Return the error that says that an environment hung so many times."""
-        config = self.program.config
-        return HungEnvironmentError(
-            "env",
-            f"{config.env} did not return from a step for {config.environment.deadline_s:g} s, {num_times} times",
-            "mend the environment, or raise environment.deadline-s",
-        )
+            if worker.incarnation >= config.max_restarts:
+                raise hung_error(self.program.config, worker.incarnation + 1)
+            self._replace(worker, "hung")
+            if worker is self.program.evaluator:
+                self._evaluation = None
+                self._count_failed("hung")
 
     def report_accounts(self) -> None:
         """Report what was lost with actors and shards; at the end, since some of it may still arrive for a while."""

@@ -7,16 +7,16 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-from laser.ports import PortTimeoutError, wait
+from laser.ports import wait
 from launch.errors import LaunchError
 from launch.recording.recorder import Snapshot
 from launch.runtimes.runtime import Worker
 from launch.sessions.attendant import Attendant
+from launch.sessions.hangs import wait_unless_hung
 from launch.sessions.pace import PaceLimit
 from learner.learner import REPORT_INTERVAL_S
 
@@ -27,7 +27,6 @@ _LOOK_INTERVAL_S = 0.1
 _PACED_LOOK_INTERVAL_S = 0.02
 # A lockstep call contains whole unrolls or updates, the first of them with compilation.
 _CALL_DEADLINE_S = 900.0
-_HANG_CHECK_S = 1.0
 # Nobody is looked after meanwhile.
 _LAST_DEADLINE_S = 120.0
 
@@ -337,23 +336,7 @@ class _Turn:
         return self._wait(worker.call(method), worker, f"{worker.name} to finish {method}")
 
     def _wait(self, future: Future[T], worker: Worker, what: str) -> T:
-        """Wait like `laser.ports.wait`, and notice an environment that does not return from a step.
-
-        Raises:
-            HungEnvironmentError: it took longer than `environment.deadline-s`.
-        """
-        deadline = time.monotonic() + _CALL_DEADLINE_S
-        while True:
-            try:
-                return future.result(timeout=_HANG_CHECK_S)
-            except FutureTimeoutError:
-                if future.done():  # the call itself timed out
-                    raise
-            limit_s = self.attendant.program.config.environment.deadline_s
-            if worker.silent_s("environment") > limit_s:
-                raise self.attendant.hung_error(1)
-            if time.monotonic() > deadline:
-                raise PortTimeoutError(f"waited {_CALL_DEADLINE_S:g} s for {what}")
+        return wait_unless_hung(future, worker, self.attendant.program.config, _CALL_DEADLINE_S, what)
 
 
 def _is_warm(stats: dict[str, Any], min_steps: int) -> bool:

@@ -28,6 +28,7 @@ from launch.runtimes.placement import Needs
 from launch.runtimes.runtime import Runtime
 from launch.sessions.attendant import Attendant, Outcome
 from launch.sessions.checkpointing import restore_all, save_program
+from launch.sessions.hangs import wait_unless_hung
 from launch.sessions.pace import PaceLimit
 from launch.sessions.plan import Plan
 from launch.sessions.run_directory import RunDirectory
@@ -145,11 +146,12 @@ def warm_up(program: Program) -> str:
     """Compile and make environments, one component after the other; return how the learner computes.
 
     Raises:
-        EnvironmentFailedError: an environment failed before its first step.
+        EnvironmentBudgetError: an environment failed too often before its first step.
+        HungEnvironmentError: one did not return from its first reset.
     """
     how: str = wait(program.learner.call("warm_up"), 600.0, "the learner to start")
     for actor in program.actors:
-        wait(actor.call("warm_up"), 600.0, f"{actor.name} to start")
+        wait_unless_hung(actor.call("warm_up"), actor, program.config, 600.0, f"{actor.name} to start")
     return how
 
 

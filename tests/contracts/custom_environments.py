@@ -1,5 +1,6 @@
 """Environments of a user's own, good and bad, registered when this module is imported."""
 
+import os
 import time
 from typing import ClassVar
 
@@ -88,6 +89,7 @@ DEEDS = (
     "none reward",
     "huge",
     "hang",
+    "exit",
     "die",
 )
 
@@ -139,8 +141,10 @@ class Bad(gymnasium.Env):
                 observation = np.full(3, 1e300)
             case "hang":
                 time.sleep(60)
-            case "die":
+            case "exit":
                 raise SystemExit(3)
+            case "die":
+                os._exit(3)
         return observation, reward
 
 

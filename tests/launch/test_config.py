@@ -154,3 +154,11 @@ def test_strategies_that_are_not_there_are_named_before_anything_starts(key):
     assert problem.key == f"replay.{key}"
     assert "must be one of" in problem.wrong
     assert "got 'nope'" in problem.wrong
+
+
+def test_a_replay_must_take_what_an_actor_sends_at_once():
+    replay = ReplayConfig(capacity_steps=2_048, min_steps=100)
+    assert problems(make(num_envs=64, unroll_length=16, replay=replay)) == {}
+    found = problems(make(num_envs=129, unroll_length=16, replay=replay))["replay.capacity-steps"]
+    assert "must hold the 129 unrolls of 16 env steps that an actor sends at once in each of 1 shards" in found
+    assert problems(make(num_envs=129, unroll_length=16, replay=replay, actor=ActorConfig(env_groups=2))) == {}

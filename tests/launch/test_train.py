@@ -227,6 +227,15 @@ import gymnasium
 from gymnasium.envs.classic_control import CartPoleEnv
 
 class Hanging(CartPoleEnv):
+    def __init__(self, at_reset=False, render_mode=None):
+        super().__init__(render_mode=render_mode)
+        self.at_reset = at_reset
+
+    def reset(self, **arguments):
+        if self.at_reset:
+            time.sleep(5.0)
+        return super().reset(**arguments)
+
     def step(self, action):
         self.num_steps = getattr(self, "num_steps", 0) + 1
         if self.num_steps > 40:
@@ -234,15 +243,42 @@ class Hanging(CartPoleEnv):
         return super().step(action)
 
 gymnasium.register("Hanging-v0", Hanging)
+gymnasium.register("HangingReset-v0", Hanging, kwargs={"at_reset": True})
 """
 
 
-def test_lockstep_notices_an_environment_that_hangs(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["Hanging", "HangingReset"])
+def test_lockstep_notices_an_environment_that_hangs(tmp_path, monkeypatch, name):
     (tmp_path / "hanging_environment.py").write_text(HANGING)
     monkeypatch.syspath_prepend(str(tmp_path))
-    config = small(tmp_path / "run", env="hanging_environment:Hanging-v0", num_envs=1)
+    config = small(tmp_path / "run", env=f"hanging_environment:{name}-v0", num_envs=1)
     config = dataclasses.replace(config, environment=dataclasses.replace(config.environment, deadline_s=0.5))
     started = time.monotonic()
-    with pytest.raises(LaunchError, match=r"did not return from a step for 0.5 s.*environment.deadline-s"):
+    with pytest.raises(LaunchError, match=r"did not return from a step or a reset for 0.5 s.*environment.deadline-s"):
         train(config)
     assert time.monotonic() - started < 30.0
+
+
+FICKLE = """
+import gymnasium
+from gymnasium.envs.classic_control import CartPoleEnv
+
+class Fickle(CartPoleEnv):
+    num_resets = 0
+
+    def reset(self, **arguments):
+        Fickle.num_resets += 1
+        if Fickle.num_resets == 1:
+            raise RuntimeError("not awake yet")
+        return super().reset(**arguments)
+
+gymnasium.register("Fickle-v0", Fickle)
+"""
+
+
+def test_an_environment_that_fails_at_its_first_reset_is_rebuilt_and_counted(tmp_path, monkeypatch):
+    (tmp_path / "fickle_environment.py").write_text(FICKLE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    train(small(tmp_path / "run", env="fickle_environment:Fickle-v0", num_envs=1))
+    checkpoint, _ = load_newest_checkpoint(tmp_path / "run" / "checkpoints")
+    assert checkpoint.state["recorder"]["totals"]["restarts/raised"] == 1

@@ -17,6 +17,7 @@ DEEDS = {
     "dtype": ("wrong_shape", "observation must have a real dtype, got <U1"),
     "reward-shape": ("wrong_shape", "reward must be a number, got an array of shape (2,)"),
     "none-reward": ("wrong_shape", "reward must be a number, got None"),
+    "exit": ("raised", "SystemExit: 3"),
 }
 
 
@@ -51,7 +52,7 @@ def test_a_reset_is_checked_too(deed, expected):
 
 
 @pytest.mark.parametrize(
-    ("deed", "expected"), [(deed, DEEDS[deed]) for deed in ("raise", "nan", "broadcastable-shape")]
+    ("deed", "expected"), [(deed, DEEDS[deed]) for deed in ("raise", "nan", "broadcastable-shape", "exit")]
 )
 def test_failures_cross_process_borders(deed, expected):
     with pytest.raises(EnvironmentFailedError) as caught:

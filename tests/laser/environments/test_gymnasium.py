@@ -75,7 +75,9 @@ def test_spaces_that_are_not_supported_are_the_users_to_change(monkeypatch):
     monkeypatch.setitem(
         gymnasium.registry, "Unbounded-v0", gymnasium.envs.registration.EnvSpec("Unbounded-v0", Unbounded)
     )
-    with pytest.raises(ConfigError, match=r"env: Unbounded-v0: the action Box must have finite bounds.*; wrap the"):
+    with pytest.raises(
+        ConfigError, match=r"env: Unbounded-v0: the action Box must have finite bounds.*; declare the bounds"
+    ):
         describe_environment("Unbounded-v0", CONFIG)
 
 

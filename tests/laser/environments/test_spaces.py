@@ -84,6 +84,7 @@ def test_numbers_beyond_float32_are_not_finite():
         (spaces.Dict({}), "empty"),
         (spaces.MultiDiscrete([2, 3]), "MultiDiscrete"),
         (spaces.Text(5), "Text"),
+        (spaces.Box(0, 1, (0,)), "holds no numbers"),
     ],
 )
 def test_unsupported_observations_are_named(space, words):
@@ -98,6 +99,7 @@ def test_unsupported_observations_are_named(space, words):
         (spaces.Box(np.zeros(2, np.float32), np.array([1, 3e38], np.float32)), "in dimension 1"),
         (spaces.Box(-1e10, 1e10, (2,)), "in dimension 0"),
         (spaces.Box(0, 5, (2,), np.int64), "supported are Discrete, MultiDiscrete"),
+        (spaces.Box(0, 1, (0,)), "supported are Discrete, MultiDiscrete"),
         (spaces.MultiBinary(3), "MultiBinary"),
         (spaces.Tuple([spaces.Discrete(2)]), "Tuple"),
         (spaces.Dict({"a": spaces.Discrete(2)}), "Dict"),

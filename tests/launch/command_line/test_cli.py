@@ -137,6 +137,13 @@ def test_all_mistakes_at_once_and_nothing_starts(calls, capsys, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["f.toml"]
 
 
+def test_a_file_cannot_resume(calls, capsys, tmp_path):
+    (tmp_path / "f.toml").write_text("resume = true\n")
+    (line,) = errors(capsys, "train", "cartpole", "--config", "f.toml")
+    assert line == "error: resume: in f.toml: is for the command line; use --resume"
+    assert calls == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

@@ -8,12 +8,18 @@ import shutil
 from typing import ClassVar
 
 import gymnasium
+import numpy as np
 import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
+from actors.policy import Policy
+from laser.algorithms.impala import ImpalaConfig
+from laser.environments.spaces import action_writer, observation_reader
+from laser.networks.config import NetworkConfig
+from laser.specs import EnvironmentSpec, environment_spec_from_json
 from launch.__main__ import main
 from launch.errors import LaunchError, OutputError
-from launch.evaluation.evaluate import evaluate
+from launch.evaluation.evaluate import LoadedPolicy, evaluate
 from launch.presets import change, load_preset
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig, SweepOptions
@@ -103,3 +109,42 @@ def test_a_full_disk_is_every_members(swept, monkeypatch):
     monkeypatch.setattr("launch.evaluation.evaluate.save_video", save_video)
     with pytest.raises(OutputError, match="no space left"):
         evaluate(swept, 1, video=True, quiet=True)
+
+
+class Odd(gymnasium.Env):
+    """Spaces that begin elsewhere than at 0, have more axes than one, or turn their pictures."""
+
+    observation_space = gymnasium.spaces.Dict(
+        {
+            "kind": gymnasium.spaces.Discrete(3, start=5),
+            "picture": gymnasium.spaces.Box(0, 255, (3, 24, 30), np.uint8),
+        }
+    )
+
+    def __init__(self, actions):
+        self.action_space = actions
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        gymnasium.spaces.Box(-2.0, 3.0, (2, 2)),
+        gymnasium.spaces.Box(-2.0, 3.0, ()),
+        gymnasium.spaces.Discrete(3, start=7),
+        gymnasium.spaces.MultiDiscrete([2, 3], start=[4, -9]),
+    ],
+)
+def test_a_loaded_policy_takes_and_gives_what_the_environment_does(actions):
+    environment = Odd(actions)
+    reader, writer = observation_reader(environment.observation_space), action_writer(actions)
+    spec = environment_spec_from_json(EnvironmentSpec("Odd-v0", reader.specs, writer.spec).to_json())
+    algorithm = ImpalaConfig().build(spec, NetworkConfig())
+    acted, observed = LoadedPolicy(Policy(algorithm, spec, seed=0), spec), []
+    policy = acted._policy
+    policy_act, policy.act = policy.act, lambda seen, state: observed.append(seen) or policy_act(seen, state)
+    for seed in range(20):
+        environment.observation_space.seed(seed)
+        observation = environment.observation_space.sample()
+        assert acted.act(observation) in actions
+        for name, value in reader.read_items([observation]).items():
+            np.testing.assert_array_equal(observed[-1][name], value)
