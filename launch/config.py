@@ -34,7 +34,7 @@ class EvaluationConfig:
 
     interval: Annotated[int, Bounds(least=0), "env steps between evaluations during training; 0: none"] = 0
     episodes: Annotated[int, Bounds(least=1), "episodes per evaluation"] = 20
-    num_envs: Annotated[int, Bounds(least=1), "environments side by side"] = 4
+    num_envs: Annotated[int, Bounds(least=1, most=4096), "environments side by side"] = 4
     greedy: Annotated[bool, "take the most likely action instead of a sample"] = False
 
 

@@ -18,7 +18,9 @@ class EnvironmentConfig:
         "auto: the environment's own vector form, else one after the other; async: a process each",
     ] = "auto"
     deadline_s: Annotated[float, Bounds(above=0.0), "seconds after which one step counts as hung"] = 60.0
-    max_restarts: Annotated[int, Bounds(least=0), "rebuilds per actor before the run ends with the error"] = 3
+    max_restarts: Annotated[
+        int, Bounds(least=0, most=1_000_000), "rebuilds per actor before the run ends with the error"
+    ] = 3
     sticky_actions: Annotated[float, Bounds(least=0.0, most=1.0), "Atari: probability to repeat the last action"] = 0.0
     full_action_space: Annotated[bool, "Atari: all 18 actions instead of the game's own"] = False
     max_noops: Annotated[int, Bounds(least=0), "Atari: most no-ops at an episode's start"] = 30

@@ -41,7 +41,8 @@ def parse_train(arguments: Sequence[str]) -> TrainConfig:
     if path is not None:
         base = _talking_like(preset, _same_preset(preset, saved_config(path), "train"))
     config, found = _with_values(base, file_name, values)
-    raise_problems([*problems, *found, *find_problems(config)])
+    problems += [*found, *find_problems(config)]
+    raise_problems([*problems, *_env_problems(config, problems)])
     return config
 
 
@@ -90,9 +91,14 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
             grid = resumed.grid
     except ConfigError as error:
         problems += error.problems
-    raise_problems([*problems, *(find_problems(base) if problems else ())])
+    if problems:
+        problems += find_problems(base)
+        raise_problems([*problems, *_env_problems(base, problems)])
     sweep = SweepConfig(base, grid, options, pbt)
-    sweep.members()
+    try:
+        sweep.members()
+    except ConfigError as error:
+        raise_problems([*error.problems, *_env_problems(base, error.problems)])
     return sweep
 
 
@@ -109,6 +115,19 @@ def _find_preset(arguments: Sequence[str], switches: Collection[str]) -> TrainCo
 def _switches() -> set[str]:
     """Switches that any preset has, for finding the preset's name among the arguments."""
     return {key_of(name) for name, info in field_infos(TrainConfig).items() if info.type is bool}
+
+
+def _env_problems(config: TrainConfig, problems: Sequence[Problem]) -> list[Problem]:
+    """Return what is wrong with the environment's id, if there are mistakes already; else making it will say so."""
+    if not problems or any(problem.key.partition(".")[0] in ("env", "environment") for problem in problems):
+        return []
+    from laser.environments import describe_environment
+
+    try:
+        describe_environment(config.env, config.environment)
+    except ConfigError as error:
+        return error.problems
+    return []
 
 
 def _path_to_resume(preset: TrainConfig, values: Mapping[str, str], of_sweeps: bool) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -283,7 +284,9 @@ def read_agent(run_dir: Path, which: Which) -> Agent:
     config = saved_config(run_dir)
     root = RunDirectory(run_dir, resumed=True).checkpoints_path
     try:
-        checkpoint, _ = load_newest_checkpoint(root) if which == "newest" else load_best_checkpoint(root)
+        checkpoint, bad = load_newest_checkpoint(root) if which == "newest" else load_best_checkpoint(root)
     except NoCheckpointError as error:
         raise NothingToResumeError("run-dir", str(error), "train it first") from error
+    for warning in bad:
+        warnings.warn(f"{warning}; {checkpoint.path.name} is used", RuntimeWarning, stacklevel=2)
     return Agent(config, environment_spec_from_json(checkpoint.state["environment"]), checkpoint)

@@ -189,7 +189,7 @@ def _restore(run: RunDirectory, config: TrainConfig, environment: EnvironmentSpe
     try:
         checkpoint, warnings = load_newest_checkpoint(run.checkpoints_path)
     except NoCheckpointError as error:
-        raise NothingToResumeError("resume", str(error), "leave out --resume to start afresh") from error
+        raise NothingToResumeError("resume", str(error), "start afresh with another --run-dir") from error
     for warning in warnings:
         run.log(f"warning: {warning}")
     saved = environment_spec_from_json(checkpoint.state["environment"])

@@ -18,17 +18,19 @@ MB = 2**20
 # environment inside it. A process of the Ray runtime brings torch along again.
 _PROCESS_BYTES = 350 * MB
 _ENVIRONMENT_BYTES = 10 * MB
+_LEARNER_COPIES = 6  # of all weights: parameters, gradients, two moments, published copies
 _HEADROOM = 0.9
 """Share of the free memory that a run may plan for; estimates are rough and other programs live too."""
 
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Bytes a run will need at most, by part."""
+    """Bytes a run will need at most, by part; `networks` are the part of actors and learner that weights are."""
 
     replay: int
     actors: int
     learner: int
+    networks: int = 0
 
     @property
     def total(self) -> int:
@@ -59,6 +61,10 @@ def estimate_memory(
         replay=replay_bytes,
         actors=sum(actors for actors, _ in parts),
         learner=sum(learner for _, learner in parts) + processes * _PROCESS_BYTES,
+        networks=sum(
+            4 * number * (_LEARNER_COPIES + config.num_actors)
+            for config, number in zip(configs, num_parameters, strict=True)
+        ),
     )
 
 
@@ -66,12 +72,12 @@ def _member_bytes(config: TrainConfig, spec: UnrollSpec, num_parameters: int) ->
     """Return the bytes of a member's actors and of its learner, which count its process not in."""
     stacked = sum(item.num_frame_bytes * item.stack for item in spec.frames.values())
     raw_unroll = spec.num_fixed_bytes + (spec.unroll_length + 1) * stacked
-    # Parameters, gradients, two moments, published copies; activations take about ten times the input in float32.
+    # Activations take about ten times the input in float32.
     networks = 4 * num_parameters
     num_rows = config.algorithm.rows_per_item(spec.unroll_length) + 1
     batch = config.algorithm.batch_size * raw_unroll * num_rows // (spec.unroll_length + 1)
     activations = 10 * 4 * config.algorithm.batch_size * num_rows * _largest_input(spec)
-    learner = 6 * networks + (config.learner.num_prefetch + 2) * batch + activations
+    learner = _LEARNER_COPIES * networks + (config.learner.num_prefetch + 2) * batch + activations
     per_actor = networks + config.num_envs * (_ENVIRONMENT_BYTES + (config.actor.max_unacknowledged + 1) * raw_unroll)
     processes = config.num_actors if config.runtime == "ray" else 0
     actors = config.num_actors * per_actor + processes * _PROCESS_BYTES
@@ -89,6 +95,10 @@ def find_memory_problems(
         wrong = f"{num_members} members need {estimate}, but only {size(room)} can be used here"
         sharing = "" if share_replay else ", or --share-replay"
         yield Problem("grid", wrong, f"use fewer members, or lower replay.capacity-steps{sharing}")
+        return
+    if 2 * estimate.networks > estimate.total:
+        wrong = f"the run needs {estimate}, nearly all of it for weights, but only {size(room)} can be used here"
+        yield Problem("network", wrong, "use smaller layers: network.hidden-sizes, network.width")
         return
     largest = max(("replay", "actors", "learner"), key=lambda part: int(getattr(estimate, part)))
     key, remedy = {

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
+
 from laser.algorithms.base import Algorithm
 from laser.config import ConfigError, Problem, raise_problems
 from laser.environments import describe_environment
@@ -193,12 +195,22 @@ def _plan_memory(
     for config, algorithm in zip(configs, algorithms, strict=True):
         key = (config.env, config.environment, config.algorithm, config.network)
         if key not in counts:
-            counts[key] = sum(item.numel() for item in algorithm.seeded_networks(0).parameters())
+            counts[key] = _num_weights(algorithm)
     of_each = [counts[config.env, config.environment, config.algorithm, config.network] for config in configs]
     estimate = estimate_memory(configs, specs, of_each, held)
     if not configs[0].ray_address:  # a cluster's nodes are asked for theirs
         raise_problems(list(find_memory_problems(estimate, available_memory(), len(configs), share_replay)))
     return estimate
+
+
+def _num_weights(algorithm: Algorithm) -> int:
+    """Return how many weights its networks have, where they can be without room for them."""
+    try:
+        with torch.device("meta"):
+            networks = algorithm.make_networks()
+    except (NotImplementedError, RuntimeError):  # a network of the user's own may look at its weights
+        networks = algorithm.seeded_networks(0)
+    return sum(item.numel() for item in networks.parameters())
 
 
 def _named_problems(error: ValueError) -> list[Problem]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from laser.config import ConfigError
 from launch.config import EvaluationConfig, TrainConfig
 from launch.errors import LaunchError, NothingToResumeError
 from launch.evaluation.evaluate import evaluate, load_policy
@@ -282,3 +283,19 @@ def test_an_environment_that_fails_at_its_first_reset_is_rebuilt_and_counted(tmp
     train(small(tmp_path / "run", env="fickle_environment:Fickle-v0", num_envs=1))
     checkpoint, _ = load_newest_checkpoint(tmp_path / "run" / "checkpoints")
     assert checkpoint.state["recorder"]["totals"]["restarts/raised"] == 1
+
+
+def test_networks_beyond_all_memory_are_refused_without_being_built(tmp_path):
+    network = dataclasses.replace(load_preset("cartpole").network, hidden_sizes=(10_000_000, 10_000_000))
+    with pytest.raises(ConfigError, match=r"network: the run needs .*, nearly all of it for weights"):
+        train(small(tmp_path / "run", network=network))
+    assert not (tmp_path / "run").exists()
+
+
+def test_who_plays_with_an_older_checkpoint_is_told(tmp_path):
+    train(small(tmp_path / "run"))
+    train(small(tmp_path / "run", steps=1536, resume=True))
+    newest, older = list_checkpoints(tmp_path / "run" / "checkpoints")[:2]
+    (newest / "manifest.json").write_text("{")
+    with pytest.warns(RuntimeWarning, match=f"{newest.name}.*; {older.name} is used"):
+        load_policy(tmp_path / "run")

@@ -137,6 +137,13 @@ def test_all_mistakes_at_once_and_nothing_starts(calls, capsys, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["f.toml"]
 
 
+@pytest.mark.parametrize("command", [["train"], ["sweep", "--seeds", "2"]])
+def test_an_environment_that_is_not_there_is_named_among_other_mistakes(calls, capsys, command):
+    lines = errors(capsys, command[0], "cartpole", *command[1:], "--env", "CartPol-v1", "--algorithm.discount", "2")
+    assert [line.split(": ")[1] for line in lines] == ["algorithm.discount", "env"]
+    assert "CartPole-v1" in lines[1]
+
+
 def test_a_file_cannot_resume(calls, capsys, tmp_path):
     (tmp_path / "f.toml").write_text("resume = true\n")
     (line,) = errors(capsys, "train", "cartpole", "--config", "f.toml")
