@@ -27,7 +27,7 @@ from laser.ports import KEY_DTYPE, Sample
 from laser.unroll import UnrollSpec
 from launch.config import TrainConfig
 from launch.config_json import config_from_json
-from launch.program import unroll_spec
+from launch.program import compiles_policy, num_env_groups, unroll_spec
 from learner.collate import collate
 from learner.mixing import Mix
 from learner.train_step import TrainStep
@@ -74,17 +74,19 @@ def emulation(config: TrainConfig, seconds: float) -> float:
 
 
 def inference(config: TrainConfig, seconds: float) -> float:
-    """Return core-seconds per env step of the actor's policy on all environments of an actor."""
-    environment = make_environment(config.env, config.num_envs, config.environment)
+    """Return core-seconds per env step of the actor's policy, compiled as the actor's, on a group of environments."""
+    num_envs = config.num_envs // num_env_groups(config)
+    environment = make_environment(config.env, num_envs, config.environment)
     algorithm = config.algorithm.build(environment.spec, config.network)
-    policy = Policy(algorithm, environment.spec, seed=1)
-    state = PolicyState(config.num_envs, environment.spec, algorithm)
+    policy = Policy(algorithm, environment.spec, seed=1, compiled=compiles_policy(config, environment.spec))
+    state = PolicyState(num_envs, environment.spec, algorithm)
     observations = environment.reset(1)
 
     def act() -> int:
         policy.act(observations, state)
-        return config.num_envs
+        return num_envs
 
+    act()  # compiles
     result = cost(act, seconds)
     environment.close()
     return result

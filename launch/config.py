@@ -221,6 +221,11 @@ class TrainConfig:
                 f"{self.steps} env steps do not fill one batch of {per_batch}, so nothing is learned",
                 "raise it",
             )
+        elif algorithm.num_drawn and self.steps < replay.min_steps:
+            wrong = (
+                f"{self.steps} env steps end before the replay is drawn from ({replay.min_steps}): nothing is learned"
+            )
+            yield Problem("steps", wrong, "raise it, or lower replay.min-steps")
 
     def _device_problems(self) -> Iterator[Problem]:
         if self.ray_address and re.fullmatch(_CARD, self.device):

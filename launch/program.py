@@ -182,7 +182,7 @@ def find_prioritizer(config: TrainConfig, algorithm: Algorithm) -> type[Prioriti
 def make_prioritizer(config: TrainConfig, algorithm: Algorithm, environment: EnvironmentSpec) -> Prioritizer | None:
     """Return that rule, set up."""
     rule = find_prioritizer(config, algorithm)
-    device = torch.device(resolve_device(config.device))
+    device = torch.device(resolve_device(config))
     return None if rule is None else rule(config.replay, environment, device, seed_for(config, "sampler", 0))
 
 
@@ -299,7 +299,7 @@ def make_learner(member: Member, shards: Sequence[ReplayPort], parameters: Param
         connect(shards, config),
         parameters,
         settings,
-        resolve_device(config.device),
+        resolve_device(config),
         seed_for(config, "learner", incarnation),
         member=member.number,
         prioritizer=make_prioritizer(config, algorithm, environment),
@@ -312,8 +312,7 @@ def make_actor(member: Member, shard: ReplayPort, parameters: ParameterPort, ind
     set_torch_threads(1)
     config, environment = member.config, member.environment
     algorithm = config.algorithm.build(environment, config.network)
-    is_atari = task_ids(config.env)[0].startswith("ALE/")
-    num_groups = config.actor.env_groups or (2 if is_atari and config.num_envs > 1 else 1)
+    num_groups = num_env_groups(config)
     sizes = [
         config.num_envs * (group + 1) // num_groups - config.num_envs * group // num_groups
         for group in range(num_groups)
@@ -374,11 +373,11 @@ def make_evaluator(member: Member, incarnation: int) -> Evaluator:
     )
 
 
-def resolve_device(device: str) -> str:
-    """Return the device that `auto` means here."""
-    if device != "auto":
-        return device
-    return "cuda" if torch.cuda.is_available() else "cpu"
+def resolve_device(config: TrainConfig) -> str:
+    """Return the device that `auto` means here; in lockstep the one that repeats bit by bit."""
+    if config.device != "auto":
+        return config.device
+    return "cuda" if torch.cuda.is_available() and config.runtime != "lockstep" else "cpu"
 
 
 def learner_threads(config: TrainConfig, environment: EnvironmentSpec, population: int = 1) -> int:
@@ -398,6 +397,12 @@ def learner_threads(config: TrainConfig, environment: EnvironmentSpec, populatio
         return max(1, num_cores // 2 // population)
     is_wide = max(config.network.hidden_sizes, default=0) >= _WIDE
     return min(2, num_cores) if config.algorithm.view == "steps" and is_wide and population == 1 else 1
+
+
+def num_env_groups(config: TrainConfig) -> int:
+    """Return in how many groups an actor's environments move: while the policy acts for one, the others emulate."""
+    is_atari = task_ids(config.env)[0].startswith("ALE/")
+    return config.actor.env_groups or (2 if is_atari and config.num_envs > 1 else 1)
 
 
 def compiles_policy(config: TrainConfig, environment: EnvironmentSpec) -> bool:

@@ -48,7 +48,7 @@ class Options:
 
 def run(options: Options) -> dict[str, Any]:
     """Measure the train step on batches that lie ready, and what it costs to bring one to the device."""
-    config = dataclasses.replace(load_preset(options.preset), device=options.device)
+    config = dataclasses.replace(load_preset(options.preset), device=options.device, runtime="local")
     raise_problems(list(config.single_problems()))
     settings = config.algorithm
     if options.batch_size:
@@ -57,7 +57,7 @@ def run(options: Options) -> dict[str, Any]:
     algorithm = settings.build(spec_of_environment, config.network)
     spec = unroll_spec(config, spec_of_environment, algorithm)
     spec = dataclasses.replace(spec, unroll_length=settings.rows_per_item(spec.unroll_length))
-    device = torch.device(resolve_device(config.device))
+    device = torch.device(resolve_device(config))
     batch = example_batch(spec, settings.batch_size, [column.name for column in algorithm.columns], settings.view)
 
     def make(compiled: bool) -> TrainStep:
