@@ -41,13 +41,16 @@ def results_of(name: str) -> str:
     if "arms" not in next(iter(content["results"].values())):
         return "\n".join([*lines, *(f"* {line}" for line in content["conclusions"])])
     for task, result in content["results"].items():
+        # Of agents with a trust region.
+        accepts = any(name.startswith("accept_fraction") for arm in result["arms"].values() for name in arm["numbers"])
+        accepted = ("accepted: fresh, own, foreign | ", "---|") if accepts else ("", "")
         lines += [
             f"`{task}`, {result['env_steps']:,} env steps per run, {settings['seeds']} seeds; "
             "median (lower to upper quartile):",
             "",
-            "| arm | final return | area under the curve | accepted: fresh, own, foreign | tuned to |",
-            "|---|---|---|---|---|",
-            *(row_of(label, arm) for label, arm in result["arms"].items()),
+            f"| arm | final return | area under the curve | {accepted[0]}tuned to |",
+            f"|---|---|---|{accepted[1]}---|",
+            *(row_of(label, arm, accepts) for label, arm in result["arms"].items()),
             "",
         ]
     tables = len(lines)
@@ -56,14 +59,15 @@ def results_of(name: str) -> str:
     return "\n".join(lines if len(lines) > tables else lines[:-1])
 
 
-def row_of(label: str, arm: dict) -> str:
-    """Return one arm's row."""
+def row_of(label: str, arm: dict, accepts: bool) -> str:
+    """Return one arm's row; `accepts`: with what the trust region accepted."""
     numbers = arm["numbers"]
-    accepted = [numbers.get(f"accept_fraction_{source}") for source in ("online", "own_replay", "foreign_replay")]
-    shown = ", ".join("-" if values is None else f"{np.median(values):.0%}" for values in accepted)
-    tuned = ", ".join(f"{key.rpartition('.')[2]} {value:g}" for key, value in arm["settings"].items())
-    final, area = (experiment.spread(np.array(arm[key])) for key in ("final", "area"))
-    return f"| {label} | {final} | {area} | {shown} | {tuned or '-'} |"
+    cells = [label, *(experiment.spread(np.array(arm[key])) for key in ("final", "area"))]
+    if accepts:
+        accepted = [numbers.get(f"accept_fraction_{source}") for source in ("online", "own_replay", "foreign_replay")]
+        cells.append(", ".join("-" if values is None else f"{np.median(values):.0%}" for values in accepted))
+    cells.append(", ".join(f"{key.rpartition('.')[2]} {value:g}" for key, value in arm["settings"].items()) or "-")
+    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,8 @@ from launch.config import TrainConfig
 from launch.errors import LaunchError, NothingToResumeError, OutputError
 from launch.evaluation.evaluation_result import EvaluationResult, TaskResult
 from launch.evaluation.videos import find_video_problems, save_video
+from launch.runtimes.hangs import wait_unless_hung
+from launch.runtimes.host import Host
 from launch.sessions.run_directory import RunDirectory, read_record, saved_config, slug
 from launch.sweeps.sweep_evaluation import MemberEvaluation, SweepEvaluation, read_best_curve
 from learner.checkpoint import Checkpoint, NoCheckpointError, load_best_checkpoint, load_newest_checkpoint
@@ -134,23 +137,28 @@ class _Game:
         return SweepEvaluation(run_dir, members, curve)
 
     def _play_task(self, agent: Agent, id: str, protocol: EnvironmentConfig, video: Path | None) -> TaskResult:
-        evaluator = Evaluator(
-            lambda: make_environment(id, min(self.num_envs, self.episodes), protocol),
-            lambda: agent.make_policy(self.seed, self.device, self.greedy),
-            self.seed,
-        )
+        def make() -> Evaluator:
+            return Evaluator(
+                lambda: make_environment(id, min(self.num_envs, self.episodes), protocol),
+                lambda: agent.make_policy(self.seed, self.device, self.greedy),
+                self.seed,
+            )
+
         film = Film() if video is not None else None
+        player = Host(make, None, f"player of {id}")  # a thread of its own, which may be left behind
         try:
-            results = evaluator.evaluate(agent.parameters(), self.episodes, film.look if film else None)
+            look = film.look if film else None
+            playing = player.call("evaluate", agent.parameters(), self.episodes, look)
+            results = wait_unless_hung(playing, player, agent.config, math.inf, f"{id} to be played")
             filmed = film.take() if film else None
             if video is not None and filmed is not None:
                 save_video(video, filmed)
         except EnvironmentFailedError as error:
             raise LaunchError("env", f"{id}: {error}", "mend the environment") from error
         finally:
+            player.close()
             if film is not None:
                 film.close()
-            evaluator.close()
         returns, lengths = [item.episode_return for item in results], [item.length for item in results]
         return TaskResult(id, returns, lengths, video if filmed is not None else None)
 

@@ -27,11 +27,11 @@ class Host:
 
     Args:
         factory: makes the component, inside the thread.
-        reports: where its reports go.
+        reports: where its reports go; None for one that is only called.
         name: of the thread.
     """
 
-    def __init__(self, factory: Callable[[], Any], reports: ReportPort, name: str):
+    def __init__(self, factory: Callable[[], Any], reports: ReportPort | None, name: str):
         self._factory = factory
         self._reports = reports
         self._calls: queue.SimpleQueue[tuple[Future[Any], str, tuple[Any, ...]] | None] = queue.SimpleQueue()
@@ -95,7 +95,7 @@ class Host:
                 self._serve_calls()
                 if self._ticking.is_set() and not self._closed.is_set():
                     report = self._component.tick()
-                    if report is not None and not self._closed.is_set():
+                    if report is not None and self._reports is not None and not self._closed.is_set():
                         self._reports.report(report)
         except BaseException as error:  # noqa: BLE001 - kept for the supervisor, which ends the run with it
             self._failure = _as_failure(error)

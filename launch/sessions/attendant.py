@@ -18,8 +18,8 @@ from launch.program import Program, incarnations_per_start
 from launch.recording.accounts import Accounts, Ended
 from launch.recording.recorder import Recorder, Snapshot
 from launch.recording.replay_look import ReplayLook
+from launch.runtimes.hangs import hung_error
 from launch.runtimes.runtime import Worker, WorkerDiedError
-from launch.sessions.hangs import hung_error
 from launch.sessions.sampler_returns import SamplerReturns, last_multiple
 from launch.sessions.settings_schedule import SettingsSchedule
 

@@ -14,9 +14,9 @@ from typing import Any, Protocol, TypeVar
 from laser.ports import wait
 from launch.errors import LaunchError
 from launch.recording.recorder import Snapshot
+from launch.runtimes.hangs import wait_unless_hung
 from launch.runtimes.runtime import Worker
 from launch.sessions.attendant import Attendant
-from launch.sessions.hangs import wait_unless_hung
 from launch.sessions.pace import PaceLimit
 from learner.learner import REPORT_INTERVAL_S
 

@@ -23,12 +23,12 @@ from launch.recording.process_usage import ProcessUsage
 from launch.recording.recorder import Recorder, Snapshot
 from launch.recording.task_returns import bucket_frames
 from launch.recording.tracker import Tracker
+from launch.runtimes.hangs import wait_unless_hung
 from launch.runtimes.local_runtime import LocalRuntime
 from launch.runtimes.placement import Needs
 from launch.runtimes.runtime import Runtime
 from launch.sessions.attendant import Attendant, Outcome
 from launch.sessions.checkpointing import restore_all, save_program
-from launch.sessions.hangs import wait_unless_hung
 from launch.sessions.pace import PaceLimit
 from launch.sessions.plan import Plan
 from launch.sessions.run_directory import RunDirectory

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import shutil
+import time
+from pathlib import Path
 from typing import ClassVar
 
 import gymnasium
@@ -44,6 +47,20 @@ class Moody(CartPoleEnv):
     def _fail(self, method):
         if self.fails.get(self.spec.id) == method:
             raise KeyError("the door is locked")
+        if self.fails.get(self.spec.id) == f"hang in {method}":
+            time.sleep(3.0)
+
+
+@pytest.mark.parametrize("method", ["reset", "step"])
+def test_an_environment_that_hangs_is_left_behind(swept, fails, tmp_path, capsys, method):
+    fails[FAILING[0]] = f"hang in {method}"
+    run = Path(shutil.copytree(swept / "members" / "0", tmp_path / "run"))
+    record = json.loads((run / "config.json").read_text())
+    record["config"]["environment"]["deadline_s"] = 0.5
+    (run / "config.json").write_text(json.dumps(record))
+    assert main(["eval", str(run), "--episodes", "1"]) == 1
+    line = "env: FirstMoodyCartPole-v0 did not return from a step or a reset for 0.5 s; mend"
+    assert capsys.readouterr().err.startswith(f"error: {line}")
 
 
 @pytest.fixture(scope="module")
