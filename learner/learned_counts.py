@@ -28,12 +28,14 @@ class LearnedCounts:
             self._count()
 
     def take(self) -> dict[str, float]:
-        """Return `unrolls_learned/SOURCE` and `steps_learned/SOURCE` since the last call; a source may be left out."""
+        """Return `unrolls_learned/SOURCE` and `steps_learned/SOURCE` since the last call."""
         self._count()
         counts, self._counts = self._counts, Counter()
         return {name: float(count) for name, count in counts.items()}
 
     def _count(self) -> None:
+        if self._waiting:  # where nothing is replayed, that is said too
+            self._counts.update({"unrolls_learned/online": 0, "unrolls_learned/replayed": 0})
         for source, num_unrolls, valid in self._waiting:
             self._counts[f"unrolls_learned/{source}"] += num_unrolls
             self._counts[f"steps_learned/{source}"] += int(np.count_nonzero(valid))

@@ -24,3 +24,13 @@ def test_unrolls_and_their_valid_steps_are_counted_once():
         "steps_learned/replayed": 1502.0,
     }
     assert counts.take() == {}
+
+
+def test_a_source_that_gave_nothing_is_there_with_0():
+    counts = LearnedCounts()
+    counts.add(Mix(sample([[True, False]]), None))
+    assert counts.take() == {
+        "unrolls_learned/online": 1.0,
+        "steps_learned/online": 1.0,
+        "unrolls_learned/replayed": 0.0,
+    }
