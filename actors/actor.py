@@ -18,6 +18,7 @@ from actors.config import ActorConfig
 from actors.policy import Policy, PolicyState
 from actors.policy_lag import PolicyLag, PolicyLagLimit
 from actors.unroll_builder import Identity, UnrollBuilder
+from actors.waiting import CONSTRUCTION, ENVIRONMENT, Waiting
 from laser.environments import tasks_of
 from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment
 from laser.ports import (
@@ -51,7 +52,7 @@ class Group:
     mu: dict[str, np.ndarray]
 
 
-class Actor:
+class Actor(Waiting):
     """Steps vector environments and inserts unrolls; a plain object that threads, processes or Ray may host.
 
     One thread calls `tick` (or, in lockstep, `run_unroll` and `settle`); `heartbeat` and `waiting_for` may be read from
@@ -87,9 +88,8 @@ class Actor:
         incarnation: int = 0,
         lag_limit: PolicyLagLimit | None = None,
     ):
+        super().__init__()
         self.identity = identity
-        self.heartbeat = time.monotonic()
-        self.waiting_for = ""
         self._make_environment = make_environment
         self._num_groups = num_groups
         self._policy = policy
@@ -235,15 +235,15 @@ class Actor:
     def _start_groups(self) -> None:
         first_environment = 0
         for index in range(self._num_groups):
-            environment = self._make_environment(index)
+            with self._wait_for(CONSTRUCTION):
+                environment = self._make_environment(index)
             num_envs = environment.num_envs
-            self.waiting_for, self.heartbeat = "environment", time.monotonic()
             try:
-                observations = environment.reset(self._seed + 1000 * index + 100_000 * self._incarnation)
+                with self._wait_for(ENVIRONMENT):
+                    observations = environment.reset(self._seed + 1000 * index + 100_000 * self._incarnation)
             except EnvironmentFailedError:
                 self._close_failed(environment)  # it belongs to no group yet, so nobody else would
                 raise
-            self.waiting_for = ""
             action, tasks = environment.spec.actions.array, tasks_of(environment)
             self._groups.append(
                 Group(
@@ -308,9 +308,8 @@ class Actor:
 
     def _receive(self, group: Group) -> None:
         started = time.perf_counter()
-        self.waiting_for, self.heartbeat = "environment", time.monotonic()
-        step, *resets = group.environment.recv()
-        self.waiting_for = ""
+        with self._wait_for(ENVIRONMENT):
+            step, *resets = group.environment.recv()
         self._counters["time/environment"] += time.perf_counter() - started
         self._record(group, step)
         group.observations = step.observations  # of everyone, in order
@@ -390,7 +389,6 @@ class Actor:
         return len(self._unacknowledged) <= num_left
 
     def _rebuild(self, failure: EnvironmentFailedError) -> None:
-        self.waiting_for = ""
         self._counters[f"restarts/{failure.reason}"] += 1
         self._counters[f"dropped_rows/{failure.reason}"] += sum(g.builder.num_pending_rows for g in self._groups)
         if self._restarts_left <= 0:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from actors.film import Film
 from actors.policy import Policy, PolicyState
+from actors.waiting import CONSTRUCTION, ENVIRONMENT, Waiting
 from laser.environments import tasks_of
 from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment, words_of
 from laser.ports import EpisodeResult, Parameters, Report
@@ -24,7 +23,7 @@ class Filmed:
     video: bytes | None
 
 
-class Evaluator:
+class Evaluator(Waiting):
     """Plays episodes on environments of its own. Used from one thread.
 
     Every environment of the vector plays the same number of episodes, so that short episodes do not crowd out long
@@ -44,14 +43,13 @@ class Evaluator:
         seed: int,
         member: int = 0,
     ):
+        super().__init__()
         self._make_environment = make_environment
         self._make_policy = make_policy
         self._seed = seed
         self._member = member
         self._environment: VectorEnvironment | None = None
         self._policy: Policy | None = None
-        self.heartbeat, self.waiting_for = time.monotonic(), ""
-        """Since when, and for what it waits; may be read from other threads."""
 
     def evaluate(
         self,
@@ -69,7 +67,10 @@ class Evaluator:
         Raises:
             EnvironmentFailedError: the environment failed; it is closed.
         """
-        environment = self._environment = self._environment or self._make_environment()
+        if self._environment is None:
+            with self._wait_for(CONSTRUCTION):
+                self._environment = self._make_environment()
+        environment = self._environment
         try:
             return self._play(environment, parameters, num_episodes, on_step)
         except EnvironmentFailedError as failure:
@@ -95,14 +96,6 @@ class Evaluator:
         if self._environment is not None:
             self._environment.close()
 
-    @contextmanager
-    def _waiting(self) -> Iterator[None]:
-        self.heartbeat, self.waiting_for = time.monotonic(), "environment"
-        try:
-            yield
-        finally:
-            self.waiting_for = ""
-
     def _play(
         self,
         environment: VectorEnvironment,
@@ -116,13 +109,13 @@ class Evaluator:
         num_envs, tasks = environment.num_envs, tasks_of(environment)
         left = np.full(num_envs, -(-num_episodes // num_envs))
         state = PolicyState(num_envs, environment.spec, policy.algorithm)
-        with self._waiting():
+        with self._wait_for(ENVIRONMENT):
             observations = environment.reset(self._seed)
         returns, lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
         results = []
         while left.any():
             actions, _ = policy.act(observations, state)
-            with self._waiting():
+            with self._wait_for(ENVIRONMENT):
                 environment.send(actions)
                 parts = environment.recv()
             for part in parts:

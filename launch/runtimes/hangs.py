@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Protocol, TypeVar
 
+from actors.waiting import CONSTRUCTION, ENVIRONMENT
 from laser.ports import PortTimeoutError
 from launch.config import TrainConfig
 from launch.errors import LaunchError
@@ -14,6 +15,7 @@ from launch.errors import LaunchError
 T = TypeVar("T")
 
 _CHECK_S = 1.0
+_CONSTRUCTION_DEADLINE_S = 300.0  # unless environment.deadline-s is longer
 
 
 class Watched(Protocol):
@@ -27,12 +29,23 @@ class HungEnvironmentError(LaunchError):
     """An environment did not return."""
 
 
-def hung_error(config: TrainConfig, num_times: int) -> HungEnvironmentError:
-    """Return the error that says that an environment hung so many times."""
+def hung_in(worker: Watched, config: TrainConfig) -> str:
+    """Return in what an environment of the worker's hangs, in words; "" if none does."""
+    deadlines = {
+        ENVIRONMENT: (config.environment.deadline_s, "a step or a reset"),
+        CONSTRUCTION: (max(config.environment.deadline_s, _CONSTRUCTION_DEADLINE_S), "being constructed"),
+    }
+    for waiting_for, (deadline_s, what) in deadlines.items():
+        if worker.silent_s(waiting_for) > deadline_s:
+            return f"{what} for {deadline_s:g} s"
+    return ""
+
+
+def hung_error(config: TrainConfig, hung: str, num_times: int) -> HungEnvironmentError:
+    """Return the error that says that an environment hung (in what: see `hung_in`) so many times."""
     return HungEnvironmentError(
         "env",
-        f"{config.env} did not return from a step or a reset for {config.environment.deadline_s:g} s"
-        + (f", {num_times} times" if num_times > 1 else ""),
+        f"{config.env} did not return from {hung}" + (f", {num_times} times" if num_times > 1 else ""),
         "mend the environment, or raise environment.deadline-s",
     )
 
@@ -41,7 +54,7 @@ def wait_unless_hung(future: Future[T], worker: Watched, config: TrainConfig, ti
     """Wait like `laser.ports.wait`, and notice an environment of the worker's that does not return.
 
     Raises:
-        HungEnvironmentError: it took longer than `environment.deadline-s`.
+        HungEnvironmentError: it took longer than its deadline, see `hung_in`.
         PortTimeoutError: the deadline passed.
     """
     deadline = time.monotonic() + timeout_s
@@ -51,7 +64,7 @@ def wait_unless_hung(future: Future[T], worker: Watched, config: TrainConfig, ti
         except FutureTimeoutError:
             if future.done():  # the call itself timed out
                 raise
-        if worker.silent_s("environment") > config.environment.deadline_s:
-            raise hung_error(config, 1)
+        if hung := hung_in(worker, config):
+            raise hung_error(config, hung, 1)
         if time.monotonic() > deadline:
             raise PortTimeoutError(f"waited {timeout_s:g} s for {what}")

@@ -19,6 +19,7 @@ from launch.runtimes.ray_settings import TOO_LATE  # read by Ray when it is impo
 # isort: split
 import ray
 
+from actors.waiting import CONSTRUCTION, ENVIRONMENT
 from laser.ports import (
     ParameterPort,
     PortClosedError,
@@ -194,7 +195,8 @@ class RayWorker:
         unanswered_s = self._unanswered_s()
         if status.waiting_for == waiting_for:
             return float(status.silent_s) + unanswered_s
-        return unanswered_s if waiting_for == "environment" else 0.0
+        may_hang = waiting_for == ENVIRONMENT and status.waiting_for != CONSTRUCTION
+        return unanswered_s if may_hang else 0.0
 
     def replace(self) -> None:
         """Kill the process and start one with the next incarnation."""

@@ -18,7 +18,7 @@ from launch.program import Program, incarnations_per_start
 from launch.recording.accounts import Accounts, Ended
 from launch.recording.recorder import Recorder, Snapshot
 from launch.recording.replay_look import ReplayLook
-from launch.runtimes.hangs import hung_error
+from launch.runtimes.hangs import hung_error, hung_in
 from launch.runtimes.runtime import Worker, WorkerDiedError
 from launch.sessions.sampler_returns import SamplerReturns, last_multiple
 from launch.sessions.settings_schedule import SettingsSchedule
@@ -200,10 +200,11 @@ class Attendant:
             elif failure is not None:
                 raise failure
         for worker in (*self.program.actors, self.program.evaluator):
-            if worker.silent_s("environment") <= config.deadline_s:
+            hung = hung_in(worker, self.program.config)
+            if not hung:
                 continue
             if worker.incarnation >= config.max_restarts:
-                raise hung_error(self.program.config, worker.incarnation + 1)
+                raise hung_error(self.program.config, hung, worker.incarnation + 1)
             self._replace(worker, "hung")
             if worker is self.program.evaluator:
                 self._evaluation = None

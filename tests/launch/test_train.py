@@ -21,6 +21,7 @@ from launch.errors import LaunchError, NothingToResumeError
 from launch.evaluation.evaluate import evaluate, load_policy
 from launch.presets import load_preset
 from launch.recording.metrics_db import read_names
+from launch.runtimes import hangs
 from launch.train import train
 from learner.checkpoint import list_checkpoints, load_newest_checkpoint
 from learner.config import LearnerConfig
@@ -256,6 +257,43 @@ def test_lockstep_notices_an_environment_that_hangs(tmp_path, monkeypatch, name)
     config = dataclasses.replace(config, environment=dataclasses.replace(config.environment, deadline_s=0.5))
     started = time.monotonic()
     with pytest.raises(LaunchError, match=r"did not return from a step or a reset for 0.5 s.*environment.deadline-s"):
+        train(config)
+    assert time.monotonic() - started < 30.0
+
+
+LATE = """
+import time
+
+import gymnasium
+from gymnasium.envs.classic_control import CartPoleEnv
+
+class Late(CartPoleEnv):
+    failed = False
+
+    def __init__(self, **arguments):
+        if Late.failed:
+            time.sleep(5.0)
+        super().__init__(**arguments)
+
+    def step(self, action):
+        Late.failed = True
+        raise RuntimeError("step failed")
+
+gymnasium.register("Late{runtime}-v0", Late)
+"""
+
+
+@pytest.mark.parametrize("runtime", ["lockstep", "local"])
+def test_an_environment_that_hangs_while_it_is_rebuilt_is_noticed(tmp_path, monkeypatch, runtime):
+    (tmp_path / f"late_{runtime}.py").write_text(LATE.replace("{runtime}", runtime))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(hangs, "_CONSTRUCTION_DEADLINE_S", 0.5)
+    config = small(tmp_path / "run", env=f"late_{runtime}:Late{runtime}-v0", num_envs=1, runtime=runtime)
+    config = dataclasses.replace(
+        config, environment=dataclasses.replace(config.environment, deadline_s=0.5, max_restarts=1)
+    )
+    started = time.monotonic()
+    with pytest.raises(LaunchError, match=r"did not return from being constructed for 0.5 s.*environment.deadline-s"):
         train(config)
     assert time.monotonic() - started < 30.0
 
