@@ -33,6 +33,19 @@ def test_they_are_inverse_probabilities_over_the_largest():
     assert weights([0.004, 0.001, 0.0005], 0.5) == pytest.approx([1.0, 1.0, *expected], rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("probabilities", "exponent", "expected"),
+    [
+        ([0.437998, 0.220627, 0.030894, 0.310481], 0.4, [0.346227, 0.455497, 1.0, 0.397316]),
+        ([0.466769, 0.204987, 0.019372, 0.308871], 0.4, [0.280048, 0.389209, 1.0, 0.330341]),
+        ([0.359136, 0.207348, 0.179568, 0.253948], 0.5, [0.707107, 0.930605, 1.0, 0.840896]),
+        ([0.406841, 0.188556, 0.154164, 0.250440], 0.5, [0.615572, 0.904214, 1.0, 0.784584]),
+    ],
+)
+def test_known_weights(probabilities, exponent, expected):
+    assert weights(probabilities, exponent) == pytest.approx([1.0, 1.0, *expected], rel=2e-5)
+
+
 @pytest.mark.parametrize(("probabilities", "correction"), [([0.1, 0.2], 0.0), ([0.001, 0.001], 1.0), ([], 1.0)])
 def test_they_are_exactly_one_where_nothing_is_to_be_corrected(probabilities, correction):
     assert weights(probabilities, correction) == [1.0] * (2 + len(probabilities))

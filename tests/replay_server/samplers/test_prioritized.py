@@ -17,7 +17,8 @@ PRIORITY = (ColumnSpec("priority", 1.0),)
 
 
 def make_shard(members, *, capacity_unrolls=40, shard=0, num_shards=1, **config):
-    config = ReplayConfig(capacity_steps=capacity_unrolls * LENGTH, sampler="per", num_shards=num_shards, **config)
+    settings = {"sampler": "per", "capacity_steps": capacity_unrolls * LENGTH, "num_shards": num_shards}
+    config = ReplayConfig(**settings | config)
     return Shard(make_spec(LENGTH), config, members, shard=shard, seed=3)
 
 
@@ -91,6 +92,23 @@ def test_it_keeps_what_the_naive_twin_keeps(view, mean_length):
     shard.close()
 
 
+@pytest.mark.parametrize(
+    ("exponent", "expected"),
+    [(0.5, [0.437998, 0.220627, 0.030894, 0.310481]), (0.6, [0.466769, 0.204987, 0.019372, 0.308871])],
+)
+def test_known_probabilities(exponent, expected):
+    shard = make_shard([MemberSettings(0, columns=PRIORITY)], priority_exponent=exponent, priority_uniform=0.0)
+    wait(shard.insert(Stream(shard.spec, np.random.default_rng(0)).next_unroll()), 5, "insert")
+    sample = draw(shard, "steps", 200)
+    _, first = np.unique(sample.keys["row"], return_index=True)
+    errors = np.array([2.0, 0.5, 0.0, -1.0], np.float32)
+    priorities = (np.abs(errors) + 0.01)[:, None]
+    wait(shard.write(ColumnWrites(0, sample.keys[first], {"priority": priorities})), 5, "write")
+    sample = draw(shard, "steps", 1000)
+    got = dict(zip(sample.keys["row"].tolist(), sample.probabilities.tolist(), strict=True))
+    assert [got[row] for row in range(4)] == pytest.approx(expected, abs=1e-6)
+
+
 @pytest.mark.parametrize("view", ["unrolls", "steps"])
 def test_draws_follow_the_stated_probabilities(view):
     rng = np.random.default_rng(1)
@@ -144,10 +162,12 @@ def test_where_nothing_has_a_priority_all_are_alike():
     shard.close()
 
 
-def test_probabilities_are_global_over_shards():
+@pytest.mark.parametrize("sampler", ["per", "rank"])
+def test_probabilities_are_global_over_shards(sampler):
     rng = np.random.default_rng(1)
     shards = [
-        make_shard([MemberSettings(0, columns=PRIORITY)], capacity_unrolls=80, shard=k, num_shards=2) for k in range(2)
+        make_shard([MemberSettings(0, columns=PRIORITY)], capacity_unrolls=80, shard=k, num_shards=2, sampler=sampler)
+        for k in range(2)
     ]
     client = ShardedReplay(shards, seed=3)
     for actor, num in ((0, 30), (1, 10)):
@@ -167,6 +187,7 @@ def test_probabilities_are_global_over_shards():
     assert sum(stated.values()) == pytest.approx(1.0, abs=1e-9)
     statistic = sum((counts[key] - num * p) ** 2 / (num * p) for key, p in stated.items())
     assert statistic < 39 + 3.1 * np.sqrt(2 * 39) + 8
+    assert sum((count - num / 40) ** 2 / (num / 40) for count in counts.values()) > 39 + 3.1 * np.sqrt(2 * 39) + 8
     for shard in shards:
         shard.close()
 

@@ -64,6 +64,61 @@ def literal(priorities, exponent):
     return {i: weight / sum(weights.values()) for i, weight in weights.items()}
 
 
+class Twin:
+    """What a rank sampler keeps, by (page, generation, row), counted out item by item."""
+
+    def __init__(self, exponent):
+        self.exponent, self.at_sort, self.num_written = exponent, [], 0
+        self.priorities, self.weights = {}, {}
+
+    def follow(self, shard, view):
+        """Drop what is gone, add what is new at rank 1."""
+        index = shard._store.index
+        live = {
+            (page, int(index.pages.generation[page]), row)
+            for page in index.live_pages.items.tolist()
+            for row in (np.flatnonzero(index.episode_of_row[page] >= 0).tolist() if view == "steps" else [0])
+        }
+        self.priorities = {key: value for key, value in self.priorities.items() if key in live}
+        self.weights = {key: self.weights.get(key, 1.0) for key in live}
+
+    def write(self, values):
+        for key, value in values.items():
+            self.priorities[key] = value
+            self.weights[key] = (1 + sum(other > value for other in self.at_sort)) ** -self.exponent
+        self.num_written += len(values)
+        if self.num_written >= len(self.weights):
+            self.num_written, self.at_sort = 0, list(self.priorities.values())
+            for key, value in self.priorities.items():
+                self.weights[key] = (1 + sum(other > value for other in self.at_sort)) ** -self.exponent
+
+
+@pytest.mark.parametrize("view", ["unrolls", "steps"])
+@pytest.mark.parametrize("mean_length", [2, 20])
+def test_it_keeps_what_the_naive_twin_keeps(view, mean_length):
+    rng = np.random.default_rng(mean_length)
+    shard, twin, num_sorts = make_shard(0.7, uniform=0.2, capacity_unrolls=30), Twin(0.7), 0
+    sources = [Stream(shard.spec, rng, environment=e, mean_length=mean_length) for e in range(2)]
+    for turn in range(80):
+        wait(shard.insert(join([source.next_unroll() for source in sources[: 1 + turn % 2]])), 5, "insert")
+        if not shard.stats().result()["num_steps"]:
+            continue
+        twin.follow(shard, view)
+        sample = wait(shard.sample(SampleRequest(0, 24, view=view)), 5, "sample")
+        total, num_stored = sum(twin.weights.values()), len(twin.weights)
+        assert sample.num_stored == num_stored
+        for key, probability in zip(sample.keys.tolist(), sample.probabilities.tolist(), strict=True):
+            assert probability == pytest.approx(0.8 * twin.weights[key[1:]] / total + 0.2 / num_stored, rel=1e-6)
+        keys = np.unique(sample.keys)
+        values = rng.integers(0, 9, (len(keys), 1)).astype(np.float32)  # some equal each other
+        wait(shard.write(ColumnWrites(0, keys, {"priority": values})), 5, "write")
+        twin.write(dict(zip([key[1:] for key in keys.tolist()], values[:, 0].tolist(), strict=True)))
+        num_sorts += twin.num_written == 0
+        shard.check_valid()
+    assert num_sorts > 5
+    assert shard.stats().result()["ledger"]["removed"] > 20
+
+
 def test_after_a_sort_the_weights_are_the_ranks():
     shard = make_shard(0.7)
     filled(shard, num=10)
