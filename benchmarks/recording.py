@@ -69,9 +69,10 @@ class Meter:
             try:
                 return method(*arguments, **named)
             finally:
+                seconds = time.thread_time() - began  # first: what the meter itself takes is no recording
                 self._inside.is_counting = False
                 with self._lock:
-                    self.seconds[f"{owner.__name__}.{name}"] += time.thread_time() - began
+                    self.seconds[f"{owner.__name__}.{name}"] += seconds
 
         setattr(owner, name, measured)
         return lambda: setattr(owner, name, method)
