@@ -33,4 +33,5 @@ def test_a_source_that_gave_nothing_is_there_with_0():
         "unrolls_learned/online": 1.0,
         "steps_learned/online": 1.0,
         "unrolls_learned/replayed": 0.0,
+        "steps_learned/replayed": 0.0,
     }
