@@ -3,9 +3,9 @@
 1. Many runs with 100,000 points each: from asking for the first page until its table and its comparison are drawn, and
    from choosing 20 runs until their curves are; in a Chromium on this machine, each time with a new dashboard. To
    reach: 2 s and 3 s, on 2 cores.
-2. One run trains on; by turns nobody looks at it, ten clients ask for what ten pages of it that are seen ask for, a
-   Chromium on this machine has ten pages open in tabs, and in windows. In tabs one page is seen, in windows all ten are
-   drawn, by the same two cores. To reach: less than 3 % of env steps/s.
+2. One run trains on; between times in which nobody looks at it, ten clients ask for what ten pages of it that are seen
+   ask for, a Chromium on this machine has ten pages open in tabs, and in windows. In tabs one page is seen, in windows
+   all ten are drawn, by the same two cores. To reach: less than 3 % of env steps/s.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from launch.dashboard.pages.parts import CLOCK_MS
 from launch.recording.metrics_db import MetricsDb
 
 _NUM_NAMES, _POINTS_OF_OTHERS = 40, 100
+_NOBODY = "nobody"
 _SIDES = {
-    "nobody": "nobody looks",
     "clients": "clients ask what pages ask that are seen",
     "tabs": "pages open in tabs of a Chromium on this machine",
     "windows": "pages open in windows of a Chromium on this machine, all drawn",
@@ -50,7 +50,8 @@ def main() -> None:
     parser.add_argument("--compared", type=int, default=20, help="runs in the comparison")
     parser.add_argument("--repeats", type=int, default=5, help="of page times, and windows of each kind while training")
     parser.add_argument("--pages", type=int, default=10, help="pages that are open")
-    parser.add_argument("--window", type=float, default=60.0, help="seconds that they are open at a time")
+    parser.add_argument("--window", type=float, default=30.0, help="seconds that they are open at a time")
+    parser.add_argument("--sides", nargs="+", choices=_SIDES, default=list(_SIDES), help="who looks while it trains")
     parser.add_argument("--preset", default="cartpole", help="what trains")
     parser.add_argument("--only", choices=["times", "training"], help="one part alone")
     options = parser.parse_args()
@@ -130,7 +131,7 @@ def make_runs(root: Path, num_runs: int, num_points: int) -> None:
 
 
 def while_training(options: Any) -> tuple[list[dict[str, Any]], list[str]]:
-    """Measure one run's rate by turns, on every side of `_SIDES`."""
+    """Measure one run's rate by turns: each of the sides that look between two windows in which nobody does."""
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as place:
         run = Path(place) / "runs" / "run"
@@ -141,29 +142,30 @@ def while_training(options: Any) -> tuple[list[dict[str, Any]], list[str]]:
             chromium.wait("the run to begin", lambda: (run / "metrics.db").is_file(), 300.0)
             time.sleep(options.window / 2)  # queues fill, everything is imported
             bodies = asked_by_a_page(run)
-            for repeat in range(options.repeats):
-                for side in _SIDES:
-                    with looking(side, run, bodies, options.pages):
-                        begun = time.time()
-                        time.sleep(options.window)
-                        ended = time.time()
-                    rate = rate_between(measure.read_ticks(run), begun, ended)
-                    results.append({"side": side, "env_steps_per_second": rate})
-                    print(f"[{repeat + 1}/{options.repeats}] {side}: {rate:,.0f} env steps/s", flush=True)
-                    time.sleep(options.window / 10)
+            turns = [turn for side in options.sides for turn in (_NOBODY, side)] * options.repeats + [_NOBODY]
+            for number, side in enumerate(turns, start=1):
+                with looking(side, run, bodies, options.pages):
+                    begun = time.time()
+                    time.sleep(options.window)
+                    ended = time.time()
+                rate = rate_between(measure.read_ticks(run), begun, ended)
+                results.append({"side": side, "env_steps_per_second": rate})
+                print(f"[{number}/{len(turns)}] {side}: {rate:,.0f} env steps/s", flush=True)
+                time.sleep(options.window / 10)
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=120.0)
-    by_side = {side: [item["env_steps_per_second"] for item in results if item["side"] == side] for side in _SIDES}
-    alone = statistics.median(by_side["nobody"])
-    conclusions = [f"nobody looks: {measure.Summary(tuple(by_side['nobody']), 'env steps/s')}"]
-    for side, what in list(_SIDES.items())[1:]:
-        # Neighbours in time are compared, so that a slow drift of the rate does not count.
-        changes = [100 * (with_ / without - 1) for with_, without in zip(by_side[side], by_side["nobody"], strict=True)]
-        summary = measure.Summary(tuple(by_side[side]), "env steps/s")
+    rates = [item["env_steps_per_second"] for item in results]
+    conclusions = [f"nobody looks: {measure.Summary(tuple(rates[::2]), 'env steps/s')}"]
+    for side in options.sides:
+        places = [place for place, turn in enumerate(turns) if turn == side]
+        # Neighbours in time are compared, so that a drift of the rate does not count.
+        changes = [100 * (rates[place] / statistics.mean((rates[place - 1], rates[place + 1])) - 1) for place in places]
+        summary = measure.Summary(tuple(rates[place] for place in places), "env steps/s")
         change = measure.Summary(tuple(changes), "%")
-        conclusions.append(f"{options.pages} {what}: {summary}; change against the window before without: {change}")
-        conclusions.append(f"  median against median: {100 * (statistics.median(by_side[side]) / alone - 1):+.2f} %")
+        conclusions.append(
+            f"{options.pages} {_SIDES[side]}: {summary}; change against the windows before and after: {change}"
+        )
     return results, conclusions
 
 
@@ -188,8 +190,8 @@ def asked_by_a_page(run: Path) -> list[bytes]:
 
 @contextmanager
 def looking(side: str, run: Path, bodies: Sequence[bytes], num_pages: int) -> Iterator[None]:
-    """Let one side of `_SIDES` look at a run while the block lasts."""
-    if side == "nobody":
+    """Let one side of `_SIDES`, or nobody, look at a run while the block lasts."""
+    if side == _NOBODY:
         yield
     elif side == "clients":
         with chromium.dashboard(run.parent) as address:
