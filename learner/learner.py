@@ -177,19 +177,22 @@ class Learner:
         self._reported = time.monotonic()
         return self.report()
 
-    def step(self) -> None:
-        """Take one batch, and those from the replay alone that follow it, and apply an update for each.
+    def step(self, num_batches: int = 1) -> None:
+        """Take so many batches, each with those from the replay alone that follow it, and apply an update for each.
 
         Raises:
             PortTimeoutError: no batch came, and nothing arrived within the deadline; says what was missing.
         """
-        while True:
-            started = time.perf_counter()
-            ready = self.load(self._mixer.next())
-            self._counters["time/learner_wait"] += time.perf_counter() - started
-            self._update(ready)
-            if not self._mixer.num_replays_due:
-                return
+        for _ in range(num_batches):
+            self._step()
+            while self._mixer.num_replays_due:
+                self._step()
+
+    def _step(self) -> None:
+        started = time.perf_counter()
+        ready = self.load(self._mixer.next())
+        self._counters["time/learner_wait"] += time.perf_counter() - started
+        self._update(ready)
 
     def settle(self) -> None:
         """Wait until the newest publication and all column writes are through."""

@@ -27,6 +27,8 @@ _LOOK_INTERVAL_S = 0.1
 _PACED_LOOK_INTERVAL_S = 0.02
 # A lockstep call contains whole unrolls or updates, the first of them with compilation.
 _CALL_DEADLINE_S = 900.0
+# Each call wakes two threads, which small agents' steps would feel; a large one's calls are to keep their deadline.
+_STEPS_PER_CALL = 16
 # Nobody is looked after meanwhile.
 _LAST_DEADLINE_S = 120.0
 
@@ -285,9 +287,12 @@ class _Turn:
             self._call(actor, "settle")
         snapshot = recorder.position()
         attendant.prepare_learner(snapshot)
-        for _ in range(self._num_steps_due()):
-            self._call(program.learner, "step")
-            self._num_steps += 1
+        due = self._num_steps_due()
+        while due > 0:
+            num_steps = min(due, _STEPS_PER_CALL)
+            self._call(program.learner, "step", num_steps)
+            self._num_steps += num_steps
+            due -= num_steps
         self._call(program.learner, "settle")
         if time.monotonic() - self._reported_at >= REPORT_INTERVAL_S:
             self.report()
@@ -332,8 +337,8 @@ class _Turn:
         stats: dict[str, Any] = wait(self.attendant.program.replay.stats(), 60.0, "the replay's statistics")
         return stats
 
-    def _call(self, worker: Worker, method: str) -> Any:
-        return self._wait(worker.call(method), worker, f"{worker.name} to finish {method}")
+    def _call(self, worker: Worker, method: str, *arguments: Any) -> Any:
+        return self._wait(worker.call(method, *arguments), worker, f"{worker.name} to finish {method}")
 
     def _wait(self, future: Future[T], worker: Worker, what: str) -> T:
         return wait_unless_hung(future, worker, self.attendant.program.config, _CALL_DEADLINE_S, what)
