@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
 from collections.abc import Sequence
@@ -24,6 +25,23 @@ class Curve:
     label: str
     run_dir: Path
     words: str
+
+
+def parser(description: str | None, steps: int, name: str) -> argparse.ArgumentParser:
+    """Return what scripts that draw learning curves have in common on their command line.
+
+    Args:
+        description: for `--help`.
+        steps: env steps of each run, by default.
+        name: of the folder of runs.
+    """
+    made = measure.parser(description)
+    made.add_argument("--steps", type=int, default=steps, help="env steps (agent decisions) per run")
+    made.add_argument("--episodes", type=int, default=20, help="of evaluation, per run")
+    made.add_argument("--runs", type=Path, default=measure.ROOT / "runs" / "benchmarks" / name)
+    made.add_argument("--pictures", type=Path, default=measure.ROOT / "docs" / "pictures")
+    made.add_argument("--redraw", action="store_true", help="evaluate and draw existing runs; train nothing")
+    return made
 
 
 def train_and_evaluate(curve: Curve, episodes: int, timeout_s: float, *, redraw: bool) -> dict:

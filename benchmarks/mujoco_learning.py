@@ -6,8 +6,6 @@ clearly learning within 300,000 env steps.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import curves
 import measure
 
@@ -15,14 +13,9 @@ ENVIRONMENTS = {"halfcheetah": "HalfCheetah-v5", "hopper": "Hopper-v5"}
 
 
 def main() -> None:
-    parser = measure.parser(__doc__)
+    parser = curves.parser(__doc__, 300_000, "mujoco")
     parser.add_argument("--preset", choices=ENVIRONMENTS, action="append", help="default: both")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=300_000)
-    parser.add_argument("--episodes", type=int, default=20, help="of evaluation, per run")
-    parser.add_argument("--runs", type=Path, default=measure.ROOT / "runs" / "benchmarks" / "mujoco")
-    parser.add_argument("--pictures", type=Path, default=measure.ROOT / "docs" / "pictures")
-    parser.add_argument("--redraw", action="store_true", help="evaluate and draw existing runs; train nothing")
     options = parser.parse_args()
     if options.quick:
         options.seeds, options.steps, options.episodes, options.pictures = 1, 10_000, 2, options.runs

@@ -6,8 +6,6 @@ an evaluation of 15 or more within 2.5 million env steps and 40 minutes; the aim
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import curves
 import measure
 
@@ -16,19 +14,14 @@ STICKY = {"off": "--environment.sticky-actions 0", "on": "--environment.sticky-a
 
 
 def main() -> None:
-    parser = measure.parser(__doc__)
+    parser = curves.parser(__doc__, 2_500_000, "pong")
     parser.add_argument("--seeds", type=int, default=3, help="runs per setting")
     parser.add_argument("--sticky-actions", choices=("off", "on", "both"), default="both")
-    parser.add_argument("--steps", type=int, default=2_500_000, help="env steps (agent decisions) per run")
     parser.add_argument("--stop-at-return", type=float, default=18.0)
-    parser.add_argument("--episodes", type=int, default=20, help="of evaluation, per run")
-    parser.add_argument("--runs", type=Path, default=measure.ROOT / "runs" / "benchmarks" / "pong")
-    parser.add_argument("--picture", type=Path, default=measure.ROOT / "docs" / "pictures" / "pong.png")
-    parser.add_argument("--redraw", action="store_true", help="evaluate and draw the runs there are; train nothing")
     options = parser.parse_args()
     if options.quick:
         options.seeds, options.steps, options.episodes, options.sticky_actions = 1, 20_000, 2, "off"
-        options.picture = options.runs / "quick.png"
+        options.pictures = options.runs
 
     wanted = tuple(STICKY) if options.sticky_actions == "both" else (options.sticky_actions,)
     runs = [
@@ -58,7 +51,7 @@ def main() -> None:
             conclusions.append(f"{label}, {key}: {measure.summarise(rows, key, unit)}")
         reached = sum(row["evaluation_mean_return"] >= 15.0 and row["minutes"] <= 40.0 for row in rows)
         conclusions.append(f"{label}: {reached} of {len(rows)} reached 15 within 40 minutes")
-    curves.draw(options.picture, "LASER on ALE/Pong-v5 from pixels", runs, goal=18.0)
+    curves.draw(options.pictures / "pong.png", "LASER on ALE/Pong-v5 from pixels", runs, goal=18.0)
     measure.save("pong_learning", vars(options), results, conclusions)
 
 

@@ -9,7 +9,6 @@ with nothing rescaled: `laser train racer`, `ddpg` and `ppo`.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import curves
 import measure
@@ -26,13 +25,8 @@ PRESETS = {
 
 
 def main() -> None:
-    parser = measure.parser(__doc__)
-    parser.add_argument("--steps", type=int, default=500_000)
+    parser = curves.parser(__doc__, 200_000, "refer")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--episodes", type=int, default=20, help="of evaluation, per run")
-    parser.add_argument("--runs", type=Path, default=measure.ROOT / "runs" / "benchmarks" / "refer")
-    parser.add_argument("--pictures", type=Path, default=measure.ROOT / "docs" / "pictures")
-    parser.add_argument("--redraw", action="store_true", help="evaluate and draw existing runs; train nothing")
     options = parser.parse_args()
     if options.quick:
         options.steps, options.episodes, options.pictures = 6_000, 2, options.runs
