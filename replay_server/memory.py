@@ -59,7 +59,7 @@ def shard_sizes(spec: UnrollSpec, config: ReplayConfig, members: Sequence[Member
     kept = {kind.column: kind.bytes_per_step for kind in samplers_called(config.sampler).values() if kind.column}
     column_bytes += rows * sum(kept.get(column.name, 0) for column in columns)
     column_bytes += num_pages * 4 * sum(column.retrace is not None for column in columns)
-    raw_bytes = sum(spec.num_frames(name) * frames.num_frame_bytes for name, frames in spec.frames.items())
+    raw_bytes = _raw_frame_bytes(spec)
     if not raw_bytes:
         return ShardSizes(capacity_pages, num_pages, 0, pages_bytes + index_bytes + column_bytes)
     budget = num_pages * raw_bytes // RAW_BYTES_PER_COMPRESSED_BYTE
@@ -72,6 +72,15 @@ def shard_sizes(spec: UnrollSpec, config: ReplayConfig, members: Sequence[Member
     return ShardSizes(capacity_pages, num_pages, num_blocks * BLOCK_BYTES, fixed_bytes)
 
 
+def frame_bytes(spec: UnrollSpec, num_unrolls: int) -> int:
+    """Return how many bytes of compressed frames so many unrolls are expected to hold; 0 without images."""
+    return num_unrolls * _raw_frame_bytes(spec) // RAW_BYTES_PER_COMPRESSED_BYTE
+
+
 def replay_bytes(spec: UnrollSpec, config: ReplayConfig, members: Sequence[MemberSettings]) -> int:
     """Return the bytes that all shards of a config will hold together."""
     return config.num_shards * shard_sizes(spec, config, members).num_bytes
+
+
+def _raw_frame_bytes(spec: UnrollSpec) -> int:
+    return sum(spec.num_frames(name) * frames.num_frame_bytes for name, frames in spec.frames.items())

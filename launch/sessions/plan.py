@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,11 +19,11 @@ from laser.specs import ArraySpec, EnvironmentSpec
 from laser.unroll import UnrollSpec
 from launch.config import TrainConfig
 from launch.evaluation.videos import find_video_problems
-from launch.program import find_sampler_problems, member_settings, unroll_spec
+from launch.program import find_sampler_problems, member_settings, num_env_groups, unroll_spec
 from launch.runtimes.placement import Needs
 from launch.sessions.memory import MemoryEstimate, available_memory, estimate_memory, find_memory_problems, size
 from launch.sessions.settings_schedule import find_schedule_problems
-from replay_server.memory import replay_bytes
+from replay_server.memory import frame_bytes, replay_bytes
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,7 @@ def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False) -> Pla
         problems += find_video_problems("capture-video", env, how)
     raise_problems(list(dict.fromkeys(problems)))
     specs = [unroll_spec(*parts) for parts in zip(configs, environments, algorithms, strict=True)]
+    raise_problems(list(dict.fromkeys(_find_small_arenas(configs, specs))))
     carried_states: dict[str, ArraySpec] = {}
     if share_replay:
         raise_problems(_find_differences(specs))
@@ -131,6 +132,20 @@ def _find_empty_shards(configs: Sequence[TrainConfig], share_replay: bool) -> li
         )
         if shards > actors
     ]
+
+
+def _find_small_arenas(configs: Sequence[TrainConfig], specs: Sequence[UnrollSpec]) -> Iterator[Problem]:
+    """Yield which replays have no room for the frames of a single message: actors would send it in vain."""
+    for config, spec in zip(configs, specs, strict=True):
+        num_unrolls, shards = config.num_envs // num_env_groups(config), config.replay.num_shards
+        needed, given = frame_bytes(spec, num_unrolls), config.replay.capacity_bytes
+        if given and given // shards < needed:
+            yield Problem(
+                "replay.capacity-bytes",
+                f"must hold the frames of {num_unrolls} unrolls, which an actor sends together, about {needed:,} bytes "
+                f"when compressed, in each of {shards} shards, got {given:,}",
+                f"use at least {shards * needed}, far more to learn from, or 0 to derive it from replay.capacity-steps",
+            )
 
 
 def _find_differences(specs: Sequence[UnrollSpec]) -> list[Problem]:

@@ -121,3 +121,14 @@ def test_members_may_part_by_a_few_unrolls():
     assert slack_steps([long]) == 4 * one_round
     assert slack_steps([long, short]) == 200
     assert slack_steps(configs({"steps": 1000})) == one_round, "less than a round cannot be told"
+
+
+def test_a_replay_without_room_for_the_frames_of_one_message_is_refused():
+    with pytest.raises(ConfigError, match="the frames of 16 unrolls, which an actor sends together") as found:
+        make_plan(configs({"replay.capacity_bytes": 200_000}, preset="pong"))
+    (problem,) = found.value.problems
+    assert problem.key == "replay.capacity-bytes"
+    least = int(problem.remedy.split()[3].rstrip(","))
+    make_plan(configs({"replay.capacity_bytes": least}, preset="pong"))
+    with pytest.raises(ConfigError, match="in each of 2 shards"):  # an actor keeps to one of them
+        make_plan(configs({"replay.capacity_bytes": least, "replay.num_shards": 2, "num_actors": 2}, preset="pong"))
