@@ -62,7 +62,7 @@ def shard_sizes(spec: UnrollSpec, config: ReplayConfig, members: Sequence[Member
     raw_bytes = _raw_frame_bytes(spec)
     if not raw_bytes:
         return ShardSizes(capacity_pages, num_pages, 0, pages_bytes + index_bytes + column_bytes)
-    budget = num_pages * raw_bytes // RAW_BYTES_PER_COMPRESSED_BYTE
+    budget = frame_bytes(spec, num_pages)
     at_least = num_pages * (raw_bytes + 2 * BLOCK_BYTES * len(spec.frames))
     derived = max(budget, min(at_least, SMALL_BYTES))
     arena_bytes = max(config.capacity_bytes // config.num_shards or derived, BLOCK_BYTES)
