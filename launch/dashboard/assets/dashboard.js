@@ -22,31 +22,17 @@
         applyTheme(theme);
         return theme;
       },
-      due: due,
-      due_rested: dueRested,
     },
   });
   applyTheme(window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 
-  /* Clocks. */
-  const underWay = {};
-  const LOST_MS = 15000;
-
-  function due() {
-    const context = window.dash_clientside.callback_context;
-    const clock = context.triggered.length ? context.triggered[0].prop_id.split("-ticks")[0] : "";
-    /* Nobody looks at a hidden page, so it asks for nothing: ten open tabs cost as much as one. */
-    if (!clock || document.hidden || Date.now() - (underWay[clock] || 0) < LOST_MS) {
-      return window.dash_clientside.no_update;
-    }
-    underWay[clock] = Date.now();
-    return { at: Date.now(), visible: visiblePanels() };
-  }
-
+  /* Clocks: elements of class "clock", each with a store whose new value asks the dashboard anew. They are looked at
+     here and not by Dash, which goes through the whole page for every tick, even for one that asks for nothing. */
+  const LOOK_MS = 100, LOST_MS = 15000;
   /* A page may draw on the cores that train. Where drawing blocks it for long, its curves rest: forty times as long as
      the tasks of more than 50 ms took, which browsers report, and at most 20 s. */
   const REST = 40, LONGEST_REST_MS = 20000;
-  const askedLast = {};
+  const underWay = {}, last = {};
   let busyMs = 0;
   if (window.PerformanceObserver && (PerformanceObserver.supportedEntryTypes || []).includes("longtask")) {
     new PerformanceObserver(function (tasks) {
@@ -54,17 +40,29 @@
     }).observe({ type: "longtask" });
   }
 
-  function dueRested() {
-    const context = window.dash_clientside.callback_context;
-    const clock = context.triggered.length ? context.triggered[0].prop_id : "";
-    const last = askedLast[clock] || { at: 0, busyMs: busyMs };
-    if (Date.now() < last.at + Math.min(LONGEST_REST_MS, REST * (busyMs - last.busyMs))) {
-      return window.dash_clientside.no_update;
+  function tick() {
+    if (!window.dash_clientside.set_props) return;
+    const now = Date.now();
+    for (const clock of document.getElementsByClassName("clock")) {
+      const name = clock.id.replace(/-ticks$/, "");
+      const before = (last[name] = last[name] || { at: now, busyMs: busyMs });
+      const rest = clock.dataset.rests === "true" ? Math.min(LONGEST_REST_MS, REST * (busyMs - before.busyMs)) : 0;
+      const due = before.at + Math.max(Number(clock.dataset.interval), rest);
+      if (clock.dataset.stopped === "true" || now < due || now - (underWay[name] || 0) < LOST_MS) continue;
+      underWay[name] = now;
+      last[name] = { at: now, busyMs: busyMs };
+      window.dash_clientside.set_props(name, { data: { at: now, visible: visiblePanels() } });
     }
-    const tick = due();
-    if (tick !== window.dash_clientside.no_update) askedLast[clock] = { at: Date.now(), busyMs: busyMs };
-    return tick;
   }
+
+  /* Nobody looks at a hidden page, so it does nothing: ten open tabs cost as much as one. */
+  let looking;
+  function lookOrNot() {
+    clearInterval(looking);
+    if (!document.hidden) looking = setInterval(tick, LOOK_MS);
+  }
+  document.addEventListener("visibilitychange", lookOrNot);
+  lookOrNot();
 
   /* Drawing is what an update costs, so only what can be seen is sent and drawn again. */
   function visiblePanels() {

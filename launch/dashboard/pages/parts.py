@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dash import ClientsideFunction, Dash, Input, Output, dcc, html
+from dash import dcc, html
 
 from launch.dashboard.figures import Figure
 from launch.dashboard.panels import AXIS_TITLES
@@ -22,23 +22,21 @@ CLOCK_MS = 1500
 """How often a page asks whether there is anything new."""
 
 
-def clock(name: str, interval_ms: int = CLOCK_MS, *, is_stopped: bool = False) -> html.Div:
+def clock(name: str, interval_ms: int = CLOCK_MS, *, rests: bool = False, is_stopped: bool = False) -> html.Div:
     """Return what makes a page ask again, as the input `Input(name, "data")` of a callback.
 
     It stands still while an answer is under way, since Dash drops an answer once it has asked anew, and while nobody
-    looks at the page (see `due` in assets/dashboard.js).
+    looks at the page; one that rests (for curves) leaves the cores to training a while (see `tick` in
+    assets/dashboard.js). The properties `data-stopped` and `data-interval` of `NAME-ticks` may be changed.
+
+    Args:
+        name: of the clock; ends in "-clock".
+        interval_ms: from one question to the next.
+        rests: asks less often where drawing takes long.
+        is_stopped: does not run yet.
     """
-    ticks = dcc.Interval(id=f"{name}-ticks", interval=interval_ms, disabled=is_stopped)
-    return html.Div([ticks, dcc.Store(id=name)])
-
-
-def start_clock(app: Dash, name: str, *, rests: bool = False) -> None:
-    """Connect a page's clock; once per app. One that rests (for curves) leaves the cores to training a while."""
-    app.clientside_callback(  # type: ignore[no-untyped-call]
-        ClientsideFunction("laser", "due_rested" if rests else "due"),
-        Output(name, "data"),
-        Input(f"{name}-ticks", "n_intervals"),
-    )
+    how: dict[str, Any] = {"data-interval": interval_ms, "data-rests": rests, "data-stopped": is_stopped}
+    return html.Div(dcc.Store(id=name), id=f"{name}-ticks", className="clock", **how)
 
 
 def panel(

@@ -21,7 +21,6 @@ from launch.dashboard.pages.parts import (
     panel,
     size,
     smoothing_choice,
-    start_clock,
     table,
     tile,
     words_of,
@@ -85,7 +84,7 @@ def layout(library: Library, search: str) -> Any:
             dcc.Store(id="run-key", data=entry.key),
             dcc.Store(id="run-seen"),
             dcc.Store(id="run-drawn"),
-            clock("run-clock"),
+            clock("run-clock", rests=True),
             clock("run-words-clock"),
         ]
     )
@@ -93,8 +92,6 @@ def layout(library: Library, search: str) -> Any:
 
 def register(app: Dash, library: Library) -> None:
     """Add the page's callbacks."""
-    start_clock(app, "run-clock", rests=True)
-    start_clock(app, "run-words-clock")
 
     @app.callback(
         Output({"panel": ALL}, "figure"),

@@ -14,7 +14,7 @@ from launch.dashboard.comparing import seed_curves, single_curves
 from launch.dashboard.figures import Theme, line_figure, message_figure
 from launch.dashboard.library import Library, Summary
 from launch.dashboard.listing import Entry, printable
-from launch.dashboard.pages.parts import axis_choice, clock, labelled, panel, smoothing_choice, start_clock
+from launch.dashboard.pages.parts import axis_choice, clock, labelled, panel, smoothing_choice
 from launch.dashboard.panels import AXIS_TITLES
 from launch.dashboard.reading import AXES, Axis, Series
 
@@ -128,7 +128,7 @@ def layout(library: Library) -> Any:
             ),
             panel("Comparison", "comparison", height_px=380),
             clock("runs-clock"),
-            clock("comparison-clock"),
+            clock("comparison-clock", rests=True),
             dcc.Store(id="runs-seen"),
             dcc.Store(id="comparison-seen"),
         ]
@@ -137,8 +137,6 @@ def layout(library: Library) -> Any:
 
 def register(app: Dash, library: Library) -> None:
     """Add the page's callbacks."""
-    start_clock(app, "runs-clock")
-    start_clock(app, "comparison-clock", rests=True)
 
     @app.callback(
         Output("table", "rowData"),

@@ -22,7 +22,6 @@ from launch.dashboard.pages.parts import (
     number,
     panel,
     smoothing_choice,
-    start_clock,
     tile,
     words_of,
 )
@@ -150,7 +149,7 @@ def layout(library: Library, search: str) -> Any:
             dcc.Store(id="sweep-key", data=entry.key),
             dcc.Store(id="sweep-seen"),
             dcc.Store(id="sweep-drawn"),
-            clock("sweep-clock"),
+            clock("sweep-clock", rests=True),
             clock("sweep-words-clock"),
         ]
     )
@@ -158,8 +157,6 @@ def layout(library: Library, search: str) -> Any:
 
 def register(app: Dash, library: Library) -> None:
     """Add the page's callbacks."""
-    start_clock(app, "sweep-clock", rests=True)
-    start_clock(app, "sweep-words-clock")
 
     @app.callback(
         Output("sweep-curves", "figure"),

@@ -15,7 +15,7 @@ from launch.dashboard.figures import Curve, Figure, Theme, bar_figure, line_figu
 from launch.dashboard.library import Library
 from launch.dashboard.listing import Entry, find_videos, printable
 from launch.dashboard.live import LiveBusyError, LiveError, LiveView
-from launch.dashboard.pages.parts import ago, clock, labelled, number, panel, start_clock, tile
+from launch.dashboard.pages.parts import ago, clock, labelled, number, panel, tile
 
 _SPEEDS = {100: "10 steps a second", 250: "4 steps a second", 1000: "1 step a second"}
 _MOST_VIDEOS = 24
@@ -98,12 +98,10 @@ def layout(library: Library, search: str) -> Any:
 
 def register(app: Dash, library: Library, live: LiveView) -> None:
     """Add the page's callbacks."""
-    start_clock(app, "watch-clock")
-    start_clock(app, "live-clock")
 
     @app.callback(
-        Output("live-clock-ticks", "disabled"),
-        Output("live-clock-ticks", "interval"),
+        Output("live-clock-ticks", "data-stopped"),
+        Output("live-clock-ticks", "data-interval"),
         Output("live-past", "data"),
         Output("live-said", "children"),
         Input("live-play", "n_clicks"),
@@ -111,7 +109,7 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
         Input("live-stop", "n_clicks"),
         Input("live-speed", "value"),
         State("live-run", "value"),
-        State("live-clock-ticks", "disabled"),
+        State("live-clock-ticks", "data-stopped"),
         prevent_initial_call=True,
     )
     def control(_: Any, __: Any, ___: Any, speed: Any, key: Any, is_paused: Any) -> Any:
@@ -140,7 +138,7 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
         Output("live-values", "figure"),
         Output("live-past", "data", allow_duplicate=True),
         Output("live-said", "children", allow_duplicate=True),
-        Output("live-clock-ticks", "disabled", allow_duplicate=True),
+        Output("live-clock-ticks", "data-stopped", allow_duplicate=True),
         Input("live-clock", "data"),
         Input("live-step", "n_clicks"),
         State("live-run", "value"),

@@ -404,6 +404,34 @@ def test_slow_drawing_makes_a_page_draw_less_often_but_not_tell_less(browser, ad
     wait("drawing asked for", lambda: browser.execute_script("return window.asked['run-clock'] >= 1"))
 
 
+def test_a_page_that_nobody_looks_at_asks_for_nothing(browser, address, root) -> None:
+    browser.get(f"{address}run?key={key(root, 'cartpole')}")
+    wait("the return", lambda: "last 20 episodes" in traces(browser, "Return"))
+    browser.execute_script("""
+      window.asked = { seen: 0, hidden: 0 };
+      window.hiddenMs = 0;
+      let since = 0;
+      document.addEventListener("visibilitychange", function () {
+        if (document.hidden) since = Date.now(); else window.hiddenMs += Date.now() - since;
+      });
+      const before = window.fetch;
+      window.fetch = function (address, options) {
+        window.asked[document.hidden ? "hidden" : "seen"] += 1;
+        return before(address, options);
+      };
+    """)
+    wait("asking", lambda: browser.execute_script("return window.asked.seen >= 2"))
+    first = browser.current_window_handle
+    browser.switch_to.new_window("tab")
+    time.sleep(4.0)
+    browser.close()
+    browser.switch_to.window(first)
+    wait("being looked at again", lambda: browser.execute_script("return window.hiddenMs") > 3_000)
+    asked = browser.execute_script("return window.asked")
+    assert asked["hidden"] == 0
+    wait("asking again", lambda: browser.execute_script("return window.asked.seen") > asked["seen"])
+
+
 def test_a_directory_without_runs_says_so(browser, address, tmp_path) -> None:
     with open_server(tmp_path, DashboardOptions(port=0)) as (server, own):
         thread = threading.Thread(target=server.serve_forever)
