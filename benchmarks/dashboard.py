@@ -40,6 +40,7 @@ _SIDES = {
     "tabs": "pages open in tabs of a Chromium on this machine",
     "windows": "pages open in windows of a Chromium on this machine, all drawn",
 }
+_SETTLE_S = 10.0  # opening ten pages costs a browser seconds, and is over before a window begins
 _CLOCKS = ('"run-clock.data"', '"run-words-clock.data"')
 
 
@@ -145,6 +146,8 @@ def while_training(options: Any) -> tuple[list[dict[str, Any]], list[str]]:
             turns = [turn for side in options.sides for turn in (_NOBODY, side)] * options.repeats + [_NOBODY]
             for number, side in enumerate(turns, start=1):
                 with looking(side, run, bodies, options.pages):
+                    if side != _NOBODY:
+                        time.sleep(_SETTLE_S)
                     begun = time.time()
                     time.sleep(options.window)
                     ended = time.time()

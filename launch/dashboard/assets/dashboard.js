@@ -28,7 +28,7 @@
 
   /* Clocks: elements of class "clock", each with a store whose new value asks the dashboard anew. They are looked at
      here and not by Dash, which goes through the whole page for every tick, even for one that asks for nothing. */
-  const LOOK_MS = 100, LOST_MS = 15000;
+  const LOOK_MS = 500, LOST_MS = 15000;
   /* A page may draw on the cores that train. Where drawing blocks it for long, its curves rest: forty times as long as
      the tasks of more than 50 ms took, which browsers report, and at most 20 s. */
   const REST = 40, LONGEST_REST_MS = 20000;
@@ -40,29 +40,34 @@
     }).observe({ type: "longtask" });
   }
 
+  /* Asks what is due; returns how long nothing else can be. Each look wakes the page, so there are few. */
   function tick() {
-    if (!window.dash_clientside.set_props) return;
+    let pause = LOOK_MS;
+    if (!window.dash_clientside.set_props) return pause;
     const now = Date.now();
     for (const clock of document.getElementsByClassName("clock")) {
       const name = clock.id.replace(/-ticks$/, "");
       const before = (last[name] = last[name] || { at: now, busyMs: busyMs });
       const rest = clock.dataset.rests === "true" ? Math.min(LONGEST_REST_MS, REST * (busyMs - before.busyMs)) : 0;
-      const due = before.at + Math.max(Number(clock.dataset.interval), rest);
+      const interval = Number(clock.dataset.interval);
+      const due = before.at + Math.max(interval, rest);
+      pause = Math.min(pause, interval);
       if (clock.dataset.stopped === "true" || now < due || now - (underWay[name] || 0) < LOST_MS) continue;
       underWay[name] = now;
       last[name] = { at: now, busyMs: busyMs };
       window.dash_clientside.set_props(name, { data: { at: now, visible: visiblePanels() } });
     }
+    return pause;
   }
 
   /* Nobody looks at a hidden page, so it does nothing: ten open tabs cost as much as one. */
   let looking;
-  function lookOrNot() {
-    clearInterval(looking);
-    if (!document.hidden) looking = setInterval(tick, LOOK_MS);
+  function look() {
+    clearTimeout(looking);
+    if (!document.hidden) looking = setTimeout(look, tick());
   }
-  document.addEventListener("visibilitychange", lookOrNot);
-  lookOrNot();
+  document.addEventListener("visibilitychange", look);
+  look();
 
   /* Drawing is what an update costs, so only what can be seen is sent and drawn again. */
   function visiblePanels() {
