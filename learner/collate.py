@@ -56,8 +56,7 @@ def collate(
     origins = np.ascontiguousarray(np.concatenate([origins_of(part, spec.unroll_length) for part in parts]).T)
     own = origins["member"] == member
     source = np.where(own, OWN_REPLAY, FOREIGN_REPLAY).astype(np.int8)
-    if mix.online is not None:
-        source[:, : len(mix.online.unrolls)] = ONLINE
+    source[:, : mix.num_online] = ONLINE
     fields = {name: _side_by_side(parts, name, spec) for name in spec.fields}
     discounts = (1.0 - fields["terminated"].astype(np.float32)) * np.float32(discount)
     if mix.replayed is not None and mix.replayed.discounts is not None:  # windows know how many steps they fold
@@ -181,8 +180,7 @@ def _decode(parts: list[Sample], spec: UnrollSpec, name: str) -> Tensor:
 
 def _importance_weights(mix: Mix, correction: Correction) -> np.ndarray:
     # float32 [B], 1 for fresh columns.
-    num_online = len(mix.online.unrolls) if mix.online is not None else 0
-    weights = np.ones(num_online, np.float32)
+    weights = np.ones(mix.num_online, np.float32)
     if mix.replayed is None:
         return weights
     probabilities = mix.replayed.probabilities
@@ -195,10 +193,9 @@ def _importance_weights(mix: Mix, correction: Correction) -> np.ndarray:
 def _columns(mix: Mix, num_rows: int) -> dict[str, Tensor]:
     if mix.replayed is None:
         return {}
-    num_online = len(mix.online.unrolls) if mix.online is not None else 0
     columns = {}
     for name, value in mix.replayed.columns.items():
-        fresh = np.zeros((num_rows, num_online), np.float32)
+        fresh = np.zeros((num_rows, mix.num_online), np.float32)
         columns[name] = torch.from_numpy(np.concatenate([fresh, value.swapaxes(0, 1)], axis=1))
     return columns
 

@@ -7,7 +7,6 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,16 +24,17 @@ from laser.ports import (
     PortError,
     ReplayPort,
     Report,
-    wait,
 )
 from laser.prioritization.base import Prioritizer
 from laser.unroll import UnrollSpec
 from learner.age_quantiles import AgeQuantiles
 from learner.collate import collate, example_batch
+from learner.column_writer import ColumnWriter
 from learner.config import LearnerConfig
 from learner.learned_counts import LearnedCounts
 from learner.mixing import Mix, Mixer, PoissonReplays
 from learner.prefetcher import Prefetcher
+from learner.publisher import Publisher
 from learner.replay_states import ReplayStates
 from learner.sampler_feed import ReplayLooks, SamplerFeed
 from learner.train_step import TrainStep, learning_rate_at
@@ -90,7 +90,6 @@ class Learner:
         self.heartbeat = time.monotonic()
         self.waiting_for = ""
         self.num_steps = 0
-        self.version = -1
         self._algorithm = algorithm
         self._settings = algorithm.config  # with the changes made since
         self._changed: dict[str, float] = {}
@@ -99,7 +98,6 @@ class Learner:
         # Of the items that are learned from.
         self._spec = spec = dataclasses.replace(spec, unroll_length=algorithm.config.rows_per_item(spec.unroll_length))
         self._replay = replay
-        self._parameters = parameters
         self._config = config
         self._member = member
         networks = algorithm.seeded_networks(seed)
@@ -145,8 +143,8 @@ class Learner:
         self._metrics = MetricMeans()
         self._ages = AgeQuantiles(member)
         self._learned = LearnedCounts()
-        self._writes: list[Future[Any]] = []
-        self._publication: Future[None] | None = None
+        self._publisher = Publisher(parameters, self.train_step.parameters)
+        self._writer = ColumnWriter(replay, member)
         self._learning_rate = math.nan
         self._reported = 0.0
 
@@ -196,11 +194,8 @@ class Learner:
 
     def settle(self) -> None:
         """Wait until the newest publication and all column writes are through."""
-        if self._publication is not None:
-            wait(self._publication, 60.0, "the parameter store to take the newest version")
-        for write in self._writes:
-            wait(write, 60.0, "the replay to take column writes")
-        self._writes = []
+        self._publisher.settle()
+        self._writer.settle()
 
     def _update(self, ready: _Ready) -> None:
         started = time.perf_counter()
@@ -253,22 +248,24 @@ class Learner:
         batch = collate(mix, self._spec, self._member, settings.discount, self.version, correction)
         if self._config.replay_core_state == "zero":
             for value in batch.core_state.values():
-                value[_num_online(mix) :] = 0
+                value[mix.num_online :] = 0
         return self.train_step.to_device(batch)
 
     def publish(self) -> None:
-        """Publish the current parameters as the next version; waits only for the previous publication to be through."""
-        if self._publication is not None:
-            wait(self._publication, 60.0, "the parameter store to take the previous version")
-        self.version += 1
-        self._publication = self._parameters.publish(Parameters(self.version, self.train_step.parameters.to_numpy()))
+        """Publish the current parameters as the next version."""
+        self._publisher.publish()
+
+    @property
+    def version(self) -> int:
+        """The newest version that was published; -1 before the first."""
+        return self._publisher.version
 
     def report(self) -> Report:
         """Return running totals, and the means of the metrics since the last report."""
         gauges: dict[str, float] = {"parameter_version": float(self.version)}
         gauges["charts/learning_rate"] = self._learning_rate
         gauges |= self._metrics.take() | self._ages.take() | self._feed.metrics()
-        self._count_learned()
+        self._count()
         counters = dict(self._counters) | {"learner_steps": float(self.num_steps)}
         return Report("learner", counters, gauges)
 
@@ -284,7 +281,7 @@ class Learner:
             return
         if lesson is not None:
             values = {name: value.T.contiguous().cpu().numpy() for name, value in lesson.values.items()}
-            self._write(ColumnWrites(self._member, lesson.keys, values, redraw=lesson.redraw))
+            self._writer.write(ColumnWrites(self._member, lesson.keys, values, redraw=lesson.redraw))
 
     def change_settings(self, settings: Mapping[str, float]) -> None:
         """Change settings of the algorithm from the next update on.
@@ -342,7 +339,7 @@ class Learner:
 
     def newest(self) -> Parameters:
         """Return the current parameters without publishing them."""
-        return Parameters(self.version, self.train_step.parameters.to_numpy())
+        return self._publisher.newest()
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that continues this learner: tensors by group, and plain numbers."""
@@ -355,7 +352,7 @@ class Learner:
             tensors[f"target_{name}"] = {"vector": target.parameters.vector.detach().cpu().clone()}
         if self._replay_states is not None:
             tensors["replay_states"] = self._replay_states.state_dict()
-        self._count_learned()
+        self._count()
         return {
             "tensors": tensors,
             "arrays": {"generator": step.generator.get_state().numpy()},
@@ -391,7 +388,7 @@ class Learner:
         feed = {"tensors": state["tensors"].get("sampler", {}), "numbers": numbers.get("sampler", {})}
         self._feed.load_state_dict(feed, state.get("replay_restored", True))
         self._load_streams(state)
-        self.version = numbers["version"] - 1
+        self._publisher.version = numbers["version"] - 1
         self.publish()
 
     def _load_streams(self, state: dict[str, Any]) -> None:
@@ -417,36 +414,16 @@ class Learner:
         self.train_step.optimizer.load_state_dict(dict(weights["optimizer"]))
 
     def _write_columns(self, ready: _Ready, output: LossOutput) -> None:
-        mix = ready.mix
-        if mix.replayed is None:
+        if ready.mix.replayed is None:
             return
-        written = output.column_writes | ready.prepared | self._feed.values(mix, ready.batch, output)
-        if not written:
-            return
-        replayed = slice(_num_online(mix), None)
-        values = {name: value[:, replayed].T.contiguous().cpu().numpy() for name, value in written.items()}
-        final = {name: value[0, replayed].contiguous().cpu().numpy() for name, value in output.final_writes.items()}
+        values = output.column_writes | ready.prepared | self._feed.values(ready.mix, ready.batch, output)
         options = self._algorithm.write_options(self.num_steps, self._settings.discount)
-        keys = mix.replayed.keys
-        if keys.ndim == 2:  # the rows of a stream's piece lie here and there
-            num_rows = next(iter(values.values())).shape[1]
-            keys = keys[:, :num_rows].reshape(-1)
-            values = {name: value.reshape(-1, 1) for name, value in values.items()}
-        self._write(ColumnWrites(self._member, keys, values, final, options.far_bounds, options.sweep))
+        self._writer.write_batch(ready.mix, values, output.final_writes, options)
 
-    def _write(self, writes: ColumnWrites) -> None:
-        failed = sum(future.done() and future.exception() is not None for future in self._writes)
-        self._counters["column_writes_failed"] += failed  # a shard that is gone costs numbers, not the run
-        self._writes = [future for future in self._writes if not future.done()]
-        self._writes.append(self._replay.write(writes))
-
-    def _count_learned(self) -> None:
+    def _count(self) -> None:
         for name, count in self._learned.take().items():
             self._counters[name] += count
-
-
-def _num_online(mix: Mix) -> int:
-    return len(mix.online.unrolls) if mix.online is not None else 0
+        self._counters["column_writes_failed"] += self._writer.take_failed()
 
 
 def _stream_set(seed: int, num_steps: int) -> int:

@@ -33,6 +33,11 @@ class Mix:
     replayed: Sample | None
 
     @property
+    def num_online(self) -> int:
+        """How many columns are fresh."""
+        return 0 if self.online is None else len(self.online.unrolls)
+
+    @property
     def parts(self) -> list[Sample]:
         """The samples that are there."""
         return [part for part in (self.online, self.replayed) if part is not None]

@@ -1,0 +1,88 @@
+"""What goes back to the replay belongs to the replayed columns alone, in the replay's order; failures are counted."""
+
+from concurrent.futures import Future
+
+import numpy as np
+import pytest
+import torch
+
+from laser.algorithms.base import WriteOptions
+from laser.ports import KEY_DTYPE, PortClosedError, PortTimeoutError, Sample, WriteReceipt
+from laser.unroll import HEADER_DTYPE, Unrolls
+from learner.column_writer import ColumnWriter
+from learner.mixing import Mix
+
+
+class Replay:
+    """Keeps what is written; the test says what becomes of it."""
+
+    def __init__(self):
+        self.writes, self.answers = [], []
+
+    def write(self, writes):
+        self.writes.append(writes)
+        self.answers.append(Future())
+        return self.answers[-1]
+
+
+def sample(num: int, keys_shape: tuple[int, ...]) -> Sample:
+    keys = np.zeros(keys_shape, KEY_DTYPE)
+    keys["row"] = np.arange(keys.size).reshape(keys_shape)
+    return Sample(Unrolls(np.zeros(num, HEADER_DTYPE), {}), keys, np.ones(num), num, {})
+
+
+def test_values_of_replayed_columns_go_back_under_their_keys():
+    replay = Replay()
+    mix = Mix(sample(1, (1,)), sample(2, (2,)))
+    values = {"td_error": torch.tensor([[0.0, 1.0, 2.0], [10.0, 11.0, 12.0]])}
+    final = {"value": torch.tensor([[5.0, 6.0, 7.0]])}
+    ColumnWriter(replay, 3).write_batch(mix, values, final, WriteOptions({"rho": 4.0}))
+    (writes,) = replay.writes
+    assert writes.member == 3
+    assert writes.keys.tolist() == mix.replayed.keys.tolist()
+    assert writes.values["td_error"].tolist() == [[1.0, 11.0], [2.0, 12.0]]
+    assert writes.final_values["value"].tolist() == [6.0, 7.0]
+    assert writes.far_bounds == {"rho": 4.0}
+
+
+def test_rows_of_streams_go_back_one_by_one():
+    replay = Replay()
+    mix = Mix(None, sample(2, (2, 3)))
+    # Of T = 3 rows the loss speaks of the first two.
+    ColumnWriter(replay, 0).write_batch(mix, {"rho": torch.tensor([[0.0, 3.0], [1.0, 4.0]])}, {}, WriteOptions())
+    (writes,) = replay.writes
+    assert writes.keys["row"].tolist() == [0, 1, 3, 4]
+    assert writes.values["rho"].tolist() == [[0.0], [1.0], [3.0], [4.0]]
+
+
+@pytest.mark.parametrize("mix", [Mix(sample(1, (1,)), None), Mix(None, sample(1, (1,)))])
+def test_nothing_is_written_where_nothing_is_known(mix):
+    replay = Replay()
+    values = {} if mix.replayed is not None else {"rho": torch.zeros(1, 1)}
+    ColumnWriter(replay, 0).write_batch(mix, values, {}, WriteOptions())
+    assert not replay.writes
+
+
+def test_what_fails_is_counted_once_and_ends_nothing():
+    replay = Replay()
+    writer = ColumnWriter(replay, 0)
+    mix, values = Mix(None, sample(1, (1,))), {"rho": torch.zeros(1, 1)}
+    for _ in range(3):
+        writer.write_batch(mix, values, {}, WriteOptions())
+    replay.answers[0].set_exception(PortClosedError("gone"))
+    replay.answers[1].set_result(WriteReceipt(1, 0))
+    writer.write_batch(mix, values, {}, WriteOptions())
+    assert writer.take_failed() == 1
+    assert writer.take_failed() == 0
+    for answer in replay.answers[2:]:
+        answer.set_result(WriteReceipt(1, 0))
+    writer.settle()
+
+
+def test_settling_has_a_deadline(monkeypatch):
+    replay = Replay()
+    writer = ColumnWriter(replay, 0)
+    writer.write_batch(Mix(None, sample(1, (1,))), {"rho": torch.zeros(1, 1)}, {}, WriteOptions())
+    monkeypatch.setattr("learner.column_writer.DEADLINE_S", 0.05)
+    with pytest.raises(PortTimeoutError, match="column writes"):
+        writer.settle()
