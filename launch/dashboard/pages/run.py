@@ -13,6 +13,7 @@ from launch.dashboard.comparing import flat
 from launch.dashboard.figures import Figure, Theme
 from launch.dashboard.library import Library, Summary
 from launch.dashboard.listing import Entry, log_tail, printable
+from launch.dashboard.news import news
 from launch.dashboard.pages.parts import (
     ago,
     axis_choice,
@@ -147,10 +148,9 @@ def register(app: Dash, library: Library) -> None:
             raise PreventUpdate
         summary = library.summary(entry)
         # A run that hangs writes nothing new; that itself is news.
-        state = f"{library.version([entry])} {summary.status} {int((summary.age_s or 0.0) // 30)}"
-        if state == seen:
-            raise PreventUpdate
-        return *library.once(("words", key, state), lambda: _words(library, summary)), state
+        state = (library.version([entry]), summary.status, int((summary.age_s or 0.0) // 30))
+        parts, known = news(library.once(("words", key, state), lambda: _words(library, summary)), seen)
+        return *parts, known
 
 
 def _words(library: Library, summary: Summary) -> tuple[Any, ...]:

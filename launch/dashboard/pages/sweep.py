@@ -15,6 +15,7 @@ from launch.dashboard.checked import one_of, query_value, whole
 from launch.dashboard.comparing import flat
 from launch.dashboard.library import Library, Summary
 from launch.dashboard.listing import Entry, member_number, printable
+from launch.dashboard.news import news
 from launch.dashboard.pages.parts import (
     axis_choice,
     clock,
@@ -232,12 +233,15 @@ def register(app: Dash, library: Library) -> None:
         members = library.members(entry)
         summary = library.summary(entry)
         decisions = read_decisions(entry.path / "lineage.jsonl")
-        state = f"{library.version(members)} {summary.status} {len(decisions)}"
-        if state == seen:
-            raise PreventUpdate
-        rows = _rows(library, members, _keys(entry, members), decisions)
-        words = words_of(library.findings(summary))
-        return rows, summary.status, f"status {summary.status}", words, _tiles(summary, rows), state
+        state = (library.version(members), summary.status, len(decisions))
+
+        def words() -> tuple[Any, ...]:
+            rows = _rows(library, members, _keys(entry, members), decisions)
+            findings = words_of(library.findings(summary))
+            return rows, summary.status, f"status {summary.status}", findings, _tiles(summary, rows)
+
+        parts, known = news(library.once(("sweep-words", key, state), words), seen)
+        return *parts, known
 
 
 def _option(entry: Entry, name: str) -> Any:

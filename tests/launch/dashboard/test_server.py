@@ -139,8 +139,11 @@ def test_a_run_is_shown_with_its_numbers_and_nothing_is_sent_twice(app, root) ->
     answer = call(app, tell, values, None).json["response"]
     assert "19.00" in json.dumps(answer["tiles"])
     assert "finished" in answer["status"]["children"]
-    seen = {"run-seen.data": answer["run-seen"]["data"]}
-    assert call(app, tell, values | seen, None).status_code == 204
+    marks = answer["run-seen"]["data"]
+    assert call(app, tell, values | {"run-seen.data": marks}, None).status_code == 204
+    # Of the words only those are sent that differ from what the page has.
+    changed = call(app, tell, values | {"run-seen.data": [*marks[:3], 0, *marks[4:]]}, None).json["response"]
+    assert changed == {"tiles": answer["tiles"], "run-seen": {"data": marks}}
 
     panels = next(name for name in server_callbacks(app) if "run-drawn" in name)
     answer = call(app, panels, values, None).json["response"]
