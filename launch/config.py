@@ -206,6 +206,9 @@ class TrainConfig:
                 yield from find_unused(
                     part, section, names, "the agent has no memory", "use network.core lstm or preco"
                 )
+        if algorithm.view != "steps":
+            why = f"{algorithm.name} does not learn from single steps"
+            yield from find_unused(self.learner, "learner", ("batches_per_draw",), why, "leave it out")
         if self.runtime == "lockstep" and self.learner.publish_interval > 1:
             yield Problem(
                 "learner.publish-interval",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from laser.algorithms.base import WriteOptions
@@ -21,11 +23,14 @@ class ColumnWriter:
     Args:
         replay: where they go.
         member: whose columns they are.
+        batches_per_write: values of so many batches go together.
     """
 
-    def __init__(self, replay: ReplayPort, member: int):
+    def __init__(self, replay: ReplayPort, member: int, batches_per_write: int = 1):
         self._replay = replay
         self._member = member
+        self._batches_per_write = batches_per_write
+        self._waiting: list[ColumnWrites] = []
         self._under_way: list[Future[Any]] = []
         self._num_failed = 0
 
@@ -50,10 +55,25 @@ class ColumnWriter:
             num_rows = next(iter(arrays.values())).shape[1]
             keys = keys[:, :num_rows].reshape(-1)
             arrays = {name: value.reshape(-1, 1) for name, value in arrays.items()}
-        self.write(ColumnWrites(self._member, keys, arrays, final, options.far_bounds, options.sweep))
+        writes = ColumnWrites(self._member, keys, arrays, final, options.far_bounds, options.sweep)
+        if self._waiting and not _go_together(self._waiting[-1], writes):
+            self._flush()
+        self._waiting.append(writes)
+        if len(self._waiting) >= self._batches_per_write:
+            self._flush()
 
     def write(self, writes: ColumnWrites) -> None:
-        """Write; what fails is counted: a shard that is gone costs numbers, not the run."""
+        """Write, after what waits to go together."""
+        self._flush()
+        self._send(writes)
+
+    def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._send(_joined(waiting))
+
+    def _send(self, writes: ColumnWrites) -> None:
+        # What fails is counted: a shard that is gone costs numbers, not the run.
         self._num_failed += sum(future.done() and future.exception() is not None for future in self._under_way)
         self._under_way = [future for future in self._under_way if not future.done()]
         self._under_way.append(self._replay.write(writes))
@@ -64,7 +84,25 @@ class ColumnWriter:
         return failed
 
     def settle(self) -> None:
-        """Wait until everything is written."""
+        """Write what waits to go together, and wait until everything is written."""
+        self._flush()
         for future in self._under_way:
             wait(future, DEADLINE_S, "the replay to take column writes")
         self._under_way = []
+
+
+def _go_together(one: ColumnWrites, other: ColumnWrites) -> bool:
+    names = one.values.keys() == other.values.keys() and one.final_values.keys() == other.final_values.keys()
+    return names and one.sweep == other.sweep
+
+
+def _joined(writes: Sequence[ColumnWrites]) -> ColumnWrites:
+    """Return all rows of writes that go together, in order: of a row that comes twice the newest number stays."""
+    newest = writes[-1]
+    if len(writes) == 1:
+        return newest
+    values = {name: np.concatenate([each.values[name] for each in writes]) for name in newest.values}
+    final = {name: np.concatenate([each.final_values[name] for each in writes]) for name in newest.final_values}
+    # The newest one's bounds are in force.
+    keys = np.concatenate([each.keys for each in writes])
+    return dataclasses.replace(newest, keys=keys, values=values, final_values=final)

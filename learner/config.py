@@ -25,6 +25,12 @@ class LearnerConfig:
     ] = "auto"
     publish_interval: Annotated[int, Bounds(least=1), "learner steps between two publications of the parameters"] = 1
     num_prefetch: Annotated[int, Bounds(least=1, most=64), "batches kept decoded ahead of the train step"] = 2
+    batches_per_draw: Annotated[
+        int,
+        Bounds(least=1, most=64),
+        "batches of single steps that are drawn, and whose numbers go back to the replay, together; more cost less "
+        "each, and what is written follows so much later",
+    ] = 1
     max_queued: Annotated[
         float, Bounds(above=0.0), "fresh unrolls that may wait for the learner, as a multiple of its batch"
     ] = 2.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -117,6 +117,7 @@ class Learner:
             num_steps=settings.steps_per_item if steps_view else 0,
             discount=settings.discount,
             reward_clip=settings.step_reward_clip,
+            batches_per_draw=config.batches_per_draw,
             replays=(
                 PoissonReplays(settings.replays_per_batch, settings.num_drawn, seed)
                 if settings.replays_per_batch
@@ -144,7 +145,8 @@ class Learner:
         self._ages = AgeQuantiles(member)
         self._learned = LearnedCounts()
         self._publisher = Publisher(parameters, self.train_step.parameters)
-        self._writer = ColumnWriter(replay, member)
+        self._writer = ColumnWriter(replay, member, config.batches_per_draw if steps_view else 1)
+        self._loaded: deque[_Ready] = deque()
         self._learning_rate = math.nan
         self._reported = 0.0
 
@@ -181,16 +183,17 @@ class Learner:
         Raises:
             PortTimeoutError: no batch came, and nothing arrived within the deadline; says what was missing.
         """
-        for _ in range(num_batches):
-            self._step()
+        for number in range(num_batches):
+            self._step(num_batches - number)
             while self._mixer.num_replays_due:
-                self._step()
+                self._step(1)
 
-    def _step(self) -> None:
+    def _step(self, most: int) -> None:
         started = time.perf_counter()
-        ready = self.load(self._mixer.next())
+        if not self._loaded:
+            self._load_drawn(self._mixer.next(most))
         self._counters["time/learner_wait"] += time.perf_counter() - started
-        self._update(ready)
+        self._update(self._loaded.popleft())
 
     def settle(self) -> None:
         """Wait until the newest publication and all column writes are through."""
@@ -229,8 +232,17 @@ class Learner:
 
     def poll(self, timeout_s: float) -> _Ready | None:
         """Return the next decoded batch, or None if its experience is not there after `timeout_s`."""
-        mix = self._mixer.poll(timeout_s)
-        return None if mix is None else self.load(mix)
+        if not self._loaded:
+            mix = self._mixer.poll(timeout_s)
+            if mix is None:
+                return None
+            self._load_drawn(mix)
+        return self._loaded.popleft()
+
+    def _load_drawn(self, mix: Mix) -> None:
+        """Load a mix and those that were drawn with it: one kind of work at a time keeps a small core's caches warm."""
+        self._loaded.append(self.load(mix))
+        self._loaded.extend(self.load(self._mixer.next()) for _ in range(self._mixer.num_drawn))
 
     def load(self, mix: Mix) -> _Ready:
         """Decode a mix and move it to the learner's device."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from laser.messages import take_sample
 from laser.ports import PortTimeoutError, ReplayPort, Sample, SampleRequest
 
 # A request that finds nothing comes back after this long, says what it lacked, and is sent again.
@@ -94,6 +95,7 @@ class Mixer:
         discount: gamma that windows are folded with; may be changed.
         reward_clip: each reward of a window is clipped to +- this before.
         replays: how many batches from the replay alone follow each batch; None: none ever.
+        batches_per_draw: so many batches of windows are asked for at once.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class Mixer:
         discount: float = 1.0,
         reward_clip: float = math.inf,
         replays: PoissonReplays | None = None,
+        batches_per_draw: int = 1,
     ):
         self.waiting_for = ""
         self.replays = replays
@@ -126,26 +129,42 @@ class Mixer:
         self._num_in_flight = num_in_flight if stream_set is None else min(1, num_in_flight)
         self._deadline_s = deadline_s
         self._in_flight: deque[list[_Asked | None]] = deque()
+        self._batches_per_draw = batches_per_draw if num_steps else 1
+        self._drawn: deque[Mix] = deque()
         self._patience = _Patience(replay, member, deadline_s)
 
-    def next(self) -> Mix:
+    @property
+    def num_drawn(self) -> int:
+        """Batches that were drawn with the last one, and come next without waiting."""
+        return len(self._drawn)
+
+    def next(self, most: int = 1) -> Mix:
         """Wait for the next batch's samples.
+
+        Args:
+            most: so many batches are wanted; no more are drawn at once, unless they are asked for ahead of need.
 
         Raises:
             PortTimeoutError: nothing arrived within the deadline; says what was missing.
         """
         while True:
-            mix = self.poll(_LOOK_INTERVAL_S)
+            mix = self.poll(_LOOK_INTERVAL_S, most)
             if mix is not None:
                 return mix
 
-    def poll(self, timeout_s: float) -> Mix | None:
+    def poll(self, timeout_s: float, most: int | None = None) -> Mix | None:
         """Return the next batch's samples, or None when they are not there after `timeout_s`; nothing is lost.
+
+        Args:
+            timeout_s: seconds.
+            most: see `next`; None: as many as are drawn together.
 
         Raises:
             PortTimeoutError: nothing arrived within the deadline; says what was missing.
         """
-        self._ask_ahead(max(1, self._num_in_flight))
+        if self._drawn:
+            return self._drawn.popleft()
+        self._ask_ahead(max(1, self._num_in_flight), most)
         asked = self._in_flight[0]
         futures = [part.answer for part in asked if part is not None]
         waiting = bool(wait_for(futures, timeout=timeout_s, return_when=FIRST_EXCEPTION).not_done)
@@ -164,7 +183,14 @@ class Mixer:
         self._patience.reset()
         self.waiting_for = ""
         online, replayed = (None if part is None else part.answer.result() for part in asked)
-        self._ask_ahead(self._num_in_flight)
+        self._ask_ahead(self._num_in_flight, most)
+        if self._batches_per_draw > 1 and online is None and replayed is not None:
+            size = self._num_replayed
+            self._drawn.extend(
+                Mix(None, take_sample(replayed, slice(start, start + size)))
+                for start in range(0, len(replayed.keys), size)
+            )
+            return self._drawn.popleft()
         return Mix(online, replayed)
 
     def close(self) -> None:
@@ -174,15 +200,17 @@ class Mixer:
                 if part is not None:
                     part.answer.cancel()
         self._in_flight.clear()
+        self._drawn.clear()
 
-    def _ask_ahead(self, num_batches: int) -> None:
-        while len(self._in_flight) < num_batches:
+    def _ask_ahead(self, num_requests: int, most: int | None) -> None:
+        while len(self._in_flight) < num_requests:
             if self.replays is not None and self.num_replays_due:
                 self.num_replays_due -= 1
                 self._in_flight.append([None, self._ask_replay(self.replays.num_items)])
                 continue
             self.num_replays_due = self.replays.draw() if self.replays is not None else 0
-            self._in_flight.append([self._ask_online(), self._ask_replay(self._num_replayed)])
+            together = min(self._batches_per_draw, most or self._batches_per_draw)
+            self._in_flight.append([self._ask_online(), self._ask_replay(self._num_replayed * together)])
 
     def _ask_online(self) -> _Asked | None:
         return self._ask(SampleRequest(self._member, self._num_online, "online", timeout_s=self._timeout_s))

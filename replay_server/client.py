@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from laser.messages import concatenate_samples, take_unrolls
 from laser.ports import (
     ColumnWrites,
     InsertReceipt,
@@ -26,7 +27,6 @@ from laser.ports import (
 )
 from laser.unroll import Unrolls
 from replay_server.futures import combine, failed
-from replay_server.messages import concatenate_samples, take_unrolls
 from replay_server.online_pool import OnlinePool, take_in_order
 from replay_server.stream_homes import requests_by_home, settle_streams
 

@@ -12,9 +12,9 @@ from functools import partial
 
 import numpy as np
 
+from laser.messages import concatenate_samples, take_sample
 from laser.ports import PortClosedError, PortError, PortTimeoutError, ReplayPort, Sample, SampleRequest, wait
 from replay_server.futures import Settlement, done, failed, settle
-from replay_server.messages import concatenate_samples, take_sample
 
 
 def take_in_order(shards: Sequence[ReplayPort], request: SampleRequest) -> Future[Sample]:

@@ -16,11 +16,15 @@ from launch.recording.metrics_db import read_names, read_series
 from launch.train import train
 
 FORGETFUL = {"replay.capacity-steps": 640, "replay.min-steps": 256, "algorithm.refer.recount-interval": 7}
+TOGETHER = {"learner.batches-per-draw": 3}
 CASES = {
     "racer": ("racer_pendulum", {"algorithm.refresh-interval": 5, "algorithm.reward-interval": 5, **FORGETFUL}),
-    "v_racer": ("v_racer_pendulum", {"algorithm.refresh": "early_stop", **FORGETFUL}),
+    "v_racer": ("v_racer_pendulum", {"algorithm.refresh": "early_stop", **TOGETHER, **FORGETFUL}),
     "ddpg": ("ddpg_pendulum", {"algorithm.exploration": "ornstein_uhlenbeck", "algorithm.num-steps": 3, **FORGETFUL}),
-    "naf": ("naf_pendulum", {"replay.sampler": "per", "replay.importance-schedule": "constant", **FORGETFUL}),
+    "naf": (
+        "naf_pendulum",
+        {"replay.sampler": "per", "replay.importance-schedule": "constant", **TOGETHER, **FORGETFUL},
+    ),
     "laser": ("cartpole", {"algorithm.refer.enabled": True, "algorithm.refer.beta-rate": 0.01, "num-envs": 2}),
     "ppo": ("ppo_pendulum", {"algorithm.num-minibatches": 4, "algorithm.num-epochs": 2, "num-envs": 2}),
 }
@@ -114,6 +118,7 @@ PLAIN = {"algorithm.refer.enabled": False}
         ("racer", {"network.separate-critic": True}, "network.separate-critic"),
         ("sac_pendulum", {"network.initial-std": 0.5}, "network.initial-std"),
         ("racer", {"algorithm.refresh-tolerance": 0.5}, "algorithm.refresh-tolerance"),
+        ("cartpole", TOGETHER, "learner.batches-per-draw"),
         ("ddpg", DRIFTING | PLAIN | {"replay.remover": "fifo", "algorithm.exploration-theta": 0.3}, ""),
         ("racer", {"algorithm.refresh-tolerance": 0.5, "algorithm.refresh": "early_stop"}, ""),
     ],

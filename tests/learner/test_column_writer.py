@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from laser.algorithms.base import WriteOptions
-from laser.ports import KEY_DTYPE, PortClosedError, PortTimeoutError, Sample, WriteReceipt
+from laser.ports import KEY_DTYPE, ColumnWrites, PortClosedError, PortTimeoutError, Sample, Sweep, WriteReceipt
 from laser.unroll import HEADER_DTYPE, Unrolls
 from learner.column_writer import ColumnWriter
 from learner.mixing import Mix
@@ -79,9 +79,41 @@ def test_what_fails_is_counted_once_and_ends_nothing():
     writer.settle()
 
 
-def test_settling_has_a_deadline(monkeypatch):
+def test_values_of_several_batches_go_together_in_order():
     replay = Replay()
-    writer = ColumnWriter(replay, 0)
+    writer = ColumnWriter(replay, 0, 3)
+    mix = Mix(None, sample(2, (2,)))
+    for number in range(4):
+        options = WriteOptions({"rho": 10.0 - number}, Sweep("all" if number == 3 else "none", 0.9))
+        writer.write_batch(mix, {"rho": torch.full((1, 2), number)}, {"value": torch.full((1, 2), -number)}, options)
+        assert len(replay.writes) == (number >= 2)
+    (writes,) = replay.writes
+    assert writes.keys.tolist() == 3 * mix.replayed.keys.tolist()
+    assert writes.values["rho"][:, 0].tolist() == [0, 0, 1, 1, 2, 2]
+    assert writes.final_values["value"].tolist() == [0, 0, -1, -1, -2, -2]
+    assert writes.far_bounds == {"rho": 8.0}, "not the newest bound"
+    writer.write(ColumnWrites(0, mix.replayed.keys, {}))
+    assert replay.writes[1].sweep == Sweep("all", 0.9), "what waited was overtaken"
+
+
+def test_what_differs_does_not_go_together_and_nothing_overtakes():
+    replay = Replay()
+    writer = ColumnWriter(replay, 0, 8)
+    mix = Mix(None, sample(1, (1,)))
+    writer.write_batch(mix, {"rho": torch.zeros(1, 1)}, {}, WriteOptions(sweep=Sweep("none", 0.9)))
+    writer.write_batch(mix, {"rho": torch.ones(1, 1)}, {}, WriteOptions(sweep=Sweep("all", 0.9)))
+    writer.write_batch(mix, {"score": torch.ones(1, 1)}, {}, WriteOptions(sweep=Sweep("all", 0.9)))
+    lesson = ColumnWrites(0, mix.replayed.keys, {"score": np.zeros((1, 1), np.float32)}, redraw=True)
+    writer.write(lesson)
+    assert [list(writes.values) for writes in replay.writes] == [["rho"], ["rho"], ["score"], ["score"]]
+    assert [writes.sweep and writes.sweep.reach for writes in replay.writes] == ["none", "all", "all", None]
+    assert replay.writes[3] is lesson
+
+
+@pytest.mark.parametrize("batches_per_write", [1, 8])
+def test_settling_has_a_deadline(monkeypatch, batches_per_write):
+    replay = Replay()
+    writer = ColumnWriter(replay, 0, batches_per_write)
     writer.write_batch(Mix(None, sample(1, (1,))), {"rho": torch.zeros(1, 1)}, {}, WriteOptions())
     monkeypatch.setattr("learner.column_writer.DEADLINE_S", 0.05)
     with pytest.raises(PortTimeoutError, match="column writes"):

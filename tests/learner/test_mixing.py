@@ -6,7 +6,8 @@ from concurrent.futures import Future
 import numpy as np
 import pytest
 
-from laser.ports import PortClosedError, PortTimeoutError
+from laser.ports import KEY_DTYPE, PortClosedError, PortTimeoutError, Sample
+from laser.unroll import HEADER_DTYPE, Unrolls
 from learner import mixing
 from learner.mixing import Mixer, PoissonReplays
 
@@ -57,6 +58,34 @@ def test_two_batches_are_in_flight_and_come_in_order():
     assert (mix.online, mix.replayed) == ("c", "d")
     mixer.close()
     assert all(future.cancelled() for _, future in replay.asked[4:])
+
+
+def test_batches_of_single_steps_are_drawn_together_and_never_more_than_are_wanted():
+    replay = FakeReplay()
+    mixer = Mixer(replay, 0, 0, 2, 0, 60.0, num_steps=1, batches_per_draw=3)
+    seen = []
+    for most in (5, 4, 3, 2, 1):
+        if not mixer.num_drawn:
+            assert mixer.poll(0.0, most) is None
+            request, _ = replay.asked[-1]
+            replay.answer(-1, steps(len(seen), request.num_items))
+        mix = mixer.next(most)
+        assert mix.online is None
+        seen += mix.replayed.keys["row"].tolist()
+        assert mix.replayed.discounts[:, 0].tolist() == mix.replayed.keys["row"].tolist()
+        assert mix.replayed.statistics == {"num": 7}
+    assert [request.num_items for request, _ in replay.asked] == [6, 4]
+    assert seen == list(range(10))
+    assert mixer.num_drawn == 0
+
+
+def steps(first: int, num: int) -> Sample:
+    """Return `num` items, numbered from `first` on."""
+    keys = np.zeros(num, KEY_DTYPE)
+    keys["row"] = np.arange(first, first + num)
+    discounts = keys["row"].astype(np.float32)[:, None]
+    unrolls = Unrolls(np.zeros(num, HEADER_DTYPE), {})
+    return Sample(unrolls, keys, np.ones(num), num, discounts=discounts, statistics={"num": 7})
 
 
 def test_streams_are_asked_for_one_after_the_other():

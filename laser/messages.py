@@ -26,13 +26,25 @@ def take_unrolls(unrolls: Unrolls, chosen: Selection) -> Unrolls:
 
 
 def take_sample(sample: Sample, chosen: slice) -> Sample:
-    """Return the chosen items of a sample of unrolls."""
+    """Return the chosen items of a sample; what is said of the whole replay stays."""
+
+    def take(array: np.ndarray | None) -> np.ndarray | None:
+        return None if array is None else array[chosen]
+
+    windows = sample.frame_windows
     return Sample(
         take_unrolls(sample.unrolls, chosen),
         sample.keys[chosen],
         sample.probabilities[chosen],
         sample.num_stored,
         {name: array[chosen] for name, array in sample.columns.items()},
+        take(sample.discounts),
+        windows and FrameWindows(windows.frames, windows.first, windows.unrolls[chosen], windows.rows[chosen]),
+        take(sample.origins),
+        take(sample.streams),
+        sample.statistics,
+        take(sample.ages),
+        take(sample.num_draws),
     )
 
 
