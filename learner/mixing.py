@@ -185,11 +185,9 @@ class Mixer:
         online, replayed = (None if part is None else part.answer.result() for part in asked)
         self._ask_ahead(self._num_in_flight, most)
         if self._batches_per_draw > 1 and online is None and replayed is not None:
-            size = self._num_replayed
-            self._drawn.extend(
-                Mix(None, take_sample(replayed, slice(start, start + size)))
-                for start in range(0, len(replayed.keys), size)
-            )
+            together = len(replayed.keys) // self._num_replayed
+            # Not one stretch after the other: neighbours may come from the same shard or the same stratum of priorities.
+            self._drawn.extend(Mix(None, take_sample(replayed, slice(k, None, together))) for k in range(together))
             return self._drawn.popleft()
         return Mix(online, replayed)
 
