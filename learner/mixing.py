@@ -186,7 +186,7 @@ class Mixer:
         self._ask_ahead(self._num_in_flight, most)
         if self._batches_per_draw > 1 and online is None and replayed is not None:
             together = len(replayed.keys) // self._num_replayed
-            # Not one stretch after the other: neighbours may come from the same shard or the same stratum of priorities.
+            # Not stretch by stretch: neighbours may come from the same shard or stratum of priorities.
             self._drawn.extend(Mix(None, take_sample(replayed, slice(k, None, together))) for k in range(together))
             return self._drawn.popleft()
         return Mix(online, replayed)
