@@ -251,9 +251,9 @@ def member_settings(config: TrainConfig, algorithm: Algorithm, number: int = 0) 
         samples_per_insert=config.replay.samples_per_insert if limits else math.inf,
         min_steps=config.replay.min_steps if settings.num_drawn else 0,
         max_insert_steps=config.num_envs * config.unroll_length,
-        max_sample_steps=(
-            config.learner.batches_per_draw * max(1, settings.num_drawn) * settings.rows_per_item(config.unroll_length)
-        ),
+        max_sample_steps=config.learner.batches_together(settings.view)
+        * max(1, settings.num_drawn)
+        * settings.rows_per_item(config.unroll_length),
     )
     walks_streams = config.learner.walks_streams(algorithm.core_state, settings.num_drawn)
     rule = find_prioritizer(config, algorithm)

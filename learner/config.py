@@ -51,6 +51,10 @@ class LearnerConfig:
         float, Bounds(above=0.0), "seconds without anything arriving in the replay after which the run ends"
     ] = 300.0
 
+    def batches_together(self, view: Literal["unrolls", "steps"]) -> int:
+        """Return how many batches are drawn at once: of single steps as many as are set, of unrolls one."""
+        return self.batches_per_draw if view == "steps" else 1
+
     def walks_streams(self, core_state: Mapping[str, ArraySpec], num_drawn: int) -> bool:
         """Return whether replayed columns are episode streams: of agents that have a recurrent state and replay."""
         return self.replay_core_state == "stream" and bool(core_state) and num_drawn > 0

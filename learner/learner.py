@@ -117,7 +117,7 @@ class Learner:
             num_steps=settings.steps_per_item if steps_view else 0,
             discount=settings.discount,
             reward_clip=settings.step_reward_clip,
-            batches_per_draw=config.batches_per_draw,
+            batches_per_draw=config.batches_together(settings.view),
             replays=(
                 PoissonReplays(settings.replays_per_batch, settings.num_drawn, seed)
                 if settings.replays_per_batch
@@ -145,7 +145,7 @@ class Learner:
         self._ages = AgeQuantiles(member)
         self._learned = LearnedCounts()
         self._publisher = Publisher(parameters, self.train_step.parameters)
-        self._writer = ColumnWriter(replay, member, config.batches_per_draw if steps_view else 1)
+        self._writer = ColumnWriter(replay, member, config.batches_together(settings.view))
         self._loaded: deque[_Ready] = deque()
         self._learning_rate = math.nan
         self._reported = 0.0

@@ -129,7 +129,7 @@ class Mixer:
         self._num_in_flight = num_in_flight if stream_set is None else min(1, num_in_flight)
         self._deadline_s = deadline_s
         self._in_flight: deque[list[_Asked | None]] = deque()
-        self._batches_per_draw = batches_per_draw if num_steps else 1
+        self._batches_per_draw = batches_per_draw
         self._drawn: deque[Mix] = deque()
         self._patience = _Patience(replay, member, deadline_s)
 

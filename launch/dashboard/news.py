@@ -10,17 +10,22 @@ from dash import no_update
 from dash.exceptions import PreventUpdate
 
 
-def news(parts: Sequence[Any], seen: Any) -> tuple[list[Any], list[int]]:
+def marked(*parts: Any) -> tuple[Sequence[Any], list[int]]:
+    """Return components, texts or rows, one per output, and a mark of each that differs when it does."""
+    return parts, [zlib.crc32(repr(part).encode()) for part in parts]
+
+
+def news(parts: Sequence[Any], marks: list[int], seen: Any) -> tuple[list[Any], list[int]]:
     """Return the parts that differ from what a page has, `no_update` for the others, and what to remember.
 
     Args:
-        parts: components, texts or rows, one per output.
+        parts: one per output.
+        marks: see `marked`.
         seen: what the page was given to remember, as it came back: anything.
 
     Raises:
         PreventUpdate: nothing differs.
     """
-    marks = [zlib.crc32(repr(part).encode()) for part in parts]
     before = seen if isinstance(seen, list) and len(seen) == len(marks) else [None] * len(marks)
     if before == marks:
         raise PreventUpdate

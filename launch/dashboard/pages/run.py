@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
@@ -13,7 +14,7 @@ from launch.dashboard.comparing import flat
 from launch.dashboard.figures import Figure, Theme
 from launch.dashboard.library import Library, Summary
 from launch.dashboard.listing import Entry, log_tail, printable
-from launch.dashboard.news import news
+from launch.dashboard.news import marked, news
 from launch.dashboard.pages.parts import (
     ago,
     axis_choice,
@@ -149,13 +150,13 @@ def register(app: Dash, library: Library) -> None:
         summary = library.summary(entry)
         # A run that hangs writes nothing new; that itself is news.
         state = (library.version([entry]), summary.status, int((summary.age_s or 0.0) // 30))
-        parts, known = news(library.once(("words", key, state), lambda: _words(library, summary)), seen)
+        parts, known = news(*library.once(("words", key, state), lambda: _words(library, summary)), seen)
         return *parts, known
 
 
-def _words(library: Library, summary: Summary) -> tuple[Any, ...]:
+def _words(library: Library, summary: Summary) -> tuple[Sequence[Any], list[int]]:
     known = summary.latest.values
-    return (
+    return marked(
         summary.status,
         f"status {summary.status}",
         words_of(library.findings(summary)),

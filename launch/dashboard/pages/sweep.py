@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import dash_ag_grid
@@ -15,7 +16,7 @@ from launch.dashboard.checked import one_of, query_value, whole
 from launch.dashboard.comparing import flat
 from launch.dashboard.library import Library, Summary
 from launch.dashboard.listing import Entry, member_number, printable
-from launch.dashboard.news import news
+from launch.dashboard.news import marked, news
 from launch.dashboard.pages.parts import (
     axis_choice,
     clock,
@@ -235,12 +236,12 @@ def register(app: Dash, library: Library) -> None:
         decisions = read_decisions(entry.path / "lineage.jsonl")
         state = (library.version(members), summary.status, len(decisions))
 
-        def words() -> tuple[Any, ...]:
+        def words() -> tuple[Sequence[Any], list[int]]:
             rows = _rows(library, members, _keys(entry, members), decisions)
             findings = words_of(library.findings(summary))
-            return rows, summary.status, f"status {summary.status}", findings, _tiles(summary, rows)
+            return marked(rows, summary.status, f"status {summary.status}", findings, _tiles(summary, rows))
 
-        parts, known = news(library.once(("sweep-words", key, state), words), seen)
+        parts, known = news(*library.once(("sweep-words", key, state), words), seen)
         return *parts, known
 
 
