@@ -6,6 +6,7 @@ Ray is imported in the files of `launch` whose names begin with `ray_`, and nowh
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import pickle
 import threading
@@ -46,6 +47,8 @@ _START_DEADLINE_S = 120.0
 # A process that answers nothing at all for this long is taken for hung: even compilation lets other threads in.
 _ANSWER_DEADLINE_S = 120.0
 _CLOSE_DEADLINE_S = 5.0
+# What an order is about, where it is not an attribute of the component.
+_TICKING = ""
 
 
 class RayRuntime:
@@ -141,6 +144,7 @@ class RayWorker:
         self._factory = factory
         self._reports = reports
         self._options = options
+        self._order_numbers = itertools.count()
         self._start()
 
     @property
@@ -155,15 +159,15 @@ class RayWorker:
 
     def start(self) -> None:
         """Begin to tick."""
-        self._handle.start.remote()
+        self._order(_TICKING, True)
 
     def stop(self) -> None:
         """Pause after the current tick."""
-        self._handle.stop.remote()
+        self._order(_TICKING, False)
 
     def set(self, attribute: str, value: Any) -> None:
         """Set an attribute of the component."""
-        self._handle.set.remote(attribute, value)
+        self._order(attribute, value)
 
     def failure(self) -> BaseException | None:
         """Return what ended the ticking, as of the last answer; never waits. Hands on the reports that came along."""
@@ -220,6 +224,9 @@ class RayWorker:
         self._status = Status()
         self._ask()
 
+    def _order(self, what: str, value: Any) -> None:
+        self._handle.obey.remote(next(self._order_numbers), what, value)
+
     def _ask(self) -> None:
         self._asked = call_remote(lambda: self._handle.status.remote(), self.name, retry_s=RETRY_S)
         self._asked_at = time.monotonic()
@@ -271,6 +278,8 @@ class _WorkerHost:
         self._outbox = _Outbox()
         self._host = Host(factory, self._outbox, name)
         self._usage = ProcessUsage()
+        self._obeying = threading.Lock()
+        self._obeyed: dict[str, int] = {}
 
     def pid(self) -> int:
         return os.getpid()
@@ -278,14 +287,18 @@ class _WorkerHost:
     def call(self, method: str, *arguments: Any) -> Any:
         return self._host.call(method, *arguments).result()
 
-    def start(self) -> None:
-        self._host.start()
-
-    def stop(self) -> None:
-        self._host.stop()
-
-    def set(self, attribute: str, value: Any) -> None:
-        self._host.set(attribute, value)
+    def obey(self, number: int, what: str, value: Any) -> None:
+        """Carry out an order, unless a later one about the same has overtaken it: Ray keeps none among threads."""
+        with self._obeying:
+            if number < self._obeyed.get(what, 0):
+                return
+            self._obeyed[what] = number
+            if what != _TICKING:
+                self._host.set(what, value)
+            elif value:
+                self._host.start()
+            else:
+                self._host.stop()
 
     def status(self) -> Status:
         failure = self._host.failure()

@@ -26,6 +26,7 @@ class Ticker:
         self.heartbeat = time.monotonic()
         self.waiting_for = ""
         self.num_ticks = 0
+        self.mark = None
         self.error = None
 
     def tick(self):
@@ -37,7 +38,8 @@ class Ticker:
         return Report("ticker", {"ticks": float(self.num_ticks)}, {"incarnation": float(self.incarnation)})
 
     def look(self):
-        return os.getpid(), os.nice(0), self.incarnation, threading.current_thread().name
+        name = threading.current_thread().name
+        return os.getpid(), os.nice(0), self.incarnation, name, self.mark, self.num_ticks
 
     def fail_oddly(self):
         class OddError(Exception):

@@ -173,7 +173,7 @@ def test_parameters_arrive_whole_and_once(runtime, num_numbers):
 def test_a_worker_ticks_reports_dies_and_is_replaced(runtime):
     sink = Sink()
     worker = runtime.worker("ticker", Ticker, sink)
-    pid, nice, _, name = wait(worker.call("look"), 60.0, "the worker")
+    pid, nice, _, name, *_ = wait(worker.call("look"), 60.0, "the worker")
     assert pid == worker.pid != os.getpid()
     assert (nice, name) == (0, "ticker")
     worker.start()
@@ -186,6 +186,24 @@ def test_a_worker_ticks_reports_dies_and_is_replaced(runtime):
     worker.start()
     until(lambda: worker.failure() is None and any(each.gauges.get("incarnation") == 1.0 for each in sink.reports))
     worker.kill()
+
+
+def test_of_many_orders_the_last_one_holds(runtime):
+    worker = runtime.worker("ticker", Ticker, Sink())
+
+    def look():
+        return wait(worker.call("look"), 30.0, "the ticker")
+
+    for number in range(100):
+        for value in range(10):
+            worker.set("mark", (number, value))
+        until(lambda number=number: look()[4] == (number, 9), 5.0)
+    for _ in range(100):
+        for _ in range(5):
+            worker.stop()
+            worker.start()
+        num_ticks = look()[5]
+        until(lambda num_ticks=num_ticks: look()[5] > num_ticks, 5.0)
 
 
 def test_a_hung_process_is_silent(runtime):
