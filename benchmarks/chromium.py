@@ -31,12 +31,13 @@ def dashboard(runs: Path) -> Iterator[str]:
 
 
 @contextmanager
-def browser(width: int = 1280, height: int = 900) -> Iterator[Any]:
+def browser(width: int = 1280, height: int = 900, *, listens: bool = False) -> Iterator[Any]:
     """Start Chromium; yield its driver.
 
     Args:
         width: of the window, pixels.
         height: likewise.
+        listens: the driver logs what pages ask for and hear, which costs them time.
     """
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
@@ -50,7 +51,8 @@ def browser(width: int = 1280, height: int = 900) -> Iterator[Any]:
     flags = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars")
     for argument in (*flags, f"--window-size={width},{height}"):
         options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"performance": "ALL"})
+    if listens:
+        options.set_capability("goog:loggingPrefs", {"performance": "ALL"})
     made = webdriver.Chrome(options=options, service=Service(driver))
     try:
         # The window has a frame even without a screen; pages are to be as wide as was asked for.
