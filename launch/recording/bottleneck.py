@@ -6,22 +6,37 @@ from collections.abc import Mapping
 
 # Below this share of its time, waiting is jitter and not a sign of somebody slower.
 _NOTICEABLE = 0.15
+_IN_TURNS = {
+    "environment": "environment",
+    "inference": "inference",
+    "learner_step": "learner",
+    "learner_wait": "drawing batches",
+    "publish": "publishing",
+    "insert_wait": "inserting",
+}
 
 
-def name_bottleneck(seconds: Mapping[str, float], span_s: float) -> str:
+def name_bottleneck(seconds: Mapping[str, float], span_s: float, in_turns: bool = False) -> str:
     """Return what limits the run, e.g. "environment (71% of the actors' time)", or "" while nothing is known.
 
     The learner limits a run in which it hardly waits. If it waits, it is either for decoding, or the actors' time says
     why: they are busy with emulation or inference, or held by the replay's limiter while the learner lacks data.
+    Where all take turns nobody waits for another, and what takes longest limits.
 
     Args:
         seconds: growth of the `time/...` counters over the span, summed over all actors and the learner.
         span_s: length of the span, wall clock.
+        in_turns: only one of actors and learner works at a time.
     """
 
     def of(name: str) -> float:
         return max(0.0, seconds.get(f"time/{name}", 0.0))
 
+    if in_turns:
+        parts = {word: of(name) for name, word in _IN_TURNS.items()}
+        longest = max(parts, key=lambda word: parts[word])
+        share = _percent(parts[longest], sum(parts.values()) or 1.0)
+        return f"{longest} ({share} of the time at work)" if span_s > 0.0 and parts[longest] > 0.0 else ""
     working, waiting = of("learner_step") + of("publish"), of("learner_wait")
     acting = {name: of(name) for name in ("environment", "inference", "insert_wait")}
     learner_s, actors_s = working + waiting, sum(acting.values())

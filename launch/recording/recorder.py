@@ -68,7 +68,7 @@ class Recorder:
     """Adds up reports and, from `begin` on, writes them about once a second. Implements `laser.ports.ReportPort`.
 
     `report` and `snapshot` may be called from any thread; they take microseconds and never touch a file, since writing
-    has a thread of its own. With `background=False` the caller of `report` writes when it is time, for lockstep runs.
+    has a thread of its own. In a lockstep run the caller of `report` writes when it is time.
 
     Recorded are gauges under their own names, `charts/...` for what is derived here and `totals/...` for counters.
     Trackers get the names that CleanRL's users know: `charts/episodic_return`, `charts/SPS`, `losses/...`.
@@ -81,7 +81,7 @@ class Recorder:
         metrics: where to write, or None.
         trackers: who else is told; more may come by `track`.
         interval_s: seconds between two writes.
-        background: write from a thread.
+        in_turns: the run is in lockstep: only one of its parts works at a time, and nothing is to write meanwhile.
         clock: seconds, for tests.
         tasks: ids of the tasks, in the order of the environment's spec.
         bucket_frames: width of the buckets of training curves.
@@ -94,7 +94,7 @@ class Recorder:
         metrics: MetricsDb | None = None,
         trackers: Sequence[Tracker] = (),
         interval_s: float = 1.0,
-        background: bool = True,
+        in_turns: bool = False,
         clock: Callable[[], float] = time.monotonic,
         tasks: Sequence[str] = ("",),
         bucket_frames: int = 1_000_000,
@@ -125,7 +125,7 @@ class Recorder:
         self._has_begun = False
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._write_until_closed, name="recorder", daemon=True)
-        self._background = background
+        self._in_turns = in_turns
 
     def track(self, tracker: Tracker) -> None:
         """Tell one more from now on; its owner closes it."""
@@ -148,7 +148,7 @@ class Recorder:
             self._begin, self._written = now - self._seconds_before, now
             self._window = deque([(now, dict(self._totals))], maxlen=_WINDOW_TICKS)
             was_begun, self._has_begun = self._has_begun, True
-        if self._background and not was_begun:
+        if not self._in_turns and not was_begun:
             self._thread.start()
 
     def report(self, report: Report) -> None:
@@ -160,7 +160,7 @@ class Recorder:
         self.check()
         with self._lock:
             self._add(report)
-        if not self._background and self._clock() - self._written >= self._interval_s:
+        if self._in_turns and self._clock() - self._written >= self._interval_s:
             self.flush()
 
     def check(self) -> None:
@@ -315,7 +315,7 @@ class Recorder:
         growth, span = self._growth(now)
         return dataclasses.replace(
             self._position(now),
-            bottleneck=name_bottleneck(growth, span),
+            bottleneck=name_bottleneck(growth, span, self._in_turns),
             counters=dict(self._totals),
             gauges={name: _mean_of_sources(values) for name, values in self._gauges.items()},
             normalised_score=self._task_returns.normalised_score(),

@@ -196,10 +196,8 @@ def _open_recorder(
     metrics = stack.enter_context(MetricsDb(run.metrics_path))
     tasks = task_ids(config.env)
     width = bucket_frames(tasks, config.steps * environment.action_repeat)
-    background = config.runtime != "lockstep"
-    return Recorder(
-        metrics, trackers, background=background, tasks=tasks, bucket_frames=width, usage=usage, log=run.log
-    )
+    in_turns = config.runtime == "lockstep"
+    return Recorder(metrics, trackers, in_turns=in_turns, tasks=tasks, bucket_frames=width, usage=usage, log=run.log)
 
 
 def _number_members(plan: Plan, incarnations: Sequence[int]) -> list[Member]:

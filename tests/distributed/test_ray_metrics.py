@@ -19,7 +19,7 @@ def test_the_node_exports_what_a_recorder_writes():
 
     runtime, name = RayRuntime(), prometheus_name("charts/SPS")
     try:
-        recorder = Recorder(background=False)
+        recorder = Recorder(in_turns=True)
         for tracker in runtime.trackers("runs/<img src=x>"):
             recorder.track(tracker)
         recorder.begin()

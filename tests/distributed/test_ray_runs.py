@@ -42,7 +42,7 @@ def small(**changes):
 def play(runtime, config):
     """Return the first batches and the last weights of a lockstep run, and how far it came."""
     environment = describe_environment(config.env, config.environment)
-    with Recorder(background=False) as recorder:
+    with Recorder(in_turns=True) as recorder:
         program = make_program(config, environment, RecordingRuntime(runtime), recorder)
         wait(program.learner.call("warm_up"), 120.0, "the learner")
         schedule = LockstepSchedule([Attendant(program, recorder)], lambda: False, lambda *_: None)

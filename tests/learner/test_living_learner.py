@@ -28,7 +28,7 @@ def pair():
         Member(dataclasses.replace(config, seed=number), environment, number, number, population=2)
         for number in range(2)
     ]
-    with Recorder(background=False) as recorder:
+    with Recorder(in_turns=True) as recorder:
         programs = make_population(members, [recorder, recorder], runtime)
 
         def call(number, method, *arguments):

@@ -27,7 +27,7 @@ def clock():
 
 @pytest.fixture
 def recorder(clock):
-    made = Recorder(background=False, clock=clock, interval_s=math.inf)
+    made = Recorder(in_turns=True, clock=clock, interval_s=math.inf)
     made.begin()
     return made
 
@@ -97,15 +97,15 @@ def test_gauges_are_means_over_sources(recorder):
 def test_the_bottleneck_comes_from_the_recent_seconds(recorder, clock):
     recorder.report(Report("learner", {"time/learner_step": 500.0}))
     recorder.begin()
-    recorder.report(Report("learner", {"time/learner_step": 501.0, "time/learner_wait": 9.0}))
-    recorder.report(Report("actor", {"time/environment": 9.0, "time/inference": 1.0}))
+    recorder.report(Report("learner", {"time/learner_step": 501.0, "time/learner_wait": 2.0}))
+    recorder.report(Report("actor", {"time/environment": 6.0, "time/inference": 1.0}))
     clock.now += 10
-    assert recorder.snapshot().bottleneck.startswith("environment (90%")
+    assert recorder.snapshot().bottleneck == "environment (60% of the time at work)"
 
 
 def test_what_is_written(tmp_path, clock):
     with MetricsDb(tmp_path / "metrics.db") as metrics, EventFile(tmp_path) as events:
-        recorder = Recorder(metrics, [events], background=False, clock=clock, interval_s=1.0)
+        recorder = Recorder(metrics, [events], in_turns=True, clock=clock, interval_s=1.0)
         recorder.begin()
         clock.now += 2
         gauges = {"pg_loss": -1.0, "queue/length": 3.0}
@@ -131,7 +131,7 @@ def test_what_is_written(tmp_path, clock):
 def test_state_survives_json_and_a_resumed_run_repeats_nothing(tmp_path, clock):
     path = tmp_path / "metrics.db"
     with MetricsDb(path) as metrics:
-        recorder = Recorder(metrics, background=False, clock=clock)
+        recorder = Recorder(metrics, in_turns=True, clock=clock)
         recorder.begin()
         recorder.report(Report("actor", {"env_steps": 100}, {"g": 1.0}, episodes(5.0)))
         clock.now += 10
@@ -139,13 +139,13 @@ def test_state_survives_json_and_a_resumed_run_repeats_nothing(tmp_path, clock):
         state = json.loads(json.dumps(recorder.state_dict()))
         recorder.report(Report("actor", {"env_steps": 200}, {"g": 2.0}, episodes(7.0)))
         recorder.flush()
-        resumed = Recorder(metrics, background=False, clock=clock)
+        resumed = Recorder(metrics, in_turns=True, clock=clock)
         resumed.load_state_dict(state, sources_start_over=True)
         assert read_series(path, "g") == [(100, 1.0)]
         resumed.report(Report("actor", {"env_steps": 120}))
         snapshot = resumed.snapshot()
         assert (snapshot.env_steps, snapshot.mean_return, snapshot.seconds) == (220, 5.0, 10.0)
-        continued = Recorder(background=False, clock=clock)
+        continued = Recorder(in_turns=True, clock=clock)
         continued.load_state_dict(state, sources_start_over=False)
         continued.report(Report("actor", {"env_steps": 120}))
         assert continued.snapshot().env_steps == 120
@@ -188,7 +188,7 @@ class Failing:
 def test_a_tracker_that_fails_is_told_no_more_and_the_rest_goes_on(tmp_path, clock, tell):
     lines = []
     with MetricsDb(tmp_path / "metrics.db") as metrics, EventFile(tmp_path) as events:
-        recorder = Recorder(metrics, [Failing(), events], background=False, clock=clock, log=lines.append)
+        recorder = Recorder(metrics, [Failing(), events], in_turns=True, clock=clock, log=lines.append)
         recorder.begin()
         recorder.report(Report("actor", {"env_steps": 5}, {"g": 1.0}))
         tell(recorder)
@@ -217,7 +217,7 @@ def test_whatever_ends_writing_in_the_background_is_told():
 
 def test_the_first_error_wins_over_whatever_ended_writing():
     def run():
-        with Recorder(Broken(), background=False) as recorder:
+        with Recorder(Broken(), in_turns=True) as recorder:
             recorder.begin()
             raise KeyError("the real reason")
 
@@ -273,7 +273,7 @@ def test_a_failed_write_ends_the_run_at_the_next_call():
 
 def test_the_first_error_wins_when_the_disk_is_full_as_well():
     def run():
-        with Recorder(FullDisk(), background=False) as recorder:
+        with Recorder(FullDisk(), in_turns=True) as recorder:
             recorder.begin()
             raise KeyError("the real reason")
 

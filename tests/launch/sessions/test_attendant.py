@@ -26,7 +26,7 @@ def attendant():
     config = change(config, {"evaluation.interval": 100})
     config = dataclasses.replace(config, replay=dataclasses.replace(config.replay, capacity_steps=2000))
     runtime = LocalRuntime()
-    with Recorder(background=False) as recorder:
+    with Recorder(in_turns=True) as recorder:
         program = make_program(config, describe_environment(config.env, config.environment), runtime, recorder)
         yield Attendant(program, recorder)
         runtime.close()
