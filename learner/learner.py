@@ -191,7 +191,7 @@ class Learner:
     def _step(self, most: int) -> None:
         started = time.perf_counter()
         if not self._loaded:
-            self._load_drawn(self._mixer.next(most))
+            self._loaded.extend(map(self.load, self._mixer.next(most)))
         self._counters["time/learner_wait"] += time.perf_counter() - started
         self._update(self._loaded.popleft())
 
@@ -233,16 +233,9 @@ class Learner:
     def poll(self, timeout_s: float) -> _Ready | None:
         """Return the next decoded batch, or None if its experience is not there after `timeout_s`."""
         if not self._loaded:
-            mix = self._mixer.poll(timeout_s)
-            if mix is None:
-                return None
-            self._load_drawn(mix)
-        return self._loaded.popleft()
-
-    def _load_drawn(self, mix: Mix) -> None:
-        """Load a mix and those that were drawn with it: one kind of work at a time keeps a small core's caches warm."""
-        self._loaded.append(self.load(mix))
-        self._loaded.extend(self.load(self._mixer.next()) for _ in range(self._mixer.num_drawn))
+            # Of those drawn together, one kind of work at a time: that keeps a small core's caches warm.
+            self._loaded.extend(map(self.load, self._mixer.poll(timeout_s)))
+        return self._loaded.popleft() if self._loaded else None
 
     def load(self, mix: Mix) -> _Ready:
         """Decode a mix and move it to the learner's device."""

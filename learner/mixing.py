@@ -130,16 +130,10 @@ class Mixer:
         self._deadline_s = deadline_s
         self._in_flight: deque[list[_Asked | None]] = deque()
         self._batches_per_draw = batches_per_draw
-        self._drawn: deque[Mix] = deque()
         self._patience = _Patience(replay, member, deadline_s)
 
-    @property
-    def num_drawn(self) -> int:
-        """Batches that were drawn with the last one, and come next without waiting."""
-        return len(self._drawn)
-
-    def next(self, most: int = 1) -> Mix:
-        """Wait for the next batch's samples.
+    def next(self, most: int = 1) -> list[Mix]:
+        """Wait for the samples of the next batch, and of those drawn together with it.
 
         Args:
             most: so many batches are wanted; no more are drawn at once, unless they are asked for ahead of need.
@@ -148,12 +142,12 @@ class Mixer:
             PortTimeoutError: nothing arrived within the deadline; says what was missing.
         """
         while True:
-            mix = self.poll(_LOOK_INTERVAL_S, most)
-            if mix is not None:
-                return mix
+            mixes = self.poll(_LOOK_INTERVAL_S, most)
+            if mixes:
+                return mixes
 
-    def poll(self, timeout_s: float, most: int | None = None) -> Mix | None:
-        """Return the next batch's samples, or None when they are not there after `timeout_s`; nothing is lost.
+    def poll(self, timeout_s: float, most: int | None = None) -> list[Mix]:
+        """Return what `next` does, or nothing when it is not there after `timeout_s`; nothing is lost.
 
         Args:
             timeout_s: seconds.
@@ -162,8 +156,6 @@ class Mixer:
         Raises:
             PortTimeoutError: nothing arrived within the deadline; says what was missing.
         """
-        if self._drawn:
-            return self._drawn.popleft()
         self._ask_ahead(max(1, self._num_in_flight), most)
         asked = self._in_flight[0]
         futures = [part.answer for part in asked if part is not None]
@@ -178,7 +170,7 @@ class Mixer:
             waiting = True
         if waiting:
             self._patience.check(self.waiting_for)
-            return None
+            return []
         self._in_flight.popleft()
         self._patience.reset()
         self.waiting_for = ""
@@ -187,9 +179,8 @@ class Mixer:
         if self._batches_per_draw > 1 and online is None and replayed is not None:
             together = len(replayed.keys) // self._num_replayed
             # Not stretch by stretch: neighbours may come from the same shard or stratum of priorities.
-            self._drawn.extend(Mix(None, take_sample(replayed, slice(k, None, together))) for k in range(together))
-            return self._drawn.popleft()
-        return Mix(online, replayed)
+            return [Mix(None, take_sample(replayed, slice(k, None, together))) for k in range(together)]
+        return [Mix(online, replayed)]
 
     def close(self) -> None:
         """Forget what is in flight."""
@@ -198,7 +189,6 @@ class Mixer:
                 if part is not None:
                     part.answer.cancel()
         self._in_flight.clear()
-        self._drawn.clear()
 
     def _ask_ahead(self, num_requests: int, most: int | None) -> None:
         while len(self._in_flight) < num_requests:

@@ -45,16 +45,16 @@ def clock(monkeypatch):
 def test_two_batches_are_in_flight_and_come_in_order():
     replay = FakeReplay()
     mixer = Mixer(replay, 0, 3, 5, 2, 60.0)
-    assert mixer.poll(0.0) is None
+    assert not mixer.poll(0.0)
     assert [(request.table, request.num_items) for request, _ in replay.asked] == 2 * [("online", 3), ("replay", 5)]
     replay.answer(2, "c")
     replay.answer(3, "d")
-    assert mixer.poll(0.0) is None, "the second batch overtook the first"
+    assert not mixer.poll(0.0), "the second batch overtook the first"
     replay.answer(0, "a")
     replay.answer(1, "b")
-    mix = mixer.poll(0.0)
+    (mix,) = mixer.poll(0.0)
     assert (mix.online, mix.replayed) == ("a", "b")
-    mix = mixer.poll(0.0)
+    (mix,) = mixer.poll(0.0)
     assert (mix.online, mix.replayed) == ("c", "d")
     mixer.close()
     assert all(future.cancelled() for _, future in replay.asked[4:])
@@ -64,20 +64,20 @@ def test_batches_of_single_steps_are_drawn_together_and_never_more_than_are_want
     replay = FakeReplay()
     mixer = Mixer(replay, 0, 0, 2, 0, 60.0, num_steps=1, batches_per_draw=3)
     seen = []
-    for most in (5, 4, 3, 2, 1):
-        if not mixer.num_drawn:
-            assert mixer.poll(0.0, most) is None
-            request, _ = replay.asked[-1]
-            replay.answer(-1, steps(len(seen), request.num_items))
-        mix = mixer.next(most)
-        assert mix.online is None
-        seen += mix.replayed.keys["row"].tolist()
-        assert mix.replayed.discounts[:, 0].tolist() == mix.replayed.keys["row"].tolist()
-        assert mix.replayed.statistics == {"num": 7}
+    for most in (5, 2):
+        assert not mixer.poll(0.0, most)
+        request, _ = replay.asked[-1]
+        replay.answer(-1, steps(len(seen), request.num_items))
+        mixes = mixer.next(most)
+        assert len(mixes) == min(most, 3)
+        for mix in mixes:
+            assert mix.online is None
+            seen += mix.replayed.keys["row"].tolist()
+            assert mix.replayed.discounts[:, 0].tolist() == mix.replayed.keys["row"].tolist()
+            assert mix.replayed.statistics == {"num": 7}
     assert [request.num_items for request, _ in replay.asked] == [6, 4]
     # Each batch has items from all over what was drawn together: shards and strata lie side by side there.
     assert seen == [0, 3, 1, 4, 2, 5, 6, 8, 7, 9]
-    assert mixer.num_drawn == 0
 
 
 def steps(first: int, num: int) -> Sample:
@@ -93,24 +93,24 @@ def test_streams_are_asked_for_one_after_the_other():
     replay = FakeReplay()
     mixer = Mixer(replay, 0, 0, 5, 2, 60.0, stream_set=11)
     for sequence in range(4):
-        assert mixer.poll(0.0) is None
+        assert not mixer.poll(0.0)
         assert [request.sequence for request, _ in replay.asked] == list(range(sequence + 1))
         assert {(request.view, request.stream_set) for request, _ in replay.asked} == {("streams", 11)}
         replay.answer(sequence)
-        assert mixer.poll(0.0).replayed == "sample"
+        assert mixer.poll(0.0)[0].replayed == "sample"
 
 
 def test_a_request_that_found_nothing_is_repeated_with_its_number():
     replay = FakeReplay()
     mixer = Mixer(replay, 0, 2, 5, 0, 60.0, stream_set=11)
-    assert mixer.poll(0.0) is None
+    assert not mixer.poll(0.0)
     replay.answer(0, "fresh")
     replay.answer(1, PortTimeoutError("no episode has finished yet"))
-    assert mixer.poll(0.0) is None
+    assert not mixer.poll(0.0)
     assert mixer.waiting_for == "no episode has finished yet"
     assert replay.asked[2][0] == replay.asked[1][0]
     replay.answer(2, "replayed")
-    mix = mixer.poll(0.0)
+    (mix,) = mixer.poll(0.0)
     assert (mix.online, mix.replayed) == ("fresh", "replayed")
     assert len(replay.asked) == 3
 
@@ -123,22 +123,22 @@ def test_a_wait_goes_on_while_anything_arrives_and_says_what_it_lacked(clock):
         replay.inserted_steps = second // 15
         if second == 40:
             replay.answer(1, PortTimeoutError("512 of 1000 steps stored"))
-        assert mixer.poll(0.0) is None
+        assert not mixer.poll(0.0)
     for second in range(100, 111):
         clock[0] = float(second)
-        assert mixer.poll(0.0) is None
+        assert not mixer.poll(0.0)
     clock[0] = 112.0  # the last arrival was noticed at 91
     with pytest.raises(PortTimeoutError, match="nothing arrived in the replay for 20 s: 512 of 1000 steps stored"):
         mixer.poll(0.0)
     replay.answer(0)
     replay.answer(2)
-    assert mixer.poll(0.0).replayed == "sample"
+    assert mixer.poll(0.0)[0].replayed == "sample"
 
 
 def test_other_failures_are_raised_at_once():
     replay = FakeReplay()
     mixer = Mixer(replay, 0, 2, 5, 0, 20.0)
-    assert mixer.poll(0.0) is None
+    assert not mixer.poll(0.0)
     replay.answer(1, PortClosedError("the shard is gone"))
     with pytest.raises(PortClosedError):
         mixer.poll(0.0)
@@ -150,7 +150,7 @@ def replays_after_each(seed, num_batches):
     mixer = Mixer(replay, 0, 3, 0, 0, 60.0, replays=PoissonReplays(2.5, 4, seed))
     counts: list[int] = []
     while len(counts) <= num_batches:
-        assert mixer.poll(0.0) is None
+        assert not mixer.poll(0.0)
         request = replay.asked[-1][0]
         assert (request.table, request.num_items) in (("online", 3), ("replay", 4))
         if request.table == "online":
@@ -158,7 +158,7 @@ def replays_after_each(seed, num_batches):
         else:
             counts[-1] += 1
         replay.answer(-1)
-        mix = mixer.poll(0.0)
+        (mix,) = mixer.poll(0.0)
         assert (mix.online is None) is (request.table == "replay")
         assert (mix.replayed is None) is (request.table == "online")
     return counts[:num_batches]
