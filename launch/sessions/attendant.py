@@ -55,6 +55,7 @@ class Attendant:
         self.error: Exception | None = None
         """What ended a member that failed."""
         self._settings = SettingsSchedule.read(program.config.schedule)
+        self._progress = -1.0
         self._is_held = False
         self._seconds = 0.0
         self._evaluated_at = last_multiple(recorder.snapshot().env_steps, program.config.evaluation_interval)
@@ -112,7 +113,10 @@ class Attendant:
     def prepare_learner(self, snapshot: Snapshot) -> None:
         """Tell the learner how far the run is, and the settings that are due by then."""
         learner = self.program.learner
-        learner.set("progress", min(1.0, snapshot.env_steps / self.program.config.steps))
+        progress = min(1.0, snapshot.env_steps / self.program.config.steps)
+        if progress != self._progress:  # of a learner in another process each of these is a call
+            self._progress = progress
+            learner.set("progress", progress)
         self._sampler_returns.look(snapshot)
         due = self._settings.due(snapshot.env_steps)
         if due:
