@@ -193,7 +193,19 @@ class TrainStep:
         return {**schedule, "due": {prefix: number % period == 0 for prefix, period in self._periods.items()}}
 
     def _maybe_compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        return compile_for(self.device, function) if self._compiled else function
+        if not self._compiled:
+            return function
+        compiled: Callable[..., Any] = compile_for(self.device, function)
+        if self.device.type != "cpu":
+            return compiled
+
+        def repeatable(*arguments: Any) -> Any:
+            # It draws from torch's global generator, which begins anywhere and is anybody's.
+            seed = torch.randint(2**62, (), generator=self.generator)
+            torch.default_generator.manual_seed(int(seed))
+            return compiled(*arguments)
+
+        return repeatable
 
     def _differentiated(
         self, loss: Callable[[Batch, Schedule], LossOutput], batch: Batch, schedule: Schedule

@@ -41,6 +41,16 @@ def test_a_resumed_run_equals_one_that_was_never_interrupted(name, tmp_path):
         assert one["optimizer/num_steps_every_2"] == one["optimizer/num_steps"] // 2
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")  # torch's own, while it compiles
+@pytest.mark.parametrize("name", ["sac", "td3"])
+def test_compiled_noise_repeats_and_goes_on_where_it_was(name, tmp_path):
+    # As wide as the nets that torch shares out over two threads.
+    wide = {"learner.compile": "on", "network.hidden-sizes": (256, 256), "learner.precision": "bfloat16"}
+    whole, _ = train_whole_and_in_parts(lambda path, **more: small(name, path, **wide, **more), tmp_path, 404, 202)
+    assert whole.learner_steps > 50
+
+
 @pytest.mark.parametrize("name", ["sac", "td3"])
 def test_threads_learn_too(name, tmp_path):
     result = train(small(name, tmp_path / "run", steps=280, runtime="local"))
