@@ -12,6 +12,7 @@ def racer() -> TrainConfig:
     return TrainConfig(
         env="Hopper-v5",
         steps=10_000_000,
+        runtime="lockstep",
         num_envs=1,
         unroll_length=16,
         algorithm=RacerConfig(),

@@ -21,7 +21,6 @@ def racer_pendulum() -> TrainConfig:
         racer(),
         env="Pendulum-v1",
         steps=40_000,
-        runtime="lockstep",
         unroll_length=8,
         algorithm=RacerConfig(
             learning_rate=1e-3, discount=0.98, refer=SHORT_REFER, refresh_interval=100, reward_interval=100

@@ -16,7 +16,6 @@ def sac_pendulum() -> TrainConfig:
         sac(),
         env="Pendulum-v1",
         steps=10_000,
-        runtime="lockstep",
         algorithm=SacConfig(batch_size=BATCH_SIZE, learning_rate=1e-3),
         network=NetworkConfig(hidden_sizes=(64, 64), activation="relu"),
         replay=ReplayConfig(capacity_steps=50_000, min_steps=1_000, samples_per_insert=float(BATCH_SIZE)),

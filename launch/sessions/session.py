@@ -17,7 +17,7 @@ from laser.ports import PortError, wait
 from laser.specs import EnvironmentSpec
 from launch.config import TrainConfig
 from launch.errors import LaunchError, NothingToResumeError
-from launch.program import Member, Program, describe, make_population
+from launch.program import Member, Program, describe, make_population, note_idle_gpu
 from launch.recording.metrics_db import MetricsDb
 from launch.recording.process_usage import ProcessUsage
 from launch.recording.recorder import Recorder, Snapshot
@@ -84,7 +84,8 @@ def run_session(
         for run, recorder in zip(runs, recorders, strict=True):
             for tracker in runtime.trackers(str(run.path)):
                 recorder.track(tracker)
-        for note in runtime.notes if not config.quiet else ():
+        idle_gpu = note_idle_gpu(config, plan.environments[0])
+        for note in [*runtime.notes, *([idle_gpu] if idle_gpu else [])] if not config.quiet else ():
             say(f"warning: {note}")
         members = _number_members(plan, [state.next_incarnation if state else 0 for state in saved])
         programs = make_population(members, recorders, runtime, plan.share_replay)

@@ -7,7 +7,7 @@ import torch
 from actors.actor import Actor
 from laser.environments import describe_environment
 from launch.presets import change, load_preset
-from launch.program import Member, learner_threads, make_actor, make_evaluator, online_capacity
+from launch.program import Member, learner_threads, make_actor, make_evaluator, note_idle_gpu, online_capacity
 from launch.sessions.session import run_session as run
 from launch.train import train
 from learner.learner import Learner
@@ -87,8 +87,9 @@ def test_evaluation_plays_whole_games(monkeypatch):
     ("preset", "changes", "population", "expected"),
     [
         ("td3", {}, 1, 2),
-        ("td3", {}, 2, 1),
-        ("td3", {"runtime": "lockstep"}, 1, 1),
+        ("td3", {}, 2, 2),
+        ("td3", {"runtime": "local"}, 1, 2),
+        ("td3", {"runtime": "local"}, 2, 1),
         ("td3", {"network.hidden_sizes": (64, 64)}, 1, 1),
         ("halfcheetah", {"network.hidden_sizes": (256,)}, 1, 1),
         ("pong", {}, 1, 4),
@@ -121,3 +122,21 @@ def test_only_the_learner_computes_with_several_threads(monkeypatch, tmp_path):
     config = load_preset("cartpole", {**SMALL, "learner.torch_threads": 2})
     train(dataclasses.replace(config, runtime="local", run_dir=tmp_path / "run"))
     assert seen == {"learner": 2, "actor": 1, "prefetcher": 1, "main": 1}
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes", "is_idle"),
+    [
+        ("sac", {}, True),
+        ("sac", {"runtime": "local"}, False),
+        ("sac", {"device": "cpu"}, False),
+        ("cartpole", {}, False),
+        ("pong", {"runtime": "lockstep"}, True),
+    ],
+)
+def test_a_gpu_that_lockstep_leaves_idle_is_told_of(monkeypatch, preset, changes, is_idle):
+    config = change(load_preset(preset), changes)
+    environment = describe_environment(config.env, config.environment)
+    assert note_idle_gpu(config, environment) == ""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert ("--runtime local" in note_idle_gpu(config, environment)) == is_idle
