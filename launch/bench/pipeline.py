@@ -19,7 +19,7 @@ from launch.program import make_program
 from launch.recording.recorder import Recorder, Snapshot
 from launch.runtimes.placement import Needs
 from launch.sessions.attendant import Attendant
-from launch.sessions.schedules import FreeSchedule
+from launch.sessions.schedules import FreeSchedule, LockstepSchedule
 from launch.sessions.session import make_runtime
 
 _START_DEADLINE_S = 600.0  # compilation is part of it
@@ -31,7 +31,9 @@ class Options:
 
     preset: Annotated[str, "what to train"] = "pong"
     device: Annotated[str, "where the learner computes: auto, cpu, cuda or cuda:N"] = "auto"
-    runtime: Annotated[Literal["local", "ray"], "threads, or processes"] = "local"
+    runtime: Annotated[
+        Literal["preset", "local", "lockstep", "ray"], "what the preset says, threads, one thread, or processes"
+    ] = "preset"
     num_envs: Annotated[int, Bounds(least=0), "environments per actor; 0: the preset's"] = 0
     seconds: Annotated[float, Bounds(above=0.0), "of measuring, from the first updates on"] = 10.0
     json: Annotated[bool, "print one JSON object"] = False
@@ -44,7 +46,7 @@ def run(options: Options) -> dict[str, Any]:
     config = dataclasses.replace(
         config,
         device=options.device,
-        runtime=options.runtime,
+        runtime=config.runtime if options.runtime == "preset" else options.runtime,
         num_envs=options.num_envs or config.num_envs,
         steps=2**62,
         stop_at_return=math.inf,
@@ -54,7 +56,8 @@ def run(options: Options) -> dict[str, Any]:
     raise_problems(list(config.single_problems()))
     environment = describe_environment(config.env, config.environment)
     with ExitStack() as stack:
-        recorder = stack.enter_context(Recorder())
+        in_turns = config.runtime == "lockstep"
+        recorder = stack.enter_context(Recorder(in_turns=in_turns))
         runtime = make_runtime(config, Needs(num_actors=config.num_actors))
         stack.callback(runtime.close)
         program = make_program(config, environment, runtime, recorder)
@@ -74,7 +77,8 @@ def run(options: Options) -> dict[str, Any]:
                 begin = recorder.snapshot()
             return time.monotonic() > give_up
 
-        FreeSchedule([Attendant(program, recorder)], should_stop=is_over, save=lambda *_: None).run()
+        schedule = LockstepSchedule if in_turns else FreeSchedule
+        schedule([Attendant(program, recorder)], should_stop=is_over, save=lambda *_: None).run()
         end = recorder.snapshot()
     assert begin is not None, "the learner made no update"
     span_s = end.seconds - begin.seconds

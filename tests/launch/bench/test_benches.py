@@ -28,6 +28,12 @@ def test_every_bench_measures_and_names_its_bottleneck(name, capsys):
     assert all(math.isfinite(rate) and rate > 0 for rate in rates)
 
 
+@pytest.mark.parametrize(("words", "runtime"), [([], "lockstep"), (["--runtime", "local"], "local")])
+def test_the_whole_program_runs_as_its_preset_says_or_otherwise(words, runtime, capsys):
+    assert main(["bench", "pipeline", "--preset", "cartpole", "--seconds", "1.0", "--json", *words]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["runtime"] == runtime
+
+
 def test_a_loss_that_calls_autograd_itself_is_counted_too(capsys):
     assert main(["bench", "learner", "--preset", "sac_pendulum", "--seconds", "0.05", "--json"]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
