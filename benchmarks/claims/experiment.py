@@ -15,6 +15,7 @@ import os
 import shlex
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -186,7 +187,7 @@ def compare(
         one outcome per arm, in order.
     """
     begun = time.perf_counter()
-    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+    with worker_pool() as pool:
         chosen = [
             _tune(pool, run, preset, shared, arm, arm.grid if arm.grid is not None else grid, num_tuning_seeds)
             for arm in arms
@@ -207,6 +208,22 @@ def compare(
             print(f"[{time.perf_counter() - begun:.0f} s] {describe(outcome)}", flush=True)
             outcomes.append(outcome)
     return outcomes
+
+
+def worker_pool() -> ProcessPoolExecutor:
+    """Return a pool with a process per core; they end when this one does, however it ends."""
+    return ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn"), _end_with_parent)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _tune(

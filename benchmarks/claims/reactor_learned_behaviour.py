@@ -9,16 +9,13 @@ Source: Gruslys et al. 2017 (the Reactor), sections 3.2 and 4.2.
 from __future__ import annotations
 
 import dataclasses
-import multiprocessing
-import os
 import time
 from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
 import torch
-from experiment import measure, spread
+from experiment import measure, spread, worker_pool
 from small_agent import SmallAgent
 
 from laser.unroll import Unrolls
@@ -99,7 +96,7 @@ def main() -> None:
     if options.quick:
         options.seeds = 1
     results, conclusions = {}, []
-    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+    with worker_pool() as pool:
         for env, (_, num_steps, num_updates) in list(TASKS.items())[:: -1 if options.quick else 1]:
             if options.quick:
                 num_steps, num_updates = 1_600, 60
