@@ -17,9 +17,9 @@ NERS = experiment.Arm("NERS", {"replay.sampler": "ners"})
 NERS_STAR = experiment.Arm("NERS*", {"replay.sampler": "ners", "replay.ners.reward": "training"})
 SAMPLERS = [UNIFORM, PER, ERO, NERS]
 # Paper's alpha and beta; no share of PER's draws is uniform there. As in the paper a sampler learns from one episode
-# about as often as the longest one lasts; that is 75 to 100 times in these short runs, in place of 500 to 2,500, so its
-# step size is three times the paper's: with ten times most runs end at scores of 0 and 1 alone, with the paper's they
-# hardly move (`sampler_diagnostics.py`).
+# about as often as the longest one lasts; that is 75 to 100 times in these short runs, in place of 500 to 2,500. Its
+# step size is three times the paper's: with that scores differ by a hundredth (`ners_returns.py`), with ten times most
+# runs end at scores of 0 and 1 alone (`sampler_diagnostics.py`).
 SHARED = {
     "replay.priority-exponent": 0.5,
     "replay.importance-exponent": 0.4,
