@@ -23,7 +23,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -173,19 +173,24 @@ def look_by_turns(
         lookers = [child for child in children if child.pid not in trained]
         try:
             for number in track(range(2 * options.rounds + 1), side):
-                looks = number % 2 == 1
-                for process in lookers:
-                    if process.is_running():  # a browser ends processes that it no longer needs
-                        process.resume() if looks else process.suspend()
+                let(lookers, number % 2 == 1)
                 time.sleep(_CATCH_UP_S)
                 begun = time.time()
                 time.sleep(options.window)
                 spans.append((begun, time.time()))
         finally:
-            for process in lookers:
-                if process.is_running():
-                    process.resume()
+            let(lookers, True)
     return spans
+
+
+def let(processes: Sequence[psutil.Process], go_on: bool) -> None:
+    """Let processes go on, or stop them for a while."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):  # a browser ends those that it no longer needs
+            if go_on:
+                process.resume()
+            else:
+                process.suspend()
 
 
 def said_of(side: str, rates: Sequence[float], num_pages: int) -> list[str]:

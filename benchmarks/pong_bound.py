@@ -25,9 +25,10 @@ from laser.environments import make_environment
 from laser.environments.base import VectorEnvironment
 from laser.ports import KEY_DTYPE, Sample
 from laser.unroll import UnrollSpec
+from launch.computing import compiles_policy, num_env_groups
 from launch.config import TrainConfig
 from launch.config_json import config_from_json
-from launch.program import compiles_policy, num_env_groups, unroll_spec
+from launch.program import unroll_spec
 from learner.collate import collate
 from learner.mixing import Mix
 from learner.train_step import TrainStep

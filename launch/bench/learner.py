@@ -17,8 +17,9 @@ from laser.batch import Batch
 from laser.config import Bounds, raise_problems
 from laser.environments import describe_environment
 from launch.bench import machine
+from launch.computing import resolve_device
 from launch.presets import load_preset
-from launch.program import resolve_device, unroll_spec
+from launch.program import unroll_spec
 from learner.collate import example_batch
 from learner.train_step import TrainStep
 

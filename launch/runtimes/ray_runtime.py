@@ -288,7 +288,7 @@ class _WorkerHost:
         return self._host.call(method, *arguments).result()
 
     def obey(self, number: int, what: str, value: Any) -> None:
-        """Carry out an order, unless a later one about the same has overtaken it: Ray keeps none among threads."""
+        """Do what is said, unless something later about the same has come first: Ray keeps no order among threads."""
         with self._obeying:
             if number < self._obeyed.get(what, 0):
                 return

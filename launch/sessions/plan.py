@@ -17,9 +17,10 @@ from laser.environments import describe_environment
 from laser.environments.config import EnvironmentConfig
 from laser.specs import ArraySpec, EnvironmentSpec
 from laser.unroll import UnrollSpec
+from launch.computing import num_env_groups
 from launch.config import TrainConfig
 from launch.evaluation.videos import find_video_problems
-from launch.program import find_sampler_problems, member_settings, num_env_groups, unroll_spec
+from launch.program import find_sampler_problems, member_settings, unroll_spec
 from launch.runtimes.placement import Needs
 from launch.sessions.memory import MemoryEstimate, available_memory, estimate_memory, find_memory_problems, size
 from launch.sessions.settings_schedule import find_schedule_problems

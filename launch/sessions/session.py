@@ -15,9 +15,10 @@ from laser.environments import task_ids
 from laser.environments.base import EnvironmentFailedError
 from laser.ports import PortError, wait
 from laser.specs import EnvironmentSpec
+from launch.computing import note_idle_gpu
 from launch.config import TrainConfig
 from launch.errors import LaunchError, NothingToResumeError
-from launch.program import Member, Program, describe, make_population, note_idle_gpu
+from launch.program import Member, Program, describe, make_population
 from launch.recording.metrics_db import MetricsDb
 from launch.recording.process_usage import ProcessUsage
 from launch.recording.recorder import Recorder, Snapshot
@@ -84,9 +85,9 @@ def run_session(
         for run, recorder in zip(runs, recorders, strict=True):
             for tracker in runtime.trackers(str(run.path)):
                 recorder.track(tracker)
-        idle_gpu = note_idle_gpu(config, plan.environments[0])
-        for note in [*runtime.notes, *([idle_gpu] if idle_gpu else [])] if not config.quiet else ():
-            say(f"warning: {note}")
+        for note in [*runtime.notes, note_idle_gpu(config, plan.environments[0])]:
+            if note and not config.quiet:
+                say(f"warning: {note}")
         members = _number_members(plan, [state.next_incarnation if state else 0 for state in saved])
         programs = make_population(members, recorders, runtime, plan.share_replay)
         try:

@@ -38,8 +38,8 @@ class Ticker:
         return Report("ticker", {"ticks": float(self.num_ticks)}, {"incarnation": float(self.incarnation)})
 
     def look(self):
-        name = threading.current_thread().name
-        return os.getpid(), os.nice(0), self.incarnation, name, self.mark, self.num_ticks
+        process = {"pid": os.getpid(), "nice": os.nice(0), "thread": threading.current_thread().name}
+        return {**process, "mark": self.mark, "num_ticks": self.num_ticks}
 
     def fail_oddly(self):
         class OddError(Exception):

@@ -173,9 +173,10 @@ def test_parameters_arrive_whole_and_once(runtime, num_numbers):
 def test_a_worker_ticks_reports_dies_and_is_replaced(runtime):
     sink = Sink()
     worker = runtime.worker("ticker", Ticker, sink)
-    pid, nice, _, name, *_ = wait(worker.call("look"), 60.0, "the worker")
-    assert pid == worker.pid != os.getpid()
-    assert (nice, name) == (0, "ticker")
+    seen = wait(worker.call("look"), 60.0, "the worker")
+    pid = worker.pid
+    assert seen["pid"] == pid != os.getpid()
+    assert (seen["nice"], seen["thread"]) == (0, "ticker")
     worker.start()
     until(lambda: worker.failure() is None and len(sink.reports) > 3)
     os.kill(pid, signal.SIGKILL)
@@ -197,13 +198,13 @@ def test_of_many_orders_the_last_one_holds(runtime):
     for number in range(100):
         for value in range(10):
             worker.set("mark", (number, value))
-        until(lambda number=number: look()[4] == (number, 9), 5.0)
+        until(lambda number=number: look()["mark"] == (number, 9), 5.0)
     for _ in range(100):
         for _ in range(5):
             worker.stop()
             worker.start()
-        num_ticks = look()[5]
-        until(lambda num_ticks=num_ticks: look()[5] > num_ticks, 5.0)
+        num_ticks = look()["num_ticks"]
+        until(lambda num_ticks=num_ticks: look()["num_ticks"] > num_ticks, 5.0)
 
 
 def test_a_hung_process_is_silent(runtime):

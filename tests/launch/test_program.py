@@ -7,7 +7,7 @@ import torch
 from actors.actor import Actor
 from laser.environments import describe_environment
 from launch.presets import change, load_preset
-from launch.program import Member, learner_threads, make_actor, make_evaluator, note_idle_gpu, online_capacity
+from launch.program import Member, make_actor, make_evaluator, online_capacity
 from launch.sessions.session import run_session as run
 from launch.train import train
 from learner.learner import Learner
@@ -83,27 +83,6 @@ def test_evaluation_plays_whole_games(monkeypatch):
     assert asked == [dataclasses.replace(config.environment, life_loss_ends_episode=False)]
 
 
-@pytest.mark.parametrize(
-    ("preset", "changes", "population", "expected"),
-    [
-        ("td3", {}, 1, 2),
-        ("td3", {}, 2, 2),
-        ("td3", {"runtime": "local"}, 1, 2),
-        ("td3", {"runtime": "local"}, 2, 1),
-        ("td3", {"network.hidden_sizes": (64, 64)}, 1, 1),
-        ("halfcheetah", {"network.hidden_sizes": (256,)}, 1, 1),
-        ("pong", {}, 1, 4),
-        ("pong", {}, 3, 1),
-        ("pong", {"runtime": "lockstep"}, 1, 1),
-        ("cartpole", {"runtime": "lockstep", "learner.torch_threads": 3}, 1, 3),
-    ],
-)
-def test_learners_share_the_cores_with_their_actors(monkeypatch, preset, changes, population, expected):
-    monkeypatch.setattr("os.cpu_count", lambda: 8)
-    config = change(load_preset(preset), changes)
-    assert learner_threads(config, describe_environment(config.env, config.environment), population) == expected
-
-
 def test_only_the_learner_computes_with_several_threads(monkeypatch, tmp_path):
     seen = {}
 
@@ -122,21 +101,3 @@ def test_only_the_learner_computes_with_several_threads(monkeypatch, tmp_path):
     config = load_preset("cartpole", {**SMALL, "learner.torch_threads": 2})
     train(dataclasses.replace(config, runtime="local", run_dir=tmp_path / "run"))
     assert seen == {"learner": 2, "actor": 1, "prefetcher": 1, "main": 1}
-
-
-@pytest.mark.parametrize(
-    ("preset", "changes", "is_idle"),
-    [
-        ("sac", {}, True),
-        ("sac", {"runtime": "local"}, False),
-        ("sac", {"device": "cpu"}, False),
-        ("cartpole", {}, False),
-        ("pong", {"runtime": "lockstep"}, True),
-    ],
-)
-def test_a_gpu_that_lockstep_leaves_idle_is_told_of(monkeypatch, preset, changes, is_idle):
-    config = change(load_preset(preset), changes)
-    environment = describe_environment(config.env, config.environment)
-    assert note_idle_gpu(config, environment) == ""
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    assert ("--runtime local" in note_idle_gpu(config, environment)) == is_idle

@@ -101,3 +101,13 @@ def test_evaluations_that_failed_are_counted_under_their_reasons(attendant, monk
         "evaluations_failed/late": 1,
         "evaluations_failed/hung": 1,
     }
+
+
+def test_a_learner_hears_how_far_the_run_is_once(attendant, monkeypatch):
+    heard = []
+    monkeypatch.setattr(attendant.program.learner, "set", lambda name, value: heard.append((name, value)))
+    steps = attendant.program.config.steps
+    for env_steps in (0, 0, steps // 2, steps // 2, 2 * steps):
+        snapshot = dataclasses.replace(attendant.recorder.snapshot(), env_steps=env_steps)
+        attendant.prepare_learner(snapshot)
+    assert heard == [("progress", 0.0), ("progress", 0.5), ("progress", 1.0)]
