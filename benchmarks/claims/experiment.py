@@ -358,6 +358,7 @@ def run_claim(
         conclude_all: more to say about all tasks, from their outcomes.
     """
     begun = time.perf_counter()
+    name = options.save_as or name
     if options.env:
         tasks = dict.fromkeys(options.env, max(tasks.values()))
     if options.quick:
@@ -390,6 +391,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     made.add_argument("--scale", type=float, default=1.0, help="factor on the env steps of every run")
     made.add_argument("--preset", default="mini", help="where every arm's config begins")
     made.add_argument("--env", action="append", help="a task instead of the small ones; may be repeated")
+    made.add_argument("--save-as", metavar="NAME", help="another name for results and picture, to keep those of before")
     return made
 
 

@@ -14,7 +14,12 @@ from collections.abc import Mapping, Sequence
 import experiment
 import numpy as np
 
-TASKS = {"mini/DeepSea10-v0": 30_000, "mini/SparseCatch3-v0": 25_000}
+TASKS = {
+    "mini/DeepSea10-v0": 30_000,
+    "mini/SparseCatch3-v0": 25_000,
+    "mini/KeyDoor5-v0": 40_000,
+    "mini/KeyDoor6-v0": 40_000,
+}
 MEMBERS = {"algorithm.learning-rate": [5e-4, 2e-3], "algorithm.entropy-cost": [3e-3, 1e-2]}
 ALONE, SHARED = {"sweep/share": False}, {"sweep/share": True}
 ARMS = [
