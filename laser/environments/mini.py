@@ -11,7 +11,7 @@ import numpy as np
 from laser.environments.base import Transition, VectorEnvironment
 from laser.environments.config import EnvironmentConfig
 from laser.environments.mini_pictures import PixelCatch
-from laser.environments.mini_tasks import Catch, DeepSea, KeyDoor, Task, TMaze
+from laser.environments.mini_tasks import Catch, DeepSea, KeyDoor, RepeatPrevious, Task, TMaze
 from laser.environments.suite import Suite, env_error, unknown_id
 from laser.specs import DiscreteActions, EnvironmentSpec, ObservationSpec, VectorSpec
 
@@ -21,12 +21,13 @@ _SIZED: dict[str, tuple[Callable[[int], Task], int, int, int]] = {
     "DeepSea": (DeepSea, 2, 64, 8),
     "TMaze": (TMaze, 1, 1000, 10),
     "KeyDoor": (KeyDoor, 2, 16, 4),
+    "RepeatPrevious": (RepeatPrevious, 1, 16, 3),
 }
 _UNSIZED: dict[str, Callable[[], Task]] = {"Catch": Catch, "PixelCatch": PixelCatch}
 _FORM = re.compile(r"mini/([A-Za-z]+?)(\d*)-v0")
 
 # Undiscounted return of uniformly random actions, by enumeration, and of the best policy. TMaze: the best without
-# memory is 0. DeepSea: the best that never finds the treasure is 0.
+# memory is 0, of RepeatPrevious -0.5. DeepSea: the best that never finds the treasure is 0.
 RETURNS: dict[str, tuple[float, float]] = {
     "mini/Catch-v0": (-0.6, 1.0),
     "mini/PixelCatch-v0": (-0.6, 1.0),
@@ -38,6 +39,7 @@ RETURNS: dict[str, tuple[float, float]] = {
     "mini/TMaze20-v0": (-0.4049537, 1.0),
     "mini/KeyDoor3-v0": (0.0541451, 1.0),
     "mini/KeyDoor4-v0": (0.0221656, 1.0),
+    "mini/RepeatPrevious3-v0": (-0.5, 1.0),
 }
 
 

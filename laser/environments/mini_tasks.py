@@ -172,6 +172,41 @@ class TMaze(Task):
         return np.stack(columns, axis=1).astype(np.float32)
 
 
+class RepeatPrevious(Task):
+    """Each of 24 steps shows one of four cards; from the `delay`-th on, say which card was shown `delay` steps before.
+
+    Every answer pays alike, right ones 1 in all, wrong ones -1 in all. (After POPGym's task of that name, Morad et al.
+    2023.)
+    """
+
+    num_cards = num_actions = num_features = 4
+    max_steps = 24
+
+    def __init__(self, delay: int):
+        self._delay = delay
+
+    def begin(self, generator: np.random.Generator, num: int) -> State:
+        """Draw the cards; an episode that is over still shows one."""
+        return {
+            "cards": generator.integers(0, self.num_cards, (num, self.max_steps + 1)),
+            "time": np.zeros(num, np.int64),
+        }
+
+    def step(self, state: State, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Judge the answer, show the next card."""
+        asked = state["time"] - self._delay
+        right = state["cards"][np.arange(len(actions)), np.maximum(asked, 0)] == actions
+        rewards = np.where(right, 1.0, -1.0) / (self.max_steps - self._delay)
+        # An episode that is over stays where it is: its ignored action is undone by the next `begin`.
+        state["time"] = np.minimum(state["time"] + 1, self.max_steps)
+        return np.where(asked >= 0, rewards, 0.0).astype(np.float32), state["time"] == self.max_steps
+
+    def observe(self, state: State) -> np.ndarray:
+        """Return the card shown, one-hot."""
+        shown = state["cards"][np.arange(len(state["time"])), state["time"]]
+        return np.eye(self.num_cards, dtype=np.float32)[shown]
+
+
 class KeyDoor(Task):
     """Two N x N rooms with a door between them: fetch the key in the left one, reach the far corner of the right one.
 

@@ -147,6 +147,29 @@ class KeyDoorRules:
         return [*agents.ravel(), *keys.ravel(), float(key is None)]
 
 
+class RepeatPreviousRules:
+    """State: (steps taken, cards seen so far, of those that still matter)."""
+
+    num_actions, limit = 4, 24
+
+    def __init__(self, delay):
+        self.delay = delay
+
+    def begins(self):
+        return {(0, (card,)): Fraction(1, 4) for card in range(4)}
+
+    def step(self, state, action):
+        steps, cards = state
+        reward = 0
+        if steps >= self.delay:
+            reward = Fraction(1 if cards[-1 - self.delay] == action else -1, 24 - self.delay)
+        kept = cards[-self.delay :]
+        return [(Fraction(1, 4), (steps + 1, (*kept, card)), reward, steps + 1 == 24) for card in range(4)]
+
+    def features(self, state):
+        return np.eye(4)[state[1][-1]]
+
+
 RULES = {
     "mini/Catch-v0": CatchRules(None),
     "mini/PixelCatch-v0": PixelCatchRules(None),
@@ -158,6 +181,7 @@ RULES = {
     "mini/TMaze20-v0": TMazeRules(20),
     "mini/KeyDoor3-v0": KeyDoorRules(3),
     "mini/KeyDoor4-v0": KeyDoorRules(4),
+    "mini/RepeatPrevious3-v0": RepeatPreviousRules(3),
 }
 
 
