@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class TrainResult:
         run_dir: where everything was left.
         finished: "steps", "solved", "stopped" or "failed".
         normalised_score: median over the tasks, of their last 20 training episodes; None without reference scores.
+        task_returns: mean return of the last 20 training episodes of each task that has any.
     """
 
     env_steps: int
@@ -45,6 +46,7 @@ class TrainResult:
     run_dir: Path
     finished: str
     normalised_score: float | None = None
+    task_returns: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
@@ -100,4 +102,5 @@ def result_of(outcome: Outcome, run: RunDirectory) -> TrainResult:
         run_dir=run.path,
         finished=outcome.finished,
         normalised_score=snapshot.normalised_score,
+        task_returns=snapshot.task_returns,
     )

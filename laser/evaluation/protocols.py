@@ -1,4 +1,4 @@
-"""Training curves as the paper draws them (appendix A.3).
+"""Training curves of sweeps as the LASER paper draws them (appendix A.3).
 
 The order matters: average the episodes of a bucket, normalise, take the median over tasks, average buckets together
 where asked for, and only then take the best member of a sweep at each point. Taking the best earlier would pick lucky
@@ -7,98 +7,100 @@ episodes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from laser.evaluation.scores import Reference
+from laser.evaluation.scores import find_reference
 
 ATARI_BUCKET = 1_000_000
 DMLAB_BUCKET = 10_000_000
-DMLAB_DOWNSAMPLING = 10  # to 100M
 
 
 @dataclass(frozen=True)
-class Episodes:
-    """Episodes of one member on one task.
+class CurveProtocol:
+    """How buckets become one curve.
 
     Args:
-        ended_at: [E] how far the member was when each ended, in the unit of the buckets (frames or env steps).
-        returns: [E] undiscounted, unclipped.
+        score: of a member in a bucket: its name among what is recorded as `buckets/...`.
+        over_tasks: how the scores of an agent's tasks become one, where each has a run of its own; None: they cannot.
+        downsampling: how many buckets are averaged into a point, after that.
     """
 
-    ended_at: np.ndarray
-    returns: np.ndarray
+    score: str
+    over_tasks: Literal["median", "mean"] | None = None
+    downsampling: int = 1
+
+    @property
+    def title(self) -> str:
+        """What the curve is of, in words."""
+        return self.score.replace("_", " ")
+
+
+_DMLAB = CurveProtocol("normalised_mean_capped", "mean", 10)  # points of 100M frames
+_NORMALISED = CurveProtocol("normalised_median", "median")
+_PLAIN = CurveProtocol("mean_return")
+
+
+def protocol_for(tasks: Sequence[str]) -> CurveProtocol:
+    """Return how the curve of these tasks is drawn: as published of DeepMind Lab, and all others as of Atari.
+
+    Where a task has no reference scores it is of plain returns.
+    """
+    if not tasks or any(find_reference(task) is None for task in tasks):
+        return _PLAIN
+    return _DMLAB if all(task.startswith("dmlab/") for task in tasks) else _NORMALISED
 
 
 @dataclass(frozen=True)
-class SweepCurve:
-    """What a sweep reached, bucket by bucket; NaN where nothing is known yet.
+class BucketScores:
+    """What one run reached, bucket by bucket.
 
     Args:
-        ends: [num_points] where each point's buckets end.
-        members: [num_members, num_points] score of each member.
-        best: [num_points] the best of them, point by point.
+        agent: whose it is; the runs of one agent differ by nothing but their tasks.
+        scores: by where the bucket ended; a bucket in which no episode ended may be left out.
     """
 
-    ends: np.ndarray
-    members: np.ndarray
-    best: np.ndarray
+    agent: Hashable
+    scores: Mapping[float, float]
 
 
-def bucket_means(episodes: Episodes, width: int, num_buckets: int) -> np.ndarray:
-    """Return the mean return of the episodes that ended in each bucket (0, width], (width, 2 width], ... [num_buckets].
-
-    A bucket in which no episode ended repeats the one before: long episodes leave gaps. Before the first it is NaN.
-    """
-    bucket = np.maximum(np.ceil(episodes.ended_at / width).astype(np.int64) - 1, 0)
-    inside = bucket < num_buckets
-    counts = np.bincount(bucket[inside], minlength=num_buckets)
-    sums = np.bincount(bucket[inside], episodes.returns[inside], num_buckets)
-    means = np.divide(sums, counts, out=np.full(num_buckets, np.nan), where=counts > 0)
-    newest = np.maximum.accumulate(np.where(counts > 0, np.arange(num_buckets), -1))
-    return np.where(newest >= 0, means[newest], np.nan)
-
-
-def sweep_curve(
-    members: Sequence[Mapping[str, Episodes]],
-    references: Mapping[str, Reference],
-    width: int,
-    num_buckets: int,
-    downsampling: int = 1,
-    over_tasks: Literal["median", "mean capped"] = "median",
-) -> SweepCurve:
-    """Return the curve of every member and the point-wise best of the sweep.
+def point_wise_best(runs: Sequence[BucketScores], protocol: CurveProtocol) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best agent's score at each point.
 
     Args:
-        members: for each member, its episodes by task; all have the same tasks.
-        references: by task.
-        width: of a bucket.
-        num_buckets: how many buckets; a multiple of `downsampling`.
-        downsampling: how many buckets are averaged into a point, after the median over tasks.
-        over_tasks: how tasks become one score.
+        runs: of any number of agents.
+        protocol: see `CurveProtocol`.
+
+    Returns:
+        ends of the points [N] and the best score there [N], NaN before some agent's tasks are all known. No points
+        where agents have several runs whose scores do not become one.
     """
-    if num_buckets % downsampling:
-        raise ValueError(f"num_buckets must be a multiple of downsampling ({downsampling}), got {num_buckets}")
+    by_agent: defaultdict[Hashable, list[Mapping[float, float]]] = defaultdict(list)
+    for run in runs:
+        if run.scores:
+            by_agent[run.agent].append(run.scores)
+    ends = sorted(set().union(*(run.scores for run in runs)))
+    num_points = len(ends) // protocol.downsampling
+    if not num_points or (protocol.over_tasks is None and any(len(tasks) > 1 for tasks in by_agent.values())):
+        return np.zeros(0), np.zeros(0)
+    over_tasks = np.mean if protocol.over_tasks == "mean" else np.median
     curves = []
-    for tasks in members:
-        by_task = np.stack(
-            [
-                (bucket_means(episodes, width, num_buckets) - references[task].random)
-                / (references[task].human - references[task].random)
-                for task, episodes in tasks.items()
-            ]
-        )
-        score = np.median(by_task, axis=0) if over_tasks == "median" else np.minimum(by_task, 1.0).mean(axis=0)
-        curves.append(score.reshape(-1, downsampling).mean(axis=1))
-    ends = width * downsampling * np.arange(1, num_buckets // downsampling + 1)
-    return SweepCurve(ends, np.stack(curves), point_wise_best(np.stack(curves)))
-
-
-def point_wise_best(curves: np.ndarray) -> np.ndarray:
-    """Return the best member's score at each point; curves [num_members, num_points] may hold NaN for unknown."""
+    for tasks in by_agent.values():
+        score = over_tasks([_carried_on(scores, ends) for scores in tasks], axis=0)
+        used = score[: num_points * protocol.downsampling]
+        curves.append(used.reshape(num_points, protocol.downsampling).mean(axis=1))
     known = np.where(np.isnan(curves), -np.inf, curves).max(axis=0)
-    best: np.ndarray = np.where(np.isinf(known), np.nan, known)
-    return best
+    return np.array(ends[protocol.downsampling - 1 :: protocol.downsampling]), np.where(np.isinf(known), np.nan, known)
+
+
+def _carried_on(scores: Mapping[float, float], ends: Sequence[float]) -> list[float]:
+    """Return the score at each end; where there is none, the one before."""
+    row, newest = [], float("nan")
+    for end in ends:
+        newest = scores.get(end, newest)
+        row.append(newest)
+    return row

@@ -57,6 +57,13 @@ class Entry:
         return config if isinstance(config, dict) else {}
 
     @property
+    def overrides(self) -> dict[str, Any]:
+        """What sets a member apart from the others of its sweep; {} where that cannot be read."""
+        member = self.record.get("member")
+        overrides = member.get("overrides") if isinstance(member, dict) else None
+        return overrides if isinstance(overrides, dict) else {}
+
+    @property
     def metrics_path(self) -> Path:
         """Where its numbers are."""
         return self.path / "metrics.db"

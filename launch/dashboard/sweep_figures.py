@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from laser.config import ConfigError
+from laser.environments import task_ids
+from laser.evaluation.protocols import BucketScores, point_wise_best, protocol_for
 from launch.dashboard.comparing import single_curves
 from launch.dashboard.figures import (
     Curve,
@@ -22,7 +25,8 @@ from launch.dashboard.library import Library
 from launch.dashboard.listing import Entry, member_number, printable
 from launch.dashboard.panels import AXIS_TITLES
 from launch.dashboard.reading import Axis, Series
-from launch.dashboard.sweeps import Decision, ancestry, best_curve, read_schedule
+from launch.dashboard.sweeps import Decision, ancestry, bucket_scores, read_schedule
+from launch.sweeps.agents_compared import agents_of
 
 METRICS = {
     "charts/mean_return": "return, last 20 episodes",
@@ -37,8 +41,6 @@ METRICS = {
 
 NUM_POINTS = 400
 """Points of a member's curve."""
-
-_BUCKETS = ("buckets/normalised_median", "buckets/mean_return")
 
 
 def member_label(member: Entry) -> str:
@@ -64,26 +66,25 @@ def members_figure(
 
 def best_figure(library: Library, members: list[Entry], theme: Theme) -> Figure:
     """Draw the best of all members bucket by bucket, as the paper does, over the members' own curves."""
-    for name in _BUCKETS:
-        scores, ends = _series(library, members, name), _series(library, members, "buckets/ends_at")
-        x, y = best_curve(scores, ends)
-        if not len(x):
-            continue
-        curves = [
-            Curve(
-                member_label(member),
-                *best_curve({0: scores[member.key]}, {0: ends[member.key]}),
-                is_faint=True,
-                colour=6,
-            )
-            for member in members
-            if member.key in scores and member.key in ends
-        ]
-        title = name.removeprefix("buckets/").replace("_", " ")
-        figure = line_figure([*curves, Curve("best", x, y, colour=1)], "frames per member", title, theme)
-        figure["layout"]["showlegend"] = False
-        return figure
-    return message_figure("no bucket of episodes is complete yet", theme)
+    protocol = protocol_for([task for member in members for task in _tasks(member)])
+    scores, ends = (_series(library, members, f"buckets/{name}") for name in (protocol.score, "ends_at"))
+    known = [member for member in members if member.key in scores and member.key in ends]
+    agents = agents_of([(str(member.config.get("env")), member.overrides) for member in known])
+    runs = [
+        BucketScores(agent, bucket_scores(scores[member.key], ends[member.key]))
+        for agent, member in zip(agents, known, strict=True)
+    ]
+    x, y = point_wise_best(runs, protocol)
+    if not len(x):
+        words = "no bucket of episodes is complete yet" if not runs else "returns of different games make no one curve"
+        return message_figure(words, theme)
+    curves = [
+        Curve(member_label(member), *point_wise_best([run], protocol), is_faint=True, colour=6)
+        for member, run in zip(known, runs, strict=True)
+    ]
+    figure = line_figure([*curves, Curve("best", x, y, colour=1)], "frames per member", protocol.title, theme)
+    figure["layout"]["showlegend"] = False
+    return figure
 
 
 def settings_figure(rows: list[dict[str, Any]], key: str, theme: Theme) -> Figure:
@@ -146,6 +147,13 @@ def schedule_figure(library: Library, whose: Entry | None, theme: Theme) -> Figu
         for key in keys
     ]
     return steps_figure(curves, "env steps", theme)
+
+
+def _tasks(member: Entry) -> tuple[str, ...]:
+    try:
+        return task_ids(str(member.config.get("env", "")))
+    except ConfigError:  # a damaged record
+        return ()
 
 
 def _series(library: Library, members: list[Entry], name: str) -> dict[str, Series]:

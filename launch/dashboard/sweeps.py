@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from launch.dashboard.curves import carried
 from launch.dashboard.reading import Series
@@ -79,30 +75,14 @@ def ancestry(member: int, decisions: Sequence[Decision], end: float) -> list[tup
     return [*pieces, (0, until, who)]
 
 
-def best_curve(members: Mapping[Any, Series], ends: Mapping[Any, Series]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the point-wise best of the members' bucketed scores, as the paper draws it.
+def bucket_scores(scores: Series, ends: Series) -> dict[float, float]:
+    """Return a member's scores by where their bucket ended, in frames.
 
     Args:
-        members: score of the last complete bucket.
-        ends: where that bucket ended, in frames.
-
-    Returns:
-        ends of buckets [N], best score [N].
+        scores: of the last complete bucket, as recorded over time.
+        ends: where that bucket ended.
     """
-    curves: list[dict[float, float]] = []
-    for key, scores in members.items():
-        if key not in ends:
-            continue
-        at = ends[key]
-        curves.append(dict(zip(at.values.tolist(), carried(scores, at.ticks).tolist(), strict=True)))
-    grid = sorted(set().union(*curves)) if curves else []
-    best = []
-    newest = [math.nan] * len(curves)
-    for end in grid:
-        newest = [curve.get(end, before) for curve, before in zip(curves, newest, strict=True)]
-        known = [value for value in newest if not math.isnan(value)]
-        best.append(max(known, default=math.nan))
-    return np.array(grid), np.array(best)
+    return dict(zip(ends.values.tolist(), carried(scores, ends.ticks).tolist(), strict=True))
 
 
 def _read_text(path: Path) -> str:

@@ -33,7 +33,7 @@ from launch.evaluation.videos import find_video_problems, save_video
 from launch.runtimes.hangs import wait_unless_hung
 from launch.runtimes.host import Host
 from launch.sessions.run_directory import RunDirectory, read_record, saved_config, slug
-from launch.sweeps.sweep_evaluation import MemberEvaluation, SweepEvaluation, read_best_curve
+from launch.sweeps.sweep_evaluation import MemberEvaluation, MemberRecord, SweepEvaluation, read_best_curve
 from learner.checkpoint import Checkpoint, NoCheckpointError, load_best_checkpoint, load_newest_checkpoint
 
 Which = Literal["newest", "best"]
@@ -114,12 +114,15 @@ class _Game:
 
     def play_sweep(self, run_dir: Path) -> SweepEvaluation:
         members: list[MemberEvaluation] = []
+        recorded: list[MemberRecord] = []
         errors: list[LaunchError | ConfigError] = []
         found = (run_dir / "members").glob("[0-9]*")
         for path in sorted(found, key=lambda path: int(path.name)):
             facts: dict[str, Any] = {"index": int(path.name), "overrides": {}}
             try:
-                facts = read_record(path)["member"]
+                record = read_record(path)
+                facts = record["member"]
+                recorded.append(MemberRecord(path / "metrics.db", record["config"]["env"], facts["overrides"]))
                 members.append(MemberEvaluation(facts["index"], facts["overrides"], self.play(path)))
             except OutputError:
                 raise  # a full disk is everybody's
@@ -133,8 +136,7 @@ class _Game:
                 if not isinstance(reason, NothingToResumeError):
                     raise reason
             raise NothingToResumeError("run-dir", f"no member of {run_dir} has a checkpoint", "train it first")
-        curve = read_best_curve([run_dir / "members" / str(member.number) / "metrics.db" for member in members])
-        return SweepEvaluation(run_dir, members, curve)
+        return SweepEvaluation(run_dir, members, read_best_curve(recorded))
 
     def _play_task(self, agent: Agent, id: str, protocol: EnvironmentConfig, video: Path | None) -> TaskResult:
         def make() -> Evaluator:

@@ -160,8 +160,7 @@ class EvaluationResult:
         ]
         if len(columns) < len(self.tasks):
             return None
-        scores = np.array(columns).T
-        return {name: (float(of(scores)), _interval(scores, of)) for name, of in _SUMMARIES.items()}
+        return summarise_runs(np.array(columns).T)
 
     @cached_property
     def standing(self) -> Standing | None:
@@ -217,6 +216,15 @@ class EvaluationResult:
         for name, (value, (low, high)) in (self.summary or {}).items():
             lines.append(f"  normalised {name.replace('_', ' ')} over tasks: {value:.3f} ({low:.3f} to {high:.3f})")
         return lines if self.standing is None else [*lines, *self.standing.lines()]
+
+
+def summarise_runs(scores: np.ndarray) -> dict[str, tuple[float, Interval]]:
+    """Return median, mean, capped mean and interquartile mean, each with its 95 % stratified bootstrap interval.
+
+    Args:
+        scores: [num_runs, num_tasks], normalised; a run is a seed of an agent, or an episode of a single one.
+    """
+    return {name: (float(of(scores)), _interval(scores, of)) for name, of in _SUMMARIES.items()}
 
 
 def published_words(scores: PublishedScores) -> str:

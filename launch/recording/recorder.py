@@ -48,6 +48,7 @@ class Snapshot:
         gauges: newest values by name, averaged over sources.
         normalised_score: median over the tasks, of their last 20 training episodes; None while one has no episode, or
             for tasks without reference scores.
+        task_returns: mean return of the last 20 training episodes of each task that has any.
     """
 
     env_steps: int
@@ -62,6 +63,7 @@ class Snapshot:
     counters: dict[str, float] = field(default_factory=dict)
     gauges: dict[str, float] = field(default_factory=dict)
     normalised_score: float | None = None
+    task_returns: dict[str, float] = field(default_factory=dict)
 
 
 class Recorder:
@@ -212,10 +214,11 @@ class Recorder:
                 snapshot = self._snapshot(now)
                 episodes, self._new_episodes = self._new_episodes, []
                 evaluations, self._evaluations = self._evaluations, []
+                buckets = self._task_returns.take_closed()
                 derived = self._task_returns.metrics() | rates(*self._growth(now))
                 self._window.append((now, dict(self._totals)))
                 self._written = now
-            self._write(snapshot, episodes, evaluations, derived)
+            self._write(snapshot, episodes, evaluations, buckets, derived)
 
     def close(self) -> None:
         """Write the rest and stop the thread; the files stay open for their owner to close.
@@ -227,6 +230,8 @@ class Recorder:
         if self._thread.is_alive():
             self._thread.join()
         self.check()
+        with self._lock:
+            self._task_returns.finish(int(self._totals["frames"]))
         self.flush()
 
     def __enter__(self) -> Recorder:
@@ -319,6 +324,7 @@ class Recorder:
             counters=dict(self._totals),
             gauges={name: _mean_of_sources(values) for name, values in self._gauges.items()},
             normalised_score=self._task_returns.normalised_score(),
+            task_returns=self._task_returns.newest_means(),
         )
 
     def _position(self, now: float) -> Snapshot:
@@ -347,6 +353,7 @@ class Recorder:
         snapshot: Snapshot,
         episodes: list[EpisodeResult],
         evaluations: list[tuple[int, dict[str, float]]],
+        buckets: list[tuple[int, dict[str, float]]],
         derived: dict[str, float],
     ) -> None:
         wall_time = time.time()
@@ -372,6 +379,9 @@ class Recorder:
                 }
                 # The frames and learner steps of that moment are not known any more; they are at most these.
                 frames = round(step * snapshot.frames / max(1, snapshot.env_steps))
+                self._metrics.write(Tick(snapshot.seconds, wall_time, step, frames, snapshot.learner_steps), values)
+            for frames, values in buckets:  # each of them: several may be over between two writes of a fast run
+                step = round(frames * snapshot.env_steps / max(1, snapshot.frames))
                 self._metrics.write(Tick(snapshot.seconds, wall_time, step, frames, snapshot.learner_steps), values)
             tick = Tick(snapshot.seconds, wall_time, snapshot.env_steps, snapshot.frames, snapshot.learner_steps)
             self._metrics.write(tick, now | totals, {"bottleneck": snapshot.bottleneck})

@@ -69,10 +69,11 @@ class TaskReturns:
         self._bucket = 0
         self._sums, self._counts = [0.0] * len(tasks), [0] * len(tasks)
         self._means: dict[int, float] = {}
+        self._closed: list[tuple[int, dict[str, float]]] = []
 
     def add(self, episodes: Iterable[EpisodeResult], frames: int) -> None:
         """Take in episodes that ended when the run was at `frames`."""
-        self._advance(frames)
+        self._close(math.ceil(frames / self._width) - 1)  # an episode that ends with its bucket belongs to it
         for episode in episodes:
             self._newest[episode.task].append(episode.episode_return)
             self._sums[episode.task] += episode.episode_return
@@ -80,12 +81,20 @@ class TaskReturns:
 
     def metrics(self) -> dict[str, float]:
         """Return what is known now: of the newest 20 episodes, and of the last complete bucket."""
-        metrics = task_metrics(self._tasks, self._newest_means(), "tasks")
-        metrics |= task_metrics(self._tasks, self._means, "buckets")
-        if len(self._means) == len(self._tasks):
-            metrics["buckets/mean_return"] = math.fsum(self._means.values()) / len(self._means)
-            metrics["buckets/ends_at"] = float(self._bucket * self._width)
-        return metrics
+        return task_metrics(self._tasks, self._newest_means(), "tasks") | self._bucket_metrics()
+
+    def finish(self, frames: int) -> None:
+        """Close the last bucket too if the run, which is over, ended at its end."""
+        self._close(frames // self._width)
+
+    def take_closed(self) -> list[tuple[int, dict[str, float]]]:
+        """Return each bucket that was completed since the last call: the frames at its end, and its metrics."""
+        closed, self._closed = self._closed, []
+        return closed
+
+    def newest_means(self) -> dict[str, float]:
+        """Return the mean return of the newest 20 episodes of each task that has any, by its id."""
+        return {self._tasks[index]: mean for index, mean in self._newest_means().items()}
 
     def fitness(self) -> float | None:
         """Return what the agent is worth by the newest 20 episodes of each task, or None while that is not known.
@@ -124,13 +133,22 @@ class TaskReturns:
         self._bucket, self._sums, self._counts = state["bucket"], list(state["sums"]), list(state["counts"])
         self._means = {int(index): value for index, value in state["means"].items()}
 
-    def _advance(self, frames: int) -> None:
-        """Close the buckets that end before `frames`; a task in which none ended keeps the mean of the one before."""
-        bucket = max(0, math.ceil(frames / self._width) - 1)
-        if bucket <= self._bucket:
+    def _bucket_metrics(self) -> dict[str, float]:
+        metrics = task_metrics(self._tasks, self._means, "buckets")
+        if len(self._means) == len(self._tasks):
+            metrics["buckets/mean_return"] = math.fsum(self._means.values()) / len(self._means)
+            metrics["buckets/ends_at"] = float(self._bucket * self._width)
+        return metrics
+
+    def _close(self, num_buckets: int) -> None:
+        """Close all buckets up to so many; a task in which none ended keeps the mean of the one before."""
+        if num_buckets <= self._bucket:
             return
         for index, count in enumerate(self._counts):
             if count:
                 self._means[index] = self._sums[index] / count
         self._sums, self._counts = [0.0] * len(self._tasks), [0] * len(self._tasks)
-        self._bucket = bucket
+        while self._bucket < num_buckets:
+            self._bucket += 1
+            if metrics := self._bucket_metrics():
+                self._closed.append((self._bucket * self._width, metrics))

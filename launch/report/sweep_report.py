@@ -21,7 +21,7 @@ from launch.report.run_report import add_settings
 from launch.sessions.settings_schedule import SettingsChange, read_changes
 from launch.sweeps.evolution import SCHEDULE_NAME
 from launch.sweeps.lineage import Lineage
-from launch.sweeps.sweep_evaluation import read_best_curve
+from launch.sweeps.sweep_evaluation import MemberRecord, read_best_curve
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,17 @@ def write_sweep(path: Path, record: Mapping[str, Any]) -> tuple[Page, dict[str, 
         words = "Return of every member"
         pictures["members.png"] = draw([Panel("env steps", "mean return of the last 20 episodes", lines)], words)
         page.picture(pictures["members.png"], words)
-    curve = read_best_curve([member.recorded.path / "metrics.db" for member in members])
+    curve = read_best_curve(
+        [
+            MemberRecord(member.recorded.path / "metrics.db", member.recorded.config.env, member.overrides)
+            for member in sorted(members, key=lambda member: member.number)
+            if not member.error
+        ]
+    )
     if curve is not None:
-        of = curve.name.removeprefix("buckets/").replace("_", " ")
         points = list(zip(curve.ends, curve.scores, strict=True))
         words = "The best member at every point, as the paper draws it"
-        pictures["best.png"] = draw([Panel("frames per member", of, [Line("best", points)])], words)
+        pictures["best.png"] = draw([Panel("frames per member", curve.name, [Line("best", points)])], words)
         page.picture(pictures["best.png"], words)
     if not pictures:
         page.paragraph("Nothing was recorded that could be drawn.")

@@ -23,7 +23,7 @@ from launch.sweeps.evolution import SCHEDULE_NAME, PopulationTraining
 from launch.sweeps.lineage import Lineage
 from launch.sweeps.population import find_strangers
 from launch.sweeps.sweep_config import SweepConfig, SweepMember
-from launch.sweeps.sweep_evaluation import read_best_curve
+from launch.sweeps.sweep_evaluation import MemberRecord, read_best_curve
 from launch.sweeps.sweep_progress import SweepSnapshot, closing_table, describe_sweep
 from launch.sweeps.sweep_result import MemberResult, SweepResult
 from launch.train import result_of
@@ -79,7 +79,12 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
             max(item.result.seconds for item in results),
             run.path,
             config.options.share_replay,
-            read_best_curve([its_run.metrics_path for its_run in runs]),
+            read_best_curve(
+                [
+                    MemberRecord(its_run.metrics_path, member.config.env, member.overrides)
+                    for member, its_run in zip(members, runs, strict=True)
+                ]
+            ),
         )
         env_steps = sum(item.result.env_steps for item in results)
         run.log(f"finished: {', '.join(item.result.finished for item in results)}")

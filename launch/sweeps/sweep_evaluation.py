@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from laser.evaluation.protocols import point_wise_best
+from laser.environments import task_ids
+from laser.evaluation.protocols import BucketScores, point_wise_best, protocol_for
 from launch.errors import OutputError
 from launch.evaluation.evaluation_result import EvaluationResult
 from launch.recording.metrics_db import read_names, read_series
-from launch.sweeps.agents_compared import AgentsCompared, compare_agents
-
-# The score of a bucket: over tasks as in the paper where references are known, else plain returns.
-_CURVES = ("buckets/normalised_median", "buckets/mean_return")
+from launch.sweeps.agents_compared import AgentsCompared, agents_of, compare_agents
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class MemberEvaluation:
 
 @dataclass(frozen=True)
 class BestCurve:
-    """The point-wise best of a sweep while it trained: `scores` at `ends` (frames); `name` says of what."""
+    """The point-wise best of a sweep while it trained: `scores` at `ends` (frames); `name` says of what, in words."""
 
     name: str
     ends: list[float]
@@ -47,8 +46,8 @@ class BestCurve:
 
     def words(self) -> str:
         """Return its last point."""
-        of = self.name.removeprefix("buckets/").replace("_", " ")
-        return f"point-wise best while training, {of}: {self.scores[-1]:,.3f} at {self.ends[-1]:,.0f} frames per member"
+        score, end = self.scores[-1], self.ends[-1]
+        return f"point-wise best while training, {self.name}: {score:,.3f} at {end:,.0f} frames per member"
 
 
 @dataclass(frozen=True)
@@ -66,24 +65,30 @@ class SweepEvaluation:
     curve: BestCurve | None
 
     @property
-    def best(self) -> MemberEvaluation:
-        """The member with the highest score."""
+    def best(self) -> MemberEvaluation | None:
+        """The member with the highest score; None where they play different games, whose scores cannot be compared."""
+        if len({member.result.env for member in self.members if member.result is not None}) > 1:
+            return None
         return max(self.members, key=lambda member: member.score)
 
-    @property
+    @cached_property
     def agents(self) -> AgentsCompared | None:
         """Its settings over games and seeds, where there are several of either."""
-        return compare_agents((each.overrides, each.result) for each in self.members if each.result is not None)
+        return compare_agents(
+            (each.overrides, {task.id: task.mean_return for task in each.result.tasks})
+            for each in self.members
+            if each.result is not None
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
-        agents = self.agents
+        agents, best = self.agents, self.best
         played = [member.result for member in self.members if member.result is not None]
         return {
             "run_dir": str(self.run_dir),
             "mean_return": float(np.mean([result.mean_return for result in played])),
-            "best_return": self.best.result.mean_return if self.best.result else None,
-            "best_member": self.best.number,
+            "best_return": best.result.mean_return if best is not None and best.result is not None else None,
+            "best_member": None if best is None else best.number,
             "episodes": sum(len(result.returns) for result in played),
             "best_curve": None if self.curve is None else vars(self.curve),
             "agents": None if agents is None else agents.to_json(),
@@ -111,40 +116,50 @@ class SweepEvaluation:
             rows.append((str(member.number), f"{member.result.mean_return:,.2f}", around, normalised, settings))
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         lines = ["  ".join([*(cell.rjust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]) for row in rows]
-        lines.append(f"best: member {self.best.number} (chosen by these episodes; {self.run_dir}/members)")
-        if len(self.members) > 1 and self.best.result is not None:
-            lines.append(self.best.result.words())
-        agents = self.agents
-        if agents is not None:
-            lines += agents.lines()
+        best = self.best
+        if best is not None:
+            lines.append(f"best: member {best.number} (chosen by these episodes; {self.run_dir}/members)")
+            if len(self.members) > 1 and best.result is not None:
+                lines.append(best.result.words())
+        if self.agents is not None:
+            lines += self.agents.lines()
         if self.curve is not None:
             lines.append(self.curve.words())
         return "\n".join(lines)
 
 
-def read_best_curve(metrics: Sequence[Path]) -> BestCurve | None:
-    """Return the point-wise best over members of what their runs recorded bucket by bucket, or None where nothing was.
+@dataclass(frozen=True)
+class MemberRecord:
+    """What a member recorded: its `metrics.db`, what it was trained on, and what sets it apart."""
 
-    A member without a bucket of its own at some point keeps the one before.
+    metrics: Path
+    env: str
+    overrides: Mapping[str, Any]
+
+
+def read_best_curve(members: Sequence[MemberRecord]) -> BestCurve | None:
+    """Return the point-wise best of what the members recorded bucket by bucket, or None where there is no such thing.
+
+    Members that differ by their game only are one agent, whose score is the median over its games (of DeepMind Lab the
+    mean capped one).
     """
-    paths = [path for path in metrics if path.is_file()]
-    for name in _CURVES:
-        curves = [curve for curve in (_read_curve(path, name) for path in paths) if curve]
-        if not curves:
-            continue
-        ends = sorted(set().union(*curves))
-        scores = np.full((len(curves), len(ends)), np.nan)
-        for row, curve in zip(scores, curves, strict=True):
-            newest = math.nan
-            for place, end in enumerate(ends):
-                newest = curve.get(end, newest)
-                row[place] = newest
-        return BestCurve(name, ends, point_wise_best(scores).tolist())
-    return None
+    protocol = protocol_for([task for member in members for task in task_ids(member.env)])
+    runs = [
+        BucketScores(agent, _read_curve(member.metrics, f"buckets/{protocol.score}"))
+        for agent, member in zip(
+            agents_of([(member.env, member.overrides) for member in members]), members, strict=True
+        )
+    ]
+    ends, scores = point_wise_best(runs, protocol)
+    if not len(ends) or np.isnan(scores).all():
+        return None
+    return BestCurve(protocol.title, ends.tolist(), scores.tolist())
 
 
 def _read_curve(path: Path, name: str) -> dict[float, float]:
     """Return scores by the end of their bucket. A point equal to the one before is not stored: it is carried on."""
+    if not path.is_file():
+        return {}
     try:
         if name not in read_names(path):
             return {}

@@ -64,12 +64,15 @@ def closing_table(result: SweepResult, preset: str) -> str:
     lines = [
         "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows
     ]
+    if result.agents is not None:
+        first, *rest = result.agents.lines()
+        lines += [f"by the last 20 training episodes {first}", *rest]
     if result.best_curve is not None:
         lines.append(result.best_curve.words())
-    laser, best = program_path("laser"), result.best.result.run_dir
+    laser, best = program_path("laser"), result.best
     lines += [
         f"done in {duration(result.seconds)}; everything is in {result.run_dir}; what to try next:",
-        f"  {laser} eval {best} --episodes 20",
+        f"  {laser} eval {result.run_dir if best is None else best.result.run_dir} --episodes 20",
         f"  {laser} report {result.run_dir}",
     ]
     if preset:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from launch.sweeps.agents_compared import AgentsCompared, compare_agents
 from launch.sweeps.sweep_evaluation import BestCurve
 from launch.train import TrainResult
 
@@ -49,9 +51,14 @@ class SweepResult:
     best_curve: BestCurve | None = None
 
     @property
-    def best(self) -> MemberResult:
-        """The member that is ranked first."""
-        return self.ranked[0]
+    def best(self) -> MemberResult | None:
+        """The member that is ranked first; None where they play different games, whose returns cannot be compared."""
+        return None if len({item.overrides.get("env") for item in self.members}) > 1 else self.ranked[0]
+
+    @cached_property
+    def agents(self) -> AgentsCompared | None:
+        """Its settings over games and seeds by their last 20 training episodes, where there are several of either."""
+        return compare_agents((item.overrides, item.result.task_returns) for item in self.members)
 
     @property
     def ranked(self) -> list[MemberResult]:
@@ -73,7 +80,7 @@ class SweepResult:
         """Return the object that `--json` prints: totals, and `members`."""
         results = [member.result for member in self.members]
         returns = [result.mean_return for result in results if not math.isnan(result.mean_return)]
-        env_steps = sum(result.env_steps for result in results)
+        env_steps, best = sum(result.env_steps for result in results), self.best
         return {
             "env_steps": env_steps,
             "frames": sum(result.frames for result in results),
@@ -81,11 +88,12 @@ class SweepResult:
             "env_steps_per_second": env_steps / self.seconds if self.seconds > 0 else 0.0,
             "learner_steps": sum(result.learner_steps for result in results),
             "mean_return": sum(returns) / len(returns) if returns else None,
-            "best_return": max(returns, default=None),
-            "best_member": self.best.number,
+            "best_return": None if best is None else max(returns, default=None),
+            "best_member": None if best is None else best.number,
             "episodes": sum(result.episodes for result in results),
             "run_dir": str(self.run_dir),
             "share_replay": self.share_replay,
             "best_curve": None if self.best_curve is None else vars(self.best_curve),
+            "agents": None if self.agents is None else self.agents.to_json(),
             "members": [member.to_json() for member in self.members],
         }

@@ -1,99 +1,96 @@
 import math
+import statistics
 
 import numpy as np
 import pytest
 
-from laser.evaluation.protocols import Episodes, bucket_means, sweep_curve
-from laser.evaluation.scores import Reference
+from laser.evaluation.protocols import BucketScores, CurveProtocol, point_wise_best, protocol_for
 
-REFERENCES = {"a": Reference(0.0, 10.0), "b": Reference(20.0, 70.0), "c": Reference(-5.0, 5.0)}
-
-
-def episodes(*pairs):
-    ended_at, returns = zip(*pairs, strict=True)
-    return Episodes(np.array(ended_at), np.array(returns, float))
+MEDIAN = CurveProtocol("normalised_median", "median")
+TASKS = ("a", "b", "c")
+ENDS = [100.0 * number for number in range(1, 11)]
 
 
-def test_episodes_are_averaged_where_they_end():
-    means = bucket_means(episodes((1, 10), (100, 20), (101, 7), (399, 1), (401, 99)), 100, 4)
-    np.testing.assert_array_equal(means, [15, 7, 7, 1])
-
-
-def test_before_the_first_episode_nothing_is_known():
-    np.testing.assert_array_equal(bucket_means(episodes((250, 3)), 100, 4), [math.nan, math.nan, 3, 3])
-
-
-def random_sweep(num_members=3):
+def random_runs(num_agents=3, missing=0.0):
     generator = np.random.default_rng(2)
     return [
-        {
-            task: Episodes(generator.integers(1, 1001, 200), generator.normal(20, 15, 200))
-            for task in REFERENCES
-        }
-        for _ in range(num_members)
-    ]  # fmt: skip
-
-
-def literal_curve(members, width, num_buckets, downsampling, capped, order="paper"):
-    """The protocol in loops; `order` tells wrong ones apart."""
-    curves = []
-    for tasks in members:
-        points = []
-        for bucket in range(num_buckets):
-            scores = []
-            for task, played in tasks.items():
-                inside = [
-                    value
-                    for at, value in zip(played.ended_at, played.returns, strict=True)
-                    if bucket * width < at <= (bucket + 1) * width
-                ]
-                reference = REFERENCES[task]
-                score = (sum(inside) / len(inside) - reference.random) / (reference.human - reference.random)
-                scores.append(min(1.0, score) if capped else score)
-            points.append(sum(scores) / len(scores) if capped else sorted(scores)[len(scores) // 2])
-        curves.append(points)
-    if order == "best before downsampling":
-        best = [max(curve[bucket] for curve in curves) for bucket in range(num_buckets)]
-        return [sum(best[i : i + downsampling]) / downsampling for i in range(0, num_buckets, downsampling)]
-    smooth = [
-        [sum(curve[i : i + downsampling]) / downsampling for i in range(0, num_buckets, downsampling)]
-        for curve in curves
+        BucketScores(agent, {end: float(generator.normal()) for end in ENDS if generator.random() >= missing})
+        for agent in range(num_agents)
+        for _ in TASKS
     ]
-    return [max(curve[point] for curve in smooth) for point in range(num_buckets // downsampling)]
 
 
-@pytest.mark.parametrize("downsampling", [1, 2])
-@pytest.mark.parametrize("capped", [False, True])
-def test_the_curve_of_a_sweep_equals_literal_loops(downsampling, capped):
-    members = random_sweep()
-    over_tasks = "mean capped" if capped else "median"
-    curve = sweep_curve(members, REFERENCES, 100, 10, downsampling, over_tasks)
-    np.testing.assert_allclose(curve.best, literal_curve(members, 100, 10, downsampling, capped), atol=1e-12)
-    np.testing.assert_array_equal(curve.ends, 100 * downsampling * np.arange(1, 10 // downsampling + 1))
-    assert curve.members.shape == (3, 10 // downsampling)
+def literal_curve(runs, over_tasks, downsampling, order="paper"):
+    """The protocol in loops; `order` tells wrong ones apart."""
+    curves = {}
+    for run in runs:
+        row = []
+        for end in ENDS:
+            before = [run.scores[earlier] for earlier in ENDS if earlier <= end and earlier in run.scores]
+            row.append(before[-1] if before else math.nan)
+        curves.setdefault(run.agent, []).append(row)
+    if order == "best before tasks":
+        return [max(row[place] for rows in curves.values() for row in rows) for place in range(len(ENDS))]
+    scores = []
+    for rows in curves.values():
+        columns = list(zip(*rows, strict=True))
+        scores.append([math.nan if any(map(math.isnan, column)) else over_tasks(column) for column in columns])
+    groups = [range(start, start + downsampling) for start in range(0, len(ENDS), downsampling)]
+    if order == "best before downsampling":
+        return [statistics.fmean(max(row[place] for row in scores) for place in group) for group in groups]
+    points = [[statistics.fmean(row[place] for place in group) for group in groups] for row in scores]
+    return [
+        max([value for value in column if not math.isnan(value)], default=math.nan)
+        for column in zip(*points, strict=True)
+    ]
 
 
-def test_the_data_can_tell_a_best_taken_too_early():
-    members = random_sweep()
-    wrong = literal_curve(members, 100, 10, 2, False, "best before downsampling")
-    assert not np.allclose(sweep_curve(members, REFERENCES, 100, 10, 2).best, wrong)
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+@pytest.mark.parametrize("downsampling", [1, 2, 5])
+@pytest.mark.parametrize(("name", "over_tasks"), [("median", statistics.median), ("mean", statistics.fmean)])
+def test_the_best_of_a_sweep_equals_literal_loops(name, over_tasks, downsampling, missing):
+    runs = random_runs(missing=missing)
+    ends, best = point_wise_best(runs, CurveProtocol("score", name, downsampling))
+    np.testing.assert_allclose(best, literal_curve(runs, over_tasks, downsampling), atol=1e-12)
+    np.testing.assert_array_equal(ends, ENDS[downsampling - 1 :: downsampling])
 
 
-def test_two_tasks_capped():
-    members = [{"a": episodes((1, 5)), "b": episodes((1, 120))}]
-    assert sweep_curve(members, REFERENCES, 10, 1, over_tasks="mean capped").best == [0.75]
-    assert sweep_curve(members, REFERENCES, 10, 1).best == [1.25]
+@pytest.mark.parametrize("order", ["best before tasks", "best before downsampling"])
+def test_the_data_can_tell_a_best_taken_too_early(order):
+    runs = random_runs()
+    downsampling = 1 if order == "best before tasks" else 2
+    _, best = point_wise_best(runs, CurveProtocol("score", "median", downsampling))
+    assert not np.allclose(best, literal_curve(runs, statistics.median, downsampling, order))
 
 
-def test_a_member_that_has_not_begun_does_not_hide_the_others():
-    members = [{"a": episodes((1, 5), (11, 5))}, {"a": episodes((11, 8))}]
-    curve = sweep_curve(members, REFERENCES, 10, 2)
-    np.testing.assert_allclose(curve.best, [0.5, 0.8])
-    assert math.isnan(curve.members[1, 0])
-    nobody = sweep_curve([{"a": episodes((11, 8))}], REFERENCES, 10, 2)
-    assert math.isnan(nobody.best[0])
+def test_an_agent_that_has_not_begun_does_not_hide_the_others():
+    runs = [BucketScores("early", {10: 0.5, 20: 0.5}), BucketScores("late", {20: 0.8}), BucketScores("never", {})]
+    ends, best = point_wise_best(runs, MEDIAN)
+    np.testing.assert_array_equal(ends, [10, 20])
+    np.testing.assert_array_equal(best, [0.5, 0.8])
+    _, alone = point_wise_best([BucketScores("late", {20: 0.8}), BucketScores("late", {10: 1.0})], MEDIAN)
+    assert math.isnan(alone[0]), "one of its tasks is unknown"
+    assert alone[1] == 0.9
 
 
-def test_buckets_must_fill_the_points():
-    with pytest.raises(ValueError, match=r"multiple of downsampling \(3\), got 10"):
-        sweep_curve([], REFERENCES, 1, 10, 3)
+def test_points_that_are_not_complete_are_not_drawn():
+    run = BucketScores("one", {10: 1.0, 20: 3.0, 30: 100.0})
+    ends, best = point_wise_best([run], CurveProtocol("score", "mean", 2))
+    assert (ends.tolist(), best.tolist()) == ([20], [2.0])
+    assert len(point_wise_best([run], CurveProtocol("score", "mean", 4))[0]) == 0
+    assert len(point_wise_best([], MEDIAN)[0]) == 0
+
+
+def test_plain_returns_of_different_games_make_no_curve():
+    runs = [BucketScores("one", {10: 1.0}), BucketScores("one", {10: 300.0}), BucketScores("two", {10: 5.0})]
+    assert len(point_wise_best(runs, CurveProtocol("mean_return"))[0]) == 0
+    assert point_wise_best(runs[1:], CurveProtocol("mean_return"))[1].tolist() == [300.0]
+
+
+def test_each_suite_has_the_protocol_of_its_paper():
+    assert protocol_for(["dmlab/rooms_watermaze"]) == CurveProtocol("normalised_mean_capped", "mean", 10)
+    assert protocol_for(["ALE/Pong-v5", "ALE/Breakout-v5"]) == MEDIAN
+    assert protocol_for(["mini/Catch-v0"]) == MEDIAN
+    assert (
+        protocol_for(["CartPole-v1"]) == protocol_for(["CartPole-v1", "mini/Catch-v0"]) == CurveProtocol("mean_return")
+    )

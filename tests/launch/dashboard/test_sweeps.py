@@ -3,7 +3,7 @@ import json
 import numpy as np
 
 from launch.dashboard.reading import AXES, Series
-from launch.dashboard.sweeps import Decision, ancestry, best_curve, read_decisions, read_schedule
+from launch.dashboard.sweeps import Decision, ancestry, bucket_scores, read_decisions, read_schedule
 from launch.sweeps.lineage import Decision as Written
 from launch.sweeps.lineage import Lineage
 
@@ -33,13 +33,9 @@ def test_schedules_are_read_whatever_they_hold(tmp_path) -> None:
         assert read_schedule(path) == []
 
 
-def test_the_best_curve_is_the_best_at_every_bucket() -> None:
+def test_scores_are_read_by_the_end_of_their_bucket() -> None:
     def series(ticks, values) -> Series:
         return Series(np.array(ticks), np.array(values, float), {axis: np.array(ticks, float) for axis in AXES})
 
-    scores = {"a": series([1, 2, 3], [1.0, 5.0, 2.0]), "b": series([1, 3], [3.0, 4.0])}
-    ends = {"a": series([1, 2, 3], [10.0, 20.0, 30.0]), "b": series([1, 2, 3], [10.0, 20.0, 30.0])}
-    x, best = best_curve(scores, ends)
-    np.testing.assert_array_equal(x, [10, 20, 30])
-    np.testing.assert_array_equal(best, [3, 5, 4])
-    assert len(best_curve({}, {})[0]) == 0
+    # The second bucket's score equals the first one's and was not stored again.
+    assert bucket_scores(series([1, 3], [3.0, 4.0]), series([1, 2, 3], [10.0, 20.0, 30.0])) == {10: 3, 20: 3, 30: 4}

@@ -1,9 +1,9 @@
 import json
+import math
 
 import numpy as np
 import pytest
 
-from laser.evaluation.protocols import Episodes, bucket_means
 from laser.evaluation.scores import find_reference
 from laser.ports import EpisodeResult
 from launch.recording.task_returns import TaskReturns, bucket_frames, task_metrics
@@ -59,6 +59,18 @@ def test_one_task_has_normalised_scores_too():
     assert TaskReturns(("CartPole-v1",), 1000).metrics() == {}
 
 
+def literal_means(at, values, width, num_buckets):
+    """Means over the episodes that ended in (0, width], (width, 2 width], ...; an empty one repeats the one before."""
+    means, newest = [], math.nan
+    for bucket in range(num_buckets):
+        inside = [
+            value for when, value in zip(at, values, strict=True) if bucket * width < when <= (bucket + 1) * width
+        ]
+        newest = sum(inside) / len(inside) if inside else newest
+        means.append(newest)
+    return means
+
+
 @pytest.mark.parametrize("resumed", [False, True])
 def test_buckets_are_those_of_the_protocol(resumed):
     generator = np.random.default_rng(0)
@@ -73,13 +85,20 @@ def test_buckets_are_those_of_the_protocol(resumed):
             returns = TaskReturns(GAMES, width)
             returns.load_state_dict(state)
         returns.add([episode(value, int(task))], int(frames))
-        metrics = returns.metrics()
-        if "buckets/ends_at" in metrics:
-            found[metrics["buckets/ends_at"]] = metrics
-    wanted = [bucket_means(Episodes(at[tasks == task], values[tasks == task]), width, num_buckets) for task in (0, 1)]
+        for end, metrics in returns.take_closed():
+            if "buckets/ends_at" in metrics:
+                assert metrics["buckets/ends_at"] == end
+                found[end] = metrics
+    returns.finish(width * num_buckets)
+    found |= dict(returns.take_closed())
+    wanted = [literal_means(at[tasks == task], values[tasks == task], width, num_buckets) for task in (0, 1)]
+    known = [
+        width * (bucket + 1) for bucket in range(num_buckets) if not math.isnan(wanted[0][bucket] + wanted[1][bucket])
+    ]
+    assert list(found) == known, "every bucket, empty ones and the last one too"
     assert len(found) > 5
     for end, metrics in found.items():
-        bucket = int(end) // width - 1
+        bucket = end // width - 1
         for task, id in enumerate(GAMES):
             assert metrics[f"buckets/{id}/mean_return"] == pytest.approx(wanted[task][bucket])
         normalised = [find_reference(id).normalise(wanted[task][bucket]) for task, id in enumerate(GAMES)]

@@ -1,10 +1,8 @@
 import itertools
-from types import SimpleNamespace
 
 import pytest
 
 from laser.evaluation.scores import find_reference
-from launch.evaluation.evaluation_result import TaskResult
 from launch.sweeps.agents_compared import HUMAN, compare_agents
 
 CATCH, MAZE = "mini/Catch-v0", "mini/TMaze10-v0"
@@ -13,8 +11,7 @@ PONG = "ALE/Pong-v5"
 
 def played(agent, game, score, seed=0):
     """One run: the mean return of an agent on a game."""
-    result = SimpleNamespace(tasks=[TaskResult(game, [score], [1])])
-    return {"preset": agent, "env": game, "seed": str(seed)}, result
+    return {"preset": agent, "env": game, "seed": str(seed)}, {game: score}
 
 
 def runs(scores):
@@ -82,11 +79,44 @@ def test_games_in_common_and_the_fewest_seeds_count():
     "members",
     [
         [],
-        runs({"laser": {CATCH: [1.0, 2.0]}}),
+        runs({"laser": {"CartPole-v1": [1.0, 2.0]}}),
         runs({"laser": {CATCH: [1.0, 2.0]}, "acer": {MAZE: [1.0, 2.0]}}),
         runs({"laser": {CATCH: [1.0]}, "acer": {CATCH: [2.0]}}),
     ],
-    ids=["nobody", "one agent", "no common game", "one run each"],
+    ids=["nobody", "one agent without references", "no common game", "one run each"],
 )
 def test_where_nothing_can_be_compared(members):
     assert compare_agents(members) is None
+
+
+def test_normalised_scores_over_games_with_intervals_over_seeds():
+    found = compare_agents(runs(SCORES))
+    for agent, games in SCORES.items():
+        columns = [
+            [
+                (score - find_reference(game).random) / (find_reference(game).human - find_reference(game).random)
+                for score in scores
+            ]
+            for game, scores in games.items()
+        ]
+        everything = sorted(itertools.chain(*columns))
+        summary = found.summaries[f"preset={agent}"]
+        assert summary["median"][0] == pytest.approx(sum(map(sum, columns)) / 4), (
+            "of two games, each the mean of two seeds"
+        )
+        assert summary["mean"][0] == pytest.approx(sum(everything) / 4)
+        assert summary["mean_capped"][0] == pytest.approx(sum(min(1.0, sum(row) / 2) for row in columns) / 2)
+        assert summary["interquartile_mean"][0] == pytest.approx(sum(everything[1:3]) / 2)
+        low, high = summary["mean"][1]
+        assert low <= summary["mean"][0] <= high
+    assert found.to_json()["summaries"]["preset=laser"]["mean"]["interval"] is not None
+
+
+def test_one_agent_over_seeds_and_one_seed_without_intervals():
+    several = compare_agents(runs({"laser": {PONG: [14.6, -20.7]}}))
+    assert several.ranking is None
+    assert several.summaries["preset=laser"]["mean"][0] == pytest.approx(0.5)
+    assert any("ALE/Pong-v5: -3.0; the LASER paper: " in line for line in several.lines())
+    one = compare_agents(runs({"laser": {PONG: [14.6], CATCH: [1.0]}}))
+    assert one.to_json()["summaries"]["preset=laser"]["mean"] == {"score": 1.0, "interval": None}
+    assert "(" not in one.lines()[2]

@@ -12,7 +12,7 @@ from launch.presets import change, load_preset
 from launch.recording.metrics_db import MetricsDb, Tick
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig, SweepOptions
-from launch.sweeps.sweep_evaluation import read_best_curve
+from launch.sweeps.sweep_evaluation import MemberRecord, read_best_curve
 from launch.sweeps.sweep_progress import closing_table
 
 
@@ -84,13 +84,17 @@ def test_a_member_without_a_checkpoint_does_not_hide_the_others(swept, tmp_path)
         shutil.rmtree(copy / "members", ignore_errors=True)
 
 
-def write(path, scores):
+def write(path, scores, name="mean_return"):
     """Record a bucketed curve as a run does: scores by the bucket's end, 100 frames each, written a little later."""
     with MetricsDb(path) as metrics:
         for end, score in scores.items():
-            values = {"buckets/mean_return": float(score), "buckets/ends_at": float(end)}
+            values = {f"buckets/{name}": float(score), "buckets/ends_at": float(end)}
             metrics.write(Tick(end / 100, 0.0, end + 7, 4 * end, 0), values)
     return path
+
+
+def records(paths, env="CartPole-v1"):
+    return [MemberRecord(path, env, {"algorithm.learning-rate": str(n)}) for n, path in enumerate(paths)]
 
 
 def test_the_best_at_every_point(tmp_path):
@@ -101,8 +105,41 @@ def test_the_best_at_every_point(tmp_path):
         write(tmp_path / "c.db", {}),
         tmp_path / "missing.db",
     ]
-    curve = read_best_curve(paths)
-    assert curve.name == "buckets/mean_return"
+    curve = read_best_curve(records(paths))
+    assert curve.name == "mean return"
     assert curve.ends == [100, 200, 300, 400, 500]
     assert curve.scores == [1, 5, 5, 6, 6]
-    assert read_best_curve(paths[3:]) is None
+    assert read_best_curve(records(paths[3:])) is None
+
+
+def test_members_that_differ_by_their_game_are_one_agent(tmp_path):
+    """One that is the best at one game must not stand for a setting that fails at the other."""
+    games, scores = ("mini/Catch-v0", "mini/DeepSea8-v0"), {("1", 0): 0.2, ("1", 1): 1.0, ("2", 0): 0.7, ("2", 1): 0.7}
+    members = []
+    for (rate, game), score in scores.items():
+        path = write(tmp_path / f"{rate}-{game}.db", {100: score}, "normalised_median")
+        members.append(MemberRecord(path, games[game], {"env": games[game], "algorithm.learning-rate": rate}))
+    curve = read_best_curve(members)
+    assert (curve.name, curve.scores) == ("normalised median", [pytest.approx(0.7)])
+    unknown = [dataclasses.replace(member, env="CartPole-v1") for member in members]
+    assert read_best_curve(unknown) is None, "plain returns of several games"
+    # Seeds are agents of their own: the best seed counts.
+    seeds = [member for member in members for _ in range(2)]
+    seeds[5] = dataclasses.replace(seeds[5], metrics=write(tmp_path / "lucky.db", {100: 0.9}, "normalised_median"))
+    assert read_best_curve(seeds).scores == [pytest.approx(0.8)]
+
+
+def test_a_sweep_over_games_is_summed_up(tmp_path):
+    base = change(load_preset("mini"), {"steps": 400, "quiet": True, "run_dir": tmp_path / "sweep"})
+    grid = {"env": ["mini/Catch-v0", "mini/DeepSea8-v0"], "algorithm.learning-rate": [3e-3, 1e-5]}
+    result = sweep(SweepConfig(base, grid, SweepOptions(share_replay=False)))
+    words = closing_table(result, "")
+    assert result.best is None, "returns of different games cannot be compared"
+    found = json.loads(json.dumps(finite(result.to_json())))
+    assert set(found["agents"]["summaries"]) == {"algorithm.learning-rate=0.003", "algorithm.learning-rate=1e-05"}
+    assert "by the last 20 training episodes over 2 games, one seed each" in words
+    assert f"laser eval {result.run_dir} --episodes 20" in words
+    played = evaluate(result.run_dir, 2, num_envs=2, quiet=True)
+    assert "best: member" not in played.words()
+    assert "interquartile mean" in played.words()
+    assert played.to_json()["best_member"] is None
