@@ -103,6 +103,7 @@ def _joined(writes: Sequence[ColumnWrites]) -> ColumnWrites:
         return newest
     values = {name: np.concatenate([each.values[name] for each in writes]) for name in newest.values}
     final = {name: np.concatenate([each.final_values[name] for each in writes]) for name in newest.final_values}
-    # The newest one's bounds are in force.
+    # Of the bounds, which a learner tells only now and then, the newest that any of them tells.
+    bounds = {name: bound for each in writes for name, bound in each.far_bounds.items()}
     keys = np.concatenate([each.keys for each in writes])
-    return dataclasses.replace(newest, keys=keys, values=values, final_values=final)
+    return dataclasses.replace(newest, keys=keys, values=values, final_values=final, far_bounds=bounds)

@@ -118,3 +118,13 @@ def test_settling_has_a_deadline(monkeypatch, batches_per_write):
     monkeypatch.setattr("learner.column_writer.DEADLINE_S", 0.05)
     with pytest.raises(PortTimeoutError, match="column writes"):
         writer.settle()
+
+
+def test_a_bound_told_by_an_earlier_batch_of_those_that_go_together_is_not_lost():
+    replay = Replay()
+    writer = ColumnWriter(replay, 0, 4)
+    mix = Mix(None, sample(1, (1,)))
+    for bounds in ({"rho": 5.0}, {}, {"rho": 3.0}, {}):
+        writer.write_batch(mix, {"rho": torch.zeros(1, 1)}, {}, WriteOptions(bounds))
+    (writes,) = replay.writes
+    assert writes.far_bounds == {"rho": 3.0}
