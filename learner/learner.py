@@ -334,6 +334,10 @@ class Learner:
         for target in self.train_step.targets.values():
             target.parameters.vector.copy_(self.train_step.parameters.vector)
         self._feed.forget_agent()
+        if self._replay_states is not None:
+            # Other networks cannot read the states of these. What is in flight goes on in the middle of its episodes.
+            self._replay_states.forget()
+            self._mixer.restart_streams()
         self.publish()
 
     def close(self) -> None:
@@ -367,7 +371,7 @@ class Learner:
                 "counters": dict(self._counters),
                 "progress": self.progress,
                 "settings": dict(self._changed),
-                "streams": [self._mixer.stream_set, self._mixer.num_asked],
+                "streams": [self._mixer.stream_set, self._mixer.next_sequence],
                 "replays": self._mixer.replays.state_dict() if self._mixer.replays is not None else None,
                 "client": self._replay.client_state(),
                 "sampler": feed["numbers"],

@@ -117,7 +117,8 @@ class Mixer:
         self.replays = replays
         self.num_replays_due = 0  # of what has been asked for so far
         self.stream_set = stream_set
-        self.num_asked = 0  # of streams: the number of the next request
+        self.num_asked = 0  # of streams: the number of the next request, if they need not begin anew
+        self._restart = False
         self.discount = discount
         self._num_steps = num_steps
         self._reward_clip = reward_clip
@@ -131,6 +132,18 @@ class Mixer:
         self._in_flight: deque[list[_Asked | None]] = deque()
         self._batches_per_draw = batches_per_draw
         self._patience = _Patience(replay, member, deadline_s)
+
+    @property
+    def next_sequence(self) -> int:
+        """The number of the next request for streams."""
+        return self.num_asked + self._restart
+
+    def restart_streams(self) -> None:
+        """Let every stream begin an episode anew with the next request: a number left out tells the replay so.
+
+        May be called from any thread.
+        """
+        self._restart = True
 
     def next(self, most: int = 1) -> list[Mix]:
         """Wait for the samples of the next batch, and of those drawn together with it.
@@ -220,14 +233,15 @@ class Mixer:
             )
         if self.stream_set is None:
             return self._ask(SampleRequest(self._member, num_items, timeout_s=self._timeout_s))
-        self.num_asked += 1
+        sequence, self._restart = self.next_sequence, False
+        self.num_asked = sequence + 1
         return self._ask(
             SampleRequest(
                 self._member,
                 num_items,
                 view="streams",
                 stream_set=self.stream_set,
-                sequence=self.num_asked - 1,
+                sequence=sequence,
                 timeout_s=self._timeout_s,
             )
         )

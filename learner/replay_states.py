@@ -54,6 +54,11 @@ class ReplayStates:
             last = value[len(value) - len(streams) :].to(self._states[name].dtype)
             self._states[name][streams] = torch.nan_to_num(last, 0.0, 0.0, 0.0)
 
+    def forget(self) -> None:
+        """Let what comes next of every stream begin with a state of zeros."""
+        for value in self._states.values():
+            value.zero_()
+
     def state_dict(self) -> dict[str, Tensor]:
         """Return copies."""
         return {name: value.cpu().clone() for name, value in self._states.items()}

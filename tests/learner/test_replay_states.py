@@ -272,6 +272,28 @@ def test_a_learner_and_a_replay_restored_together_go_on_bit_by_bit():
     np.testing.assert_array_equal(finals[0], finals[1])
 
 
+def test_after_another_members_weights_are_taken_over_states_are_those_of_the_new_networks():
+    setup, other = Setup(), Setup()
+    for source in setup.sources:
+        source.mean_length = 40  # most streams are in the middle of an episode
+    with torch.no_grad():
+        for parameter in other.learner.train_step.networks.parameters():
+            parameter.copy_(0.5 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(7)))
+    setup.collect(40)
+    for _ in range(6):
+        setup.collect()
+        setup.step()
+    setup.learner.adopt(other.learner.weights())
+    batches = []
+    for _ in range(8):
+        setup.collect()
+        batches.append(setup.step())
+    assert largest_error(setup, batches) < 1e-6
+    assert sum(int(batch.first[0, 1:].sum()) for batch in batches) >= NUM_REPLAYED, "streams did not begin anew"
+    for each in (setup, other):
+        each.close()
+
+
 def test_numbers_that_are_not_finite_do_not_stay():
     setup = Setup()
     setup.collect(12)
