@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -41,6 +42,8 @@ class Needs:
         device: where learners compute: auto, cpu or cuda.
         num_shards: of the replay, over all members.
         shard_bytes: what each of them may need.
+        learner_bytes: likewise a learner.
+        actor_bytes: likewise an actor.
     """
 
     num_learners: int = 1
@@ -48,6 +51,8 @@ class Needs:
     device: str = "auto"
     num_shards: int = 1
     shard_bytes: int = 0
+    learner_bytes: int = 0
+    actor_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ class Placement:
 
     A learner and each actor reserve a CPU. Learners go where cards are, shared equally where those are fewer; without
     cards to our own node. Actors go to the node with most free CPUs. Shards, the parameter store and evaluators
-    reserve nothing: shards go to the nodes in turn, the rest to our own.
+    reserve nothing: shards go to where actors will be, in proportion to them, the rest to our own node.
 
     Args:
         nodes: living nodes at the beginning.
@@ -72,15 +77,34 @@ class Placement:
     """
 
     def __init__(self, nodes: Sequence[Node], needs: Needs):
-        self._nodes = list(nodes)
+        self._nodes, self._needs = list(nodes), needs
         self._seats: dict[str, Seat] = {}
         cards = sum(math.floor(node.num_gpus) for node in nodes) if needs.device != "cpu" else 0
         self._cards_each = 1.0 / math.ceil(needs.num_learners / cards) if cards else 0.0
 
     def shards(self, num_shards: int) -> list[Seat]:
-        """Return a node for each shard: all nodes in turn, those with most room for actors first."""
+        """Return a node for each shard: in proportion to the actors that will be there, since each fills the nearest.
+
+        A shard where no actor is would stay empty, and with it its share of the replay's capacity. Without actors: all
+        nodes in turn, those with most room first.
+        """
         by_room = sorted(self._nodes, key=lambda node: (-node.num_cpus, not node.is_ours, node.host, node.id))
-        return [Seat(by_room[index % len(by_room)].id) for index in range(num_shards)]
+        actors, shards = self.expected("actor"), Counter[str]()
+        seats = []
+        for _ in range(num_shards):
+            best = max(by_room, key=lambda node: (actors[node.id] / (shards[node.id] + 1), -shards[node.id]))
+            shards[best.id] += 1
+            seats.append(Seat(best.id))
+        return seats
+
+    def expected(self, role: str) -> Counter[str]:
+        """Return how many of the run's learners or actors will be on each node, if all nodes stay."""
+        trial, needs = Placement(self._nodes, self._needs), self._needs
+        for member in range(needs.num_learners):
+            trial.worker(f"learner/{member}")
+            for actor in range(member, needs.num_actors, needs.num_learners):
+                trial.worker(f"actor/{actor}")
+        return Counter(seat.node for name, seat in trial._seats.items() if name.startswith(role))
 
     def parameter_store(self) -> Seat:
         """Return our own node."""
@@ -150,17 +174,42 @@ def find_placement_problems(nodes: Sequence[Node], needs: Needs) -> Iterator[Pro
             if room >= needs.num_learners
             else "add nodes",
         )
-    seats = [seat.node for seat in Placement(nodes, needs).shards(needs.num_shards)]
-    for node in nodes:
-        held = seats.count(node.id) * needs.shard_bytes
-        if held > node.num_bytes:
-            yield Problem(
-                "replay.capacity-steps",
-                f"node {node.host} is to hold {seats.count(node.id)} of {needs.num_shards} shards of the replay, "
-                f"{size(held)}, and has {size(node.num_bytes)}",
-                "lower it, raise replay.num-shards, or add nodes",
-            )
+    yield from _find_full_nodes(nodes, needs)
     if needs.device.startswith("cuda") and not any(node.num_gpus >= 1 for node in nodes):
         yield Problem(
             "device", "no node of the cluster has a free card", "use --device cpu, or start a node with --num-gpus"
         )
+
+
+def _find_full_nodes(nodes: Sequence[Node], needs: Needs) -> Iterator[Problem]:
+    placement = Placement(nodes, needs)
+    shards = Counter(seat.node for seat in placement.shards(needs.num_shards))
+    learners, actors = placement.expected("learner"), placement.expected("actor")
+    fewer = "use fewer members" if needs.num_learners > 1 else "lower algorithm.batch-size"
+    for node in nodes:
+        parts = (
+            # bytes, what, key, remedy
+            (
+                shards[node.id] * needs.shard_bytes,
+                f"{shards[node.id]} of {needs.num_shards} shards of the replay",
+                "replay.capacity-steps",
+                "lower it, raise replay.num-shards",
+            ),
+            (
+                learners[node.id] * needs.learner_bytes,
+                _counted(learners[node.id], "learner"),
+                "grid" if needs.num_learners > 1 else "algorithm.batch-size",
+                fewer,
+            ),
+            (actors[node.id] * needs.actor_bytes, _counted(actors[node.id], "actor"), "num-actors", "lower it"),
+        )
+        total = sum(held for held, *_ in parts)
+        if total > node.num_bytes:
+            _, _, key, remedy = max(parts, key=lambda part: part[0])
+            held = ", ".join(f"{what} ({size(held)})" for held, what, *_ in parts if held)
+            wrong = f"node {node.host} is to hold {held}, {size(total)} in all, and has {size(node.num_bytes)}"
+            yield Problem(key, wrong, f"{remedy}, or add nodes")
+
+
+def _counted(num: int, what: str) -> str:
+    return f"{num} {what}" + ("" if num == 1 else "s")

@@ -150,7 +150,7 @@ class NearestShard:
     def chosen(self) -> RayReplay:
         """The shard."""
         here = ray.get_runtime_context().get_node_id()
-        # Actors are dealt to nodes in turn, so that those of one node have numbers that far apart.
+        # Among nodes that are equally free actors are dealt in turn: those of one node have numbers that far apart.
         rank = self._number // len({shard.node for shard in self._shards})
         near = [shard for shard in self._shards if shard.node == here]
         far = [shard for shard in self._shards if shard.node != here]

@@ -63,12 +63,15 @@ class Plan:
         """What they ask of a cluster."""
         replays = self.configs[:1] if self.share_replay else self.configs
         num_shards = sum(config.replay.num_shards for config in replays)
+        num_actors = sum(config.num_actors for config in self.configs)
         return Needs(
             len(self.configs),
-            sum(config.num_actors for config in self.configs),
+            num_actors,
             self.config.device,
             num_shards,
             self.memory.replay // num_shards,
+            self.memory.learner // len(self.configs),
+            self.memory.actors // max(1, num_actors),
         )
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from launch.runtimes.placement import Needs, Node, Placement, Seat, find_placement_problems
+from launch.sessions.memory import MB
 
 OURS = Node("a", "10.0.0.1", 4, is_ours=True)
 OTHER = Node("b", "10.0.0.2", 4)
@@ -36,6 +37,30 @@ def test_shards_go_to_nodes_in_turn():
     assert [seat.node for seat in placement.shards(5)] == ["c", "a", "b", "c", "a"]
     assert all(seat == Seat(seat.node) for seat in placement.shards(5))
     assert placement.parameter_store() == placement.worker("evaluator") == Seat("a")
+
+
+@pytest.mark.parametrize(
+    ("cpus", "num_learners", "num_actors", "num_shards"),
+    [
+        ((8, 8), 4, 4, 2),  # all learners on our node, all actors on the other
+        ((4, 16), 4, 8, 2),
+        ((16, 64), 9, 40, 2),
+        ((8, 8), 1, 14, 2),
+        ((8, 8, 8), 1, 20, 5),
+        ((4, 12), 1, 14, 4),
+    ],
+)
+def test_shards_are_where_actors_fill_them_about_evenly(cpus, num_learners, num_actors, num_shards):
+    nodes = [Node(str(k), f"10.0.0.{k}", num, is_ours=not k) for k, num in enumerate(cpus)]
+    placement = Placement(nodes, Needs(num_learners, num_actors, num_shards=num_shards))
+    shards = Counter(seat.node for seat in placement.shards(num_shards))
+    for member in range(num_learners):
+        placement.worker(f"learner/{member}")
+    actors = Counter(placement.worker(f"actor/{actor}").node for actor in range(num_actors))
+    filled = [actors[node] / num for node, num in shards.items()]
+    assert min(filled) > 0, "a shard that no actor is near stays empty"
+    assert max(filled) / min(filled) < 2.5
+    assert not placement.expected("evaluator")
 
 
 @pytest.mark.parametrize(
@@ -76,11 +101,19 @@ def test_a_worker_that_is_placed_again_gives_up_its_seat():
         (Needs(9, 9), "9 learners and 9 actors need 18 CPUs"),
         (Needs(3, 12), "use at most 1 for each member, or add nodes"),
         (Needs(1, 1, device="cuda"), "no node of the cluster has a free card"),
-        (Needs(1, 1, num_shards=3, shard_bytes=600), "node 10.0.0.1 is to hold 2 of 3 shards"),
+        (
+            Needs(1, 7, num_shards=3, shard_bytes=600 * MB),
+            "replay.capacity-steps: node 10.0.0.2 is to hold 2 of 3 shards of the replay (1.2 GB), 1.2 GB in all",
+        ),
+        (Needs(2, 2, learner_bytes=600 * MB), "grid: node 10.0.0.1 is to hold 2 learners (1.2 GB), 1.2 GB in all"),
+        (
+            Needs(1, 7, actor_bytes=245 * MB, learner_bytes=300 * MB),
+            "num-actors: node 10.0.0.1 is to hold 1 learner (300 MB), 3 actors (735 MB), ",
+        ),
     ],
 )
 def test_what_does_not_fit_is_said_in_one_line(needs, words):
-    nodes = [Node("a", "10.0.0.1", 4, num_bytes=1000, is_ours=True), Node("b", "10.0.0.2", 4, num_bytes=1000)]
+    nodes = [Node(id, f"10.0.0.{k}", 4, num_bytes=1000 * MB, is_ours=k == 1) for k, id in ((1, "a"), (2, "b"))]
     (problem,) = find_placement_problems(nodes, needs)
     assert words in str(problem)
-    assert not list(find_placement_problems(nodes, Needs(1, 7, num_shards=2, shard_bytes=600)))
+    assert not list(find_placement_problems(nodes, Needs(1, 7, num_shards=2, shard_bytes=600 * MB)))
