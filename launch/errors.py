@@ -10,10 +10,16 @@ from __future__ import annotations
 import os
 import select
 import sys
+import warnings
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import ClassVar, TextIO
 
 from laser.config import ConfigError, Problem
+
+_PACKAGES = ("actors", "laser", "launch", "learner", "replay_server")
+_OURS = tuple(Path(__file__).resolve().parents[1] / name for name in _PACKAGES)
 
 USAGE, FAILED, INTERRUPTED, TERMINATED, UNREAD = 2, 1, 130, 143, 141
 
@@ -80,7 +86,9 @@ def run_reporting(command: Callable[[], int], stderr: TextIO | None = None) -> i
     """
     stream = stderr or sys.stderr
     try:
-        exit_code = command()
+        with warnings.catch_warnings():
+            warnings.showwarning = partial(_show_warning, stream)
+            exit_code = command()
         sys.stdout.flush()
         return exit_code
     except ConfigError as error:
@@ -102,6 +110,22 @@ def run_reporting(command: Callable[[], int], stderr: TextIO | None = None) -> i
         # As `head` leaves it. Python would complain once more as it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREAD
+
+
+def _show_warning(
+    stream: TextIO,
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning of ours as one line; where in the program it arose says something to nobody who only runs it."""
+    if any(Path(filename).is_relative_to(package) for package in _OURS):
+        print(f"warning: {' '.join(str(message).split())}", file=stream)
+    else:
+        (file or stream).write(warnings.formatwarning(message, category, filename, lineno, line))
 
 
 def _is_unread(stream: TextIO) -> bool:

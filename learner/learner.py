@@ -16,6 +16,7 @@ from torch import Tensor
 
 from laser.algorithms.base import Algorithm, AlgorithmConfig, LossOutput
 from laser.algorithms.metrics import MetricMeans
+from laser.algorithms.refer import stored_far_fraction
 from laser.batch import Batch
 from laser.ports import (
     ColumnWrites,
@@ -148,6 +149,7 @@ class Learner:
         self._writer = ColumnWriter(replay, member, config.batches_together(settings.view))
         self._loaded: deque[_Ready] = deque()
         self._learning_rate = math.nan
+        self._stored: dict[str, float] = {}
         self._reported = 0.0
 
     def warm_up(self) -> str:
@@ -206,8 +208,11 @@ class Learner:
         rate = learning_rate_at(self.progress, settings.learning_rate, settings.learning_rate_schedule)
         rate *= settings.rate_factor(self.num_steps)
         self._learning_rate = float(rate)
-        if ready.mix.replayed is not None and ready.mix.replayed.statistics:
-            self.train_step.observe(ready.mix.replayed.statistics, self.num_steps)
+        statistics = ready.mix.replayed.statistics if ready.mix.replayed is not None else {}
+        if statistics:
+            self.train_step.observe(statistics, self.num_steps)
+        if self._algorithm.config.counts_far_policy and statistics:
+            self._stored["stored_far_fraction"] = stored_far_fraction(statistics)
         batch = ready.batch
         if self._replay_states is not None and ready.streams is not None:
             batch = self._replay_states.join(batch, ready.streams)
@@ -269,7 +274,7 @@ class Learner:
         """Return running totals, and the means of the metrics since the last report."""
         gauges: dict[str, float] = {"parameter_version": float(self.version)}
         gauges["charts/learning_rate"] = self._learning_rate
-        gauges |= self._metrics.take() | self._ages.take() | self._feed.metrics()
+        gauges |= self._metrics.take() | self._ages.take() | self._feed.metrics() | self._stored
         self._count()
         counters = dict(self._counters) | {"learner_steps": float(self.num_steps)}
         return Report("learner", counters, gauges)

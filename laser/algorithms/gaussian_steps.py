@@ -13,7 +13,7 @@ from laser.algorithms.base import Fraction, WriteOptions
 from laser.algorithms.normalization import Normalizer
 from laser.algorithms.refer import Refer, ReferConfig, ReferState
 from laser.algorithms.step_learning import StepAlgorithm, StepConfig
-from laser.config import Bounds, Problem
+from laser.config import Bounds, Problem, find_unused
 from laser.networks.config import NetworkConfig
 from laser.ops.distributions import DiagonalGaussian
 from laser.ops.refer import near_policy
@@ -44,6 +44,12 @@ class GaussianStepConfig(StepConfig):
         if remover == "far_policy" and not self.refer.enabled:
             wrong = "far_policy forgets what is far from the policy although algorithm.refer.enabled is false"
             found.append(Problem("replay.remover", wrong, "use fifo for plain replay"))
+        if not self.refer.enabled:
+            names, remedy = ("tolerance", "initial_beta"), "use algorithm.refer.enabled true"
+            found += find_unused(self.refer, "algorithm.refer", names, "ReF-ER is off", remedy)
+        if not self.normalize_rewards:
+            why, remedy = "rewards are taken as they are", "use algorithm.normalize-rewards true"
+            found += find_unused(self, "algorithm", ("reward_interval",), why, remedy)
         return found
 
     def rate_factor(self, num_learner_steps: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
@@ -107,6 +107,10 @@ class ImpalaConfig(RewardConfig):
         if not self.pixel_control_cost:
             names, remedy = ("pixel_control_discount", "pixel_control_cell"), "raise algorithm.pixel-control-cost"
             found += find_unused(self, "algorithm", names, "there is no pixel control", remedy)
+        if not self.refer.enabled:
+            of_refer = [item.name for item in fields(self.refer) if item.name != "enabled"]
+            remedy = "use algorithm.refer.enabled true"
+            found += find_unused(self.refer, "algorithm.refer", of_refer, "ReF-ER is off", remedy)
         return found
 
 
@@ -115,8 +119,8 @@ class Impala(ActorCriticAlgorithm):
 
         loss = pg_loss + baseline_cost * value_loss - entropy_cost * sum of entropies
 
-    Subclasses change which rows count: `_accept` and `_entropy_rows`. With ReF-ER the first two sums are over near
-    rows only, all of it is multiplied by beta, and (1 - beta) KL(mu || pi) of every row is added.
+    Subclasses change which rows count: `_accept` and `_entropy_rows`. With ReF-ER the sums are over near rows only, all
+    of it is multiplied by beta, and (1 - beta) KL(mu || pi) of every row is added.
 
     Args:
         config: settings.
@@ -222,10 +226,11 @@ class Impala(ActorCriticAlgorithm):
             if config.reduction == "mean_per_column":
                 column_weights = column_weights / len(column_weights)
             weights = used * column_weights
+            entropy_weights = self._entropy_rows(batch) * column_weights
             refer_state = cast(ReferState, networks.refer) if config.refer.enabled else None
             if refer_state is not None:
                 near = self.refer.near(refer_state, log_rhos)
-                weights = weights * near
+                weights, entropy_weights = weights * near, entropy_weights * near
 
         fitted, fitted_targets, state_updates = values, vs, {}
         if config.popart:
@@ -245,7 +250,7 @@ class Impala(ActorCriticAlgorithm):
 
         pg_term = policy_gradient_loss(log_pi, pg_advantages, weights)
         value_term = value_loss(fitted, fitted_targets, weights)
-        entropy_term = weighted_sum(entropies, self._entropy_rows(batch) * column_weights)
+        entropy_term = weighted_sum(entropies, entropy_weights)
         baseline_cost = live("baseline_cost", config, schedule)
         entropy_cost = live("entropy_cost", config, schedule)
         loss = pg_term + baseline_cost * value_term - entropy_cost * entropy_term

@@ -79,8 +79,7 @@ class Refer:
         config = self.config
         updates = {"refer.c_max": torch.tensor(c_max_at(num_updates, config.c, config.annealing))}
         if config.enabled and num_updates:
-            far_fraction = float(statistics[f"num_far/{RATIO}"]) / max(1.0, float(statistics["num_steps"]))
-            beta = next_beta(float(state.beta), far_fraction, config.tolerance, config.beta_rate)
+            beta = next_beta(float(state.beta), stored_far_fraction(statistics), config.tolerance, config.beta_rate)
             updates["refer.beta"] = torch.tensor(beta)
         return updates
 
@@ -109,6 +108,15 @@ class Refer:
     def terms(self, state: ReferState, losses: Tensor, kls: Tensor, near: Tensor) -> Tensor:
         """Return what each step adds to the loss, [...]; see `refer_terms`."""
         return refer_terms(losses, kls, near, state.beta) if self.config.enabled else losses
+
+
+def stored_far_fraction(statistics: Mapping[str, Any]) -> float:
+    """Return which fraction of all stored steps is far-policy, by their most recent ratios: what beta holds at D.
+
+    Args:
+        statistics: `Sample.statistics` of a replay that counts far-policy steps.
+    """
+    return float(statistics[f"num_far/{RATIO}"]) / max(1.0, float(statistics["num_steps"]))
 
 
 @torch.no_grad()

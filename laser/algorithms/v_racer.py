@@ -60,6 +60,9 @@ class VRacerConfig(GaussianStepConfig):
     def warnings(self, network: NetworkConfig, remover: str) -> list[Problem]:
         """See `AlgorithmConfig.warnings`."""
         found = super().warnings(network, remover)
+        if self.refresh != "every":
+            why, remedy = f"algorithm.refresh is {self.refresh}", "use algorithm.refresh every"
+            found += find_unused(self, "algorithm", ("refresh_interval",), why, remedy)
         if self.refresh != "early_stop":
             why, remedy = f"algorithm.refresh is {self.refresh}", "use algorithm.refresh early_stop"
             found += find_unused(self, "algorithm", ("refresh_tolerance",), why, remedy)

@@ -30,12 +30,15 @@ def read_reward(reward: Any) -> float:
 
 def read_rewards(rewards: Any, num_envs: int) -> np.ndarray:
     """Return a vector's rewards as float32 [num_envs] in memory of their own, checked to be finite."""
-    checked = np.array(rewards, np.float32)
+    with np.errstate(over="ignore"):
+        checked = np.array(rewards, np.float32)
     if checked.shape != (num_envs,):
         raise EnvironmentFailedError("wrong_shape", f"rewards must have shape ({num_envs},), got {checked.shape}")
     if not np.isfinite(checked).all():
         bad = int(np.flatnonzero(~np.isfinite(checked))[0])
-        raise EnvironmentFailedError("not_finite", f"reward is not finite: {checked[bad]} of environment {bad}")
+        reward = np.asarray(rewards, np.float64)[bad]
+        wrong = "does not fit float32" if np.isfinite(reward) else "is not finite"
+        raise EnvironmentFailedError("not_finite", f"reward {wrong}: {reward} of environment {bad}")
     if (np.abs(checked) > MAX_REWARD).any():
         bad = int(np.abs(checked).argmax())
         wrong = (

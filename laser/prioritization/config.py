@@ -85,7 +85,9 @@ class SamplingConfig:
             if name != self.sampler:
                 names = [item.name for item in fields(settings)]
                 yield from find_unused(settings, f"replay.{name}", names, why, f"use --replay.sampler {name}")
-        names = ["priority_exponent", "importance_exponent", "importance_schedule"]
+        names = ["priority_exponent", "priority_uniform", "importance_exponent", "importance_schedule"]
+        if self.sampler == "ners":
+            yield from find_unused(self, "replay", ["priority_uniform"], why + " by its scores", "use per or rank")
         if self.sampler in ("uniform", "ero"):
             yield from find_unused(self, "replay", names, f"{why} evenly", "leave it out, or use per, rank or ners")
 

@@ -113,7 +113,13 @@ def _far_from_the_policy(known: Collection[str]) -> list[Panel]:
             (Line("of all steps", "projected_fraction"),),
             y_range=_SHARE,
         ),
-        Panel("far", "ReF-ER: far-policy steps", "share", (Line("of a batch", "far_fraction"),), y_range=_SHARE),
+        Panel(
+            "far",
+            "ReF-ER: far-policy steps",
+            "share",
+            (Line("of a batch", "far_fraction"), Line("of what is stored", "stored_far_fraction")),
+            y_range=_SHARE,
+        ),
     ]
     missing = dataclasses.replace(ways[0], missing="the algorithm has no trust region")
     return [way for way in ways if way.chosen(known)] or [missing]

@@ -54,7 +54,8 @@ class PopulationTraining:
         self._seed = seed
         algorithms = {number: each.program.config.algorithm for number, each in self._attendants.items()}
         live = setting_keys(dict.fromkeys(algorithms[0].live_settings, 0.0))
-        keys = [*config.perturb, *(key for key in grid_keys if key in live and key not in config.perturb)]
+        self._changing = config.changing(list(algorithms.values()))
+        keys = [*self._changing, *(key for key in grid_keys if key in live and key not in self._changing)]
         self._first_settings = {
             number: {
                 key: float(getattr(algorithm, name))
@@ -96,7 +97,7 @@ class PopulationTraining:
             else:
                 before = self._settings[model]
                 _call(learner, "adopt", weights)
-        changing = {key: before[key] for key in config.perturb}
+        changing = {key: before[key] for key in self._changing}
         wanted = before | perturbed(config, changing, model is not None, generator)
         settings = within_bounds(wanted, before, type(attendant.program.config.algorithm))
         if settings != self._settings[number]:

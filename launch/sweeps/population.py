@@ -10,15 +10,17 @@ Source: Espeholt et al. 2018 (IMPALA), appendix F; Jaderberg et al. 2017 (PBT), 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
 
 from laser.algorithms.base import AlgorithmConfig
-from laser.config import Bounds, Problem, field_infos
+from laser.config import Bounds, Problem, field_infos, find_unused
 from laser.environments import task_ids
+from laser.evaluation.scores import find_reference
 from laser.specs import EnvironmentSpec
 from launch.command_line.overrides import nearest
 from launch.config import TrainConfig
@@ -44,7 +46,44 @@ class PbtConfig:
     truncation: Annotated[float, Bounds(above=0.0, most=0.5), "truncation: share that counts as worst, and as best"] = (
         0.2
     )
-    perturb: Annotated[tuple[str, ...], "settings to change"] = ("algorithm.learning-rate", "algorithm.entropy-cost")
+    perturb: Annotated[tuple[str, ...], "settings to change; of the default those that the algorithm has"] = (
+        "algorithm.learning-rate",
+        "algorithm.entropy-cost",
+    )
+
+    def changing(self, algorithms: Sequence[AlgorithmConfig]) -> tuple[str, ...]:
+        """Return the settings to change: what was asked for, of the default only what can change and is not 0."""
+        if self.perturb != PbtConfig.perturb:
+            return self.perturb
+        live = _live_settings(algorithms[0])
+        return tuple(
+            key
+            for key in self.perturb
+            if key in live and any(getattr(algorithm, live[key]) != 0.0 for algorithm in algorithms)
+        )
+
+    def warnings(self, configs: Sequence[TrainConfig], grid_keys: Collection[str]) -> Iterator[Problem]:
+        """Yield settings that have no effect, or another than hoped for.
+
+        Args:
+            configs: of the members.
+            grid_keys: in what they differ.
+        """
+        unused = "margin" if self.rule == "truncation" else "truncation"
+        yield from find_unused(self, "pbt", [unused], f"the rule is {self.rule}", "leave it out")
+        references = {find_reference(task) for config in configs for task in task_ids(config.env)}
+        reference = references.pop() if len(references) == 1 else None
+        whole = abs(reference.human - reference.random) if reference else math.inf
+        if self.rule == "impala" and self.margin > whole:
+            wrong = (
+                f"{self.margin:g} is more than lies between random and good play ({whole:g}): few will copy, or none"
+            )
+            yield Problem("pbt.margin", wrong, "lower it")
+        live = _live_settings(configs[0].algorithm)
+        for key in grid_keys:
+            if key.startswith(("algorithm.", "learner.", "replay.")) and key not in live:
+                wrong = f"{key} cannot change while training: who copies another keeps its own, untold by schedules"
+                yield Problem("grid", wrong, "leave it out, or --pbt")
 
     def never(self, configs: Sequence[TrainConfig]) -> Iterator[Problem]:
         """Yield why members with these configs would never copy each other or never change."""
@@ -85,9 +124,12 @@ class PbtConfig:
     def _setting_problems(self, algorithms: Sequence[AlgorithmConfig]) -> Iterator[Problem]:
         if not self.perturb:
             yield Problem("perturb", "lists no settings, so members would only copy", "leave it out for the default")
-        live = setting_keys(dict.fromkeys(algorithms[0].live_settings, 0.0))
-        names = dict(zip(live, algorithms[0].live_settings, strict=True))
-        for key in dict.fromkeys(self.perturb):
+        names = _live_settings(algorithms[0])
+        perturb = self.changing(algorithms)
+        if self.perturb and not perturb:
+            wrong = f"{algorithms[0].name} has none of its default"
+            yield Problem("perturb", wrong, f"name what is to change: {', '.join(names)}")
+        for key in dict.fromkeys(perturb):
             if self.perturb.count(key) > 1:
                 yield Problem("perturb", f"lists {key} twice", "name it once")
             elif key not in names:  # written in another way, it would be taken for another setting
@@ -96,6 +138,12 @@ class PbtConfig:
                 yield Problem("perturb", f"{key} cannot change while training", remedy)
             elif all(getattr(algorithm, names[key]) == 0.0 for algorithm in algorithms):
                 yield Problem("perturb", f"{key} is 0, and stays 0 whatever it is multiplied by", "give it a value")
+
+
+def _live_settings(algorithm: AlgorithmConfig) -> dict[str, str]:
+    """Return the fields that can change while training, by key."""
+    keys = setting_keys(dict.fromkeys(algorithm.live_settings, 0.0))
+    return dict(zip(keys, algorithm.live_settings, strict=True))
 
 
 def find_strangers(configs: Sequence[TrainConfig], environments: Sequence[EnvironmentSpec]) -> list[Problem]:

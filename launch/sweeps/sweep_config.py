@@ -109,7 +109,10 @@ class SweepConfig:
 
     def warnings(self) -> list[Problem]:
         """Return settings of any member that have no effect, or another than hoped for, each once."""
-        found = [problem for member in self.members() for problem in member.config.warnings()]
+        configs = [member.config for member in self.members()]
+        found = [problem for config in configs for problem in config.warnings()]
+        if self.options.pbt:
+            found += self.pbt.warnings(configs, self.grid)
         if self.options.share_replay:
             drawn = self.base.replay.sampler
             for name in self.grid.get(PRESET, ()):

@@ -82,6 +82,7 @@ DEEDS = (
     "nan",
     "nan reward",
     "huge reward",
+    "endless reward",
     "shape",
     "broadcastable shape",
     "dtype",
@@ -127,6 +128,8 @@ class Bad(gymnasium.Env):
                 reward = float("nan")
             case "huge reward":
                 reward = -1e16
+            case "endless reward":
+                reward = 1e300
             case "shape":
                 observation = np.zeros(4, np.float32)
             case "broadcastable shape":

@@ -2,10 +2,12 @@ import io
 import pickle
 import subprocess
 import sys
+import warnings
 
 import pytest
 
 from laser.config import ConfigError, Problem
+from laser.environments import EnvironmentConfig, make_environment
 from launch.errors import (
     CannotCreateError,
     LaunchError,
@@ -59,3 +61,19 @@ def test_a_reader_of_the_output_that_has_gone_is_no_traceback():
 def test_another_broken_pipe_keeps_its_traceback():
     with pytest.raises(BrokenPipeError):
         report(BrokenPipeError("that of an environment's process"))
+
+
+def test_a_warning_of_ours_is_one_line_and_one_of_others_says_where():
+    stream = io.StringIO()
+
+    def command():
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            make_environment("CartPole-v1", 1, EnvironmentConfig(max_noops=5)).close()
+            warnings.warn("somebody else's", UserWarning, stacklevel=1)
+        return 0
+
+    assert run_reporting(command, stream) == 0
+    first, second, *_ = stream.getvalue().splitlines()
+    assert first == "warning: --environment.max-noops: no effect on Gymnasium environments"
+    assert "test_errors.py" in second

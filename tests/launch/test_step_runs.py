@@ -50,7 +50,9 @@ def test_a_resumed_run_equals_one_that_was_never_interrupted(name, tmp_path):
         assert (one["networks/normalizer.mean_0"] != 0).any()
     if name != "ppo":
         names = read_names(tmp_path / "whole" / "metrics.db")
-        assert {"refer_beta", "far_fraction", "kl_from_behaviour"} <= {each.split("/")[-1] for each in names}
+        assert {"refer_beta", "far_fraction", "stored_far_fraction", "kl_from_behaviour"} <= {
+            each.split("/")[-1] for each in names
+        }
 
 
 @pytest.mark.parametrize("name", ["racer", "ddpg", "ppo"])
@@ -109,6 +111,7 @@ def policy_lags(path: Path) -> set[float]:
 
 DRIFTING = {"algorithm.exploration": "ornstein_uhlenbeck"}
 PLAIN = {"algorithm.refer.enabled": False}
+FIFO = {"replay.remover": "fifo"}
 
 
 @pytest.mark.parametrize(
@@ -120,6 +123,11 @@ PLAIN = {"algorithm.refer.enabled": False}
         ("racer", {"network.separate-critic": True}, "network.separate-critic"),
         ("sac_pendulum", {"network.initial-std": 0.5}, "network.initial-std"),
         ("racer", {"algorithm.refresh-tolerance": 0.5}, "algorithm.refresh-tolerance"),
+        ("racer", {"algorithm.refresh-interval": 9, "algorithm.refresh": "per_sample"}, "algorithm.refresh-interval"),
+        ("racer", {"algorithm.reward-interval": 9, "algorithm.normalize-rewards": False}, "algorithm.reward-interval"),
+        ("racer", {"algorithm.refer.tolerance": 0.2} | PLAIN | FIFO, "algorithm.refer.tolerance"),
+        ("cartpole", {"algorithm.refer.c": 2.0}, "algorithm.refer.c"),
+        ("racer", {"replay.priority-uniform": 0.5}, "replay.priority-uniform"),
         ("cartpole", TOGETHER, "learner.batches-per-draw"),
         ("ddpg", DRIFTING | PLAIN | {"replay.remover": "fifo", "algorithm.exploration-theta": 0.3}, ""),
         ("racer", {"algorithm.refresh-tolerance": 0.5, "algorithm.refresh": "early_stop"}, ""),

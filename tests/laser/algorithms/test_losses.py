@@ -96,6 +96,19 @@ IMPALAS = [
 ]
 
 
+def test_no_threshold_accepts_everything_whatever_form_it_has():
+    """A compiled loss takes the threshold from its schedule, as a tensor."""
+    algorithm, _ = build(LaserConfig(trust_region_threshold=float("inf")))
+    batch = make_batch(ACTIONS["discrete"])
+    certain = {"logits": torch.tensor([0.0, -torch.inf, -torch.inf]).expand_as(batch.mu["logits"])}
+    batch = dataclasses.replace(batch, mu=certain)
+    pi = {"logits": certain["logits"].flip(-1)}
+    assert algorithm._accept(pi, batch, None, {})[0] is None
+    accepted, _ = algorithm._accept(pi, batch, None, {"trust_region_threshold": torch.tensor(torch.inf)})
+    assert accepted.all()
+    assert not algorithm._accept(pi, batch, None, {"trust_region_threshold": torch.tensor(1.0)})[0].any()
+
+
 @pytest.mark.parametrize("config", IMPALAS, ids=["default", "mean", "clips", "scaled", "standardized"])
 def test_impala_is_its_literal_loss(config):
     batch = dataclasses.replace(double_batch(), importance_weights=torch.linspace(0.2, 1.0, 8, dtype=torch.float64))

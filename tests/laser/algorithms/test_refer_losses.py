@@ -52,7 +52,7 @@ def literal(config, batch, beta, c_max):
         if near:
             loss = loss - beta * advantages[t, b] * log_pi[t, b, batch.actions[t, b]]
             loss = loss + beta * config.baseline_cost * 0.5 * (vs[t, b] - values[t, b]) ** 2
-        loss = loss + beta * config.entropy_cost * (log_pi[t, b].exp() * log_pi[t, b]).sum()
+            loss = loss + beta * config.entropy_cost * (log_pi[t, b].exp() * log_pi[t, b]).sum()
         loss = loss + (1 - beta) * (log_mu[t, b].exp() * (log_mu[t, b] - log_pi[t, b])).sum()
     loss.backward()
     gradient = torch.cat([item.grad.flatten() for item in networks.parameters()])

@@ -12,6 +12,7 @@ DEEDS = {
     "nan": ("not_finite", "observation is not finite: nan at index [1] of environment 0"),
     "nan-reward": ("not_finite", "reward is not finite: nan of environment 0"),
     "huge-reward": ("not_finite", "reward is beyond +-1e+15, where sums of returns overflow: -1e+16 of environment 0"),
+    "endless-reward": ("not_finite", "reward does not fit float32: 1e+300 of environment 0"),
     "shape": ("wrong_shape", "observation must have shape (3,), got (4,)"),
     "broadcastable-shape": ("wrong_shape", "observation must have shape (3,), got (1,)"),
     "dtype": ("wrong_shape", "observation must have a real dtype, got <U1"),

@@ -87,6 +87,33 @@ def test_settings_that_can_never_exploit(changes, key):
     assert list(PbtConfig().never(configs)) == []
 
 
+def test_of_the_default_what_an_algorithm_has_not_is_left_out():
+    pair = [load_preset("ddpg_pendulum", {"seed": seed}) for seed in range(2)]
+    assert PbtConfig().changing([config.algorithm for config in pair]) == ("algorithm.learning-rate",)
+    assert list(PbtConfig().never(pair)) == []
+    asked = PbtConfig(perturb=("algorithm.entropy-cost",))
+    assert [item.key for item in asked.never(pair)] == ["perturb"]
+    without_entropy = [load_preset("cartpole", {"algorithm.entropy-cost": 0.0}).algorithm]
+    assert PbtConfig().changing(without_entropy) == ("algorithm.learning-rate",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "grid", "env", "keys"),
+    [
+        ({}, ["algorithm.learning-rate", "seed"], "mini/Catch-v0", []),
+        ({"rule": "truncation", "margin": 1.0}, [], "mini/Catch-v0", ["pbt.margin"]),
+        ({"truncation": 0.3}, [], "mini/Catch-v0", ["pbt.truncation"]),
+        ({"margin": 5.0}, [], "mini/Catch-v0", ["pbt.margin"]),  # returns there lie between -1 and 1
+        ({"margin": 1.5}, [], "mini/Catch-v0", []),
+        ({"margin": 5.0}, [], "CartPole-v1", []),
+        ({}, ["algorithm.trace-lambda"], "mini/Catch-v0", ["grid"]),
+    ],
+)
+def test_settings_of_a_population_without_effect_are_pointed_out(changes, grid, env, keys):
+    configs = [load_preset("mini", {"env": env, "seed": seed}) for seed in range(2)]
+    assert [item.key for item in PbtConfig(**changes).warnings(configs, grid)] == keys
+
+
 def test_scores_that_are_capped_at_1_are_never_better_by_1():
     pair = [load_preset("pong", {"env": "ALE/Pong-v5,ALE/Breakout-v5", "seed": seed}) for seed in range(2)]
     assert [item.key for item in dataclasses.replace(PbtConfig(), margin=1.0).never(pair)] == ["margin"]
@@ -122,7 +149,8 @@ def test_populations_that_can_never_exploit():
     for members in ([config, wider], [config, other]):
         assert [item.key for item in PbtConfig().never(members)] == ["rule"]
     still = load_preset("cartpole", {"algorithm.entropy_cost": 0.0})
-    assert [item.key for item in PbtConfig().never([still, still])] == ["perturb"]
+    asked = PbtConfig(perturb=("algorithm.learning-rate", "algorithm.entropy-cost", "algorithm.discount"))
+    assert [item.key for item in asked.never([still, still])] == ["perturb"]
     assert list(PbtConfig().never([still, config])) == []
 
 
