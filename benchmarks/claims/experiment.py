@@ -281,8 +281,13 @@ def draw(
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, len(tasks), figsize=(5.5 * len(tasks), 4), layout="constrained", squeeze=False)
-    for panel, (task, (num_steps, outcomes)) in zip(axes[0], tasks.items(), strict=True):
+    num_columns = len(tasks) if len(tasks) <= 3 else 2
+    num_rows = -(-len(tasks) // num_columns)
+    size = (5.5 * num_columns, 4 * num_rows)
+    figure, axes = pyplot.subplots(num_rows, num_columns, figsize=size, layout="constrained", squeeze=False)
+    for panel in axes.flat[len(tasks) :]:
+        panel.set_axis_off()
+    for panel, (task, (num_steps, outcomes)) in zip(axes.flat, tasks.items(), strict=False):
         points = np.linspace(0, num_steps, NUM_POINTS + 1)[1:] / 1e3
         for outcome in outcomes:
             low, middle, high = np.percentile(outcome.returns, (25, 50, 75), axis=0)
@@ -293,7 +298,8 @@ def draw(
         panel.set_title(task)
         panel.set_xlabel("thousand env steps (per member)")
         panel.grid(alpha=0.3)
-    axes[0][0].set_ylabel("mean return of the last 20 episodes")
+    for row in axes:
+        row[0].set_ylabel("mean return of the last 20 episodes")
     axes[0][0].legend(fontsize=8)
     figure.suptitle(title)
     path = PICTURES / f"{name}.png"
