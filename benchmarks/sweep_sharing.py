@@ -3,8 +3,8 @@
     python benchmarks/sweep_sharing.py [--runtime lockstep | local] [--repeats N] [--quick]
 
 Both sweeps run by turns, for the same env steps. The rate is all members' env steps per second once every one of them
-learns. Memory is what the shards say they hold, with room for 100,000 env steps per replay. The gap is the most that any two members were apart at
-a moment, as a share of the run.
+learns. Memory is what the shards say they hold, with room for 100,000 env steps per replay. The gap is the most that
+any two members were apart at a moment, as a share of the run.
 
 To reach with one replay: at most 0.35 of the memory, at least 0.9 of the rate, no gap above 5 %.
 """
