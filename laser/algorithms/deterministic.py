@@ -18,6 +18,7 @@ from laser.batch import Batch
 from laser.config import Bounds, Problem, find_unused
 from laser.networks.config import NetworkConfig
 from laser.ops.noise import ornstein_uhlenbeck_step
+from laser.ops.truncated_normal import sample_truncated
 from laser.specs import ArraySpec, EnvironmentSpec
 
 NOISE = "noise"
@@ -47,6 +48,9 @@ class DeterministicConfig(GaussianStepConfig, BootstrapConfig):
             why = "gaussian noise forgets everything at each step"
             remedy = "use algorithm.exploration ornstein_uhlenbeck"
             found += find_unused(self, "algorithm", ("exploration_theta",), why, remedy)
+        if drifts:
+            why, remedy = "drifting noise is not cut off", "use algorithm.exploration gaussian"
+            found += find_unused(self, "algorithm", ("truncation",), why, remedy)
         if drifts and self.refer.enabled:
             wrong = "drifting noise is not the Gaussian that ReF-ER takes ratios of, so that it misjudges what is near"
             found.append(Problem("algorithm.exploration", wrong, "use gaussian, or algorithm.refer.enabled false"))
@@ -123,11 +127,11 @@ class DeterministicAlgorithm(GaussianStepAlgorithm):
         mu, values = self.policy(mean), mean.new_zeros(len(mean))
         if greedy:
             return ActOutput(mean, mu, values, dict(inputs.core_state))
+        config = self.config
+        if config.exploration == "gaussian":
+            return ActOutput(sample_truncated(mean, mu["std"], config.truncation, generator), mu, values)
         device = generator.device if generator is not None else mean.device
         normal = torch.randn(mean.shape, generator=generator, device=device).to(mean.device)
-        if self.config.exploration == "gaussian":
-            return ActOutput(mean + self.config.exploration_std * normal, mu, values)
-        config = self.config
         noise = ornstein_uhlenbeck_step(
             inputs.core_state[NOISE], inputs.first, config.exploration_theta, config.exploration_std, normal
         )

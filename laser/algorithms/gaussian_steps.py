@@ -31,6 +31,9 @@ class GaussianStepConfig(StepConfig):
     ] = True
     normalize_rewards: Annotated[bool, "divide rewards by their root mean square over the replay"] = True
     reward_interval: Annotated[int, Bounds(least=1), "learner steps between two looks at the size of rewards"] = 1000
+    truncation: Annotated[
+        float, Bounds(above=0.0), "actions are drawn within so many standard deviations of the mean"
+    ] = 3.0
     refer: Annotated[ReferConfig, "remember-and-forget experience replay"] = field(default_factory=ReferConfig)
 
     @property

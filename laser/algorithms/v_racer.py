@@ -44,9 +44,6 @@ class VRacerConfig(GaussianStepConfig):
 
     trace_lambda: Annotated[float, Fraction, "shortens the traces of Q-retrace"] = 1.0
     initial_std: Annotated[float, Bounds(above=0.0), "standard deviation of the policy at the start"] = math.sqrt(0.2)
-    truncation: Annotated[
-        float, Bounds(above=0.0), "actions are drawn within so many standard deviations of the mean"
-    ] = 3.0
     refresh: Annotated[
         Literal["per_sample", "early_stop", "every"],
         "how Q-retrace follows new values: back to the start of each drawn step's episode; until it changes little; "

@@ -272,9 +272,8 @@ def test_acting_is_inside_the_cut_and_says_what_it_was_drawn_from(name):
         key: (num, *spec.shape) for key, spec in algorithm.behaviour.items()
     }
     standard = (output.actions - output.mu["mean"]) / output.mu["std"]
-    assert standard.std().item() == pytest.approx(0.9866 if name in RACERS else 1.0, abs=0.03)
-    if name in RACERS:
-        assert 2.5 < standard.abs().max() <= 3.0 + 1e-5
+    assert standard.std().item() == pytest.approx(0.9866, abs=0.03)
+    assert 2.5 < standard.abs().max() <= 3.0 + 1e-5
     greedy = algorithm.act(networks, ActInput(observations, *nothing), generator, greedy=True)
     assert (greedy.actions == greedy.mu["mean"]).all()
 
