@@ -86,6 +86,9 @@ def unknown_id(id: str) -> ConfigError:
     suggestions = list(dict.fromkeys([*same_name[::-1], *near]))[:3]
     if suggestions:
         return env_error(f"unknown environment {id!r}", f"did you mean {' or '.join(suggestions)}?")
+    family = [name for name in known if "/" in id and name.lower().startswith(id.partition("/")[0].lower() + "/")]
+    if family:
+        return env_error(f"unknown environment {id!r}", f"there are {len(family)}, such as {', '.join(family[:3])}")
     return env_error(
         f"unknown environment {id!r}",
         "use a Gymnasium id such as CartPole-v1 or ALE/Pong-v5, or module:Name-v0 for one that a module registers",

@@ -27,6 +27,7 @@ CONFIG = EnvironmentConfig()
         ("Hoper-v5", "did you mean Hopper-v5"),
         ("Pong-v5", "did you mean ALE/Pong-v5"),
         ("ALE/Pog-v5", "did you mean ALE/Pong-v5"),
+        ("dmlab/foo", "unknown environment 'dmlab/foo'; there are [0-9]+, such as dmlab/"),
         ("", "use a Gymnasium id such as CartPole-v1"),
         ("no_such_module:Env-v0", "module 'no_such_module' cannot be imported.*run from the folder that holds"),
         ("custom_environments:Wlk-v0", "registers no environment 'Wlk-v0'; it registers .*Walk-v0"),
