@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args, get_origin
@@ -29,6 +30,8 @@ class Arguments:
 def split_arguments(arguments: Sequence[str], switches: Collection[str], repeatable: Collection[str] = ()) -> Arguments:
     """Take `--key value`, `--key=value`, `--switch` and `--no-switch` apart; the last of a repeated key counts.
 
+    A switch that is given both ways is a mistake.
+
     Unknown keys pass: whoever knows the keys complains about all of them at once. Keys are returned with hyphens.
 
     Args:
@@ -37,6 +40,7 @@ def split_arguments(arguments: Sequence[str], switches: Collection[str], repeata
         repeatable: keys all of whose texts count; they end up in `lists`.
     """
     result = Arguments()
+    on_and_off: defaultdict[str, set[bool]] = defaultdict(set)
     waiting = list(arguments)
     while waiting:
         argument = waiting.pop(0)
@@ -55,12 +59,17 @@ def split_arguments(arguments: Sequence[str], switches: Collection[str], repeata
             result.values[key] = value
         elif key in switches:
             result.values[key] = waiting.pop(0) if follows and waiting[0].lower() in _TRUTH_WORDS else "true"
+            on_and_off[key].add(True)
         elif key.startswith("no-") and key[3:] in switches:
             result.values[key[3:]] = "false"
+            on_and_off[key[3:]].add(False)
         elif follows:
             result.values[key] = waiting.pop(0)
         else:
             result.problems.append(Problem(key, "needs a value", f"write --{key} VALUE"))
+    for key, ways in on_and_off.items():
+        if len(ways) > 1:
+            result.problems.append(Problem(key, f"is given both as --{key} and as --no-{key}", "leave one of them out"))
     return result
 
 

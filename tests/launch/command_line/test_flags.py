@@ -61,6 +61,12 @@ def test_missing_values_and_single_hyphens():
     ]
 
 
+def test_a_switch_given_both_ways_is_a_mistake():
+    (problem,) = split("--quiet --steps 1 --no-quiet").problems
+    assert str(problem) == "quiet: is given both as --quiet and as --no-quiet; leave one of them out"
+    assert split("--no-quiet --no-quiet --inner.flag no").problems == []
+
+
 def test_help_says_choices_ranges_and_defaults():
     leaves = list(find_leaves(Config()))
     assert switches_of(leaves) == {"inner.flag"}
