@@ -288,3 +288,20 @@ def test_reporting_costs_microseconds(recorder):
     for _ in range(1000):
         recorder.report(report)
     assert time.perf_counter() - start < 0.5  # 20 microseconds here; 500 allowed on a busy machine
+
+
+def test_every_bucket_is_written_however_many_are_over_by_then(tmp_path, clock):
+    path = tmp_path / "metrics.db"
+    with MetricsDb(path) as metrics:
+        recorder = Recorder(metrics, in_turns=True, clock=clock, interval_s=math.inf, bucket_frames=400)
+        recorder.begin()
+        for env_steps in range(50, 1050, 50):
+            counters = {"env_steps": env_steps, "frames": 4 * env_steps}
+            recorder.report(Report("actor", counters, episodes=episodes(float(env_steps))))
+            if env_steps == 350:
+                recorder.flush()
+        recorder.close()
+    assert read_series(path, "buckets/ends_at") == [(end / 4, end) for end in range(400, 4400, 400)]
+    # An episode that ends with its bucket belongs to it: 50 and 100 to the first.
+    assert read_series(path, "buckets/mean_return")[0] == (100, 75.0)
+    assert read_series(path, "buckets/mean_return", "frames")[-1] == (4000, 975.0)
