@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,10 +95,15 @@ class MetricsDb:
 
     def write(self, tick: Tick, values: Mapping[str, float], notes: Mapping[str, str] | None = None) -> None:
         """Add one moment with its values; NaN is left out."""
+        self.write_all([(tick, values, notes or {})])
+
+    def write_all(self, moments: Iterable[tuple[Tick, Mapping[str, float], Mapping[str, str]]]) -> None:
+        """Add moments with their values and notes, all or none: many cost little more than one."""
         with self._lock:
             try:
                 with self._connection:
-                    self._write(tick, values, notes or {})
+                    for tick, values, notes in moments:
+                        self._write(tick, values, notes)
             except sqlite3.Error as error:
                 raise self._error(error) from error
 

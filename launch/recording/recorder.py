@@ -26,6 +26,7 @@ _LEARNER = "learner"  # the source that goes on with its own totals, in whatever
 NUM_RETURNS = 20
 """Episodes in `mean_return`."""
 
+_CURVE = "charts/mean_return"
 _PROGRESS = ("env_steps", "frames", "learner_steps", "episodes")
 _WINDOW_TICKS = 10
 
@@ -66,6 +67,15 @@ class Snapshot:
     task_returns: dict[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class _Past:
+    """Values of a moment before the one they are written at."""
+
+    env_steps: int
+    frames: int
+    values: Mapping[str, float]
+
+
 class Recorder:
     """Adds up reports and, from `begin` on, writes them about once a second. Implements `laser.ports.ReportPort`.
 
@@ -89,6 +99,8 @@ class Recorder:
         bucket_frames: width of the buckets of training curves.
         usage: measures the process, or None.
         log: takes a line about what went wrong.
+        curve_steps: env steps between two points of `charts/mean_return`, which in lockstep is then the same whenever a
+            run is repeated; 0: it is written when everything else is, by the clock.
     """
 
     def __init__(
@@ -102,6 +114,7 @@ class Recorder:
         bucket_frames: int = 1_000_000,
         usage: ProcessUsage | None = None,
         log: Callable[[str], None] | None = None,
+        curve_steps: int = 0,
     ):
         self._metrics, self._interval_s, self._clock = metrics, interval_s, clock
         self._trackers = list(trackers)
@@ -117,6 +130,8 @@ class Recorder:
         self._mean_return = math.nan
         self._tasks = tuple(tasks)
         self._task_returns = TaskReturns(tasks, bucket_frames)
+        self._curve_steps, self._num_on_curve = curve_steps, 0
+        self._curve: list[_Past] = []  # not written yet
         self.marks: dict[str, int] = {}
         """Where others were in what is recorded here; saved along with it."""
         self._new_episodes: list[EpisodeResult] = []
@@ -214,11 +229,11 @@ class Recorder:
                 snapshot = self._snapshot(now)
                 episodes, self._new_episodes = self._new_episodes, []
                 evaluations, self._evaluations = self._evaluations, []
-                buckets = self._task_returns.take_closed()
+                past = self._take_past(snapshot)
                 derived = self._task_returns.metrics() | rates(*self._growth(now))
                 self._window.append((now, dict(self._totals)))
                 self._written = now
-            self._write(snapshot, episodes, evaluations, buckets, derived)
+            self._write(snapshot, episodes, evaluations, past, derived)
 
     def close(self) -> None:
         """Write the rest and stop the thread; the files stay open for their owner to close.
@@ -232,6 +247,8 @@ class Recorder:
         self.check()
         with self._lock:
             self._task_returns.finish(int(self._totals["frames"]))
+            if self._curve_steps and not math.isnan(self._mean_return):
+                self._curve.append(self._point())
         self.flush()
 
     def __enter__(self) -> Recorder:
@@ -282,6 +299,7 @@ class Recorder:
                 self._task_returns.load_state_dict(state["task_returns"])
             self._window = deque([(now, dict(self._totals))], maxlen=_WINDOW_TICKS)
             env_steps = int(self._totals["env_steps"])
+            self._num_on_curve = env_steps // self._curve_steps if self._curve_steps else 0
         with self._write_lock:
             if self._metrics:
                 self._metrics.forget_after(env_steps)
@@ -301,6 +319,7 @@ class Recorder:
                 self._returns.extend(episode.episode_return for episode in report.episodes)
                 self._mean_return = _mean(list(self._returns))
             self._task_returns.add(report.episodes, int(self._totals["frames"]))
+            self._extend_curve()
         elif report.episodes:
             gauges["evaluation/mean_return"] = _mean([episode.episode_return for episode in report.episodes])
             gauges["evaluation/mean_length"] = _mean([episode.length for episode in report.episodes])
@@ -309,6 +328,24 @@ class Recorder:
             self._evaluations.append((report.at_env_steps, gauges))
         for name, value in gauges.items():
             self._gauges.setdefault(name, {})[report.source] = value
+
+    def _extend_curve(self) -> None:
+        if not self._curve_steps or math.isnan(self._mean_return):
+            return
+        number = int(self._totals["env_steps"]) // self._curve_steps
+        if number > self._num_on_curve:
+            self._num_on_curve = number
+            self._curve.append(self._point())
+
+    def _point(self) -> _Past:
+        return _Past(int(self._totals["env_steps"]), int(self._totals["frames"]), {_CURVE: self._mean_return})
+
+    def _take_past(self, snapshot: Snapshot) -> list[_Past]:
+        """Return what was known at moments of its own since the last write; of a fast run many are over by then."""
+        steps_per_frame = snapshot.env_steps / max(1, snapshot.frames)
+        buckets = [_Past(round(end * steps_per_frame), end, values) for end, values in self._task_returns.take_closed()]
+        curve, self._curve = self._curve, []
+        return sorted([*curve, *buckets], key=lambda past: past.env_steps)
 
     def _evaluation_by_task(self, episodes: Sequence[EpisodeResult]) -> dict[str, float]:
         returns: defaultdict[int, list[float]] = defaultdict(list)
@@ -353,7 +390,7 @@ class Recorder:
         snapshot: Snapshot,
         episodes: list[EpisodeResult],
         evaluations: list[tuple[int, dict[str, float]]],
-        buckets: list[tuple[int, dict[str, float]]],
+        past: list[_Past],
         derived: dict[str, float],
     ) -> None:
         wall_time = time.time()
@@ -373,18 +410,24 @@ class Recorder:
             now["tracking/num_dropped"] = float(dropped)
         totals = {f"totals/{name}": value for name, value in snapshot.counters.items() if name not in _PROGRESS[:3]}
         if self._metrics:
+
+            def tick_at(env_steps: int, frames: int) -> Tick:
+                return Tick(snapshot.seconds, wall_time, env_steps, frames, snapshot.learner_steps)
+
             for step in sorted(at):
                 values = {
                     name: value for where, gauges in evaluations if where == step for name, value in gauges.items()
                 }
                 # The frames and learner steps of that moment are not known any more; they are at most these.
-                frames = round(step * snapshot.frames / max(1, snapshot.env_steps))
-                self._metrics.write(Tick(snapshot.seconds, wall_time, step, frames, snapshot.learner_steps), values)
-            for frames, values in buckets:  # each of them: several may be over between two writes of a fast run
-                step = round(frames * snapshot.env_steps / max(1, snapshot.frames))
-                self._metrics.write(Tick(snapshot.seconds, wall_time, step, frames, snapshot.learner_steps), values)
-            tick = Tick(snapshot.seconds, wall_time, snapshot.env_steps, snapshot.frames, snapshot.learner_steps)
-            self._metrics.write(tick, now | totals, {"bottleneck": snapshot.bottleneck})
+                past.append(_Past(step, round(step * snapshot.frames / max(1, snapshot.env_steps)), values))
+            recorded = {name: value for name, value in now.items() if name != _CURVE or not self._curve_steps}
+            notes = {"bottleneck": snapshot.bottleneck}
+            self._metrics.write_all(
+                [
+                    *((tick_at(each.env_steps, each.frames), each.values, {}) for each in past),
+                    (tick_at(snapshot.env_steps, snapshot.frames), recorded | totals, notes),
+                ]
+            )
         tracked = _finite({tracking_key(name): value for name, value in (now | totals).items()})
 
         def write(tracker: Tracker) -> None:

@@ -124,7 +124,6 @@ class TaskReturns:
             "sums": list(self._sums),
             "counts": list(self._counts),
             "means": {str(index): value for index, value in self._means.items()},
-            "closed": [[end, metrics] for end, metrics in self._closed],
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -133,7 +132,6 @@ class TaskReturns:
         self._newest = [deque(values, maxlen=_NUM_NEWEST) for values in state["newest"]]
         self._bucket, self._sums, self._counts = state["bucket"], list(state["sums"]), list(state["counts"])
         self._means = {int(index): value for index, value in state["means"].items()}
-        self._closed = [(int(end), dict(metrics)) for end, metrics in state.get("closed", ())]
 
     def _bucket_metrics(self) -> dict[str, float]:
         metrics = task_metrics(self._tasks, self._means, "buckets")

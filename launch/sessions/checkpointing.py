@@ -57,6 +57,7 @@ def save_program(
         else [],
     }
     arrays: dict[str, np.ndarray] = {}
+    recorder.flush()  # what is known of the time before the checkpoint is recorded with it, and not told again
     state = {
         "tree": _take_arrays_out(tree, "", arrays),
         "recorder": recorder.state_dict(),

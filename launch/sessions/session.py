@@ -39,6 +39,7 @@ from launch.sessions.tracking import open_trackers
 
 LEASE_S = 30.0
 """Seconds without progress after which a member of a sweep no longer holds up the others."""
+_POINTS_OF_A_CURVE, _MOST_BETWEEN_POINTS = 250, 5_000  # env steps: who looks at a long run sees it move
 _SLACK_ROUNDS, _SLACK_SHARE = 4, 0.02
 
 
@@ -199,7 +200,16 @@ def _open_recorder(
     tasks = task_ids(config.env)
     width = bucket_frames(tasks, config.steps * environment.action_repeat)
     in_turns = config.runtime == "lockstep"
-    return Recorder(metrics, trackers, in_turns=in_turns, tasks=tasks, bucket_frames=width, usage=usage, log=run.log)
+    return Recorder(
+        metrics,
+        trackers,
+        in_turns=in_turns,
+        tasks=tasks,
+        bucket_frames=width,
+        usage=usage,
+        log=run.log,
+        curve_steps=min(max(1, config.steps // _POINTS_OF_A_CURVE), _MOST_BETWEEN_POINTS) if in_turns else 0,
+    )
 
 
 def _number_members(plan: Plan, incarnations: Sequence[int]) -> list[Member]:

@@ -20,7 +20,7 @@ from launch.config import EvaluationConfig, TrainConfig
 from launch.errors import LaunchError, NothingToResumeError
 from launch.evaluation.evaluate import evaluate, load_policy
 from launch.presets import load_preset
-from launch.recording.metrics_db import read_names
+from launch.recording.metrics_db import read_names, read_series
 from launch.runtimes import hangs
 from launch.train import train
 from learner.checkpoint import list_checkpoints, load_newest_checkpoint
@@ -55,6 +55,10 @@ def test_lockstep_repeats_bit_by_bit(tmp_path, compiled):
     assert_same(weights(tmp_path / "a"), weights(tmp_path / "b"))
     assert first.learner_steps == second.learner_steps > 5
     assert first.mean_return == second.mean_return
+    for name in ("charts/mean_return", "buckets/mean_return"):
+        curves = [read_series(tmp_path / run / "metrics.db", name) for run in "ab"]
+        assert curves[0] == curves[1], f"{name} depends on the clock"
+        assert len(curves[0]) > 10
 
 
 def test_another_seed_gives_another_run(tmp_path):

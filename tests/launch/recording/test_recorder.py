@@ -203,7 +203,7 @@ def test_a_tracker_that_fails_is_told_no_more_and_the_rest_goes_on(tmp_path, clo
 class Broken:
     """Stands in for a MetricsDb with a mistake in it."""
 
-    def write(self, *arguments):
+    def write_all(self, moments):
         raise ZeroDivisionError("a mistake")
 
 
@@ -255,7 +255,7 @@ def test_reports_from_many_threads_lose_nothing(tmp_path):
 class FullDisk:
     """Stands in for MetricsDb on a disk that is full."""
 
-    def write(self, *arguments):
+    def write_all(self, moments):
         raise OutputError("run-dir", "metrics.db: No space left on device")
 
 
@@ -305,3 +305,25 @@ def test_every_bucket_is_written_however_many_are_over_by_then(tmp_path, clock):
     # An episode that ends with its bucket belongs to it: 50 and 100 to the first.
     assert read_series(path, "buckets/mean_return")[0] == (100, 75.0)
     assert read_series(path, "buckets/mean_return", "frames")[-1] == (4000, 975.0)
+
+
+def test_in_lockstep_a_curve_does_not_depend_on_the_clock(tmp_path, clock):
+    found = []
+    for pace in (0.01, 0.7):
+        path = tmp_path / f"{pace}.db"
+        with MetricsDb(path) as metrics:
+            recorder = Recorder(metrics, in_turns=True, clock=clock, interval_s=1.0, curve_steps=100)
+            recorder.begin()
+            for number in range(1, 40):
+                clock.now += pace
+                returns = (float(number),) if number % 2 == 0 else ()
+                recorder.report(
+                    Report("actor", {"env_steps": 30 * number, "frames": 60 * number}, episodes=episodes(*returns))
+                )
+            recorder.close()
+        found.append(read_series(path, "charts/mean_return"))
+    assert found[0] == found[1]
+    steps = [step for step, _ in found[0]]
+    assert steps[:3] == [120, 210, 300], "the first reports past each hundredth"
+    assert steps[-1] == 1170, "and the end"
+    assert found[0][0][1] == 3.0

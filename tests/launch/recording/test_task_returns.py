@@ -105,17 +105,6 @@ def test_buckets_are_those_of_the_protocol(resumed):
         assert metrics["buckets/normalised_median"] == pytest.approx(np.median(normalised))
 
 
-def test_buckets_that_are_over_and_not_yet_written_are_saved():
-    returns, restored = TaskReturns(POLES[:1], 100), TaskReturns(POLES[:1], 100)
-    returns.add([episode(1.0)], 50)
-    returns.add([episode(3.0)], 350)
-    restored.load_state_dict(json.loads(json.dumps(returns.state_dict())))
-    closed = restored.take_closed()
-    assert [(end, metrics["buckets/mean_return"]) for end, metrics in closed] == [(100, 1.0), (200, 1.0), (300, 1.0)]
-    assert closed == returns.take_closed()
-    assert returns.take_closed() == []
-
-
 def test_a_run_that_goes_on_for_longer_keeps_the_width_of_its_buckets():
     returns = TaskReturns(POLES[:1], 1000)
     for frames in range(500, 10_500, 1000):
