@@ -83,7 +83,7 @@ class PbtConfig:
         for key in grid_keys:
             if key.startswith(("algorithm.", "learner.", "replay.")) and key not in live:
                 wrong = f"{key} cannot change while training: who copies another keeps its own, untold by schedules"
-                yield Problem("grid", wrong, "leave it out, or --pbt")
+                yield Problem("grid", wrong, "leave it out of the grid")
 
     def never(self, configs: Sequence[TrainConfig]) -> Iterator[Problem]:
         """Yield why members with these configs would never copy each other or never change."""
