@@ -227,26 +227,28 @@ class Impala(ActorCriticAlgorithm):
                 column_weights = column_weights / len(column_weights)
             weights = used * column_weights
             entropy_weights = self._entropy_rows(batch) * column_weights
+            learned = used
             refer_state = cast(ReferState, networks.refer) if config.refer.enabled else None
             if refer_state is not None:
                 near = self.refer.near(refer_state, log_rhos)
+                learned = used & near
                 weights, entropy_weights = weights * near, entropy_weights * near
 
         fitted, fitted_targets, state_updates = values, vs, {}
         if config.popart:
             assert output.critic_features is not None
             head, features = cast(PopArtHead, networks.value_head), output.critic_features[:-1]
-            critic = normalized_critic(head, features, vs, batch.task, used, config.popart_step_size)
+            critic = normalized_critic(head, features, vs, batch.task, learned, config.popart_step_size)
             fitted, fitted_targets = critic.values, critic.targets
             pg_advantages = pg_advantages / critic.scales
             state_updates = {f"value_head.{name}": value for name, value in critic.state_updates.items()}
         with torch.no_grad():
             if config.normalize_advantages == "standardize":
                 # A critic that is off everywhere would push all taken actions the same way. Unused rows add 0.
-                mean = pg_advantages.sum() / used.sum().clamp(min=1)
-                pg_advantages = torch.where(used, pg_advantages - mean, 0.0)
+                mean = torch.where(learned, pg_advantages, 0.0).sum() / learned.sum().clamp(min=1)
+                pg_advantages = torch.where(learned, pg_advantages - mean, 0.0)
             if config.normalize_advantages != "off":
-                pg_advantages = _over_root_mean_square(pg_advantages, used)
+                pg_advantages = _over_root_mean_square(pg_advantages, learned)
 
         pg_term = policy_gradient_loss(log_pi, pg_advantages, weights)
         value_term = value_loss(fitted, fitted_targets, weights)
@@ -296,6 +298,5 @@ class Impala(ActorCriticAlgorithm):
 
 
 def _over_root_mean_square(advantages: Tensor, used: Tensor) -> Tensor:
-    # Unused rows are 0 in the sum.
-    mean_square = advantages.square().sum() / used.sum().clamp(min=1)
+    mean_square = torch.where(used, advantages, 0.0).square().sum() / used.sum().clamp(min=1)
     return advantages / (mean_square.sqrt() + 1e-8)

@@ -84,3 +84,31 @@ def test_with_beta_one_and_no_bound_it_changes_nothing(config, kind):
     mixed, same = run(dataclasses.replace(config, refer=REFER), batch, 1.0, np.inf, kind)
     assert plain.loss.item() == mixed.loss.item()
     assert torch.equal(gradient, same)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        ImpalaConfig(refer=REFER, popart=True),
+        ImpalaConfig(refer=REFER, normalize_advantages="standardize"),
+        LaserConfig(refer=REFER, normalize_advantages="scale", trust_region_threshold=np.inf),
+    ],
+    ids=["popart", "standardize", "scale"],
+)
+def test_rewards_of_a_column_that_is_far_everywhere_change_nothing(config):
+    batch = make_batch(ACTIONS["discrete"], dtype=torch.float64)
+    logits = batch.mu["logits"].clone()
+    # What was taken there was almost certain: pi / mu is far below 1 / c_max.
+    logits[:, 2] = -30.0
+    logits[:, 2].scatter_(-1, batch.actions[:, 2].unsqueeze(-1), 30.0)
+    batch = dataclasses.replace(batch, mu={"logits": logits})
+    others = batch.rewards.clone()
+    others[:, 2] *= 100.0
+    gradients = [
+        run(config, dataclasses.replace(batch, rewards=rewards), 1.0, 1.2)[1] for rewards in (batch.rewards, others)
+    ]
+    assert gradients[0].abs().max() > 0.0
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-12, atol=0.0)
+    near = others.clone()
+    near[:, 3] *= 100.0
+    assert not torch.equal(gradients[0], run(config, dataclasses.replace(batch, rewards=near), 1.0, 1.2)[1])
