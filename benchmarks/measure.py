@@ -125,10 +125,11 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def read_ticks(run_dir: Path) -> list[tuple[float, int]]:
-    """Return (unix time, env steps) of every moment a run recorded."""
+    """Return (unix time, env steps) of every moment a run wrote; what it tells of before is not of that moment."""
     path = f"{(run_dir / 'metrics.db').resolve().as_uri()}?mode=ro"
     with closing(sqlite3.connect(path, uri=True)) as connection:
-        return connection.execute("SELECT wall_time, env_steps FROM ticks ORDER BY tick").fetchall()
+        query = "SELECT wall_time, max(env_steps) FROM ticks GROUP BY wall_time ORDER BY wall_time"
+        return connection.execute(query).fetchall()
 
 
 def steady_rate(ticks: Sequence[tuple[float, int]], warm_up_s: float) -> float:
