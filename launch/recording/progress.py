@@ -16,7 +16,8 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
-from launch.recording.recorder import NUM_RETURNS, Snapshot
+from launch.recording.recorder import Snapshot
+from launch.recording.return_curve import NUM_RETURNS
 
 _ACCEPTANCE, _NUM_STEPS = "accept_fraction_", "num_steps_"
 _SOURCES = {"online": "fresh", "own_replay": "own replay", "foreign_replay": "foreign replay"}

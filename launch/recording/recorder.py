@@ -19,14 +19,12 @@ from launch.recording.bottleneck import name_bottleneck
 from launch.recording.metrics_db import MetricsDb, Tick
 from launch.recording.process_usage import ProcessUsage
 from launch.recording.rates import rates
+from launch.recording.return_curve import NAME as CURVE_NAME
+from launch.recording.return_curve import PastValues, ReturnCurve
 from launch.recording.task_returns import TaskReturns, task_metrics
 from launch.recording.tracker import Tracker, tracking_key
 
 _LEARNER = "learner"  # the source that goes on with its own totals, in whatever way a run is resumed
-NUM_RETURNS = 20
-"""Episodes in `mean_return`."""
-
-_CURVE = "charts/mean_return"
 _PROGRESS = ("env_steps", "frames", "learner_steps", "episodes")
 _WINDOW_TICKS = 10
 
@@ -65,15 +63,6 @@ class Snapshot:
     gauges: dict[str, float] = field(default_factory=dict)
     normalised_score: float | None = None
     task_returns: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class _Past:
-    """Values of a moment before the one they are written at."""
-
-    env_steps: int
-    frames: int
-    values: Mapping[str, float]
 
 
 class Recorder:
@@ -126,12 +115,9 @@ class Recorder:
         self._totals: defaultdict[str, float] = defaultdict(float)
         self._last: dict[str, dict[str, float]] = {}
         self._gauges: dict[str, dict[str, float]] = {}
-        self._returns: deque[float] = deque(maxlen=NUM_RETURNS)
-        self._mean_return = math.nan
+        self._curve = ReturnCurve(curve_steps)
         self._tasks = tuple(tasks)
         self._task_returns = TaskReturns(tasks, bucket_frames)
-        self._curve_steps, self._num_on_curve = curve_steps, 0
-        self._curve: list[_Past] = []  # not written yet
         self.marks: dict[str, int] = {}
         """Where others were in what is recorded here; saved along with it."""
         self._new_episodes: list[EpisodeResult] = []
@@ -208,7 +194,7 @@ class Recorder:
     def newest_returns(self, num_episodes: int) -> list[float]:
         """Return the returns of the newest training episodes, of as many as are asked for and kept."""
         with self._lock:
-            return list(self._returns)[-num_episodes:]
+            return list(self._curve.newest)[-num_episodes:]
 
     def fitness(self) -> float | None:
         """Return what the agent is worth by its newest training episodes; None before there are 20 of them."""
@@ -247,8 +233,7 @@ class Recorder:
         self.check()
         with self._lock:
             self._task_returns.finish(int(self._totals["frames"]))
-            if self._curve_steps and not math.isnan(self._mean_return):
-                self._curve.append(self._point())
+            self._curve.finish(*self._reached())
         self.flush()
 
     def __enter__(self) -> Recorder:
@@ -270,7 +255,7 @@ class Recorder:
                 "seconds": self._clock() - self._begin,
                 "totals": dict(self._totals),
                 "last": {source: dict(values) for source, values in self._last.items()},
-                "returns": list(self._returns),
+                "returns": list(self._curve.newest),
                 "marks": dict(self.marks),
                 "task_returns": self._task_returns.state_dict(),
             }
@@ -292,14 +277,12 @@ class Recorder:
                 for source, last in state["last"].items()
                 if source == _LEARNER or not sources_start_over
             }
-            self._returns = deque(state["returns"], maxlen=NUM_RETURNS)
             self.marks = dict(state.get("marks", {}))
-            self._mean_return = _mean(list(self._returns))
             if "task_returns" in state:
                 self._task_returns.load_state_dict(state["task_returns"])
             self._window = deque([(now, dict(self._totals))], maxlen=_WINDOW_TICKS)
             env_steps = int(self._totals["env_steps"])
-            self._num_on_curve = env_steps // self._curve_steps if self._curve_steps else 0
+            self._curve.load(state["returns"], env_steps)
         with self._write_lock:
             if self._metrics:
                 self._metrics.forget_after(env_steps)
@@ -316,10 +299,9 @@ class Recorder:
         if report.at_env_steps is None:
             if report.episodes:
                 self._new_episodes.extend(report.episodes)
-                self._returns.extend(episode.episode_return for episode in report.episodes)
-                self._mean_return = _mean(list(self._returns))
+                self._curve.add(episode.episode_return for episode in report.episodes)
             self._task_returns.add(report.episodes, int(self._totals["frames"]))
-            self._extend_curve()
+            self._curve.extend(*self._reached())
         elif report.episodes:
             gauges["evaluation/mean_return"] = _mean([episode.episode_return for episode in report.episodes])
             gauges["evaluation/mean_length"] = _mean([episode.length for episode in report.episodes])
@@ -329,23 +311,17 @@ class Recorder:
         for name, value in gauges.items():
             self._gauges.setdefault(name, {})[report.source] = value
 
-    def _extend_curve(self) -> None:
-        if not self._curve_steps or math.isnan(self._mean_return):
-            return
-        number = int(self._totals["env_steps"]) // self._curve_steps
-        if number > self._num_on_curve:
-            self._num_on_curve = number
-            self._curve.append(self._point())
+    def _reached(self) -> tuple[int, int]:
+        """Return env steps and frames now."""
+        return int(self._totals["env_steps"]), int(self._totals["frames"])
 
-    def _point(self) -> _Past:
-        return _Past(int(self._totals["env_steps"]), int(self._totals["frames"]), {_CURVE: self._mean_return})
-
-    def _take_past(self, snapshot: Snapshot) -> list[_Past]:
+    def _take_past(self, snapshot: Snapshot) -> list[PastValues]:
         """Return what was known at moments of its own since the last write; of a fast run many are over by then."""
         steps_per_frame = snapshot.env_steps / max(1, snapshot.frames)
-        buckets = [_Past(round(end * steps_per_frame), end, values) for end, values in self._task_returns.take_closed()]
-        curve, self._curve = self._curve, []
-        return sorted([*curve, *buckets], key=lambda past: past.env_steps)
+        buckets = [
+            PastValues(round(end * steps_per_frame), end, values) for end, values in self._task_returns.take_closed()
+        ]
+        return sorted([*self._curve.take(), *buckets], key=lambda past: past.env_steps)
 
     def _evaluation_by_task(self, episodes: Sequence[EpisodeResult]) -> dict[str, float]:
         returns: defaultdict[int, list[float]] = defaultdict(list)
@@ -373,7 +349,7 @@ class Recorder:
             frames=frames,
             learner_steps=learner_steps,
             episodes=episodes,
-            mean_return=self._mean_return,
+            mean_return=self._curve.mean,
             seconds=now - self._begin,
             env_steps_per_second=(env_steps - before.get("env_steps", 0.0)) / span if span > 0.0 else 0.0,
             learner_steps_per_second=(learner_steps - before.get("learner_steps", 0.0)) / span if span > 0.0 else 0.0,
@@ -390,7 +366,7 @@ class Recorder:
         snapshot: Snapshot,
         episodes: list[EpisodeResult],
         evaluations: list[tuple[int, dict[str, float]]],
-        past: list[_Past],
+        past: list[PastValues],
         derived: dict[str, float],
     ) -> None:
         wall_time = time.time()
@@ -419,8 +395,8 @@ class Recorder:
                     name: value for where, gauges in evaluations if where == step for name, value in gauges.items()
                 }
                 # The frames and learner steps of that moment are not known any more; they are at most these.
-                past.append(_Past(step, round(step * snapshot.frames / max(1, snapshot.env_steps)), values))
-            recorded = {name: value for name, value in now.items() if name != _CURVE or not self._curve_steps}
+                past.append(PastValues(step, round(step * snapshot.frames / max(1, snapshot.env_steps)), values))
+            recorded = {name: value for name, value in now.items() if name != CURVE_NAME or not self._curve.steps}
             notes = {"bottleneck": snapshot.bottleneck}
             self._metrics.write_all(
                 [

@@ -10,8 +10,8 @@ from typing import Any
 from laser.evaluation.protocols import ATARI_BUCKET, DMLAB_BUCKET
 from laser.evaluation.scores import find_reference, summarise
 from laser.ports import EpisodeResult
+from launch.recording.return_curve import NUM_RETURNS
 
-_NUM_NEWEST = 20
 _BUCKETS_OF_A_SHORT_RUN = 20
 
 
@@ -65,7 +65,7 @@ class TaskReturns:
     def __init__(self, tasks: Sequence[str], width: int):
         self._tasks = tuple(tasks)
         self._width = width
-        self._newest: list[deque[float]] = [deque(maxlen=_NUM_NEWEST) for _ in tasks]
+        self._newest: list[deque[float]] = [deque(maxlen=NUM_RETURNS) for _ in tasks]
         self._bucket = 0
         self._sums, self._counts = [0.0] * len(tasks), [0] * len(tasks)
         self._means: dict[int, float] = {}
@@ -102,7 +102,7 @@ class TaskReturns:
         The mean return, of several tasks with references the mean capped normalised score.
         """
         newest = self._newest_means()
-        if len(newest) < len(self._tasks) or sum(map(len, self._newest)) < _NUM_NEWEST:
+        if len(newest) < len(self._tasks) or sum(map(len, self._newest)) < NUM_RETURNS:
             return None
         if has_capped_score(self._tasks):
             return task_metrics(self._tasks, newest, "")["/normalised_mean_capped"]
@@ -129,7 +129,7 @@ class TaskReturns:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from `state_dict`, with the width of its buckets: a run that goes on for longer keeps its curve."""
         self._width = int(state.get("width", self._width))
-        self._newest = [deque(values, maxlen=_NUM_NEWEST) for values in state["newest"]]
+        self._newest = [deque(values, maxlen=NUM_RETURNS) for values in state["newest"]]
         self._bucket, self._sums, self._counts = state["bucket"], list(state["sums"]), list(state["counts"])
         self._means = {int(index): value for index, value in state["means"].items()}
 

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from laser.ports import wait
-from launch.recording.recorder import NUM_RETURNS, Snapshot
+from launch.recording.recorder import Snapshot
+from launch.recording.return_curve import NUM_RETURNS
 from launch.runtimes.runtime import Worker
 from launch.sessions.attendant import Attendant
 from launch.sessions.run_directory import RunDirectory
-from launch.sessions.settings_schedule import field_names, setting_keys, write_changes
+from launch.sessions.settings_schedule import field_names, write_changes
 from launch.sweeps.lineage import Decision, Lineage, schedules
-from launch.sweeps.population import PbtConfig, choose_model, perturbed, within_bounds
+from launch.sweeps.population import PbtConfig, choose_model, live_settings, perturbed, within_bounds
 
 SCHEDULE_NAME = "schedule.json"
 """File in a member's directory that holds its settings over time, traced back through its ancestors."""
@@ -53,7 +54,7 @@ class PopulationTraining:
         self._lineage = lineage
         self._seed = seed
         algorithms = {number: each.program.config.algorithm for number, each in self._attendants.items()}
-        live = setting_keys(dict.fromkeys(algorithms[0].live_settings, 0.0))
+        live = live_settings(algorithms[0])
         self._changing = config.changing(list(algorithms.values()))
         keys = [*self._changing, *(key for key in grid_keys if key in live and key not in self._changing)]
         self._first_settings = {

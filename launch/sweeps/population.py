@@ -55,7 +55,7 @@ class PbtConfig:
         """Return the settings to change: what was asked for, of the default only what can change and is not 0."""
         if self.perturb != PbtConfig.perturb:
             return self.perturb
-        live = _live_settings(algorithms[0])
+        live = live_settings(algorithms[0])
         return tuple(
             key
             for key in self.perturb
@@ -79,7 +79,7 @@ class PbtConfig:
                 f"{self.margin:g} is more than lies between random and good play ({whole:g}): few will copy, or none"
             )
             yield Problem("pbt.margin", wrong, "lower it")
-        live = _live_settings(configs[0].algorithm)
+        live = live_settings(configs[0].algorithm)
         for key in grid_keys:
             if key.startswith(("algorithm.", "learner.", "replay.")) and key not in live:
                 wrong = f"{key} cannot change while training: who copies another keeps its own, untold by schedules"
@@ -124,7 +124,7 @@ class PbtConfig:
     def _setting_problems(self, algorithms: Sequence[AlgorithmConfig]) -> Iterator[Problem]:
         if not self.perturb:
             yield Problem("perturb", "lists no settings, so members would only copy", "leave it out for the default")
-        names = _live_settings(algorithms[0])
+        names = live_settings(algorithms[0])
         perturb = self.changing(algorithms)
         if self.perturb and not perturb:
             wrong = f"{algorithms[0].name} has none of its default"
@@ -140,7 +140,7 @@ class PbtConfig:
                 yield Problem("perturb", f"{key} is 0, and stays 0 whatever it is multiplied by", "give it a value")
 
 
-def _live_settings(algorithm: AlgorithmConfig) -> dict[str, str]:
+def live_settings(algorithm: AlgorithmConfig) -> dict[str, str]:
     """Return the fields that can change while training, by key."""
     keys = setting_keys(dict.fromkeys(algorithm.live_settings, 0.0))
     return dict(zip(keys, algorithm.live_settings, strict=True))

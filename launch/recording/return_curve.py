@@ -1,0 +1,67 @@
+"""The mean return of the newest training episodes, and the points of its curve over env steps."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+NUM_RETURNS = 20
+"""Episodes in a mean."""
+
+NAME = "charts/mean_return"
+
+
+@dataclass(frozen=True)
+class PastValues:
+    """Values of a moment before the one that they are written at."""
+
+    env_steps: int
+    frames: int
+    values: Mapping[str, float]
+
+
+class ReturnCurve:
+    """Keeps the newest returns, and a point of their mean every so many env steps. Guarded by its owner's lock.
+
+    Args:
+        steps: env steps between two points; 0: it has no points of its own.
+    """
+
+    def __init__(self, steps: int):
+        self.steps = steps
+        self.newest: deque[float] = deque(maxlen=NUM_RETURNS)
+        self.mean = math.nan
+        self._num_points = 0  # that env steps up to now have room for
+        self._points: list[PastValues] = []
+
+    def add(self, returns: Iterable[float]) -> None:
+        """Take in episodes that ended."""
+        self.newest.extend(returns)
+        self.mean = math.fsum(self.newest) / len(self.newest) if self.newest else math.nan
+
+    def extend(self, env_steps: int, frames: int) -> None:
+        """Add a point if one is due at `env_steps`; none before the first episode."""
+        if self.steps and env_steps // self.steps > self._num_points and not math.isnan(self.mean):
+            self._num_points = env_steps // self.steps
+            self._points.append(self._point(env_steps, frames))
+
+    def finish(self, env_steps: int, frames: int) -> None:
+        """Add the last point of a run that is over."""
+        if self.steps and not math.isnan(self.mean):
+            self._points.append(self._point(env_steps, frames))
+
+    def take(self) -> list[PastValues]:
+        """Return the points since the last call."""
+        points, self._points = self._points, []
+        return points
+
+    def load(self, newest: Iterable[float], env_steps: int) -> None:
+        """Go on from the newest returns of a run that was at `env_steps`."""
+        self.newest.clear()
+        self.add(newest)
+        self._num_points = env_steps // self.steps if self.steps else 0
+
+    def _point(self, env_steps: int, frames: int) -> PastValues:
+        return PastValues(env_steps, frames, {NAME: self.mean})
