@@ -105,6 +105,15 @@ def test_buckets_are_those_of_the_protocol(resumed):
         assert metrics["buckets/normalised_median"] == pytest.approx(np.median(normalised))
 
 
+def test_buckets_that_no_episode_ended_in_repeat_the_one_before():
+    returns = TaskReturns(POLES[:1], 100)
+    returns.add([episode(1.0)], 50)
+    returns.add([episode(3.0)], 350)
+    closed = [(end, metrics["buckets/mean_return"]) for end, metrics in returns.take_closed()]
+    assert closed == [(100, 1.0), (200, 1.0), (300, 1.0)]
+    assert returns.take_closed() == []
+
+
 def test_a_run_that_goes_on_for_longer_keeps_the_width_of_its_buckets():
     returns = TaskReturns(POLES[:1], 1000)
     for frames in range(500, 10_500, 1000):
