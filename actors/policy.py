@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from laser.algorithms.base import ActInput, Algorithm
-from laser.compilation import compile_for, cpu_has_bfloat16
-from laser.flat_parameters import FlatParameters
+from laser.algorithms.base import ActInput, ActOutput, Algorithm
+from laser.compilation import compile_for_gpu, cpu_has_bfloat16
+from laser.compiled_program import CompilationError, CompiledProgram
+from laser.flat_parameters import FlatParameters, call_with
 from laser.ports import Parameters
 from laser.specs import EnvironmentSpec, FramesSpec
 
@@ -57,7 +60,7 @@ class Policy:
         seed: of the actions' random numbers.
         device: where the networks live.
         greedy: take the mode of the distribution instead of a sample.
-        compiled: compile the networks, once per number of environments; see `laser.compilation`.
+        compiled: compile acting, once per number of environments; on a GPU the networks alone.
     """
 
     def __init__(
@@ -77,10 +80,14 @@ class Policy:
         self._seed = seed
         self.networks = algorithm.seeded_networks(seed).to(self.device).eval()
         self.parameters = FlatParameters(self.networks)
+        on_card = self.device.type != "cpu"
         # A compiled module is called like the module itself, which is all that `act` does with it.
-        self._forward: nn.Module = compile_for(self.device, self.networks) if compiled else self.networks
+        self._forward: nn.Module = compile_for_gpu(self.networks) if compiled and on_card else self.networks
         self.version = -1
         self.generator = torch.Generator(device=self.device).manual_seed(seed)
+        self._program: CompiledProgram[ActOutput] | None = None
+        if compiled and not on_card:
+            self._program = CompiledProgram(self._traced, [self.parameters.vector], self.generator)
         self._has_frames = any(isinstance(spec, FramesSpec) for spec in environment.observations.values())
         # On CPUs with bfloat16 units the small convolutional nets run about twice as fast in it; MLPs gain nothing.
         self._autocast = self._has_frames and (self.device.type == "cuda" or cpu_has_bfloat16())
@@ -97,7 +104,11 @@ class Policy:
     def warm_up(self, observations: dict[str, np.ndarray], state: PolicyState) -> None:
         """Act once and forget it: compiles, and leaves the random numbers as they were."""
         before = self.generator.get_state()
-        self.act(observations, state)
+        try:
+            self.act(observations, state)
+        except CompilationError as error:
+            warnings.warn(f"acting cannot be compiled and runs uncompiled: {error}", RuntimeWarning, stacklevel=2)
+            self._program = None
         self.generator.set_state(before)
 
     def act(self, observations: dict[str, np.ndarray], state: PolicyState) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -117,21 +128,28 @@ class Policy:
         self, observations: dict[str, np.ndarray], state: PolicyState
     ) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray]:
         """Like `act`, and the state values [N] too."""
-        with (
-            torch.inference_mode(),
-            torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast),
-        ):
-            inputs = ActInput(
-                {name: self._to_tensor(name, value) for name, value in observations.items()},
-                torch.from_numpy(state.last_action).to(self.device),
-                torch.from_numpy(state.last_reward).to(self.device),
-                torch.from_numpy(state.first).to(self.device),
-                {name: torch.from_numpy(value).to(self.device) for name, value in state.core_state.items()},
-            )
-            output = self.algorithm.act(self._forward, inputs, self.generator, greedy=self.greedy)
+        inputs = ActInput(
+            {name: self._to_tensor(name, value) for name, value in observations.items()},
+            torch.from_numpy(state.last_action).to(self.device),
+            torch.from_numpy(state.last_reward).to(self.device),
+            torch.from_numpy(state.first).to(self.device),
+            {name: torch.from_numpy(value).to(self.device) for name, value in state.core_state.items()},
+        )
+        output = self._act(self._forward, inputs, self.generator) if self._program is None else self._program(inputs)
         state.core_state = {name: _to_numpy(value) for name, value in output.core_state.items()}
         mu = {name: _to_numpy(value) for name, value in output.mu.items()}
         return _to_numpy(output.actions), mu, _to_numpy(output.values)
+
+    def _act(self, networks: nn.Module, inputs: ActInput, generator: torch.Generator | None) -> ActOutput:
+        with (
+            torch.inference_mode(generator is not None),  # which tracing does not know
+            torch.no_grad(),
+            torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast),
+        ):
+            return self.algorithm.act(networks, inputs, generator, greedy=self.greedy)
+
+    def _traced(self, held: Sequence[Tensor], inputs: ActInput) -> ActOutput:
+        return call_with(self.parameters.views(held), self.networks, self._act, inputs, None)
 
     def _to_tensor(self, name: str, value: np.ndarray) -> Tensor:
         tensor = torch.from_numpy(value).to(self.device)

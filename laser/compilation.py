@@ -26,21 +26,16 @@ def can_compile(device: torch.device) -> bool:
     return False
 
 
-def compile_for(device: torch.device, function: Callable[..., Any]) -> Any:
-    """Return `function` compiled for fixed shapes on a device.
+def compile_for_gpu(function: Callable[..., Any]) -> Any:
+    """Return `function` compiled for fixed shapes; its kernels are launched as one CUDA graph.
 
-    On a CPU the generated program is all C++ (`cpp_wrapper`), which runs without the interpreter's lock; called kernel
-    by kernel from Python it holds the lock inside the larger kernels (a tenth of the time in a profile of Pong), and
-    actors in this process wait for it. On a GPU the kernels are launched as one CUDA graph.
-
-    `torch.autograd.grad` is traced too, so that a loss and its gradient can be one program.
+    `torch.autograd.grad` is traced too, so that a loss and its gradient can be one program. CPUs have
+    `laser.compiled_program`.
     """
     torch._dynamo.config.trace_autograd_ops = True
     # The members of a sweep may each need a program of their own; beyond the default of 8 the others run uncompiled.
     torch._dynamo.config.recompile_limit = 1_000
-    if device.type == "cuda":
-        return torch.compile(function, dynamic=False, mode="reduce-overhead")
-    return torch.compile(function, dynamic=False, options={"cpp_wrapper": True})
+    return torch.compile(function, dynamic=False, mode="reduce-overhead")
 
 
 def cpu_has_bfloat16() -> bool:

@@ -7,11 +7,15 @@ of a population one memcpy. For small networks this removes most of a learner st
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
+
+R = TypeVar("R")
 
 
 class FlatParameters:
@@ -43,6 +47,8 @@ class FlatParameters:
                 start += item.numel()
         self._parameters = parameters
         self._names = [name for name, _ in module.named_parameters()]
+        self._buffer_names = [name for name, buffer in module.named_buffers() if buffer.dtype == torch.float32]
+        self._shapes = [item.shape for item in [*parameters, *buffers]]
 
     @property
     def trainable(self) -> Tensor:
@@ -58,10 +64,30 @@ class FlatParameters:
         """Yield names and parameters in the order of the vector."""
         return zip(self._names, self._parameters, strict=True)
 
-    def gradient_of(self, loss: Tensor) -> Tensor:
-        """Return the gradient of a scalar, one vector like `trainable`; 0 where the scalar does not depend on it."""
-        gradients = torch.autograd.grad(loss, self._parameters, materialize_grads=True)
+    def gradient_of(self, loss: Tensor, parameters: Sequence[Tensor] | None = None) -> Tensor:
+        """Return the gradient of a scalar, one vector like `trainable`; 0 where the scalar does not depend on it.
+
+        Args:
+            loss: the scalar.
+            parameters: what stood in for the module's own when it was computed, in the order of the vector.
+        """
+        gradients = torch.autograd.grad(loss, parameters or self._parameters, materialize_grads=True)
         return torch.cat([_flat(item) for item in gradients])
+
+    def views(self, pieces: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Return parameters, then buffers, by name as views of another such vector.
+
+        Args:
+            pieces: that vector, cut between parameters or buffers.
+        """
+        remaining, start, views = list(pieces), 0, {}
+        for name, shape in zip([*self._names, *self._buffer_names], self._shapes, strict=True):
+            while start == len(remaining[0]):
+                remaining.pop(0)
+                start = 0
+            views[name] = _view(remaining[0][start : start + shape.numel()], shape)
+            start += shape.numel()
+        return views
 
     def to_numpy(self) -> np.ndarray:
         """Return a read-only float32 copy of the vector."""
@@ -82,6 +108,23 @@ class FlatParameters:
         with torch.no_grad():
             # A copy, because torch refuses to wrap read-only memory without a warning.
             self.vector.copy_(torch.from_numpy(np.array(vector, np.float32)))
+
+
+def call_with(tensors: Mapping[str, Tensor], module: nn.Module, function: Callable[..., R], *arguments: Any) -> R:
+    """Return `function(module, *arguments)`, called while other tensors stand in for the module's own, by name."""
+    renamed = {f"module.{name}": value for name, value in tensors.items()}
+    return cast(R, functional_call(_Caller(module), renamed, (function, *arguments)))
+
+
+class _Caller(nn.Module):
+    """Hands a module to a function: `functional_call` only calls modules."""
+
+    def __init__(self, module: nn.Module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return function(self.module, *arguments)
 
 
 def _view(flat: Tensor, shape: torch.Size) -> Tensor:

@@ -3,15 +3,42 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from laser.algorithms.base import ParameterGroup
-from laser.compilation import compile_for
 from laser.flat_parameters import FlatParameters
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Neighbours in the vector that move at the same pace.
+
+    Args:
+        weights: [n], as the others; all but `rates` and `decays` change in place.
+        second: second moments.
+        first: first moments, or None.
+        rates: multiply the step size; None: nothing does.
+        decays: times the weights is added to the gradient; None: nothing is.
+        start: where in the vector it begins.
+        period: it moves when this divides the update's number.
+    """
+
+    weights: Tensor
+    second: Tensor
+    first: Tensor | None
+    rates: Tensor | None
+    decays: Tensor | None
+    start: int
+    period: int
+
+    def part_of(self, gradient: Tensor) -> Tensor:
+        """Return its stretch [n] of the whole vector's gradient."""
+        return gradient[self.start : self.start + len(self.weights)]
 
 
 class FlatOptimizer:
@@ -29,7 +56,6 @@ class FlatOptimizer:
         epsilon: added to the root of the second moment.
         max_gradient_norm: gradients are scaled down to this global norm; inf switches it off.
         groups: parameters with step sizes, weight decay or a pace of their own; the first prefix that fits counts.
-        compiled: make one pass over the vector of what are a dozen otherwise; numbers may differ in their last bits.
     """
 
     def __init__(
@@ -39,8 +65,6 @@ class FlatOptimizer:
         epsilon: float,
         max_gradient_norm: float,
         groups: Sequence[ParameterGroup] = (),
-        *,
-        compiled: bool = False,
     ):
         self.parameters = parameters
         self.kind = kind
@@ -50,15 +74,25 @@ class FlatOptimizer:
         self._first = torch.zeros_like(parameters.trainable) if kind == "adam" else None
         # A CPU's numbers are there, and arithmetic on single ones takes longer in torch; a GPU would be waited for.
         self._is_read = parameters.vector.device.type == "cpu"
-        self._move: Callable[..., None] = compile_for(parameters.vector.device, _move) if compiled else _move
-        self._stretches = _stretches(parameters, groups)
+        rates = _spread(parameters, groups, lambda group, item: group.rate, 1.0)
+        decays = _spread(parameters, groups, lambda group, item: group.weight_decay * (item.ndim > 1), 0.0)
+        self.stretches = [
+            Stretch(
+                parameters.trainable[place],
+                self._second[place],
+                None if self._first is None else self._first[place],
+                None if rates is None else rates[place],
+                None if decays is None else decays[place],
+                place.start,
+                period,
+            )
+            for place, period in _stretches(parameters, groups)
+        ]
         # Of each pace, for Adam's correction of the bias at the start.
-        self._num_steps = {
+        self.num_steps = {
             period: torch.zeros((), device=parameters.vector.device)
-            for period in sorted({period for _, period in self._stretches})
+            for period in sorted({stretch.period for stretch in self.stretches})
         }
-        self._rates = _spread(parameters, groups, lambda group, item: group.rate, 1.0)
-        self._decays = _spread(parameters, groups, lambda group, item: group.weight_decay * (item.ndim > 1), 0.0)
 
     @torch.no_grad()
     def step(self, gradient: Tensor, loss: Tensor, learning_rate: float, number: int = 0) -> tuple[Tensor, Tensor]:
@@ -75,21 +109,59 @@ class FlatOptimizer:
         """
         norm = torch.linalg.vector_norm(gradient)
         scale, applied = self._judge(norm, loss)
-        due = [period for period in self._num_steps if number % period == 0]
+        due = [period for period in self.num_steps if number % period == 0]
         for period in due:
-            self._num_steps[period] += applied
-        for place, period in self._stretches:
+            self.num_steps[period] += applied
+        for stretch in self.stretches:
+            if stretch.period not in due:
+                continue
+            root_scale, step_size = self._correct(self.num_steps[stretch.period], applied * learning_rate)
+            numbers = [torch.as_tensor(each) for each in (scale, applied, root_scale, step_size, self.epsilon)]
+            _move(stretch, stretch.part_of(gradient), *numbers)
+        return norm, torch.as_tensor(applied)
+
+    def numbers(self, learning_rate: float) -> Tensor:
+        """Return what `traced_step` needs beside tensors that stay: [2 * number of paces + 2], on a CPU."""
+        numbers: list[Tensor | float] = [self.max_gradient_norm, self.epsilon]
+        for num_steps in self.num_steps.values():
+            numbers += self._correct(num_steps + 1.0, learning_rate)
+        return torch.tensor(numbers)
+
+    @staticmethod
+    def traced_step(
+        stretches: Sequence[Stretch],
+        num_steps: Mapping[int, Tensor],
+        gradient: Tensor,
+        loss: Tensor,
+        numbers: Tensor,
+        due: Collection[int],
+    ) -> tuple[Tensor, ...]:
+        """Apply a gradient like `step`, as a compiled program can.
+
+        Args:
+            stretches: like the optimiser's own.
+            num_steps: like the optimiser's own.
+            gradient: of the whole vector.
+            loss: scalar.
+            numbers: from `numbers`.
+            due: the periods that divide the update's number.
+
+        Returns:
+            the gradient's norm, whether the step was applied, and what the gradient was multiplied with.
+        """
+        max_gradient_norm, epsilon, *corrections = numbers.unbind()
+        norm = torch.linalg.vector_norm(gradient)
+        scale, applied = _judge(norm, loss, max_gradient_norm)
+        for place, (period, made) in enumerate(num_steps.items()):
             if period not in due:
                 continue
-            values = (self.parameters.trainable, gradient, self._second, self._first, self._rates, self._decays)
-            parts = [None if value is None else value[place] for value in values]
-            # Here and not in `_move`, which compiled would compute them for every weight.
-            root_scale, step_size = self._correct(period, applied * learning_rate)
-            numbers: Sequence[Tensor | float] = (scale, applied, root_scale, step_size, self.epsilon)
-            if self._is_read:  # as tensors: compiled code would be compiled anew for each number it has seen
-                numbers = torch.tensor(numbers).unbind()
-            self._move(*parts, *numbers)
-        return norm, torch.as_tensor(applied)
+            made.add_(applied)
+            root_scale, step_size = corrections[2 * place : 2 * place + 2]
+            for stretch in stretches:
+                if stretch.period == period:
+                    part = stretch.part_of(gradient)
+                    _move(stretch, part, scale, applied, root_scale, applied * step_size, epsilon)
+        return norm, applied, scale
 
     def _judge(self, norm: Tensor, loss: Tensor) -> tuple[Tensor | float, Tensor | float]:
         """Return what to multiply the gradient with, and 1 if it is to be applied, else 0."""
@@ -98,22 +170,19 @@ class FlatOptimizer:
             if not (math.isfinite(size) and math.isfinite(loss.item())):
                 return 0.0, 0.0
             return min(self.max_gradient_norm / (size + 1e-12), 1.0), 1.0
-        fine = torch.isfinite(norm) & torch.isfinite(loss)
-        scale = torch.clamp(self.max_gradient_norm / (norm + 1e-12), max=1.0)
-        return torch.where(fine, scale, 0.0), fine.float()
+        return _judge(norm, loss, self.max_gradient_norm)
 
-    def _correct(self, period: int, learning_rate: Tensor | float) -> tuple[Tensor | float, Tensor | float]:
+    def _correct(self, num_steps: Tensor, learning_rate: Tensor | float) -> tuple[Tensor | float, Tensor | float]:
         """Return what to multiply the second moments' root with, and the step size, for moments that started at 0."""
         if self._first is None:
             return 1.0, learning_rate
-        number = self._num_steps[period]
-        steps = max(number.item(), 1.0) if self._is_read else number.clamp(min=1.0)
+        steps = max(num_steps.item(), 1.0) if self._is_read else num_steps.clamp(min=1.0)
         return (1 - 0.999**steps) ** -0.5, learning_rate / (1 - 0.9**steps)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return copies of the moments."""
         state = {"second": self._second.clone()}
-        state |= {_name(period): value.clone() for period, value in self._num_steps.items()}
+        state |= {_name(period): value.clone() for period, value in self.num_steps.items()}
         if self._first is not None:
             state["first"] = self._first.clone()
         return state
@@ -129,19 +198,21 @@ class FlatOptimizer:
         if set(state) != set(mine) or any(state[name].shape != mine[name].shape for name in mine):
             raise ValueError(f"optimiser state must hold {sorted(mine)} for these networks, got {sorted(state)}")
         self._second.copy_(state["second"])
-        for period, value in self._num_steps.items():
+        for period, value in self.num_steps.items():
             value.copy_(state[_name(period)])
         if self._first is not None:
             self._first.copy_(state["first"])
 
 
+def _judge(norm: Tensor, loss: Tensor, max_gradient_norm: Tensor | float) -> tuple[Tensor, Tensor]:
+    fine = torch.isfinite(norm) & torch.isfinite(loss)
+    scale = torch.clamp(max_gradient_norm / (norm + 1e-12), max=1.0)
+    return torch.where(fine, scale, 0.0), fine.float()
+
+
 def _move(
-    weights: Tensor,
+    stretch: Stretch,
     gradient: Tensor,
-    second: Tensor,
-    first: Tensor | None,
-    rates: Tensor | None,
-    decays: Tensor | None,
     scale: Tensor,
     applied: Tensor,
     root_scale: Tensor | float,
@@ -151,21 +222,18 @@ def _move(
     """Apply one step to some of the weights and moments, in place; without first moments it is RMSProp.
 
     Args:
-        weights: [n], as the next five.
-        gradient: as it came.
-        second: second moments.
-        first: first moments.
-        rates: multiply the step size.
-        decays: times the weights is added to the gradient.
+        stretch: the weights and what belongs to them.
+        gradient: as it came, [n].
         scale: multiplies the gradient; 0 if it is refused.
         applied: 0 if it is refused, else 1.
         root_scale: multiplies the second moments' root, which is short by having started at 0.
-        step_size: with the first moments' correction in it.
+        step_size: with the first moments' correction in it; 0 if the gradient is refused.
         epsilon: added to the root.
     """
+    weights, second, first = stretch.weights, stretch.second, stretch.first
     gradient = torch.where(applied.bool(), gradient * scale, 0.0)  # 0 * inf and 0 * nan are nan
-    if decays is not None:
-        gradient = torch.addcmul(gradient, decays * applied, weights)
+    if stretch.decays is not None:
+        gradient = torch.addcmul(gradient, stretch.decays * applied, weights)
     # Not `lerp_`: compiled it computes both of its formulas for every weight, which takes three times as long in all.
     second.add_((gradient * gradient - second) * ((1.0 - 0.99 if first is None else 1.0 - 0.999) * applied))
     if first is None:
@@ -173,8 +241,8 @@ def _move(
     else:
         first.add_((gradient - first) * ((1.0 - 0.9) * applied))
         moved = first
-    if rates is not None:
-        step_size = step_size * rates
+    if stretch.rates is not None:
+        step_size = step_size * stretch.rates
     weights.sub_(moved * step_size / (second.sqrt() * root_scale + epsilon))
 
 

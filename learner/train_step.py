@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from laser.algorithms.base import Algorithm, LossOutput, Schedule, Target
+from laser.algorithms.base import Algorithm, LossOutput, Schedule, Targets
 from laser.batch import Batch
-from laser.compilation import can_compile, compile_for
+from laser.compilation import can_compile, compile_for_gpu
+from laser.compiled_program import CompilationError
 from laser.flat_parameters import FlatParameters
 from laser.ops.frame_stacks import stack_frames
 from laser.specs import FramesSpec
 from laser.unroll import UnrollSpec
 from learner.config import LearnerConfig
 from learner.optimizer import FlatOptimizer
+from learner.target_network import TargetNetwork
+from learner.update_program import Loss, UpdateProgram
 
 Record = TypeVar("Record", Batch, LossOutput)
 
@@ -61,8 +64,6 @@ class TrainStep:
             settings.optimizer_epsilon,
             settings.max_gradient_norm,
             algorithm.parameter_groups,
-            # On a GPU a dozen kernels over one vector cost less than they take to launch anyhow.
-            compiled=self._compiled and device.type == "cpu",
         )
         self.targets = {name: TargetNetwork(self.networks, target) for name, target in algorithm.targets.items()}
         self._target_modules = {name: target.networks for name, target in self.targets.items()}
@@ -72,11 +73,19 @@ class TrainStep:
         self._algorithm = algorithm
         self._spec = spec
         self._autocast = config.precision == "bfloat16" or (config.precision == "auto" and has_frames)
-        self._loss: Callable[..., LossOutput] = self._maybe_compiled(self._stacked_loss)
-        self._part_loss: Callable[..., LossOutput] = self._maybe_compiled(self._plain_loss)
-        # Forward and backward are one program: the wrappers around two cost a small agent a fifth of its step.
-        self._gradient = self._maybe_compiled(partial(self._differentiated, self._stacked_loss))
-        self._part_gradient = self._maybe_compiled(partial(self._differentiated, self._plain_loss))
+        # One of whole batches, and one of the parts that several passes cut them into.
+        self._programs = (
+            [self._program(loss) for loss in (self._stacked_loss, self._plain_loss)]
+            if self._compiled and device.type == "cpu"
+            else []
+        )
+        on_card = self._compiled and not self._programs
+        self._losses, self._gradients = [], []
+        for loss in (self._stacked_loss, self._plain_loss):
+            # Forward and backward are one program: the wrappers around two cost a small agent a fifth of its step.
+            gradient = partial(self._differentiated, loss)
+            self._losses.append(compile_for_gpu(loss) if on_card else loss)
+            self._gradients.append(compile_for_gpu(gradient) if on_card else gradient)
         # Copies to the card run beside the previous step's kernels.
         self._copy_stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
@@ -106,13 +115,40 @@ class TrainStep:
 
     def warm_up(self, batch: Batch, schedule: Schedule) -> None:
         """Compile forward and backward for batches of this shape; changes nothing that is trained."""
+        try:
+            self._warm_up(self.to_device(batch), schedule)
+        except CompilationError as error:
+            warnings.warn(f"the loss cannot be compiled and runs uncompiled: {error}", RuntimeWarning, stacklevel=2)
+            self._programs, self._compiled = [], False
+
+    def _warm_up(self, batch: Batch, schedule: Schedule) -> None:
         if not self._compiled:
             return
-        state, batch = torch.get_rng_state(), self.to_device(batch)
-        for number in range(1, 1 + math.lcm(*self._periods.values())):
-            output, gradient = self._gradient(batch, self._with_due(schedule, number))
-            self.optimizer.step(gradient, torch.full_like(output.loss, torch.nan), 0.0, number)  # refused
-        torch.set_rng_state(state)
+        for which, part in self._parts_of(batch):
+            for number in range(1, 1 + math.lcm(*self._periods.values())):
+                due = self._with_due(schedule, number)
+                if self._programs:
+                    self._programs[which].compile(part, due, number)
+                    continue
+                state = torch.get_rng_state()
+                output, gradient = self._gradients[which](part, due)
+                self.optimizer.step(gradient, torch.full_like(output.loss, torch.nan), 0.0, number)  # refused
+                torch.set_rng_state(state)
+
+    def _parts_of(self, batch: Batch) -> Iterator[tuple[int, Batch]]:
+        """Yield batches of all sizes that one update may have, each with the index of its program."""
+        num_epochs, num_minibatches = self._algorithm.config.passes
+        if (num_epochs, num_minibatches) == (1, 1):
+            yield 0, batch
+            return
+        prepared, columns = self._prepared(batch), torch.arange(batch.shape[1], device=self.device)
+        parts = columns.tensor_split(num_minibatches)
+        for part in {len(part): part for part in parts}.values():
+            yield 1, take_columns(prepared, part)
+
+    def _prepared(self, batch: Batch) -> Batch:
+        with torch.no_grad(), torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
+            return self._algorithm.prepare(self.networks, self._stacked(batch))
 
     def __call__(self, batch: Batch, learning_rate: float, schedule: Schedule) -> tuple[dict[str, Tensor], LossOutput]:
         """Apply one update.
@@ -127,34 +163,33 @@ class TrainStep:
         """
         if self._algorithm.config.passes != (1, 1):
             return self._passes(batch, learning_rate, schedule)
-        return self._pass(self._gradient, batch, learning_rate, schedule)
+        return self._pass(0, batch, learning_rate, schedule)
 
     def _pass(
-        self,
-        differentiate: Callable[..., tuple[LossOutput, Tensor]],
-        batch: Batch,
-        learning_rate: float,
-        schedule: Schedule,
+        self, which: int, batch: Batch, learning_rate: float, schedule: Schedule
     ) -> tuple[dict[str, Tensor], LossOutput]:
         self.num_updates += 1
-        output, gradient = differentiate(batch, self._with_due(schedule, self.num_updates))
-        self._write_state(output)
-        norm, applied = self.optimizer.step(gradient, output.loss, learning_rate, self.num_updates)
+        schedule = self._with_due(schedule, self.num_updates)
+        if self._programs:
+            output, norm, applied = self._programs[which](batch, schedule, learning_rate, self.num_updates)
+        else:
+            output, gradient = self._gradients[which](batch, schedule)
+            self._write_state(output)
+            norm, applied = self.optimizer.step(gradient, output.loss, learning_rate, self.num_updates)
         for target in self.targets.values():
-            target.follow(self.parameters, self.num_updates)
+            if not (self._programs and target.is_slow):  # the program has moved it
+                target.follow(self.parameters, self.num_updates)
         return {**output.metrics, "gradient_norm": norm, "updates_applied": applied}, output
 
     def _passes(self, batch: Batch, learning_rate: float, schedule: Schedule) -> tuple[dict[str, Tensor], LossOutput]:
         num_epochs, num_minibatches = self._algorithm.config.passes
-        with torch.no_grad(), torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
-            batch = self._algorithm.prepare(self.networks, self._stacked(batch))
+        batch = self._prepared(batch)
         num_columns = batch.shape[1]
         means: dict[str, Tensor] = {}
         for _ in range(num_epochs):
             order = torch.randperm(num_columns, generator=self.generator, device=self.device)
             for columns in order.tensor_split(num_minibatches):
-                part = take_columns(batch, columns)
-                metrics, output = self._pass(self._part_gradient, part, learning_rate, schedule)
+                metrics, output = self._pass(1, take_columns(batch, columns), learning_rate, schedule)
                 for name, value in metrics.items():
                     means[name] = means.get(name, torch.zeros_like(value)) + value / (num_epochs * num_minibatches)
         return means, output
@@ -172,11 +207,12 @@ class TrainStep:
     @torch.no_grad()
     def next_core_state(self, batch: Batch, schedule: Schedule) -> dict[str, Tensor]:
         """Return `LossOutput.core_state` anew, of the parameters as they are now; costs one more forward."""
+        which = int(self._algorithm.config.passes != (1, 1))
+        batch = self._prepared(batch) if which else batch
+        if self._programs:
+            return self._programs[which].core_state(batch, schedule)
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
-            if self._algorithm.config.passes == (1, 1):
-                return self._loss(batch, schedule).core_state
-            batch = self._algorithm.prepare(self.networks, self._stacked(batch))
-            return self._part_loss(batch, schedule).core_state
+            return self._losses[which](self.networks, self._target_modules, batch, schedule).core_state
 
     @torch.no_grad()
     def _write_state(self, output: LossOutput) -> None:
@@ -192,31 +228,25 @@ class TrainStep:
             return schedule
         return {**schedule, "due": {prefix: number % period == 0 for prefix, period in self._periods.items()}}
 
-    def _maybe_compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        if not self._compiled:
-            return function
-        compiled: Callable[..., Any] = compile_for(self.device, function)
-        if self.device.type != "cpu":
-            return compiled
+    def _program(self, loss: Loss) -> UpdateProgram:
+        return UpdateProgram(
+            loss,
+            self.networks,
+            self.targets,
+            self.parameters,
+            self.optimizer,
+            self.generator,
+            autocast=self._autocast,
+        )
 
-        def repeatable(*arguments: Any) -> Any:
-            # It draws from torch's global generator, which begins anywhere and is anybody's.
-            seed = torch.randint(2**62, (), generator=self.generator)
-            torch.default_generator.manual_seed(int(seed))
-            return compiled(*arguments)
-
-        return repeatable
-
-    def _differentiated(
-        self, loss: Callable[[Batch, Schedule], LossOutput], batch: Batch, schedule: Schedule
-    ) -> tuple[LossOutput, Tensor]:
+    def _differentiated(self, loss: Loss, batch: Batch, schedule: Schedule) -> tuple[LossOutput, Tensor]:
         """Return what a loss says, without its graph, and its gradient."""
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
-            output = loss(batch, schedule)
+            output = loss(self.networks, self._target_modules, batch, schedule)
         return _map_tensors(output, Tensor.detach), self.parameters.gradient_of(output.loss)
 
-    def _stacked_loss(self, batch: Batch, schedule: Schedule) -> LossOutput:
-        return self._plain_loss(self._stacked(batch), schedule)
+    def _stacked_loss(self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule) -> LossOutput:
+        return self._plain_loss(networks, targets, self._stacked(batch), schedule)
 
     def _stacked(self, batch: Batch) -> Batch:
         if self._algorithm.config.view == "steps":
@@ -227,35 +257,10 @@ class TrainStep:
                 observations[name] = stack_frames(observations[name], batch.first, item.stack, item.padding)
         return dataclasses.replace(batch, observations=observations)
 
-    def _plain_loss(self, batch: Batch, schedule: Schedule) -> LossOutput:
-        # torch.compile cannot trace a generator; compiled losses draw from torch's global one.
+    def _plain_loss(self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule) -> LossOutput:
+        # Tracing cannot follow a generator; compiled losses draw from torch's global one.
         generator = None if self._compiled else self.generator
-        return self._algorithm.loss(self.networks, self._target_modules, batch, schedule, generator)
-
-
-class TargetNetwork:
-    """A copy of the networks that follows them; buffers are copied, parameters move by a share of the way.
-
-    Args:
-        networks: what is copied.
-        target: how it follows.
-    """
-
-    def __init__(self, networks: nn.Module, target: Target):
-        self.networks = copy.deepcopy(networks).requires_grad_(False)
-        self.parameters = FlatParameters(self.networks)
-        self._target = target
-
-    @torch.no_grad()
-    def follow(self, source: FlatParameters, number: int) -> None:
-        """Move, if update number `number` of the networks (the first is 1) makes it due."""
-        if number % self._target.period:
-            return
-        if self._target.rate == 1.0:
-            self.parameters.vector.copy_(source.vector)
-            return
-        self.parameters.trainable.lerp_(source.trainable, self._target.rate)
-        self.parameters.buffers.copy_(source.buffers)
+        return self._algorithm.loss(networks, targets, batch, schedule, generator)
 
 
 def learning_rate_at(progress: float, initial: float, schedule: str) -> float:

@@ -76,10 +76,10 @@ class TwinCritics(nn.Module):
         num_inputs = self.encoder.num_features + num_dimensions
         self.nets = ParallelMLP(2, num_inputs, network.hidden_sizes, network.activation)
 
-    def forward(self, observations: Mapping[str, Tensor], actions: Tensor) -> Tensor:
-        """Return values [2, N] of observations and actions [N, d]."""
+    def forward(self, observations: Mapping[str, Tensor], actions: Tensor, num_critics: int = 2) -> Tensor:
+        """Return values [num_critics, N] of observations and actions [N, d]."""
         features = self.encoder(observations)
-        values: Tensor = self.nets(torch.cat([features, actions.to(features.dtype)], -1))
+        values: Tensor = self.nets(torch.cat([features, actions.to(features.dtype)], -1), num_critics)
         return values
 
 
@@ -152,10 +152,13 @@ class TwinCriticAlgorithm(StepAlgorithm):
         if greedy:
             return ActOutput(self.draw(policy, torch.zeros_like(policy["mean"])), self._recorded(policy), values)
         normal = normal_like(policy["mean"], generator)
-        if self.config.random_start and not cast(TwinCriticNetworks, networks).has_learned:
+        actions = self.draw(policy, normal)
+        if self.config.random_start:
+            has_learned = cast(TwinCriticNetworks, networks).has_learned.bool()
             random = {"mean": torch.zeros_like(normal), "std": torch.full_like(normal, self.random_std)}
-            return ActOutput((UNIFORM_STD * normal).tanh(), self._recorded(random), values)
-        return ActOutput(self.draw(policy, normal), self._recorded(policy), values)
+            actions = torch.where(has_learned, actions, (UNIFORM_STD * normal).tanh())
+            policy = {name: torch.where(has_learned, value, random[name]) for name, value in policy.items()}
+        return ActOutput(actions, self._recorded(policy), values)
 
     def _recorded(self, policy: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return {self.statistic_prefix + name: value for name, value in policy.items()}
@@ -224,15 +227,15 @@ def climbed(critics: nn.Module, states: Mapping[str, Tensor], actions: Tensor, *
     The gradient is taken on the spot, not with the loss's: compiled code then need not keep the critics' activations.
 
     Args:
-        critics: gives values [2, B].
+        critics: `TwinCritics`.
         states: by name, [B, ...].
         actions: [B, d].
         first: of the first critic alone.
     """
 
     def value(taken: Tensor) -> Tensor:
-        values: Tensor = critics(states, taken)
-        return values[0] if first else values.amin(0)
+        values: Tensor = critics(states, taken, 1 if first else 2)
+        return values.amin(0)
 
     with torch.no_grad():
         values, pull_back, *_ = vjp(value, actions)

@@ -72,22 +72,31 @@ def test_state_of_another_optimiser_is_refused():
         FlatOptimizer(parameters, "rmsprop", 1e-8, 1.0).load_state_dict(adam.state_dict())
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")  # torch's own, while it compiles
 @pytest.mark.parametrize("kind", ["rmsprop", "adam"])
-def test_one_pass_over_the_vector_gives_the_same(kind):
+def test_the_step_of_compiled_programs_is_the_same(kind):
     groups = (ParameterGroup("0.", rate=0.5, weight_decay=0.1), ParameterGroup("2.", period=2))
-    vectors = []
-    for compiled in (False, True):
+    vectors, said = [], []
+    for traced in (False, True):
         module = make_module()
         parameters = FlatParameters(module)
-        optimizer = FlatOptimizer(parameters, kind, 0.01, 1.0, groups, compiled=compiled)
+        optimizer = FlatOptimizer(parameters, kind, 0.01, 1.0, groups)
         for number in range(1, 6):
             loss = loss_of(module, number)
-            said = loss.detach() if number != 4 else torch.tensor(torch.nan)
-            optimizer.step(parameters.gradient_of(loss), said, 0.01, number)
+            value = loss.detach() if number != 4 else torch.tensor(torch.nan)
+            gradient = parameters.gradient_of(loss)
+            if not traced:
+                norm, applied = optimizer.step(gradient, value, 0.01, number)
+            else:
+                due = [period for period in optimizer.num_steps if number % period == 0]
+                with torch.no_grad():
+                    norm, applied, _ = optimizer.traced_step(
+                        optimizer.stretches, optimizer.num_steps, gradient, value, optimizer.numbers(0.01), due
+                    )
+            said.append((norm, applied))
+            assert applied == float(number != 4)
         vectors.append(torch.cat([parameters.vector, *(value.flatten() for value in optimizer.state_dict().values())]))
     torch.testing.assert_close(*vectors, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(said[:5], said[5:], rtol=1e-5, atol=1e-6)
 
 
 def test_parameters_with_a_period_move_only_when_it_divides_the_number():

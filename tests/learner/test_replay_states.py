@@ -123,17 +123,17 @@ class Setup:
     def step(self):
         """Apply one update; return the batch as the loss saw it."""
         seen = []
-        gradient = self.learner.train_step._gradient
+        gradient = self.learner.train_step._gradients[0]
 
         def spy(batch, schedule):
             seen.append(batch)
             return gradient(batch, schedule)
 
-        self.learner.train_step._gradient = spy
+        self.learner.train_step._gradients[0] = spy
         try:
             self.learner.step()
         finally:
-            self.learner.train_step._gradient = gradient
+            self.learner.train_step._gradients[0] = gradient
         return seen[0]
 
     def step_in_passes(self):

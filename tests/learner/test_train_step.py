@@ -173,3 +173,19 @@ def test_groups_have_rates_and_decay_of_their_own(kind):
 def test_a_group_that_fits_nothing_is_a_mistake():
     with pytest.raises(ValueError, match=r"none begins with \['third.'\]"):
         FlatOptimizer(FlatParameters(Net()), "adam", 0.01, 1.0, (ParameterGroup("third.", rate=2.0),))
+
+
+def test_a_loss_that_cannot_be_compiled_runs_uncompiled_and_says_so():
+    class Looks(Fit):
+        def loss(self, networks, targets, batch, schedule, generator):
+            assert batch.rewards.sum() >= 0  # a look at numbers, which tracing does not know
+            return super().loss(networks, targets, batch, schedule, generator)
+
+    algorithm = Looks()
+    step = TrainStep(algorithm, algorithm.make_networks(), SPEC, LearnerConfig(compile="on"), torch.device("cpu"), 0)
+    with pytest.warns(RuntimeWarning, match="the loss cannot be compiled and runs uncompiled: "):
+        step.warm_up(make_batch(), {})
+    assert step.description.endswith("eager")
+    before = step.parameters.vector.clone()
+    step(make_batch(), 0.1, {})
+    assert (step.parameters.vector != before).any()

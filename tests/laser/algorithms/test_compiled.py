@@ -1,4 +1,4 @@
-"""A loss and its gradient compiled as one program, beside the same computed step by step."""
+"""Updates compiled as one program, beside the same computed step by step."""
 
 import dataclasses
 
@@ -9,9 +9,14 @@ from replayed_steps import steps_batch
 
 from laser.algorithms.acer import AcerConfig
 from laser.algorithms.acer_continuous import AcerContinuousConfig
+from laser.algorithms.ddpg import DdpgConfig
+from laser.algorithms.dqn import DqnConfig
 from laser.algorithms.impala import ImpalaConfig
 from laser.algorithms.laser import LaserConfig
+from laser.algorithms.naf import NafConfig
+from laser.algorithms.ppo import PpoConfig
 from laser.algorithms.racer import RacerConfig
+from laser.algorithms.rainbow import RainbowConfig
 from laser.algorithms.reactor import ReactorConfig
 from laser.algorithms.sac import SacConfig
 from laser.algorithms.td3 import Td3Config
@@ -31,6 +36,11 @@ COMPILED = {
     "racer": (RacerConfig(), "continuous"),
     "td3": (Td3Config(), "continuous"),
     "sac": (SacConfig(), "continuous"),
+    "ddpg": (DdpgConfig(), "continuous"),
+    "naf": (NafConfig(), "continuous"),
+    "dqn": (DqnConfig(target_period=2), "discrete"),
+    "rainbow": (RainbowConfig(), "discrete"),
+    "ppo": (PpoConfig(num_epochs=2, num_minibatches=2), "continuous"),
 }
 
 
@@ -39,15 +49,14 @@ COMPILED = {
 @pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated.*:DeprecationWarning")
 @pytest.mark.parametrize("name", COMPILED)
-@torch._inductor.config.patch(fallback_random=True)  # draws what uncompiled code draws
-def test_one_program_gives_the_loss_and_the_gradient_of_step_by_step(name):
+def test_one_program_updates_as_step_by_step(name):
     config, actions = COMPILED[name]
     algorithm = config.build(make_environment(ACTIONS[actions]), SMALL)
     if config.view == "steps":
         batch = steps_batch(ACTIONS[actions], algorithm.columns)
     else:
         batch = make_batch(ACTIONS[actions], num_rows=5)
-    torch.testing.assert_close(*uncompiled_and_compiled(algorithm, batch), rtol=1e-4, atol=1e-5)
+    compare(algorithm, batch, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -62,23 +71,36 @@ def test_so_do_convolutions_over_stacks_of_frames():
     generator = torch.Generator().manual_seed(3)
     pictures = torch.randint(0, 256, (num_columns, 3 + num_rows, 36, 36), dtype=torch.uint8, generator=generator)
     batch = dataclasses.replace(batch, observations={"observation": pictures})
-    torch.testing.assert_close(*uncompiled_and_compiled(algorithm, batch), rtol=1e-3, atol=1e-4)
+    compare(algorithm, batch, rtol=1e-3, atol=1e-4)
 
 
-def uncompiled_and_compiled(algorithm, batch):
-    """Returns twice a loss and its gradient."""
+def compare(algorithm, batch, **tolerances):
+    """Some updates, of which one is refused, compiled and not; all that they say and change is the same."""
     spec = UnrollSpec(batch.shape[0], algorithm.environment, algorithm.behaviour, dict(algorithm.core_state))
-    found = []
+    steps, said = [], []
     for compiled in ("off", "on"):
-        torch._dynamo.reset()
         config = LearnerConfig(compile=compiled, precision="float32")
         step = TrainStep(algorithm, algorithm.seeded_networks(0), spec, config, torch.device("cpu"), 0)
         step._compiled = True  # draw from torch's global generator, as compiled code must
-        if compiled == "off":  # as each call of the compiled one does
-            torch.manual_seed(int(torch.randint(2**62, (), generator=step.generator)))
-        output, gradient = step._gradient(batch, step._with_due({}, 2))
-        assert output.loss.grad_fn is None
-        assert gradient.count_nonzero() > 0.5 * len(gradient)
-        found.append((output.loss, gradient))
-    torch._dynamo.reset()
-    return found
+        steps.append(step)
+        for number in range(4):
+            torch.manual_seed(number)
+            if step._programs:  # they would begin the random numbers anew by themselves
+                for program in step._programs:
+                    program._update._generator = None
+            refused = batch
+            if number == 1 and algorithm.config.view == "steps":
+                refused = dataclasses.replace(batch, importance_weights=batch.importance_weights * torch.nan)
+            elif number == 1:
+                refused = dataclasses.replace(batch, rewards=batch.rewards * torch.nan)
+            metrics, output = step(refused, 1e-3, {})
+            assert metrics["updates_applied"] == float(number != 1)
+            said.append((output.loss, metrics, output.column_writes, output.final_writes, output.per_step))
+    one, other = steps
+    torch.testing.assert_close(said[:4], said[4:], equal_nan=True, **tolerances)
+    torch.testing.assert_close(one.parameters.vector, other.parameters.vector, **tolerances)
+    for name, target in one.targets.items():
+        torch.testing.assert_close(target.parameters.vector, other.targets[name].parameters.vector, **tolerances)
+    torch.testing.assert_close(one.optimizer.state_dict(), other.optimizer.state_dict(), **tolerances)
+    fresh = TrainStep(algorithm, algorithm.seeded_networks(0), spec, LearnerConfig(), torch.device("cpu"), 0)
+    assert (one.parameters.vector != fresh.parameters.vector).float().mean() > 0.5

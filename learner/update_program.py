@@ -1,0 +1,153 @@
+"""An update as one compiled program: loss, gradient, optimiser and slow copies, with nothing looked up in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Generator, Tensor, nn
+
+from laser.algorithms.base import LossOutput, Schedule, Targets
+from laser.batch import Batch
+from laser.compiled_program import CompiledProgram
+from laser.flat_parameters import FlatParameters, call_with
+from learner.optimizer import FlatOptimizer, Stretch
+from learner.target_network import TargetNetwork
+
+Loss = Callable[[nn.Module, Targets, Batch, Schedule], LossOutput]
+
+
+@dataclass(frozen=True)
+class _Update:
+    """What an update returns.
+
+    Args:
+        output: what the loss said.
+        norm: of the gradient.
+        applied: 1, or 0 if it was refused.
+        scale: what the gradient was multiplied with. Returned so that it is worked out once and not for every weight.
+    """
+
+    output: LossOutput
+    norm: Tensor
+    applied: Tensor
+    scale: Tensor
+
+
+class UpdateProgram:
+    """Updates networks on a CPU like `TrainStep` does step by step; its numbers may differ in their last bits.
+
+    Args:
+        loss: of networks, slow copies, a batch and a schedule; draws from torch's global generator.
+        networks: trained in place.
+        targets: slow copies by name.
+        parameters: of the networks.
+        optimizer: of these parameters.
+        generator: where the seeds of random numbers come from.
+        autocast: compute matrix products in bfloat16.
+    """
+
+    def __init__(
+        self,
+        loss: Loss,
+        networks: nn.Module,
+        targets: Mapping[str, TargetNetwork],
+        parameters: FlatParameters,
+        optimizer: FlatOptimizer,
+        generator: Generator,
+        *,
+        autocast: bool,
+    ):
+        self._loss = loss
+        copies = nn.ModuleDict({name: target.networks for name, target in targets.items()})
+        self._modules = nn.ModuleDict({"networks": networks, "targets": copies})
+        self._targets = targets
+        self._parameters = parameters
+        self._optimizer = optimizer
+        self._autocast = autocast
+        held = {
+            "stretches": optimizer.stretches,
+            "num_steps": optimizer.num_steps,
+            "buffers": parameters.buffers,
+            "targets": {
+                name: [target.parameters.trainable, target.parameters.buffers] for name, target in targets.items()
+            },
+        }
+        # Those that are copied now and then are left to `TargetNetwork`.
+        self._slow = {name: target for name, target in targets.items() if target.is_slow}
+        self._update = CompiledProgram(self._updated, held, generator)
+        self._core_state = CompiledProgram(self._stepped, held, generator)
+
+    def __call__(
+        self, batch: Batch, schedule: Schedule, learning_rate: float, number: int
+    ) -> tuple[LossOutput, Tensor, Tensor]:
+        """Apply update `number` (the first is 1).
+
+        Returns:
+            what the loss said, the gradient's norm, and 1.0 if the update was applied, 0.0 if it was refused.
+        """
+        done = self._update(batch, schedule, self._optimizer.numbers(learning_rate), self._due(number))
+        return done.output, done.norm, done.applied
+
+    def compile(self, batch: Batch, schedule: Schedule, number: int) -> None:
+        """Compile for such a batch and update; changes nothing that is trained."""
+        self._update.compile(batch, schedule, self._optimizer.numbers(0.0), self._due(number))
+
+    def core_state(self, batch: Batch, schedule: Schedule) -> dict[str, Tensor]:
+        """Return `LossOutput.core_state` of the parameters as they are."""
+        return self._core_state(batch, schedule)
+
+    def _due(self, number: int) -> tuple[int, ...]:
+        """Return the periods that divide a number."""
+        periods = {*self._optimizer.num_steps, *(target.period for target in self._slow.values())}
+        return tuple(period for period in sorted(periods) if number % period == 0)
+
+    def _stepped(self, held: Mapping[str, Any], batch: Batch, schedule: Schedule) -> dict[str, Tensor]:
+        with torch.no_grad():
+            return self._said(held, self._views(held), batch, schedule).core_state
+
+    def _views(self, held: Mapping[str, Any]) -> dict[str, Tensor]:
+        pieces = [*(stretch.weights for stretch in held["stretches"]), held["buffers"]]
+        return self._parameters.views(pieces)
+
+    def _said(
+        self, held: Mapping[str, Any], tensors: Mapping[str, Tensor], batch: Batch, schedule: Schedule
+    ) -> LossOutput:
+        """Return what the loss says of these parameters and buffers."""
+        states = {f"networks.{name}": value for name, value in tensors.items()}
+        for name, target in self._targets.items():
+            copied = target.parameters.views(held["targets"][name])
+            states |= {f"targets.{name}.{key}": value for key, value in copied.items()}
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self._autocast):
+            return call_with(states, self._modules, self._lost, batch, schedule)
+
+    def _lost(self, modules: nn.ModuleDict, batch: Batch, schedule: Schedule) -> LossOutput:
+        targets = dict(cast(nn.ModuleDict, modules["targets"]).items())
+        return self._loss(modules["networks"], targets, batch, schedule)
+
+    def _updated(
+        self, held: Mapping[str, Any], batch: Batch, schedule: Schedule, numbers: Tensor, due: Sequence[int]
+    ) -> _Update:
+        stretches: list[Stretch] = held["stretches"]
+        views = self._views(held)
+        names = [name for name, _ in self._parameters.named_parameters()]
+        leaves = {name: views[name].detach().requires_grad_() for name in names}
+        output = self._said(held, views | leaves, batch, schedule)
+        gradient = self._parameters.gradient_of(output.loss, list(leaves.values()))
+        with torch.no_grad():
+            loss = output.loss.detach()
+            fine = torch.isfinite(loss)
+            for name, value in output.state_updates.items():
+                views[name].copy_(torch.where(fine, value.detach(), views[name]))
+            norm, applied, scale = self._optimizer.traced_step(
+                stretches, held["num_steps"], gradient, loss, numbers, due
+            )
+            for name, target in self._slow.items():
+                if target.period in due:
+                    trainable, buffers = held["targets"][name]
+                    for stretch in stretches:
+                        stretch.part_of(trainable).lerp_(stretch.weights, target.rate)
+                    buffers.copy_(held["buffers"])
+        return _Update(output, norm, applied, scale)

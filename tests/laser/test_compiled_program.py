@@ -1,0 +1,86 @@
+"""Compiled code against the function it was made of."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from laser.compiled_program import CompilationError, CompiledProgram
+
+# torch's own, while it compiles
+pytestmark = pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")
+
+
+@dataclasses.dataclass(frozen=True)
+class Said:
+    number: torch.Tensor
+    by_name: dict
+    nothing: None = None
+
+
+@pytest.mark.slow
+def test_trees_go_in_and_come_out_and_held_tensors_change_in_place():
+    vector = torch.arange(6.0)
+    held = {"halves": [vector[:3], vector[3:]]}  # neighbours in one memory
+
+    def function(held, said, factor):
+        one, other = held["halves"]
+        one.add_(other * factor)
+        return Said(said.number + one.sum(), {"twice": said.by_name["x"] * 2, "factor": factor})
+
+    program = CompiledProgram(function, held)
+    said = program(Said(torch.tensor(1.0), {"x": torch.ones(2, 3)}), 2.0)
+    assert vector.tolist() == [6.0, 9.0, 12.0, 3.0, 4.0, 5.0]
+    assert isinstance(said, Said)
+    assert (said.number, said.nothing, said.by_name["factor"]) == (28.0, None, 2.0)
+    assert said.by_name["twice"].tolist() == [[2.0] * 3] * 2
+    # Other constants, shapes and strides are other programs, and those before stay.
+    for x in (torch.ones(4), torch.arange(6.0).view(3, 2).T, torch.ones(2, 3, dtype=torch.float64)):
+        got = program(Said(torch.tensor(1.0), {"x": x}), 0.0).by_name["twice"]
+        assert got.dtype == x.dtype
+        assert got.tolist() == (2 * x).tolist()
+    assert len(program._compiled) == 4
+    program(Said(torch.tensor(5.0), {"x": torch.ones(2, 3)}), 2.0)
+    assert len(program._compiled) == 4
+    assert vector[0] == 12.0
+
+
+@pytest.mark.slow
+def test_compiling_alone_changes_nothing():
+    vector = torch.zeros(3)
+
+    def function(held, more):
+        held[0].add_(more)
+        return held[0].sum()
+
+    program = CompiledProgram(function, [vector])
+    program.compile(torch.ones(3))
+    assert vector.tolist() == [0.0] * 3
+    assert program(torch.ones(3)) == 3.0
+
+
+@pytest.mark.slow
+def test_random_numbers_are_those_of_uncompiled_code_and_nobody_elses():
+    def function(held, x):
+        return x + torch.randn(4)
+
+    mine = CompiledProgram(function, (), torch.Generator().manual_seed(7))
+    first = mine(torch.zeros(4))
+    torch.manual_seed(99)  # somebody else's
+    second = mine(torch.zeros(4))
+    seeds = torch.Generator().manual_seed(7)
+    for got in (first, second):
+        torch.manual_seed(int(torch.randint(2**62, (), generator=seeds)))
+        torch.testing.assert_close(got, torch.randn(4), rtol=0, atol=0)
+    still = CompiledProgram(lambda held, x: x * 2, (), torch.Generator().manual_seed(7))
+    torch.manual_seed(5)
+    still(torch.zeros(4))  # draws nothing, so it begins nothing anew
+    after = torch.randn(1)
+    torch.manual_seed(5)
+    assert after == torch.randn(1)
+
+
+def test_a_branch_that_hangs_on_a_number_is_refused_in_one_line():
+    program = CompiledProgram(lambda held, x: x if x.sum() > 0 else -x)
+    with pytest.raises(CompilationError, match=r"^[^\n]{10,260}$"):
+        program(torch.ones(2))
