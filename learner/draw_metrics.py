@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Mapping
 
 import numpy as np
@@ -24,24 +24,30 @@ class DrawMetrics:
     """
 
     def __init__(self) -> None:
-        self._said: defaultdict[str, deque[Tensor]] = defaultdict(lambda: deque(maxlen=_MOST_BATCHES))
+        self._said: deque[dict[str, Tensor]] = deque(maxlen=_MOST_BATCHES)
         self._weights: deque[np.ndarray] = deque(maxlen=_MOST_BATCHES)
         self._times: deque[np.ndarray] = deque(maxlen=_MOST_BATCHES)
-        self._num_batches = 0
 
-    def add(self, said: Mapping[str, Tensor], probabilities: np.ndarray | None, times: np.ndarray | None) -> None:
-        """Take in one batch; tensors stay on their device until they are looked at.
+    def add(
+        self,
+        said: Mapping[str, Tensor],
+        probabilities: np.ndarray | None,
+        times: np.ndarray | None,
+        num_items: int,
+    ) -> None:
+        """Take in one batch; little is done with it before somebody looks.
 
         Args:
-            said: by name, [N], one number per item, without gradients.
-            probabilities: of the draws, [N]; None where they say nothing of what could not be drawn, and so of what is
-                stored.
+            said: by name, [1, B], one number per item, of which the last `num_items` are replayed; what is said of rows
+                is passed over.
+            probabilities: of the draws, [num_items]; None where they say nothing of what could not be drawn, and so of
+                what is stored.
             times: see `Sample.num_draws`.
+            num_items: how many were drawn.
         """
-        for name, value in said.items():
-            # On a GPU the next step's graph writes into the same memory.
-            self._said[name].append(value.clone())
-        self._num_batches += 1
+        # On a GPU the next step's graph writes into the same memory.
+        of_items = {name: value[0, -num_items:].detach() for name, value in said.items() if len(value) == 1}
+        self._said.append({name: value.clone() if value.is_cuda else value for name, value in of_items.items()})
         if probabilities is not None:
             self._weights.append(1.0 / probabilities)
         if times is not None:
@@ -53,17 +59,19 @@ class DrawMetrics:
         weights = np.concatenate(self._weights) if self._weights else None
         if weights is not None:
             taken["effective_draws"] = _evenness(weights, [len(part) for part in self._weights])
-        num_batches = min(self._num_batches, _MOST_BATCHES)
-        self._num_batches = 0
-        for name, parts in self._said.items():
-            if len(parts) != num_batches:
-                continue
-            values = np.concatenate([part.float().cpu().numpy() for part in parts])
+        common = set.intersection(*map(set, self._said)) if self._said else set()
+        for name in sorted(common):
+            values = np.concatenate([said[name].float().cpu().numpy() for said in self._said])
             finite = np.isfinite(values)
-            if finite.any():
-                taken |= _summary(f"sampled_{name}", values[finite], np.ones(finite.sum()))
+            if not finite.any():
+                continue
+            numbers = {name: values[finite]}
+            if name == "td_error":
+                numbers["abs_td_error"] = np.abs(values[finite])
+            for key, found in numbers.items():
+                taken |= _summary(f"sampled_{key}", found, np.ones(len(found)))
                 if weights is not None:
-                    taken |= _summary(f"stored_{name}", values[finite], weights[finite])
+                    taken |= _summary(f"stored_{key}", found, weights[finite])
         if self._times:
             times = np.concatenate(self._times).astype(np.float64)
             values = quantiles(times, np.ones(len(times)), [*_QUANTILES.values(), 1.0])

@@ -54,16 +54,14 @@ class SamplerFeed:
         """Return the rule's column values of a batch that was learned from, [T or 1, B] by name."""
         if mix.replayed is None:
             return {}
-        said = {name: value.detach() for name, value in output.per_step.items()}
-        num_replayed = len(mix.replayed.unrolls)
-        of_items = {name: value[0, value.shape[1] - num_replayed :] for name, value in said.items() if len(value) == 1}
-        if "td_error" in of_items:
-            of_items["abs_td_error"] = of_items["td_error"].abs()
         # Uncorrected draws are even ones from a part of the replay.
         all_may_be_drawn = self._prioritizer is None or self._prioritizer.corrects
         probabilities = mix.replayed.probabilities if all_may_be_drawn else None
-        self._draws.add(of_items, probabilities, mix.replayed.num_draws)
-        return {} if self._prioritizer is None else self._prioritizer.values(Replayed(mix.replayed, batch), said)
+        self._draws.add(output.per_step, probabilities, mix.replayed.num_draws, len(mix.replayed.unrolls))
+        if self._prioritizer is None:
+            return {}
+        said = {name: value.detach() for name, value in output.per_step.items()}
+        return self._prioritizer.values(Replayed(mix.replayed, batch), said)
 
     def hear(self, mean_return: float) -> Lesson | None:
         """Tell the rule how the agent does now; see `Prioritizer.hear`.
