@@ -18,19 +18,20 @@ NERS_STAR = experiment.Arm("NERS*", {"replay.sampler": "ners", "replay.ners.rewa
 SAMPLERS = [UNIFORM, PER, ERO, NERS]
 # Paper's alpha and beta; no share of PER's draws is uniform there. As in the paper a sampler learns from one episode
 # about as often as the longest one lasts; that is 75 to 100 times in these short runs, in place of 500 to 2,500. Its
-# step size is three times the paper's: with that scores differ by a hundredth (`ners_returns.py`), with ten times most
-# runs end at scores of 0 and 1 alone (`sampler_diagnostics.py`).
+# step size is six times the paper's: with three times scores differ by a hundredth, with ten times most runs end at
+# scores of 0 and 1 alone (`sampler_diagnostics.py`).
 SHARED = {
     "replay.priority-exponent": 0.5,
     "replay.importance-exponent": 0.4,
     "replay.priority-uniform": 0.0,
-    "replay.ners.learning-rate": 3e-4,
-    "replay.ero.learning-rate": 3e-4,
+    "replay.ners.learning-rate": 6e-4,
+    "replay.ero.learning-rate": 6e-4,
     "evaluation.interval": 200,
     "evaluation.episodes": 1,
     "evaluation.num-envs": 1,
     "evaluation.greedy": True,
     "learner.compile": "on",
+    "actor.compile": "on",
 }
 RANK = experiment.Arm("rank", {"replay.sampler": "rank"})
 PRIORITIES = [UNIFORM, PER, RANK]

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from actors.config import ActorConfig
 from laser.algorithms.racer import RacerConfig
 from laser.algorithms.refer import ReferConfig
 from laser.networks.config import NetworkConfig
@@ -28,4 +29,5 @@ def racer_pendulum() -> TrainConfig:
         network=NetworkConfig(hidden_sizes=(64, 64), activation="softsign"),
         replay=SHORT_REPLAY,
         learner=LearnerConfig(),
+        actor=ActorConfig(),
     )

@@ -4,6 +4,7 @@ In lockstep, like all presets with an update per step of one environment: on two
 threads, which wait for each other anyway. On a GPU use `--runtime local`.
 """
 
+from actors.config import ActorConfig
 from laser.algorithms.sac import SacConfig
 from laser.networks.config import NetworkConfig
 from launch.config import TrainConfig
@@ -25,6 +26,8 @@ def sac() -> TrainConfig:
         network=NetworkConfig(hidden_sizes=(256, 256), activation="relu"),
         # A batch drawn per step inserted is one learner step per env step.
         replay=ReplayConfig(capacity_steps=1_000_000, min_steps=10_000, samples_per_insert=float(BATCH_SIZE)),
-        # Matrix products of this size are most of a step, and take half the time in bfloat16.
-        learner=LearnerConfig(compile="on", precision="bfloat16"),
+        # Matrix products of this size are most of a step, and take half the time in bfloat16. The policy acts for four
+        # steps before it takes over newer parameters: so many batches are drawn together, and no more are published.
+        learner=LearnerConfig(compile="on", precision="bfloat16", batches_per_draw=4, publish_interval=4),
+        actor=ActorConfig(compile="on"),
     )

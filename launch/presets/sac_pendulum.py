@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from actors.config import ActorConfig
 from laser.algorithms.sac import SacConfig
 from laser.networks.config import NetworkConfig
 from launch.config import TrainConfig
@@ -20,4 +21,5 @@ def sac_pendulum() -> TrainConfig:
         network=NetworkConfig(hidden_sizes=(64, 64), activation="relu"),
         replay=ReplayConfig(capacity_steps=50_000, min_steps=1_000, samples_per_insert=float(BATCH_SIZE)),
         learner=LearnerConfig(),
+        actor=ActorConfig(),
     )
