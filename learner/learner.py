@@ -148,6 +148,7 @@ class Learner:
         self._publisher = Publisher(parameters, self.train_step.parameters)
         self._writer = ColumnWriter(replay, member, config.batches_together(settings.view))
         self._loaded: deque[_Ready] = deque()
+        self._num_unpublished = 0
         self._learning_rate = math.nan
         self._stored: dict[str, float] = {}
         self._reported = 0.0
@@ -174,6 +175,7 @@ class Learner:
         self.waiting_for = self._mixer.waiting_for
         if ready is not None:
             self._update(ready)
+            self._publish_if_due()
         if time.monotonic() - self._reported < REPORT_INTERVAL_S:
             return None
         self._reported = time.monotonic()
@@ -189,6 +191,8 @@ class Learner:
             self._step(num_batches - number)
             while self._mixer.num_replays_due:
                 self._step(1)
+        # Once: nobody takes parameters over in between.
+        self._publish_if_due()
 
     def _step(self, most: int) -> None:
         started = time.perf_counter()
@@ -226,11 +230,8 @@ class Learner:
         self._metrics.add(metrics)
         self._write_columns(ready, output)
         self.num_steps += 1
-        done = time.perf_counter()
-        if self.num_steps % self._config.publish_interval == 0:
-            self.publish()
-        self._counters["time/learner_step"] += done - started
-        self._counters["time/publish"] += time.perf_counter() - done
+        self._num_unpublished += 1
+        self._counters["time/learner_step"] += time.perf_counter() - started
         self._learned.add(ready.mix)
         self._ages.add(ready.mix, self.version)
         self.heartbeat = time.monotonic()
@@ -264,6 +265,14 @@ class Learner:
     def publish(self) -> None:
         """Publish the current parameters as the next version."""
         self._publisher.publish()
+        self._num_unpublished = 0
+
+    def _publish_if_due(self) -> None:
+        if self._num_unpublished < self._config.publish_interval:
+            return
+        started = time.perf_counter()
+        self.publish()
+        self._counters["time/publish"] += time.perf_counter() - started
 
     @property
     def version(self) -> int:

@@ -21,6 +21,6 @@ def racer() -> TrainConfig:
         # 256 steps drawn per step inserted are one batch per env step, F = 1.
         replay=ReplayConfig(capacity_steps=2**19, min_steps=2**18, samples_per_insert=256.0, remover="far_policy"),
         # Networks this small are slowed by overhead more than by arithmetic.
-        learner=LearnerConfig(compile="on", batches_per_draw=8, publish_interval=8),
+        learner=LearnerConfig(compile="on", batches_per_draw=8),
         actor=ActorConfig(compile="on"),
     )
