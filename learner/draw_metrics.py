@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from torch import Tensor
@@ -11,6 +12,22 @@ from torch import Tensor
 # Newest batches between two reports that count: a bound on memory and on the time that a report takes.
 _MOST_BATCHES = 20
 _QUANTILES = {"p10": 0.1, "p50": 0.5, "p90": 0.9}
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """One batch, as `DrawMetrics.add` got it."""
+
+    said: Mapping[str, Tensor]
+    probabilities: np.ndarray | None
+    times: np.ndarray | None
+    num_items: int
+
+    @property
+    def of_items(self) -> dict[str, np.ndarray]:
+        """What was said of drawn items, float32 [num_items] by name."""
+        of_items = {name: value[0, -self.num_items :] for name, value in self.said.items() if len(value) == 1}
+        return {name: value.detach().float().cpu().numpy() for name, value in of_items.items()}
 
 
 class DrawMetrics:
@@ -24,9 +41,7 @@ class DrawMetrics:
     """
 
     def __init__(self) -> None:
-        self._said: deque[dict[str, Tensor]] = deque(maxlen=_MOST_BATCHES)
-        self._weights: deque[np.ndarray] = deque(maxlen=_MOST_BATCHES)
-        self._times: deque[np.ndarray] = deque(maxlen=_MOST_BATCHES)
+        self._newest: deque[_Draws] = deque(maxlen=_MOST_BATCHES)
 
     def add(
         self,
@@ -46,22 +61,24 @@ class DrawMetrics:
             num_items: how many were drawn.
         """
         # On a GPU the next step's graph writes into the same memory.
-        of_items = {name: value[0, -num_items:].detach() for name, value in said.items() if len(value) == 1}
-        self._said.append({name: value.clone() if value.is_cuda else value for name, value in of_items.items()})
-        if probabilities is not None:
-            self._weights.append(1.0 / probabilities)
-        if times is not None:
-            self._times.append(times)
+        kept = {name: value.clone() if value.is_cuda else value for name, value in said.items()}
+        self._newest.append(_Draws(kept, probabilities, times, num_items))
 
     def take(self) -> dict[str, float]:
         """Return the summary of what came since the last call, and begin anew."""
         taken: dict[str, float] = {}
-        weights = np.concatenate(self._weights) if self._weights else None
-        if weights is not None:
-            taken["effective_draws"] = _evenness(weights, [len(part) for part in self._weights])
-        common = set.intersection(*map(set, self._said)) if self._said else set()
-        for name in sorted(common):
-            values = np.concatenate([said[name].float().cpu().numpy() for said in self._said])
+        newest = list(self._newest)
+        self._newest.clear()
+        if not newest:
+            return taken
+        weights = None
+        stated = [1.0 / draws.probabilities for draws in newest if draws.probabilities is not None]
+        if stated:
+            weights = np.concatenate(stated)
+            taken["effective_draws"] = _evenness(weights, [len(part) for part in stated])
+        said = [draws.of_items for draws in newest]
+        for name in sorted(set.intersection(*map(set, said))):
+            values = np.concatenate([each[name] for each in said])
             finite = np.isfinite(values)
             if not finite.any():
                 continue
@@ -72,14 +89,12 @@ class DrawMetrics:
                 taken |= _summary(f"sampled_{key}", found, np.ones(len(found)))
                 if weights is not None:
                     taken |= _summary(f"stored_{key}", found, weights[finite])
-        if self._times:
-            times = np.concatenate(self._times).astype(np.float64)
+        all_times = [draws.times for draws in newest if draws.times is not None]
+        if all_times:
+            times = np.concatenate(all_times).astype(np.float64)
             values = quantiles(times, np.ones(len(times)), [*_QUANTILES.values(), 1.0])
             names = [*_QUANTILES, "max"]
             taken |= {f"times_replayed/{name}": float(value) for name, value in zip(names, values, strict=True)}
-        self._said.clear()
-        self._weights.clear()
-        self._times.clear()
         return taken
 
 
