@@ -10,6 +10,9 @@ from torch import Tensor
 # Where a column of the batch came from.
 ONLINE, OWN_REPLAY, FOREIGN_REPLAY = 0, 1, 2
 
+WITHOUT_TIME = frozenset({"last_action", "last_reward", "importance_weights", "core_state"})
+"""Fields of a `Batch` that have B in front, and no T."""
+
 
 @dataclass
 class Batch:

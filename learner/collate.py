@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from laser.batch import FOREIGN_REPLAY, ONLINE, OWN_REPLAY, Batch
+from laser.batch import FOREIGN_REPLAY, ONLINE, OWN_REPLAY, WITHOUT_TIME, Batch
 from laser.frames import decompress_frames
 from laser.ports import ORIGIN_DTYPE, Sample
 from laser.unroll import UnrollSpec
@@ -32,16 +33,23 @@ class Correction:
 
 
 def collate(
-    mix: Mix, spec: UnrollSpec, member: int, discount: float, newest_version: int, correction: Correction = Correction()
-) -> Batch:
-    """Put a mix of samples side by side as columns, fresh ones first.
+    mixes: Sequence[Mix],
+    spec: UnrollSpec,
+    member: int,
+    discount: float,
+    newest_version: int,
+    correction: Correction = Correction(),
+) -> list[Batch]:
+    """Put the samples of each mix side by side as columns, fresh ones first.
+
+    Several mixes at once, of small batches of single steps, take half the time of one after the other.
 
     Image observations of unrolls and streams stay single frames here, uint8 [B, stack - 1 + T + 1, *frame_shape]; the
     train step stacks them on its device (`laser.ops.frame_stacks`). The two rows of n-step windows share no frames, and
     come stacked: uint8 [2, B, channels, height, width], channels-last in memory.
 
     Args:
-        mix: the samples.
+        mixes: the samples of each batch; of the same size, and without images, if there is more than one.
         spec: their layout.
         member: whose learner this is; tells own from foreign experience.
         discount: gamma.
@@ -49,21 +57,28 @@ def collate(
         correction: of uneven draws.
 
     Returns:
-        a batch on the CPU.
+        a batch on the CPU for each mix.
     """
-    parts = mix.parts
+    parts = [part for mix in mixes for part in mix.parts]
     # [T, B]; strides are part of what is compiled for, so they are those of `example_batch`.
     origins = np.ascontiguousarray(np.concatenate([origins_of(part, spec.unroll_length) for part in parts]).T)
     own = origins["member"] == member
     source = np.where(own, OWN_REPLAY, FOREIGN_REPLAY).astype(np.int8)
-    source[:, : mix.num_online] = ONLINE
     fields = {name: _side_by_side(parts, name, spec) for name in spec.fields}
     discounts = (1.0 - fields["terminated"].astype(np.float32)) * np.float32(discount)
-    if mix.replayed is not None and mix.replayed.discounts is not None:  # windows know how many steps they fold
-        discounts[:, discounts.shape[1] - len(mix.replayed.discounts) :] = mix.replayed.discounts.T
+    fresh = {id(mix.online) for mix in mixes if mix.online is not None}
+    start = 0
+    for part in parts:
+        columns = slice(start, start + len(part.unrolls))
+        start = columns.stop
+        if id(part) in fresh:
+            source[:, columns] = ONLINE
+        elif part.discounts is not None:  # windows know how many steps they fold
+            discounts[:, columns] = part.discounts.T
     observations = {name[13:]: value for name, value in fields.items() if name.startswith("observations/")}
     lag = np.where(own, newest_version - origins["parameter_version"], 0).astype(np.float32)
-    return Batch(
+    weights = np.concatenate([_importance_weights(mix, correction) for mix in mixes])
+    batch = Batch(
         observations=_tensors(observations) | {name: _decode(parts, spec, name) for name in spec.frames},
         first=torch.from_numpy(fields["first"]),
         actions=torch.from_numpy(fields["actions"]),
@@ -76,10 +91,11 @@ def collate(
         source=torch.from_numpy(source),
         task=torch.from_numpy(origins["task"].astype(np.int64)),
         policy_lag=torch.from_numpy(lag),
-        importance_weights=torch.from_numpy(_importance_weights(mix, correction)),
+        importance_weights=torch.from_numpy(weights),
         core_state=_tensors({name[11:]: value for name, value in fields.items() if name.startswith("core_state/")}),
-        columns=_columns(mix, spec.unroll_length),
+        columns=_columns(mixes, spec.unroll_length),
     )
+    return [batch] if len(mixes) == 1 else _cut(batch, len(mixes))
 
 
 def example_batch(
@@ -183,6 +199,8 @@ def _importance_weights(mix: Mix, correction: Correction) -> np.ndarray:
     weights = np.ones(mix.num_online, np.float32)
     if mix.replayed is None:
         return weights
+    if not correction.exponent:
+        return np.ones(mix.num_online + len(mix.replayed.unrolls), np.float32)
     probabilities = mix.replayed.probabilities
     # Relative to the largest no step becomes longer than without.
     largest = probabilities.min() if correction.relative else 1.0 / mix.replayed.num_stored
@@ -190,14 +208,31 @@ def _importance_weights(mix: Mix, correction: Correction) -> np.ndarray:
     return np.concatenate([weights, replayed.astype(np.float32)])
 
 
-def _columns(mix: Mix, num_rows: int) -> dict[str, Tensor]:
-    if mix.replayed is None:
-        return {}
+def _columns(mixes: Sequence[Mix], num_rows: int) -> dict[str, Tensor]:
+    names = [] if mixes[0].replayed is None else list(mixes[0].replayed.columns)
     columns = {}
-    for name, value in mix.replayed.columns.items():
-        fresh = np.zeros((num_rows, mix.num_online), np.float32)
-        columns[name] = torch.from_numpy(np.concatenate([fresh, value.swapaxes(0, 1)], axis=1))
+    for name in names:
+        arrays = []
+        for mix in mixes:
+            assert mix.replayed is not None, "batches that are collated together are alike"
+            arrays += [np.zeros((num_rows, mix.num_online), np.float32), mix.replayed.columns[name].swapaxes(0, 1)]
+        columns[name] = torch.from_numpy(np.concatenate(arrays, axis=1))
     return columns
+
+
+def _cut(batch: Batch, num_batches: int) -> list[Batch]:
+    """Return batches that lie side by side, each contiguous."""
+
+    def cut(name: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            pieces = {key: cut(name, item) for key, item in value.items()}
+            return [{key: pieces[key][number] for key in pieces} for number in range(num_batches)]
+        axis = 0 if name in WITHOUT_TIME else 1
+        return value.unflatten(axis, (num_batches, -1)).movedim(axis, 0).contiguous().unbind()
+
+    names = [item.name for item in dataclasses.fields(batch)]
+    pieces = {name: cut(name, getattr(batch, name)) for name in names}
+    return [Batch(**{name: pieces[name][number] for name in names}) for number in range(num_batches)]
 
 
 def _tensors(arrays: dict[str, np.ndarray]) -> dict[str, Tensor]:

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,7 +133,7 @@ class Learner:
                 settings.steps_per_item,
                 settings.step_reward_clip,
                 lambda: self._settings.discount,
-                self._collate,
+                lambda mix: self._collate([mix])[0],
             ),
         )
         self._replay_states = (
@@ -197,7 +197,7 @@ class Learner:
     def _step(self, most: int) -> None:
         started = time.perf_counter()
         if not self._loaded:
-            self._loaded.extend(map(self.load, self._mixer.next(most)))
+            self._loaded.extend(self.load(self._mixer.next(most)))
         self._counters["time/learner_wait"] += time.perf_counter() - started
         self._update(self._loaded.popleft())
 
@@ -240,27 +240,32 @@ class Learner:
         """Return the next decoded batch, or None if its experience is not there after `timeout_s`."""
         if not self._loaded:
             # Of those drawn together, one kind of work at a time: that keeps a small core's caches warm.
-            self._loaded.extend(map(self.load, self._mixer.poll(timeout_s)))
+            self._loaded.extend(self.load(self._mixer.poll(timeout_s)))
         return self._loaded.popleft() if self._loaded else None
 
-    def load(self, mix: Mix) -> _Ready:
-        """Decode a mix and move it to the learner's device."""
+    def load(self, mixes: Sequence[Mix]) -> list[_Ready]:
+        """Decode mixes that were drawn together, and move them to the learner's device."""
         started = time.perf_counter()
-        batch = self._collate(mix)
-        prepared = self._feed.prepare(mix, batch)
-        streams = None
-        if mix.replayed is not None and mix.replayed.streams is not None:
-            streams = torch.from_numpy(mix.replayed.streams).to(self.train_step.device)
+        # Images are decoded by batch.
+        together = [[mix] for mix in mixes] if self._spec.frames or not mixes else [mixes]
+        batches = [batch for some in together for batch in self._collate(some)]
+        loaded = []
+        for mix, batch in zip(mixes, batches, strict=True):
+            streams = None
+            if mix.replayed is not None and mix.replayed.streams is not None:
+                streams = torch.from_numpy(mix.replayed.streams).to(self.train_step.device)
+            loaded.append(_Ready(batch, mix, streams, self._feed.prepare(mix, batch)))
         self._counters["time/decode"] += time.perf_counter() - started
-        return _Ready(batch, mix, streams, prepared)
+        return loaded
 
-    def _collate(self, mix: Mix) -> Batch:
+    def _collate(self, mixes: Sequence[Mix]) -> list[Batch]:
         settings, correction = self._settings, self._feed.correction(self.progress)
-        batch = collate(mix, self._spec, self._member, settings.discount, self.version, correction)
+        batches = collate(mixes, self._spec, self._member, settings.discount, self.version, correction)
         if self._config.replay_core_state == "zero":
-            for value in batch.core_state.values():
-                value[mix.num_online :] = 0
-        return self.train_step.to_device(batch)
+            for mix, batch in zip(mixes, batches, strict=True):
+                for value in batch.core_state.values():
+                    value[mix.num_online :] = 0
+        return [self.train_step.to_device(batch) for batch in batches]
 
     def publish(self) -> None:
         """Publish the current parameters as the next version."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from laser.algorithms.base import Algorithm, LossOutput, Schedule, Targets
-from laser.batch import Batch
+from laser.batch import WITHOUT_TIME, Batch
 from laser.compilation import can_compile, compile_for_gpu
 from laser.compiled_program import CompilationError
 from laser.flat_parameters import FlatParameters
@@ -275,12 +275,11 @@ def take_columns(batch: Batch, columns: Tensor) -> Batch:
         batch: with frames stacked.
         columns: int64 [n].
     """
-    without_time = {"last_action", "last_reward", "importance_weights", "core_state"}
 
     def take(name: str, value: Any) -> Any:
         if isinstance(value, dict):
             return {key: take(name, item) for key, item in value.items()}
-        return value.index_select(0 if name in without_time else 1, columns)
+        return value.index_select(0 if name in WITHOUT_TIME else 1, columns)
 
     return Batch(**{item.name: take(item.name, getattr(batch, item.name)) for item in dataclasses.fields(batch)})
 

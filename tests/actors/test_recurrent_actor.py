@@ -55,7 +55,8 @@ def collect(core, same_step, num_unrolls=8):
 
 def to_batch(unrolls, spec):
     keys = np.zeros(len(unrolls), KEY_DTYPE)
-    return collate(Mix(Sample(unrolls, keys, np.ones(len(unrolls)), len(unrolls)), None), spec, 0, 0.9, 0)
+    (batch,) = collate([Mix(Sample(unrolls, keys, np.ones(len(unrolls)), len(unrolls)), None)], spec, 0, 0.9, 0)
+    return batch
 
 
 @pytest.mark.parametrize("core", ["lstm", "preco"])

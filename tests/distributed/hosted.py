@@ -73,12 +73,13 @@ def _recorded(factory, incarnation):
     learner = factory(incarnation)
     load, kept = learner.load, []
 
-    def load_and_keep(mix):
-        ready = load(mix)
-        if len(kept) < NUM_BATCHES:
-            keys = [part.keys.copy() for part in mix.parts]
-            kept.append(_arrays(ready.batch) | {f"keys/{index}": value for index, value in enumerate(keys)})
-        return ready
+    def load_and_keep(mixes):
+        loaded = load(mixes)
+        for mix, ready in zip(mixes, loaded, strict=True):
+            if len(kept) < NUM_BATCHES:
+                keys = [part.keys.copy() for part in mix.parts]
+                kept.append(_arrays(ready.batch) | {f"keys/{index}": value for index, value in enumerate(keys)})
+        return loaded
 
     learner.load = load_and_keep
     learner.first_batches = lambda: kept

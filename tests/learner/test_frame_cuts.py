@@ -73,7 +73,7 @@ def test_streams_show_what_the_environment_showed(padding, stack, shape, mean_le
     amid = False
     for sequence in range(8):
         sample = wait(shard.sample(SampleRequest(0, 6, view="streams", sequence=sequence)), 5, "streams")
-        batch = collate(Mix(None, sample), spec, 0, 0.9, 0)
+        (batch,) = collate([Mix(None, sample)], spec, 0, 0.9, 0)
         stacks = stack_frames(batch.observations["image"], batch.first, stack, padding)
         for i in range(6):
             for t in range(LENGTH):
@@ -93,7 +93,7 @@ def test_windows_show_what_the_environment_showed(padding, stack, shape, num_ste
     # Rewards are summed with a discount so small that what is left is the first one's, the place in the log.
     request = SampleRequest(0, 150, view="steps", num_steps=num_steps, discount=1e-9)
     sample = wait(shard.sample(request), 5, "steps")
-    batch = collate(Mix(None, sample), step_spec, 0, 0.9, 0)
+    (batch,) = collate([Mix(None, sample)], step_spec, 0, 0.9, 0)
     assert batch.observations["image"].shape[:2] == (2, 150)
     assert batch.observations["image"][0].is_contiguous(memory_format=torch.channels_last)
     last = (len(log) - 1) // LENGTH * LENGTH
@@ -117,7 +117,7 @@ def test_examples_to_compile_with_are_like_windows():
     shard, spec, _ = stored("zeros", 3, (2, 2, 3), 9)
     sample = wait(shard.sample(SampleRequest(0, 5, view="steps", num_steps=3)), 5, "steps")
     spec = dataclasses.replace(spec, unroll_length=1)
-    batch, example = collate(Mix(None, sample), spec, 0, 0.9, 0), example_batch(spec, 5, [], "steps")
+    (batch,), example = collate([Mix(None, sample)], spec, 0, 0.9, 0), example_batch(spec, 5, [], "steps")
     image, other = batch.observations["image"], example.observations["image"]
     assert (image.shape, image.dtype, image.stride()) == (other.shape, other.dtype, other.stride())
     shard.close()

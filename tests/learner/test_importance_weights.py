@@ -24,7 +24,8 @@ def weights(probabilities, exponent, num_online=2, relative=True):
     online = sample([1.0] * num_online) if num_online else None
     replayed = sample(probabilities) if probabilities else None
     correction = Correction(exponent, relative)
-    return collate(Mix(online, replayed), SPEC, 0, 0.9, 0, correction).importance_weights.tolist()
+    (batch,) = collate([Mix(online, replayed)], SPEC, 0, 0.9, 0, correction)
+    return batch.importance_weights.tolist()
 
 
 def test_they_are_inverse_probabilities_over_the_largest():
