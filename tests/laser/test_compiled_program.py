@@ -35,13 +35,14 @@ def test_trees_go_in_and_come_out_and_held_tensors_change_in_place():
     assert (said.number, said.nothing, said.by_name["factor"]) == (28.0, None, 2.0)
     assert said.by_name["twice"].tolist() == [[2.0] * 3] * 2
     # Other constants, shapes and strides are other programs, and those before stay.
-    for x in (torch.ones(4), torch.arange(6.0).view(3, 2).T, torch.ones(2, 3, dtype=torch.float64)):
+    double = torch.ones(2, 3, dtype=torch.float64)
+    for x in (torch.ones(4), torch.ones(2, 3), torch.arange(6.0).view(3, 2).T, double):
         got = program(Said(torch.tensor(1.0), {"x": x}), 0.0).by_name["twice"]
         assert got.dtype == x.dtype
         assert got.tolist() == (2 * x).tolist()
-    assert len(program._compiled) == 4
+    assert len(program._compiled) == 5
     program(Said(torch.tensor(5.0), {"x": torch.ones(2, 3)}), 2.0)
-    assert len(program._compiled) == 4
+    assert len(program._compiled) == 5
     assert vector[0] == 12.0
 
 

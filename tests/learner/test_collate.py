@@ -56,4 +56,6 @@ def test_together_as_one_by_one(num_online, exponent):
                 assert parts[0].is_contiguous()
                 assert (parts[0].shape, parts[0].dtype) == (parts[2].shape, parts[2].dtype)
     assert not torch.equal(together[0].rewards, together[1].rewards)
+    for mix, batch in zip(mixes, together, strict=True):
+        assert batch.discounts[0, num_online:].tolist() == mix.replayed.discounts[:, 0].tolist()
     assert torch.equal(together[0].online[0], torch.arange(num_online + 5) < num_online)

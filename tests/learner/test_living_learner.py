@@ -92,6 +92,23 @@ def test_what_the_replay_derives_follows_the_discount(tmp_path, monkeypatch):
     assert (told[0], told[-1]) == (0.98, 0.5)
 
 
+def test_a_round_of_updates_is_published_once_and_single_ones_add_up_to_the_interval(pair):
+    programs, _ = pair
+    learner = programs[0].learner._host._component
+    learner._mixer.next = lambda most: [mix] * most
+    learner._mixer.num_replays_due = 0
+    (mix,) = learner._mixer.poll(5.0) or [None]
+    before = learner.version
+    learner.step(3)
+    assert learner.version == before + 1
+    learner._config = dataclasses.replace(learner._config, publish_interval=2)
+    versions = []
+    for _ in range(4):
+        learner.step()
+        versions.append(learner.version - before)
+    assert versions == [1, 2, 2, 3]
+
+
 def test_what_cannot_change_is_refused(pair):
     _, call = pair
     with pytest.raises(ValueError, match="batch_size, rho_clip cannot change while training"):

@@ -1,0 +1,79 @@
+"""A compiled policy beside the same one uncompiled."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from actors.policy import Policy, PolicyState
+from laser.algorithms.dqn import DqnConfig
+from laser.algorithms.laser import LaserConfig
+from laser.algorithms.racer import RacerConfig
+from laser.algorithms.sac import SacConfig
+from laser.networks.config import NetworkConfig
+from laser.ports import Parameters
+from laser.specs import ContinuousActions, DiscreteActions, EnvironmentSpec, VectorSpec
+
+NUM_ENVS = 5
+CONTINUOUS, DISCRETE = ContinuousActions((-1.0, -2.0), (1.0, 2.0)), DiscreteActions(3)
+POLICIES = {
+    "racer": (RacerConfig(), CONTINUOUS, "none"),
+    "sac at random": (SacConfig(), CONTINUOUS, "none"),
+    "noisy dqn": (DqnConfig(noisy=True), DISCRETE, "none"),
+    "recurrent laser": (LaserConfig(), DISCRETE, "lstm"),
+}
+
+# torch's own, while it compiles
+pytestmark = pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")
+
+
+def make(name, seed=0, **options):
+    config, actions, core = POLICIES[name]
+    environment = EnvironmentSpec("probe", {"x": VectorSpec((4,))}, actions)
+    network = dataclasses.replace(NetworkConfig(hidden_sizes=(8,)), core=core)
+    policy = Policy(config.build(environment, network), environment, seed, **options)
+    vector = np.random.default_rng(1).normal(size=policy.parameters.vector.numel()).astype(np.float32) * 0.3
+    policy.load(Parameters(3, vector))
+    return policy, PolicyState(NUM_ENVS, environment, policy.algorithm)
+
+
+def rollout(policy, state, num_steps=4):
+    rng, said = np.random.default_rng(2), []
+    for _ in range(num_steps):
+        observations = {"x": rng.normal(size=(NUM_ENVS, 4)).astype(np.float32)}
+        actions, mu, values = policy.act_with_values(observations, state)
+        state.last_action, state.first = actions, rng.random(NUM_ENVS) < 0.3
+        said.append((torch.from_numpy(actions), {key: torch.from_numpy(each) for key, each in mu.items()}, values))
+    return said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_greedy_one_does_the_same(name):
+    plain, compiled = (rollout(*make(name, greedy=True, compiled=each)) for each in (False, True))
+    torch.testing.assert_close(plain, compiled, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", POLICIES)
+def test_what_is_drawn_hangs_on_its_own_seed_alone(name):
+    policy, state = make(name, compiled=True)
+    policy.warm_up({"x": np.zeros((NUM_ENVS, 4), np.float32)}, state)
+    torch.manual_seed(1)
+    first = rollout(policy, state)
+    again, state = make(name, compiled=True)
+    torch.manual_seed(2)  # torch's global generator is anybody's
+    torch.testing.assert_close(rollout(again, state), first, rtol=0, atol=0)
+    other, state = make(name, seed=1, compiled=True)
+    assert not all(torch.equal(one[0], two[0]) for one, two in zip(rollout(other, state), first, strict=True))
+
+
+@pytest.mark.slow
+def test_newer_parameters_are_taken_over():
+    policy, state = make("racer", greedy=True, compiled=True)
+    observations = {"x": np.ones((NUM_ENVS, 4), np.float32)}
+    before, _ = policy.act(observations, state)
+    policy.load(Parameters(4, policy.parameters.to_numpy() * 0.5))
+    after, _ = policy.act(observations, state)
+    assert not np.array_equal(before, after)
