@@ -24,11 +24,12 @@ def test_unrolls_are_drawn_by_what_the_learner_wrote(tmp_path, monkeypatch):
     seen = []
     load = Learner.load
 
-    def watched(self, mix):
-        ready = load(self, mix)
-        if mix.replayed is not None:
-            seen.append((mix.replayed.probabilities, ready.batch.importance_weights.numpy()))
-        return ready
+    def watched(self, mixes):
+        loaded = load(self, mixes)
+        for mix, ready in zip(mixes, loaded, strict=True):
+            if mix.replayed is not None:
+                seen.append((mix.replayed.probabilities, ready.batch.importance_weights.numpy()))
+        return loaded
 
     monkeypatch.setattr(Learner, "load", watched)
     values = {**QUICK, "run_dir": str(tmp_path / "run")}

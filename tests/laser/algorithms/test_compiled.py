@@ -10,10 +10,7 @@ from replayed_steps import steps_batch
 from laser.algorithms.acer import AcerConfig
 from laser.algorithms.acer_continuous import AcerContinuousConfig
 from laser.algorithms.ddpg import DdpgConfig
-from laser.algorithms.dqn import DqnConfig
-from laser.algorithms.impala import ImpalaConfig
 from laser.algorithms.laser import LaserConfig
-from laser.algorithms.naf import NafConfig
 from laser.algorithms.ppo import PpoConfig
 from laser.algorithms.racer import RacerConfig
 from laser.algorithms.rainbow import RainbowConfig
@@ -28,7 +25,6 @@ from learner.train_step import TrainStep
 
 SMALL = NetworkConfig(hidden_sizes=(8, 8))
 COMPILED = {
-    "impala": (ImpalaConfig(), "discrete"),
     "laser, Gaussian": (LaserConfig(), "continuous"),
     "acer": (AcerConfig(), "discrete"),
     "acer, Gaussian": (AcerContinuousConfig(), "continuous"),
@@ -37,9 +33,7 @@ COMPILED = {
     "td3": (Td3Config(), "continuous"),
     "sac": (SacConfig(), "continuous"),
     "ddpg": (DdpgConfig(), "continuous"),
-    "naf": (NafConfig(), "continuous"),
-    "dqn": (DqnConfig(target_period=2), "discrete"),
-    "rainbow": (RainbowConfig(), "discrete"),
+    "rainbow": (RainbowConfig(target_period=2), "discrete"),
     "ppo": (PpoConfig(num_epochs=2, num_minibatches=2), "continuous"),
 }
 
