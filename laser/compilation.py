@@ -1,4 +1,4 @@
-"""How LASER compiles: one place for the options that torch.compile needs on a CPU and on a GPU.
+"""Whether LASER can compile here, and torch.compile for GPUs; what runs on CPUs is in `laser.compiled_program`.
 
 Compiling traces by patching `nn.Module` for the whole process, so it must be through before other threads run networks:
 components compile in their `warm_up`, which is called for one after the other before anything ticks.
@@ -12,10 +12,16 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
+
+
+def is_traced() -> bool:
+    """Return whether what runs now is being compiled, by torch.compile or as a `laser.compiled_program`."""
+    return torch.compiler.is_compiling() or get_proxy_mode() is not None
 
 
 def can_compile(device: torch.device) -> bool:
-    """Return whether torch.compile works here; warn once where a C++ compiler is missing."""
+    """Return whether compiling works here; warn once where a C++ compiler is missing."""
     if device.type == "cuda" or any(shutil.which(name) for name in ("g++", "c++", "clang++")):
         return True
     warnings.warn(
@@ -29,8 +35,7 @@ def can_compile(device: torch.device) -> bool:
 def compile_for_gpu(function: Callable[..., Any]) -> Any:
     """Return `function` compiled for fixed shapes; its kernels are launched as one CUDA graph.
 
-    `torch.autograd.grad` is traced too, so that a loss and its gradient can be one program. CPUs have
-    `laser.compiled_program`.
+    `torch.autograd.grad` is traced too, so that a loss and its gradient can be one program.
     """
     torch._dynamo.config.trace_autograd_ops = True
     # The members of a sweep may each need a program of their own; beyond the default of 8 the others run uncompiled.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from laser.compilation import is_traced
+
 
 @torch.no_grad()
 def reverse_linear_scan(deltas: Tensor, coefficients: Tensor) -> Tensor:
@@ -21,7 +23,7 @@ def reverse_linear_scan(deltas: Tensor, coefficients: Tensor) -> Tensor:
     Returns:
         [T, B, ...] accumulated sums.
     """
-    if torch.compiler.is_compiling() or deltas.is_cuda:
+    if is_traced() or deltas.is_cuda:
         return scan_by_doubling(deltas, coefficients)
     return scan_row_by_row(deltas, coefficients)
 

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from laser.ops.scan import reverse_linear_scan, scan_by_doubling, scan_row_by_row
 
@@ -50,3 +51,9 @@ def test_inputs_keep_their_values_and_no_gradient_flows():
     assert not reverse_linear_scan(deltas, coefficients).requires_grad
     assert torch.equal(deltas, before[0])
     assert torch.equal(coefficients, before[1])
+
+
+def test_compiled_programs_do_not_unroll_it():
+    deltas = torch.ones(100, 3)
+    graph = make_fx(reverse_linear_scan, tracing_mode="fake")(deltas, deltas)
+    assert len(graph.graph.nodes) < 100
