@@ -21,7 +21,7 @@ class ActorConfig:
     max_unacknowledged: Annotated[int, Bounds(least=1, most=64), "inserts an actor may run ahead of the replay"] = 2
     device: Annotated[Literal["cpu", "cuda"], "where actors run their policy"] = "cpu"
     compile: Annotated[
-        Literal["auto", "on", "off"], "torch.compile the policy; auto: for frames, where a compiler is found"
+        Literal["auto", "on", "off"], "compile the policy; auto: for frames, where a compiler is found"
     ] = "auto"
     insert_deadline_s: Annotated[
         float, Bounds(above=0.0), "seconds an insert may wait for the replay before the run ends with an error"

@@ -66,15 +66,15 @@ def collate(
     source = np.where(own, OWN_REPLAY, FOREIGN_REPLAY).astype(np.int8)
     fields = {name: _side_by_side(parts, name, spec) for name in spec.fields}
     discounts = (1.0 - fields["terminated"].astype(np.float32)) * np.float32(discount)
-    fresh = {id(mix.online) for mix in mixes if mix.online is not None}
     start = 0
-    for part in parts:
-        columns = slice(start, start + len(part.unrolls))
-        start = columns.stop
-        if id(part) in fresh:
-            source[:, columns] = ONLINE
-        elif part.discounts is not None:  # windows know how many steps they fold
-            discounts[:, columns] = part.discounts.T
+    for mix in mixes:
+        for part in mix.parts:
+            columns = slice(start, start + len(part.unrolls))
+            start = columns.stop
+            if part is mix.online:
+                source[:, columns] = ONLINE
+            elif part.discounts is not None:  # windows know how many steps they fold
+                discounts[:, columns] = part.discounts.T
     observations = {name[13:]: value for name, value in fields.items() if name.startswith("observations/")}
     lag = np.where(own, newest_version - origins["parameter_version"], 0).astype(np.float32)
     weights = np.concatenate([_importance_weights(mix, correction) for mix in mixes])

@@ -17,7 +17,7 @@ class LearnerConfig:
     """How the learner runs. `auto` chooses what is fastest where the learner is placed."""
 
     compile: Annotated[
-        Switch, "torch.compile the train step; auto: where it pays for its start-up time, which is never in lockstep"
+        Switch, "compile the train step; auto: where it pays for its start-up time, which is never in lockstep"
     ] = "auto"
     precision: Annotated[
         Literal["auto", "float32", "bfloat16"],

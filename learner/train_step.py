@@ -124,9 +124,11 @@ class TrainStep:
     def _warm_up(self, batch: Batch, schedule: Schedule) -> None:
         if not self._compiled:
             return
-        slow = [target.period for target in self.targets.values() if target.is_slow]
+        periods = [*self._periods.values()]
+        if self._programs:  # they move slow copies, too
+            periods += [target.period for target in self.targets.values() if target.is_slow]
         for which, part in self._parts_of(batch):
-            for number in range(1, 1 + math.lcm(*self._periods.values(), *slow)):
+            for number in range(1, 1 + math.lcm(*periods)):
                 due = self._with_due(schedule, number)
                 if self._programs:
                     self._programs[which].compile(part, due, number)
