@@ -83,6 +83,7 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--items", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     options.add_argument("--batch", type=int, default=256)
+    options.add_argument("--repeats", type=int, default=20)
     arguments = options.parse_args()
     num_calls, repeats = (10, 2) if arguments.quick else (300, arguments.repeats)
     rows = []

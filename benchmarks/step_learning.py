@@ -1,16 +1,20 @@
 """What one learner step from single replayed steps costs, and how that grows with the replay.
 
-    python benchmarks/step_learning.py [--presets racer ddpg ...] [--items N ...] [--eager] [--quick]
+    python benchmarks/step_learning.py [--arms "racer" "ddpg --replay.sampler per" ...] [--items N ...] [--eager] [--quick]
 
-The whole step as a run does it: the draw, the batch, loss and optimiser, columns written back and Q-retrace swept every
-so often. Per preset and size, median microseconds of wall time and of CPU time of all threads; on a busy machine the
-second is the steadier. One step per env step is the paper's pace, so a million over it bounds the env steps per second.
+The whole step as a run does it: the draw, the batch, loss and optimiser, columns written back, Q-retrace swept and
+far-policy steps counted again every so often; and, into a replay that is full, one env step inserted per learner step,
+so that episodes are forgotten. Sizes take turns. Per arm and size, median microseconds of wall time and of CPU time of
+all threads (on a busy machine the second is the steadier), and the median quotient over the smallest size of the same
+turn. To reach: within 10 % for uniform draws and ReF-ER, logarithmic for PER.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,86 +24,145 @@ from measure import parser, save
 from laser.environments import describe_environment
 from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
 from launch.presets import load_preset
-from launch.program import member_settings, unroll_spec
+from launch.program import make_prioritizer, member_settings, unroll_spec
 from learner.learner import Learner
 from learner.parameter_store import ParameterStore
 from replay_server.shard import Shard
 
+PLAIN = "--algorithm.refer.enabled false --replay.remover fifo"
+ARMS = ["racer", "ddpg", f"ddpg {PLAIN}", f"ddpg {PLAIN} --replay.sampler per", f"ddpg {PLAIN} --replay.sampler rank"]
 STEPS_PER_EPISODE = 1000
-NUM_STREAMS = 50
+NUM_STREAMS = 10
 
 
-def fill(shard: Shard, spec: UnrollSpec, num_steps: int) -> None:
-    """Insert random experience in episodes of a thousand steps that end in truncation."""
-    rng = np.random.default_rng(0)
-    per_episode = STEPS_PER_EPISODE // spec.unroll_length
-    for sequence in range(-(-num_steps // (spec.unroll_length * NUM_STREAMS))):
+class Feeder:
+    """Inserts random experience in episodes of a thousand steps that end in truncation.
+
+    Args:
+        shard: where it goes.
+        spec: its layout.
+    """
+
+    def __init__(self, shard: Shard, spec: UnrollSpec):
+        self.steps_per_insert = NUM_STREAMS * spec.unroll_length
+        self._shard = shard
+        self._spec = spec
+        self._rng = np.random.default_rng(0)
+        self._sequence = 0
+
+    def insert(self) -> None:
+        """Insert one unroll of each stream."""
+        spec, per_episode = self._spec, STEPS_PER_EPISODE // self._spec.unroll_length
         fields: dict[str, np.ndarray] = {}
         for name, item in spec.fields.items():
             shape = (NUM_STREAMS, *spec.shape(name))
             fields[name] = np.zeros(shape, item.array.dtype)
             if item.array.dtype == "float32":
-                fields[name][...] = 0.3 * rng.standard_normal(shape, np.float32)
+                fields[name][...] = 0.3 * self._rng.standard_normal(shape, np.float32)
         if "mu/std" in fields:
             fields["mu/std"][...] = 0.4
         fields["valid"][...] = True
-        fields["first"][:, 0] = sequence % per_episode == 0
-        if sequence % per_episode == per_episode - 1:
+        fields["first"][:, 0] = self._sequence % per_episode == 0
+        if self._sequence % per_episode == per_episode - 1:
             fields["valid"][:, -1], fields["first"][:, -1] = False, True
         headers = np.zeros(NUM_STREAMS, HEADER_DTYPE)
-        headers["environment"], headers["sequence"] = np.arange(NUM_STREAMS), sequence
-        shard.insert(Unrolls(headers, fields)).result()
+        headers["environment"], headers["sequence"] = np.arange(NUM_STREAMS), self._sequence
+        self._shard.insert(Unrolls(headers, fields)).result()
+        self._sequence += 1
 
 
-def bench(preset: str, num_steps: int, compiled: bool, num_calls: int, repeats: int) -> dict[str, Any]:
-    """Return what one learner step costs."""
+def fill(shard: Shard, spec: UnrollSpec, num_steps: int) -> Feeder:
+    """Insert so many steps; return what inserts more."""
+    feeder = Feeder(shard, spec)
+    for _ in range(-(-num_steps // feeder.steps_per_insert)):
+        feeder.insert()
+    return feeder
+
+
+@dataclass
+class Subject:
+    """A learner and its full replay."""
+
+    shard: Shard
+    feeder: Feeder
+    learner: Learner
+
+    def turn(self, num_inserts: int) -> tuple[float, float]:
+        """Return microseconds per learner step: of the wall, and of the CPU over all threads."""
+        wall, cpu = time.perf_counter(), time.process_time()
+        for _ in range(num_inserts):
+            self.feeder.insert()
+            self.learner.step(self.feeder.steps_per_insert)
+        num_steps = num_inserts * self.feeder.steps_per_insert
+        return (time.perf_counter() - wall) / num_steps * 1e6, (time.process_time() - cpu) / num_steps * 1e6
+
+
+def make_subject(arm: str, num_steps: int, compiled: bool) -> Subject:
+    """Return a learner of a preset, and of words for `laser train` after it, whose replay holds so many steps."""
+    preset, *words = arm.split()
     values = {
         "replay.capacity-steps": num_steps,
         "replay.min-steps": 512,
         "num-envs": NUM_STREAMS,
         "runtime": "lockstep",
+        "learner.compile": "on" if compiled else "off",
     }
-    config = load_preset(preset, values | {"learner.compile": "on" if compiled else "off"})
+    values |= {name.removeprefix("--"): value for name, value in zip(words[::2], words[1::2], strict=True)}
+    config = load_preset(preset, values)
     environment = describe_environment(config.env, config.environment)
     algorithm = config.algorithm.build(environment, config.network)
     spec = unroll_spec(config, environment, algorithm)
     shard = Shard(spec, config.replay, [member_settings(config, algorithm)])
-    fill(shard, spec, num_steps)
-    learner = Learner(algorithm, spec, shard, ParameterStore(), config.learner, "cpu", 0, prefetch=False)
+    feeder = fill(shard, spec, num_steps)
+    rule = make_prioritizer(config, algorithm, environment)
+    learner = Learner(
+        algorithm, spec, shard, ParameterStore(), config.learner, "cpu", 0, prioritizer=rule, prefetch=False
+    )
     learner.warm_up()
-    for _ in range(10):
-        learner.step()
-    walls, cpus = [], []
-    for _ in range(repeats):
-        wall, cpu = time.perf_counter(), time.process_time()
-        for _ in range(num_calls):
-            learner.step()
-        walls.append((time.perf_counter() - wall) / num_calls * 1e6)
-        cpus.append((time.process_time() - cpu) / num_calls * 1e6)
-    shard.close()
-    row = {"preset": preset, "steps": num_steps, "compiled": compiled}
-    return row | {"wall_us": round(statistics.median(walls)), "cpu_us": round(statistics.median(cpus))}
+    return Subject(shard, feeder, learner)
+
+
+def bench(arm: str, items: list[int], compiled: bool, num_inserts: int, repeats: int) -> list[dict[str, Any]]:
+    """Return what one learner step costs at each size."""
+    subjects = [make_subject(arm, num_steps, compiled) for num_steps in items]
+    for subject in subjects:
+        subject.turn(1)
+    turns = [[subject.turn(num_inserts) for subject in subjects] for _ in range(repeats)]
+    rows = []
+    for place, num_steps in enumerate(items):
+        wall, cpu = (statistics.median(turn[place][kind] for turn in turns) for kind in (0, 1))
+        ratio, cpu_ratio = (statistics.median(turn[place][kind] / turn[0][kind] for turn in turns) for kind in (0, 1))
+        row = {"arm": arm, "steps": num_steps, "compiled": compiled, "wall_us": round(wall), "cpu_us": round(cpu)}
+        rows.append(row | {"over_smallest": round(ratio, 3), "cpu_over_smallest": round(cpu_ratio, 3)})
+    for subject in subjects:
+        subject.learner.close()
+        subject.shard.close()
+    return rows
+
+
+def parse() -> argparse.Namespace:
+    options = parser(__doc__)
+    options.add_argument("--arms", nargs="+", default=ARMS, help="a preset, and words for laser train after it")
+    options.add_argument("--items", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    options.add_argument("--repeats", type=int, default=11)
+    options.add_argument("--eager", action="store_true", help="do not compile the loss")
+    return options.parse_args()
 
 
 def main() -> None:
     """Measure and print."""
-    options = parser(__doc__)
-    options.add_argument("--presets", nargs="+", default=["racer", "v_racer", "ddpg", "naf"])
-    options.add_argument("--items", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
-    options.add_argument("--repeats", type=int, default=5)
-    options.add_argument("--eager", action="store_true", help="do not compile the loss")
-    arguments = options.parse_args()
+    arguments = parse()
     torch.set_num_threads(1)
-    num_calls, repeats = (5, 1) if arguments.quick else (200, arguments.repeats)
+    num_inserts, repeats = (1, 1) if arguments.quick else (2, arguments.repeats)
     rows = []
-    for preset in arguments.presets:
-        for num_steps in arguments.items:
-            rows.append(bench(preset, num_steps, not arguments.eager, num_calls, repeats))
-            row = rows[-1]
-            print(
-                f"{preset:<10} {num_steps:>9,} steps {row['wall_us']:>7} us wall {row['cpu_us']:>7} us CPU", flush=True
-            )
-    lines = [f"{row['preset']}, {row['steps']:,} steps stored: {row['wall_us']} us per learner step" for row in rows]
+    for arm in arguments.arms:
+        rows += bench(arm, arguments.items, not arguments.eager, num_inserts, repeats)
+        print(*rows[-len(arguments.items) :], sep="\n", flush=True)
+    lines = [
+        f"{row['arm']}: {row['steps']:,} steps stored: {row['wall_us']} us per learner step, "
+        f"{row['over_smallest']} of the smallest (CPU {row['cpu_over_smallest']})"
+        for row in rows
+    ]
     save("step_learning", vars(arguments), rows, lines)
 
 

@@ -2,9 +2,9 @@
 
 DDPG without bounds on its policy: with ReF-ER at three values of C, with plain replay, and with replay prioritised
 by rank; `--preset naf_pendulum` runs NAF instead. Beside returns: the mean divergence of the policy from the behaviours
-in a batch, in nats, and the fraction of far-policy steps, which ReF-ER is to hold at D = 0.1. Without ReF-ER DDPG's
-exploration drifts (Ornstein-Uhlenbeck), as in the paper. C and the step size are annealed to the same share over a run
-of any length. Presets of the paper's length keep their step size; the short ones are tuned.
+in a batch, in nats, and the fraction of stored steps that are far-policy, which ReF-ER is to hold at D = 0.1. Without
+ReF-ER DDPG's exploration drifts (Ornstein-Uhlenbeck), as in the paper. C and the step size are annealed to the same
+share over a run of any length. Presets of the paper's length keep their step size; the short ones are tuned.
 Source: Novati and Koumoutsakos 2019, figures 2 to 4.
 """
 
@@ -20,11 +20,17 @@ import numpy as np
 TASKS = {"Pendulum-v1": 30_000, "InvertedDoublePendulum-v5": 30_000, "InvertedPendulum-v5": 30_000}
 PLAIN = {"algorithm.refer.enabled": False, "replay.remover": "fifo"}
 DRIFTING = {"algorithm.exploration": "ornstein_uhlenbeck"}
-RANKED = {"replay.sampler": "rank", "replay.priority-exponent": 0.25, "replay.importance-exponent": 0.5}
+# The paper draws no share uniformly.
+RANKED = {
+    "replay.sampler": "rank",
+    "replay.priority-exponent": 0.25,
+    "replay.priority-uniform": 0.0,
+    "replay.importance-exponent": 0.5,
+}
 GRID = {"algorithm.learning-rate": (1e-3, 3e-4)}
 # Of the whole run: 5e-7 per learner step, one of which the paper makes per env step.
 _ANNEALED = 5.0
-METRICS = ("kl_from_behaviour", "far_fraction", "refer_beta")
+METRICS = ("kl_from_behaviour", "stored_far_fraction", "refer_beta")
 
 
 def arms_for(preset: str) -> list[experiment.Arm]:
