@@ -14,7 +14,8 @@ def racer() -> TrainConfig:
         env="Hopper-v5",
         steps=10_000_000,
         runtime="lockstep",
-        num_envs=1,
+        # Not one: the policy acts, and steps are inserted, for all of them together.
+        num_envs=4,
         unroll_length=16,
         algorithm=RacerConfig(),
         network=NetworkConfig(hidden_sizes=(128, 128), activation="softsign"),

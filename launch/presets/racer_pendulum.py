@@ -22,6 +22,7 @@ def racer_pendulum() -> TrainConfig:
         racer(),
         env="Pendulum-v1",
         steps=40_000,
+        num_envs=1,
         unroll_length=8,
         algorithm=RacerConfig(
             learning_rate=1e-3, discount=0.98, refer=SHORT_REFER, refresh_interval=100, reward_interval=100
