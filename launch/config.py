@@ -173,8 +173,10 @@ class TrainConfig:
                 "set learner.replay-core-state to stored to draw unrolls",
             )
         learned, interval = replay.learned, self.evaluation_interval
-        # An evaluation that is due when the run ends is not made.
-        if learned is not None and not 0 < 2 * interval < self.steps and (interval or learned.reward == "evaluation"):
+        # An evaluation that is due when the run ends is not made; what it teaches is about steps drawn before it.
+        last = (self.steps - 1) // interval * interval if interval else 0
+        teaches = last >= 2 * interval > 0 and last > replay.min_steps
+        if learned is not None and not teaches and (interval or learned.reward == "evaluation"):
             remedy = f"use --evaluation.interval {max(1, self.steps // 100)}"
             what = "looks at the newest episodes"
             if learned.reward == "evaluation":

@@ -293,6 +293,10 @@ class Learner:
         counters = dict(self._counters) | {"learner_steps": float(self.num_steps)}
         return Report("learner", counters, gauges)
 
+    def mark_evaluation(self) -> None:
+        """An evaluation of the newest parameters begins, whose return `hear_return` will tell."""
+        self._feed.mark_evaluation()
+
     def hear_return(self, mean_return: float) -> None:
         """Hear the mean return of an evaluation, or of training episodes: the sampler's rule may learn from it.
 

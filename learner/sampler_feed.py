@@ -63,6 +63,11 @@ class SamplerFeed:
         said = {name: value.detach() for name, value in output.per_step.items()}
         return self._prioritizer.values(Replayed(mix.replayed, batch), said)
 
+    def mark_evaluation(self) -> None:
+        """Tell the rule that an evaluation begins; see `Prioritizer.mark_evaluation`."""
+        if self._prioritizer is not None:
+            self._prioritizer.mark_evaluation()
+
     def hear(self, mean_return: float) -> Lesson | None:
         """Tell the rule how the agent does now; see `Prioritizer.hear`.
 

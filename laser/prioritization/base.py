@@ -110,8 +110,15 @@ class Prioritizer(ABC):
             by column, [T, B] or [1, B], finite.
         """
 
+    def mark_evaluation(self) -> None:  # noqa: B027 - most do not ask how it does
+        """An evaluation of the agent as it is now begins: what is drawn from here on has no part in its return."""
+
     def hear(self, mean_return: float, reader: ReplayReader) -> Lesson | None:
-        """Hear how the agent does now, and learn from it; None where nothing follows."""
+        """Hear how the agent did at the last mark, or does now where none was set, and learn from it.
+
+        Returns:
+            what is to be written; None where nothing follows.
+        """
         return None
 
     def metrics(self) -> dict[str, float]:

@@ -10,6 +10,8 @@ from laser.config import Bounds, Problem, find_unused
 
 Fraction = Bounds(least=0.0, most=1.0)
 Positive = Bounds(above=0.0)
+# Our samplers that go by nothing that is written.
+_EVEN = ("uniform", "episodes", "episodes_by_length")
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class SamplingConfig:
     def unused(self) -> Iterator[Problem]:
         """Yield settings of other samplers than the one that draws; nothing is known of samplers that are not ours."""
         rules: dict[str, LearnedConfig] = {"ero": self.ero, "ners": self.ners}
-        if self.sampler not in (*rules, "uniform", "per", "rank"):
+        if self.sampler not in (*rules, *_EVEN, "per", "rank"):
             return
         why = f"{self.sampler} draws"
         for name, settings in rules.items():
@@ -88,8 +90,8 @@ class SamplingConfig:
         names = ["priority_exponent", "priority_uniform", "importance_exponent", "importance_schedule"]
         if self.sampler == "ners":
             yield from find_unused(self, "replay", ["priority_uniform"], why + " by its scores", "use per or rank")
-        if self.sampler in ("uniform", "ero"):
-            yield from find_unused(self, "replay", names, f"{why} evenly", "leave it out, or use per, rank or ners")
+        if self.sampler in (*_EVEN, "ero"):
+            yield from find_unused(self, "replay", names, f"{why} without priorities", "leave it out, or use per, rank or ners")
 
     @property
     def learned(self) -> LearnedConfig | None:

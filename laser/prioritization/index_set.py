@@ -35,7 +35,14 @@ class IndexSet:
 
     def add(self, keys: np.ndarray, rng: np.random.Generator) -> None:
         """Take in keys, KEY_DTYPE [N]."""
-        tags = rng.random(len(keys))
+        self._add(keys, rng.random(len(keys)))
+
+    def take_over(self, other: IndexSet) -> None:
+        """Take in all that was added to another set, which begins anew."""
+        self._add(other.keys, other._tags)
+        other.clear()
+
+    def _add(self, keys: np.ndarray, tags: np.ndarray) -> None:
         if len(self) == self.capacity:
             chosen = np.flatnonzero(tags < self._tags.max())
             if not len(chosen):

@@ -55,13 +55,16 @@ class LearnedPrioritizer(Prioritizer):
     def learn(self, replay_reward: float, reader: ReplayReader) -> Lesson | None:
         """Update the network; None where there was nothing to learn from."""
 
+    def forget_judged(self) -> None:  # noqa: B027 - most keep no steps
+        """Forget the steps that were drawn before the time that the return tells of."""
+
     def hear(self, mean_return: float, reader: ReplayReader) -> Lesson | None:
         """See `Prioritizer.hear`. The replay reward is the change since the last time; the first one only begins."""
         replay_reward = mean_return - self.previous_return
         self.previous_return = mean_return
         self.num_heard += 1
         if not math.isfinite(replay_reward):
-            self.forget_keys()  # what was drawn before did not bring about the change from now on
+            self.forget_judged()  # what was drawn before did not bring about the change from now on
             return None
         self._heard["replay_reward"] = replay_reward
         return self.learn(replay_reward, reader)

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -83,7 +84,9 @@ class Ners(LearnedPrioritizer):
 
     def __init__(self, config: SamplingConfig, environment: EnvironmentSpec, device: torch.device, seed: int):
         super().__init__(config, environment, device, seed)
-        self.drawn = IndexSet(self.settings.batch_size)
+        self.drawn = IndexSet(self.settings.batch_size)  # since the last mark
+        self.drawn_before = IndexSet(self.settings.batch_size)  # it, and since the last return was heard
+        self._is_marked = False
         self._dtype = _scoring_dtype(device)
         self._scorer = self._frozen()
 
@@ -115,8 +118,7 @@ class Ners(LearnedPrioritizer):
 
     def learn(self, replay_reward: float, reader: ReplayReader) -> Lesson | None:
         """See `LearnedPrioritizer.learn`."""
-        keys = self.drawn.keys
-        self.drawn.clear()  # before the replay is asked: the next reward is not theirs even if it cannot answer
+        keys = self._take_judged()  # before the replay is asked: the next reward is not theirs even if it cannot answer
         replayed = reader.read(keys) if len(keys) else None
         if replayed is None:
             return None
@@ -129,21 +131,39 @@ class Ners(LearnedPrioritizer):
         self._scorer = self._frozen()
         return None
 
+    def mark_evaluation(self) -> None:
+        """See `Prioritizer.mark_evaluation`; draws before a mark whose return never came count for the next one."""
+        self.drawn_before.take_over(self.drawn)
+        self._is_marked = True
+
+    def forget_judged(self) -> None:
+        """See `LearnedPrioritizer.forget_judged`."""
+        self._take_judged()
+
     def forget_keys(self) -> None:
         """See `Prioritizer.forget_keys`."""
         self.drawn.clear()
+        self.drawn_before.clear()
 
     def state_dict(self) -> dict[str, Any]:
         """See `Prioritizer.state_dict`."""
         state = super().state_dict()
-        state["numbers"]["drawn"] = self.drawn.state_dict()
+        state["numbers"] |= {"drawn": self.drawn.state_dict(), "drawn_before": self.drawn_before.state_dict()}
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """See `Prioritizer.load_state_dict`."""
         super().load_state_dict(state)
         self.drawn.load_state_dict(state["numbers"]["drawn"])
+        self.drawn_before.load_state_dict(state["numbers"]["drawn_before"])
         self._scorer = self._frozen()
+
+    def _take_judged(self) -> np.ndarray:
+        if not self._is_marked:
+            self.drawn_before.take_over(self.drawn)
+        keys, self._is_marked = self.drawn_before.keys, False
+        self.drawn_before.clear()
+        return keys
 
     def _frozen(self) -> nn.Module:
         # A copy, so that another thread may score while this one is trained.

@@ -132,11 +132,16 @@ class Attendant:
         self._evaluated_at += (snapshot.env_steps - self._evaluated_at) // interval * interval
         parameters = wait(self.program.parameters.newest(-1), 60.0, "the newest parameters")
         assert isinstance(parameters, Parameters)
+        self._sampler_returns.evaluating()
         method = "film_report" if config.capture_video else "evaluate_report"
         self._evaluation = self.program.evaluator.call(
             method, parameters, config.evaluation.episodes, snapshot.env_steps
         )
         return self._evaluation
+
+    def copied(self, snapshot: Snapshot) -> None:
+        """The learner has adopted another member's weights."""
+        self._sampler_returns.copied(snapshot)
 
     @property
     def evaluation(self) -> Future[Any] | None:

@@ -31,12 +31,24 @@ class SamplerReturns:
         self._interval = program.config.evaluation.interval
         snapshot = recorder.snapshot()
         self._told_at = last_multiple(snapshot.env_steps, self._interval)
+        self._copied_at = -1
         recorder.marks.setdefault(_NUM_TOLD, snapshot.episodes)
+
+    def evaluating(self) -> None:
+        """An evaluation begins."""
+        if self._reward == "evaluation":
+            wait(self._learner.call("mark_evaluation"), _CALL_DEADLINE_S, "the sampler to hear of an evaluation")
 
     def evaluated(self, report: Report) -> None:
         """An evaluation has ended."""
-        if self._reward == "evaluation" and report.episodes:
+        is_ours = (report.at_env_steps or 0) > self._copied_at
+        if self._reward == "evaluation" and report.episodes and is_ours:
             self._tell([episode.episode_return for episode in report.episodes])
+
+    def copied(self, snapshot: Snapshot) -> None:
+        """Another agent's weights have taken this one's place: what the old one still does is not told of."""
+        self._copied_at = snapshot.env_steps
+        self._recorder.marks[_NUM_TOLD] = snapshot.episodes
 
     def look(self, snapshot: Snapshot) -> None:
         """Tell of training episodes if it is time."""

@@ -98,6 +98,7 @@ class PopulationTraining:
             else:
                 before = self._settings[model]
                 _call(learner, "adopt", weights)
+                attendant.copied(snapshot)
         changing = {key: before[key] for key in self._changing}
         wanted = before | perturbed(config, changing, model is not None, generator)
         settings = within_bounds(wanted, before, type(attendant.program.config.algorithm))

@@ -103,9 +103,19 @@ def test_that_it_never_learns_without_evaluations_is_said(tmp_path):
         ({"evaluation.interval": 480}, True),  # the second one would be due at the run's end
         ({"evaluation.interval": 470}, False),
         ({"evaluation.interval": 0, "replay.ners.reward": "training"}, False),
+        ({"evaluation.interval": 300, "replay.min-steps": 600}, False),
+        ({"evaluation.interval": 470, "replay.min-steps": 600}, False),
+        ({"evaluation.interval": 300, "replay.min-steps": 900, "replay.capacity-steps": 1000}, True),  # of nothing drawn
     ):
         lines = [str(problem) for problem in small("ners", tmp_path, steps=960, **changes).warnings()]
         assert any("ners learns from the change between two evaluations" in line for line in lines) == said
+
+
+def test_settings_of_priorities_are_named_where_nothing_goes_by_them(tmp_path):
+    for sampler in ("uniform", "episodes", "episodes_by_length", "ero"):
+        changes = {"replay.sampler": sampler, "replay.priority-exponent": 0.9, "replay.ners.batch-size": 64}
+        keys = {problem.key for problem in small("ners", tmp_path, **changes).warnings()}
+        assert {"replay.priority-exponent", "replay.ners.batch-size"} <= keys, sampler
 
 
 @pytest.mark.parametrize(("exponent", "said"), [(0.0, True), (0.5, False)])

@@ -245,6 +245,50 @@ def test_what_was_drawn_before_a_look_that_failed_is_not_kept_for_the_next():
     assert len(ners.drawn) == 0
 
 
+def test_what_is_drawn_while_an_evaluation_runs_counts_for_the_next():
+    ners, items = rule(batch_size=64), replayed()
+    reader = Reader(items)
+    pages = [np.arange(start, start + 3) for start in (10, 20, 30, 40)]
+
+    def draw(number):
+        keys = items.sample.keys[:3].copy()
+        keys["page"] = pages[number]
+        ners.drawn.add(keys, ners.rng)
+
+    def asked():
+        return sorted(reader.asked.pop()["page"].tolist())
+
+    draw(0)  # before anything was measured
+    ners.mark_evaluation()
+    draw(1)
+    ners.hear(5.0, reader)
+    assert not reader.asked
+    ners.mark_evaluation()  # its return never comes
+    draw(2)
+    ners.mark_evaluation()
+    draw(3)
+    ners.hear(6.0, reader)
+    assert asked() == [*pages[1], *pages[2]]
+    ners.mark_evaluation()
+    ners.hear(8.0, reader)
+    assert asked() == [*pages[3]]
+    assert not reader.asked
+
+
+def test_draws_on_both_sides_of_a_mark_are_saved():
+    one, items = rule(batch_size=64), replayed()
+    reader = Reader(items)
+    one.hear(5.0, reader)
+    one.drawn.add(items.sample.keys[:2], one.rng)
+    one.mark_evaluation()
+    one.drawn.add(items.sample.keys[2:5], one.rng)
+    other = Ners(one.config, ENVIRONMENT, CPU, seed=9)
+    other.load_state_dict(one.state_dict())
+    other.mark_evaluation()  # the one under way was lost
+    other.hear(6.0, reader)
+    assert sorted(reader.asked[0]["page"].tolist()) == sorted(items.sample.keys["page"][:5].tolist())
+
+
 def test_a_score_of_0_does_not_end_learning_and_what_cannot_be_learned_is_counted():
     ners, items = rule(), replayed()
     with torch.no_grad():
