@@ -1,6 +1,6 @@
 """What one learner step from single replayed steps costs, and how that grows with the replay.
 
-    python benchmarks/step_learning.py [--arms "racer" "ddpg --replay.sampler per" ...] [--items N ...] [--eager] [--quick]
+    python benchmarks/step_learning.py [--arms ddpg "ddpg --replay.sampler per" ...] [--items N ...] [--eager]
 
 The whole step as a run does it: the draw, the batch, loss and optimiser, columns written back, Q-retrace swept and
 far-policy steps counted again every so often; and, into a replay that is full, one env step inserted per learner step,

@@ -114,6 +114,8 @@ class CompiledProgram(Generic[R]):
 def _flatten(value: Any, tensors: list[Tensor]) -> Any:
     """Add the tensors of a tree to a list, in order; return what is left of it, which can be hashed."""
     if isinstance(value, Tensor):
+        if not (value.is_contiguous() or _is_dense(value)):
+            value = value.contiguous()
         tensors.append(value)
         return _Place(value.shape, value.dtype, None if value.is_contiguous() else value.stride())
     if isinstance(value, Mapping):
@@ -124,6 +126,11 @@ def _flatten(value: Any, tensors: list[Tensor]) -> Any:
         names = _field_names(type(value))
         return (type(value), names, tuple([_flatten(getattr(value, name), tensors) for name in names]))
     return value
+
+
+def _is_dense(value: Tensor) -> bool:
+    """Return whether a tensor's elements lie side by side, so that a copy has the same strides."""
+    return torch.empty_like(value, device="meta").stride() == value.stride()
 
 
 def _unflatten(structure: Any, tensors: Iterator[Tensor]) -> Any:

@@ -157,7 +157,7 @@ class Learner:
         """Compile, publish the first parameters, and return how the train step computes."""
         columns = [column.name for column in (*self._algorithm.columns, *self._feed.columns)]
         batch = example_batch(self._spec, self._settings.batch_size, columns, self._settings.view)
-        self.train_step.warm_up(batch, self._schedule)
+        self.train_step.warm_up(batch, self._schedule, core_state=self._recomputes_states)
         if self.version < 0:
             self.publish()
         self.settle()
@@ -223,8 +223,7 @@ class Learner:
         metrics, output = self.train_step(batch, rate, self._schedule)
         if self._replay_states is not None and ready.streams is not None:
             states = output.core_state
-            # Of several passes the last one saw but a part of the columns.
-            if self._config.recompute_core_state or settings.passes != (1, 1):
+            if self._recomputes_states:
                 states = self.train_step.next_core_state(batch, self._schedule)
             self._replay_states.keep(states, ready.streams)
         self._metrics.add(metrics)
@@ -235,6 +234,13 @@ class Learner:
         self._learned.add(ready.mix)
         self._ages.add(ready.mix, self.version)
         self.heartbeat = time.monotonic()
+
+    @property
+    def _recomputes_states(self) -> bool:
+        """Whether states that streams go on from are made anew after each update."""
+        # Of several passes the last one saw but a part of the columns.
+        wanted = self._config.recompute_core_state or self._settings.passes != (1, 1)
+        return self._replay_states is not None and wanted
 
     def poll(self, timeout_s: float) -> _Ready | None:
         """Return the next decoded batch, or None if its experience is not there after `timeout_s`."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -68,6 +69,7 @@ class TrainStep:
         self.targets = {name: TargetNetwork(self.networks, target) for name, target in algorithm.targets.items()}
         self._target_modules = {name: target.networks for name, target in self.targets.items()}
         self.generator = torch.Generator(device=device).manual_seed(seed)
+        self._seed = seed
         self.num_updates = 0
         self._periods = {group.prefix: group.period for group in algorithm.parameter_groups if group.period > 1}
         self._algorithm = algorithm
@@ -113,10 +115,18 @@ class TrainStep:
         """Whether the loss is compiled."""
         return self._compiled
 
-    def warm_up(self, batch: Batch, schedule: Schedule) -> None:
-        """Compile forward and backward for batches of this shape; changes nothing that is trained."""
+    def warm_up(self, batch: Batch, schedule: Schedule, *, core_state: bool = False) -> None:
+        """Compile forward and backward for batches of this shape; changes nothing that is trained.
+
+        Args:
+            batch: an example.
+            schedule: see `__call__`.
+            core_state: `next_core_state` will be called, too.
+        """
         try:
             self._warm_up(self.to_device(batch), schedule)
+            if core_state and self._compiled:
+                self._warm_up_core_state(self.to_device(batch), schedule)
         except CompilationError as error:
             warnings.warn(f"the loss cannot be compiled and runs uncompiled: {error}", RuntimeWarning, stacklevel=2)
             self._programs, self._compiled = [], False
@@ -137,6 +147,13 @@ class TrainStep:
                 output, gradient = self._gradients[which](part, due)
                 self.optimizer.step(gradient, torch.full_like(output.loss, torch.nan), 0.0, number)  # refused
                 torch.set_rng_state(state)
+
+    def _warm_up_core_state(self, batch: Batch, schedule: Schedule) -> None:
+        if self._programs:
+            which, batch = self._whole(batch)
+            self._programs[which].compile_core_state(batch, schedule)
+        else:
+            self.next_core_state(batch, schedule)
 
     def _parts_of(self, batch: Batch) -> Iterator[tuple[int, Batch]]:
         """Yield batches of all sizes that one update may have, each with the index of its program."""
@@ -176,6 +193,7 @@ class TrainStep:
         if self._programs:
             output, norm, applied = self._programs[which](batch, schedule, learning_rate, self.num_updates)
         else:
+            self._seed_card()
             output, gradient = self._gradients[which](batch, schedule)
             self._write_state(output)
             norm, applied = self.optimizer.step(gradient, output.loss, learning_rate, self.num_updates)
@@ -210,12 +228,15 @@ class TrainStep:
     @torch.no_grad()
     def next_core_state(self, batch: Batch, schedule: Schedule) -> dict[str, Tensor]:
         """Return `LossOutput.core_state` anew, of the parameters as they are now; costs one more forward."""
-        which = int(self._algorithm.config.passes != (1, 1))
-        batch = self._prepared(batch) if which else batch
+        which, batch = self._whole(batch)
         if self._programs:
             return self._programs[which].core_state(batch, schedule)
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
             return self._losses[which](self.networks, self._target_modules, batch, schedule).core_state
+
+    def _whole(self, batch: Batch) -> tuple[int, Batch]:
+        """Return a batch as its program takes it where it is not cut into parts, and the program's index."""
+        return (0, batch) if self._algorithm.config.passes == (1, 1) else (1, self._prepared(batch))
 
     @torch.no_grad()
     def _write_state(self, output: LossOutput) -> None:
@@ -224,6 +245,13 @@ class TrainStep:
         fine, own = torch.isfinite(output.loss), self._state
         for name, value in output.state_updates.items():
             own[name].copy_(torch.where(fine, value, own[name]))
+
+    def _seed_card(self) -> None:
+        """Let the noise of a compiled loss on a card, which is the card's own, follow from seed and update alone."""
+        if self._compiled and self.device.type == "cuda":
+            words = np.random.SeedSequence([self._seed, self.num_updates]).generate_state(1, np.uint64)
+            with torch.cuda.device(self.device):
+                torch.cuda.manual_seed(int(words[0] >> 1))
 
     def _with_due(self, schedule: Schedule, number: int) -> Schedule:
         """Return the schedule with what `laser.algorithms.base.is_due` reads."""
@@ -261,7 +289,7 @@ class TrainStep:
         return dataclasses.replace(batch, observations=observations)
 
     def _plain_loss(self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule) -> LossOutput:
-        # Tracing cannot follow a generator; compiled losses draw from torch's global one.
+        # Tracing cannot follow a generator; compiled losses draw from torch's global ones, which are seeded for them.
         generator = None if self._compiled else self.generator
         return self._algorithm.loss(networks, targets, batch, schedule, generator)
 

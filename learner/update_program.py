@@ -95,6 +95,10 @@ class UpdateProgram:
         """Compile for such a batch and update; changes nothing that is trained."""
         self._update.compile(batch, schedule, self._optimizer.numbers(0.0), self._due(number))
 
+    def compile_core_state(self, batch: Batch, schedule: Schedule) -> None:
+        """Compile `core_state` for such a batch."""
+        self._core_state.compile(batch, schedule)
+
     def core_state(self, batch: Batch, schedule: Schedule) -> dict[str, Tensor]:
         """Return `LossOutput.core_state` of the parameters as they are."""
         return self._core_state(batch, schedule)

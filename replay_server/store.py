@@ -197,6 +197,8 @@ class Store:
             "pages": [self.sizes.capacity_pages, self.sizes.num_pages],
             "frame bytes": self.sizes.arena_bytes,
             "columns by member": columns,
+            "sampler": self._config.sampler,
+            "priority exponent": self._config.priority_exponent,
         }
 
     def state_dict(self) -> dict[str, Any]:

@@ -60,6 +60,7 @@ class Td3(TwinCriticAlgorithm):
 
     config: Td3Config
     random_std = 3.0**-0.5
+    statistic_prefix = "unclipped_"
 
     def __init__(self, config: Td3Config, environment: EnvironmentSpec, network: NetworkConfig):
         super().__init__(config, environment, network)

@@ -91,7 +91,8 @@ class SamplingConfig:
         if self.sampler == "ners":
             yield from find_unused(self, "replay", ["priority_uniform"], why + " by its scores", "use per or rank")
         if self.sampler in (*_EVEN, "ero"):
-            yield from find_unused(self, "replay", names, f"{why} without priorities", "leave it out, or use per, rank or ners")
+            why += " without priorities"
+            yield from find_unused(self, "replay", names, why, "leave it out, or use per, rank or ners")
 
     @property
     def learned(self) -> LearnedConfig | None:

@@ -55,7 +55,7 @@ class LearnedPrioritizer(Prioritizer):
     def learn(self, replay_reward: float, reader: ReplayReader) -> Lesson | None:
         """Update the network; None where there was nothing to learn from."""
 
-    def forget_judged(self) -> None:  # noqa: B027 - most keep no steps
+    def forget_judged(self) -> None:
         """Forget the steps that were drawn before the time that the return tells of."""
 
     def hear(self, mean_return: float, reader: ReplayReader) -> Lesson | None:

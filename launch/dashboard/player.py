@@ -107,11 +107,12 @@ def thoughts(mu: dict[str, np.ndarray], actions: np.ndarray, choices: Sequence[i
         return {"probabilities": probabilities, "action": [int(action) for action in actions.reshape(-1)]}
     taken = actions[0].astype(np.float64).reshape(-1)
     found: dict[str, Any] = {"action": taken.tolist()}
-    if "pre_tanh_mean" in mu:  # tanh keeps the order, so the middle stays the middle
-        found["mean"] = np.tanh(mu["pre_tanh_mean"][0].astype(np.float64).reshape(-1)).tolist()
+    numbers = {name: value[0].astype(np.float64).reshape(-1) for name, value in mu.items()}
+    if "pre_tanh_mean" in numbers:  # tanh keeps the order, so the middle stays the middle
+        found["mean"] = np.tanh(numbers["pre_tanh_mean"]).tolist()
     for name in ("mean", "std"):
-        if name in mu:
-            found[name] = mu[name][0].astype(np.float64).reshape(-1).tolist()
+        if name in numbers or "unclipped_" + name in numbers:
+            found[name] = numbers.get(name, numbers.get("unclipped_" + name)).tolist()
     return found
 
 

@@ -44,6 +44,11 @@ def test_trees_go_in_and_come_out_and_held_tensors_change_in_place():
     program(Said(torch.tensor(5.0), {"x": torch.ones(2, 3)}), 2.0)
     assert len(program._compiled) == 5
     assert vector[0] == 12.0
+    # Gaps and repetitions are closed, whatever strides the code was made for.
+    wide = torch.arange(12.0).view(2, 6)
+    for x in (wide[:, :3], wide[:, 3:], torch.ones(2, 1).expand(2, 3)):
+        assert program(Said(torch.tensor(1.0), {"x": x}), 2.0).by_name["twice"].tolist() == (2 * x).tolist()
+    assert len(program._compiled) == 5
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import torch
 
 from laser.algorithms.laser import LaserConfig
 from laser.batch import FOREIGN_REPLAY, ONLINE, OWN_REPLAY
+from laser.compiled_program import CompiledProgram
 from laser.networks.config import NetworkConfig
 from laser.ports import wait
 from laser.specs import DiscreteActions, EnvironmentSpec, VectorSpec
@@ -99,7 +100,7 @@ class Setup:
             self.spec,
             self.replay,
             ParameterStore(),
-            LearnerConfig(compile="off", precision="float32", **learner),
+            LearnerConfig(precision="float32", **{"compile": "off", **learner}),
             "cpu",
             3,
             prefetch=False,
@@ -357,4 +358,20 @@ def test_after_several_passes_all_columns_have_their_state():
         batch = setup.step_in_passes()
         batches.append(batch)
     assert largest_error(setup, batches) < 1e-6
+    setup.close()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")  # torch's own, while it compiles
+def test_nothing_is_compiled_once_the_learner_is_warm(monkeypatch):
+    setup = Setup(compile="on", recompute_core_state=True, learning_rate=1e-3)
+    setup.collect(60)
+
+    def compiled_late(self, structure, tensors):
+        raise AssertionError("other threads run networks by now")
+
+    monkeypatch.setattr(CompiledProgram, "_compile", compiled_late)
+    for _ in range(3):
+        setup.learner.step()
+    assert setup.learner.num_steps == 3
     setup.close()

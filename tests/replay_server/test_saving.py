@@ -11,12 +11,12 @@ from replay_server.rate_limiter import RateLimit
 from replay_server.shard import Shard
 
 
-def make_shard(capacity_steps=100, frames=True, seed=5):
+def make_shard(frames=True, seed=5, capacity_steps=100, **settings):
     members = [
         MemberSettings(0, 40, RateLimit(2.0, 8, 12, 64, error_buffer=400), (ColumnSpec("priority", 1.0),)),
         MemberSettings(1),
     ]
-    return Shard(make_spec(frames=frames), ReplayConfig(capacity_steps=capacity_steps), members, seed=seed)
+    return Shard(make_spec(frames=frames), ReplayConfig(capacity_steps=capacity_steps, **settings), members, seed=seed)
 
 
 def go_on(shard, streams, num):
@@ -76,3 +76,11 @@ def test_what_another_replay_held_is_refused():
         make_shard(capacity_steps=200).load_state_dict(state)
     with pytest.raises(ValueError, match="saved replay was made for images"):
         make_shard(frames=False).load_state_dict(state)
+    with pytest.raises(ValueError, match="saved replay was made for priority exponent"):
+        make_shard(priority_exponent=0.9).load_state_dict(state)
+
+
+def test_what_another_sampler_drew_from_is_refused_though_it_reads_the_same_column():
+    state = saved(make_shard(sampler="per").state_dict())
+    with pytest.raises(ValueError, match="saved replay was made for sampler per, this one has rank"):
+        make_shard(sampler="rank").load_state_dict(state)

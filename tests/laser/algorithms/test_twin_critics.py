@@ -252,7 +252,7 @@ def test_acting_is_random_until_something_was_learned(name):
     observations = {"observation": torch.randn(1, NUM_INPUTS).expand(num, -1)}
     nothing = (torch.zeros(num, 2), torch.zeros(num), torch.ones(num, dtype=torch.bool))
 
-    prefix = "pre_tanh_" if name == "sac" else ""
+    prefix = "pre_tanh_" if name == "sac" else "unclipped_"
 
     def act(**options):
         generator = torch.Generator().manual_seed(0)

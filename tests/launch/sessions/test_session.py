@@ -1,5 +1,7 @@
 """What decides before a session starts: whether members can share, what they need, how far they may part."""
 
+import dataclasses
+
 import pytest
 
 from laser.config import ConfigError
@@ -80,6 +82,13 @@ def test_densities_before_and_after_tanh_are_not_taken_for_each_other():
     (sac,) = configs({"unroll_length": acer.unroll_length}, preset="sac_pendulum")
     with pytest.raises(ConfigError, match=r"their behaviour statistics are .*'mean'.* and .*'pre_tanh_mean'"):
         make_plan([acer, sac], share_replay=True)
+
+
+def test_densities_before_and_after_clipping_are_not_taken_for_each_other():
+    td3, ddpg = (configs({}, preset=preset)[0] for preset in ("td3_pendulum", "ddpg_pendulum"))
+    ddpg = dataclasses.replace(ddpg, unroll_length=td3.unroll_length)
+    with pytest.raises(ConfigError, match=r"their behaviour statistics are .*'unclipped_mean'.* and .*'mean'"):
+        make_plan([td3, ddpg], share_replay=True)
 
 
 def test_tasks_must_be_numbered_alike():
