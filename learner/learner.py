@@ -256,11 +256,11 @@ class Learner:
         together = [[mix] for mix in mixes] if self._spec.frames or not mixes else [mixes]
         batches = [batch for some in together for batch in self._collate(some)]
         loaded = []
-        for mix, batch in zip(mixes, batches, strict=True):
+        for mix, batch, prepared in zip(mixes, batches, self._feed.prepare(mixes, batches), strict=True):
             streams = None
             if mix.replayed is not None and mix.replayed.streams is not None:
                 streams = torch.from_numpy(mix.replayed.streams).to(self.train_step.device)
-            loaded.append(_Ready(batch, mix, streams, self._feed.prepare(mix, batch)))
+            loaded.append(_Ready(batch, mix, streams, prepared))
         self._counters["time/decode"] += time.perf_counter() - started
         return loaded
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,11 +44,14 @@ class SamplerFeed:
             return Correction()
         return Correction(rule.config.importance_at(progress), rule.relative_weights)
 
-    def prepare(self, mix: Mix, batch: Batch) -> dict[str, Tensor]:
-        """Return what the rule says before the loss; see `Prioritizer.prepare`."""
-        if self._prioritizer is None or mix.replayed is None:
-            return {}
-        return self._prioritizer.prepare(Replayed(mix.replayed, batch))
+    def prepare(self, mixes: Sequence[Mix], batches: Sequence[Batch]) -> list[dict[str, Tensor]]:
+        """Return what the rule says of batches before the loss; see `Prioritizer.prepare`."""
+        pairs = zip(mixes, batches, strict=True)
+        replayed = [Replayed(mix.replayed, batch) for mix, batch in pairs if mix.replayed is not None]
+        if self._prioritizer is None or not replayed:
+            return [{} for _ in mixes]
+        said = iter(self._prioritizer.prepare(replayed))
+        return [{} if mix.replayed is None else next(said) for mix in mixes]
 
     def values(self, mix: Mix, batch: Batch, output: LossOutput) -> dict[str, Tensor]:
         """Return the rule's column values of a batch that was learned from, [T or 1, B] by name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -84,13 +84,16 @@ class Prioritizer(ABC):
         """Whether corrections are divided by the largest one of a batch."""
         return True
 
-    def prepare(self, replayed: Replayed) -> dict[str, Tensor]:
+    def prepare(self, replayed: Sequence[Replayed]) -> list[dict[str, Tensor]]:
         """Return what can be said before the loss, ahead of time; may be called from another thread.
 
+        Args:
+            replayed: batches of one size that were drawn together.
+
         Returns:
-            column values, like `values`.
+            column values of each batch, like `values`.
         """
-        return {}
+        return [{} for _ in replayed]
 
     def forget_keys(self) -> None:  # noqa: B027 - most keep none
         """Forget which steps were drawn: the replay that they lay in is gone."""

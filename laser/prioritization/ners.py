@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -54,12 +55,13 @@ class ScoreNetwork(nn.Module):
         self.score = MLP(contexts * CONTEXT_SIZES[-1], SCORE_SIZES, "relu")
         self.output = nn.Linear(SCORE_SIZES[-1], 1)
 
-    def forward(self, steps: Steps) -> Tensor:
-        """Return scores, float32 [N]."""
+    def forward(self, steps: Steps, num_batches: int = 1) -> Tensor:
+        """Return scores, float32 [N], of batches of one size, one behind the other; means are those of each batch."""
         features = self.features(steps).to(self.output.weight.dtype)
         context = self.local(features)
         if self.shared is not None:
-            together = self.shared(features).mean(0, keepdim=True).expand(len(features), -1)
+            said = self.shared(features).unflatten(0, (num_batches, -1))
+            together = said.mean(1, keepdim=True).expand_as(said).flatten(0, 1)
             context = torch.cat([context, together], -1)
         logits: Tensor = self.output(self.score(context)).squeeze(-1)
         return logits.float().sigmoid()
@@ -104,17 +106,19 @@ class Ners(LearnedPrioritizer):
         """See `LearnedPrioritizer.make_network`."""
         return ScoreNetwork(environment, self.settings.features, self.settings.global_context)
 
-    def prepare(self, replayed: Replayed) -> dict[str, Tensor]:
-        """See `Prioritizer.prepare`: the scores."""
+    def prepare(self, replayed: Sequence[Replayed]) -> list[dict[str, Tensor]]:
+        """See `Prioritizer.prepare`: the scores; of all batches at once, since weights are long in coming."""
         with torch.inference_mode():
-            scores = self._scorer(steps_of(replayed))
-            return {SCORE: scores.nan_to_num(1.0).clamp(min=_LEAST_SCORE).unsqueeze(0)}
+            scores = self._scorer(joined([steps_of(each) for each in replayed]), len(replayed))
+            scores = scores.nan_to_num(1.0).clamp(min=_LEAST_SCORE)
+            return [{SCORE: part.unsqueeze(0)} for part in scores.chunk(len(replayed))]
 
     def values(self, replayed: Replayed, per_step: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """See `Prioritizer.values`: TD errors and Q targets for the next scores, squashed as the paper does."""
         self.drawn.add(replayed.sample.keys, self.rng)
         td_errors = per_step["td_error"]
-        return {TD_ERROR: squashed(td_errors), Q_TARGET: squashed(td_errors + per_step["q"])}
+        seen = squashed(torch.stack([td_errors, td_errors + per_step["q"]]))
+        return dict(zip((TD_ERROR, Q_TARGET), seen, strict=True))
 
     def learn(self, replay_reward: float, reader: ReplayReader) -> Lesson | None:
         """See `LearnedPrioritizer.learn`."""
@@ -182,6 +186,15 @@ def steps_of(replayed: Replayed) -> Steps:
         batch.columns[TD_ERROR][0],
         batch.columns[Q_TARGET][0],
     )
+
+
+def joined(parts: Sequence[Steps]) -> Steps:
+    """Return steps one behind the other."""
+    if len(parts) == 1:
+        return parts[0]
+    names = [item.name for item in dataclasses.fields(Steps) if item.name != "observations"]
+    observations = {name: torch.cat([part.observations[name] for part in parts], 1) for name in parts[0].observations}
+    return Steps(observations, **{name: torch.cat([getattr(part, name) for part in parts]) for name in names})
 
 
 def _scoring_dtype(device: torch.device) -> torch.dtype:

@@ -79,7 +79,7 @@ def test_a_rule_writes_its_columns_whatever_the_numbers_are(kind, actions):
     replayed = Replayed(sample_of(), steps_batch(actions, kind.columns))
     numbers = torch.randn(1, NUM_ITEMS, generator=torch.Generator().manual_seed(2))
     numbers[0, 0], numbers[0, 1], numbers[0, 2] = torch.nan, torch.inf, 1e30
-    written = rule.prepare(replayed) | rule.values(replayed, {"td_error": numbers, "q": 3.0 * numbers})
+    written = rule.prepare([replayed])[0] | rule.values(replayed, {"td_error": numbers, "q": 3.0 * numbers})
     declared = {spec.name for spec in kind.columns}
     assert set(written) <= declared
     for name, value in written.items():

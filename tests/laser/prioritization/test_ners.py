@@ -14,7 +14,7 @@ from laser.ops.replay_policy import ners_objective
 from laser.ports import PortError
 from laser.prioritization.base import Replayed
 from laser.prioritization.config import NersConfig, SamplingConfig
-from laser.prioritization.ners import Q_TARGET, SCORE, TD_ERROR, Ners, ScoreNetwork, steps_of
+from laser.prioritization.ners import Q_TARGET, SCORE, TD_ERROR, Ners, ScoreNetwork, joined, steps_of
 from laser.prioritization.step_features import Steps
 from laser.specs import CategorySpec, EnvironmentSpec, FramesSpec, VectorSpec
 
@@ -155,7 +155,19 @@ def test_scores_are_the_networks_to_the_precision_of_the_machine():
     ners, items = rule(), replayed()
     with torch.no_grad():
         exact = ners.network(steps_of(items))
-    torch.testing.assert_close(ners.prepare(items)[SCORE][0], exact, rtol=0, atol=2e-2)
+    torch.testing.assert_close(ners.prepare([items])[0][SCORE][0], exact, rtol=0, atol=2e-2)
+
+
+def test_batches_that_are_scored_together_are_scored_as_each_by_itself():
+    ners, batches = rule(), [replayed(seed=seed) for seed in range(3)]
+    steps = joined([steps_of(items) for items in batches])
+    with torch.no_grad():
+        alone = [ners.network(steps_of(items)) for items in batches]
+        torch.testing.assert_close(ners.network(steps, 3), torch.cat(alone))
+        assert (ners.network(steps) - torch.cat(alone)).abs().max() > 1e-3, "all batches have one context"
+    for one, said in zip(alone, ners.prepare(batches), strict=True):
+        torch.testing.assert_close(said[SCORE][0], one, rtol=0, atol=2e-2)
+        assert (said[SCORE][0] - torch.cat(alone)[: len(one)]).abs().max() > 2e-2 or one is alone[0]
 
 
 def test_the_first_return_only_begins_and_the_next_teaches():
@@ -194,12 +206,12 @@ def test_an_update_climbs_its_objective(normalizer, replay_reward):
         with torch.no_grad():
             return float(ners_objective(ners.network(steps_of(items)), replay_reward, 0.5, normalizer))
 
-    before, scored = objective(), ners.prepare(items)[SCORE]
+    before, scored = objective(), ners.prepare([items])[0][SCORE]
     for _ in range(5):
         ners.drawn.add(items.sample.keys, ners.rng)
         ners.learn(replay_reward, Reader(items))
     assert objective() > before
-    assert not torch.equal(ners.prepare(items)[SCORE], scored), "scores come from the network as it was"
+    assert not torch.equal(ners.prepare([items])[0][SCORE], scored), "scores come from the network as it was"
 
 
 def test_a_return_that_is_not_finite_teaches_nothing_and_the_next_begins():
@@ -329,7 +341,7 @@ def test_what_was_saved_goes_on_alike():
         ners.hear(4.0, reader)
     np.testing.assert_array_equal(readers[0].asked[0], readers[1].asked[0])
     assert len(readers[0].asked[0]) == 8
-    assert torch.equal(one.prepare(items)[SCORE], other.prepare(items)[SCORE])
+    assert torch.equal(one.prepare([items])[0][SCORE], other.prepare([items])[0][SCORE])
     for name, value in one.network.state_dict().items():
         assert torch.equal(value, other.network.state_dict()[name]), name
 
