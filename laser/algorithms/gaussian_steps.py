@@ -47,6 +47,7 @@ class GaussianStepConfig(StepConfig):
         if remover == "far_policy" and not self.refer.enabled:
             wrong = "far_policy forgets what is far from the policy although algorithm.refer.enabled is false"
             found.append(Problem("replay.remover", wrong, "use fifo for plain replay"))
+        found += self.refer.warnings(remover)
         if not self.refer.enabled:
             names, remedy = ("tolerance", "initial_beta"), "use algorithm.refer.enabled true"
             found += find_unused(self.refer, "algorithm.refer", names, "ReF-ER is off", remedy)
@@ -66,7 +67,7 @@ class GaussianStepNetworks(nn.Module):
     def __init__(self, environment: EnvironmentSpec, config: GaussianStepConfig):
         super().__init__()
         self.refer = ReferState(config.refer)
-        self.normalizer = Normalizer(environment.observations)
+        self.normalizer = Normalizer(environment.observations if config.normalize_observations else {})
 
 
 class GaussianStepAlgorithm(StepAlgorithm):

@@ -111,7 +111,7 @@ class ImpalaConfig(RewardConfig):
             of_refer = [item.name for item in fields(self.refer) if item.name != "enabled"]
             remedy = "use algorithm.refer.enabled true"
             found += find_unused(self.refer, "algorithm.refer", of_refer, "ReF-ER is off", remedy)
-        return found
+        return found + self.refer.warnings(remover)
 
 
 class Impala(ActorCriticAlgorithm):

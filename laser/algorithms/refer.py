@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from laser.algorithms.base import Fraction, NotNegative
-from laser.config import Bounds
+from laser.config import Bounds, Problem
 from laser.ops.refer import annealed, c_max_at, near_policy, next_beta, refer_terms
 from laser.ports import ColumnSpec
 
@@ -44,6 +44,13 @@ class ReferConfig:
     recount_interval: Annotated[
         int, Bounds(least=1), "learner steps between two recounts of far-policy steps, as C is annealed"
     ] = 1000
+
+    def warnings(self, remover: str) -> list[Problem]:
+        """Return what is odd together with the replay's remover."""
+        if not self.enabled or remover == "far_policy":
+            return []
+        wrong = f"{remover} does not forget first what is furthest from the policy, ReF-ER's third rule"
+        return [Problem("replay.remover", wrong, "use far_policy")]
 
 
 class ReferState(nn.Module):

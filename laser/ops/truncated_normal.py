@@ -27,6 +27,8 @@ def sample_truncated(mean: Tensor, std: Tensor, bound: float, generator: Generat
     # Uniform between the cut-offs' probabilities, through the inverse of the normal distribution function. The clamp
     # is for rounding: erf(3 / sqrt(2)) is near enough to 1 that float32 may step outside.
     limit = math.erf(bound / math.sqrt(2.0))
+    # An exact 0 would be the far end of the normal distribution where the limit rounds to 1.
+    uniform = uniform.clamp(min=torch.finfo(uniform.dtype).eps / 4)
     standard = math.sqrt(2.0) * torch.erfinv((2.0 * uniform - 1.0) * limit)
     return mean + std * standard.clamp(-bound, bound)
 

@@ -111,8 +111,9 @@ def thoughts(mu: dict[str, np.ndarray], actions: np.ndarray, choices: Sequence[i
     if "pre_tanh_mean" in numbers:  # tanh keeps the order, so the middle stays the middle
         found["mean"] = np.tanh(numbers["pre_tanh_mean"]).tolist()
     for name in ("mean", "std"):
-        if name in numbers or "unclipped_" + name in numbers:
-            found[name] = numbers.get(name, numbers.get("unclipped_" + name)).tolist()
+        said = numbers.get(name, numbers.get("unclipped_" + name))
+        if said is not None:
+            found[name] = said.tolist()
     return found
 
 

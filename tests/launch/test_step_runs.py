@@ -160,3 +160,11 @@ def test_a_remover_that_nobody_counts_for_is_pointed_out():
     assert not list(
         load_preset("cartpole", {"replay.remover": "far_policy", "algorithm.refer.enabled": True}).warnings()
     )
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes"), [("cartpole", {"algorithm.refer.enabled": True}), ("racer", {"replay.remover": "fifo"})]
+)
+def test_that_refer_forgets_by_age_is_pointed_out(preset, changes):
+    (warning,) = load_preset(preset, changes).warnings()
+    assert str(warning).startswith("replay.remover: fifo does not forget first what is furthest from the policy")

@@ -13,6 +13,7 @@ from replay_server.client import ShardedReplay
 from replay_server.config import ReplayConfig
 from replay_server.members import MemberSettings
 from replay_server.shard import Shard
+from replay_server.step_sums import StepSums
 
 LENGTH = 4
 RATIO = ColumnSpec("rho", 1.0, far_bound=2.0)
@@ -274,7 +275,7 @@ def test_sums_are_those_of_what_is_stored(num_shards):
             live = index.episode_of_row >= 0
             rewards += index.pages.fields["rewards"][live].tolist()
             seen.append(index.pages.fields["observations/observation"][:, :LENGTH][live])
-        assert sums["num_steps"] == len(rewards)
+        assert (sums["num_steps"], sums["num_rewarded"]) == (len(rewards), np.count_nonzero(rewards))
         assert sums["reward_squares"] == pytest.approx(np.square(rewards).sum(), rel=1e-9)
         np.testing.assert_allclose(sums["observation/observation"], np.concatenate(seen).sum(0, dtype=float), rtol=1e-9)
         squares = np.square(np.concatenate(seen).astype(float)).sum(0)
@@ -291,6 +292,25 @@ def test_a_huge_reward_that_has_left_leaves_nothing_behind():
             unroll.fields["rewards"][:] = 1e12
         wait(shard.insert(unroll), 5, "insert")
     shard.check_valid()
+
+
+def test_when_the_last_reward_has_left_the_sum_is_0_and_not_the_rounding_of_others(monkeypatch):
+    monkeypatch.setattr(StepSums, "recount", lambda sums: pytest.fail("it would hide what subtraction leaves"))
+    rng, spec = np.random.default_rng(1), make_spec(LENGTH, vector_size=3)
+    shard = Shard(spec, ReplayConfig(capacity_steps=40 * LENGTH), [MemberSettings(0, needs_statistics=True)])
+    stream, sums = Stream(spec, rng, mean_length=7), []
+    for turn in range(55):
+        unroll = stream.next_unroll()
+        unroll.fields["rewards"][:] = rng.random(unroll.fields["rewards"].shape) ** 9 if turn < 4 else 0.0
+        wait(shard.insert(unroll), 5, "insert")
+        sums.append(float(shard._store.derived[0].sums.sums["reward_squares"]))
+    assert sums[3] > 0.0
+    assert sums[-1] == 0.0
+
+
+def test_summing_anew_bit_by_bit_gives_the_same(monkeypatch):
+    monkeypatch.setattr("replay_server.step_sums._ROWS_AT_ONCE", 5)
+    test_sums_are_those_of_what_is_stored(1)
 
 
 @pytest.mark.parametrize("writes", [{"far_bounds": {"rho": 1.5}}, {"sweep": Sweep("all", 0.5)}])

@@ -355,6 +355,14 @@ def test_an_observation_that_never_varied_is_not_blown_up():
     assert standard["observation"][:, 3].tolist() == pytest.approx([20.0, 0.0], abs=1e-3)
 
 
+def test_observations_that_are_not_standardised_come_as_they_are():
+    algorithm = RacerConfig(normalize_observations=False).build(make_environment(CONTINUOUS), NETWORK)
+    networks = algorithm.seeded_networks(0)
+    assert not any("mean" in name or "std" in name for name in algorithm.observe(networks, statistics()[2], 0))
+    seen = torch.tensor([[100.0, -50.0, 0.0, 1.0]])
+    assert torch.equal(networks.normalizer({"observation": seen})["observation"], seen)
+
+
 def test_rewards_that_were_all_0_leave_the_first_other_one_as_it_is():
     algorithm = RacerConfig().build(make_environment(CONTINUOUS), NETWORK)
     _, _, sums = statistics()

@@ -42,3 +42,11 @@ def test_float32_samples_are_finite_and_inside_their_density():
     mean, std = torch.zeros(200_000, 3), torch.full((200_000, 3), 0.4)
     drawn = sample_truncated(mean, std, 3.0, generator)
     assert torch.isfinite(truncated_log_density(drawn, mean, std, 3.0)).all()
+
+
+def test_however_wide_the_bound_no_draw_is_at_it(monkeypatch):
+    extremes = torch.tensor([0.0, 0.5, 1.0 - 2.0**-24])
+    monkeypatch.setattr(torch, "rand", lambda *_, **__: extremes)
+    drawn = sample_truncated(torch.zeros(3), torch.ones(3), 1000.0, None)
+    assert drawn[1] == 0.0
+    assert (drawn.abs() < 6.0).all()  # as far as a float32 between 0 and 1 reaches
