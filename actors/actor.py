@@ -97,6 +97,8 @@ class Actor(Waiting):
         self._replay = replay
         self._parameters = parameters
         self._config = config
+        # Of every row, the one behind an episode's last step too: where the replay's columns start.
+        self._keeps_estimates = any(column.initial_from for column in policy.algorithm.columns)
         self._seed = seed
         self._restarts_left = max_restarts
         self._policy_lag = PolicyLag(lag_limit)
@@ -314,6 +316,8 @@ class Actor(Waiting):
         self._record(group, step)
         group.observations = step.observations  # of everyone, in order
         for reset in resets:
+            if self._keeps_estimates:  # of the last observation, which the policy has not seen yet
+                group.mu = self._policy.look(group.observations, group.state)
             # The step may have completed unrolls; the reset is then row 0 of the next.
             self._begin_unrolls(group)
             self._record(group, reset)

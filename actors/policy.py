@@ -140,6 +140,14 @@ class Policy:
         mu = {name: _to_numpy(value) for name, value in output.mu.items()}
         return _to_numpy(output.actions), mu, _to_numpy(output.values)
 
+    def look(self, observations: dict[str, np.ndarray], state: PolicyState) -> dict[str, np.ndarray]:
+        """Return mu of observations that nobody acts on; state and random numbers stay as they were."""
+        core_state, before = state.core_state, self.generator.get_state()
+        _, mu = self.act(observations, state)
+        state.core_state = core_state
+        self.generator.set_state(before)
+        return mu
+
     def _act(self, networks: nn.Module, inputs: ActInput, generator: torch.Generator | None) -> ActOutput:
         with (
             torch.inference_mode(generator is not None),  # which tracing does not know

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,7 +13,7 @@ from torch import nn
 
 from laser.algorithms.base import ActOutput
 from laser.environments.base import EnvironmentFailedError, Transition
-from laser.ports import InsertReceipt, Parameters
+from laser.ports import ColumnSpec, InsertReceipt, Parameters
 from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec, FramesSpec, VectorSpec
 
 
@@ -123,6 +124,7 @@ class CountingAlgorithm:
     core_state: ClassVar = {"age": ArraySpec((1,))}
     acting_state: ClassVar = {}
     behaviour: ClassVar = {"logits": ArraySpec((5,))}
+    columns: ClassVar = ()
 
     def __init__(self):
         self.calls = 0
@@ -137,6 +139,18 @@ class CountingAlgorithm:
         age = torch.where(inputs.first[:, None], 0.0, inputs.core_state["age"]) + 1.0
         logits = torch.full((num, 5), float(action))
         return ActOutput(torch.full((num,), action), {"logits": logits}, torch.zeros(num), {"age": age})
+
+
+class Estimates(CountingAlgorithm):
+    """Says a sum of what it sees beside mu, which a column of the replay starts from."""
+
+    behaviour: ClassVar = {"logits": ArraySpec((5,)), "value": ArraySpec((1,))}
+    columns: ClassVar = (ColumnSpec("value", initial_from="value"),)
+
+    def act(self, networks, inputs, generator, *, greedy=False):
+        output = super().act(networks, inputs, generator)
+        value = (inputs.observations["place"] * torch.tensor([100.0, 10.0, 1.0])).sum(-1, keepdim=True)
+        return dataclasses.replace(output, mu={**output.mu, "value": value})
 
 
 @dataclass

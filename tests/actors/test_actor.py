@@ -2,7 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
-from scripted import CountingAlgorithm, FakeParameters, FakeReplay, ScriptedEnvironment
+from scripted import CountingAlgorithm, Estimates, FakeParameters, FakeReplay, ScriptedEnvironment
 
 from actors.actor import Actor, EnvironmentBudgetError
 from actors.config import ActorConfig
@@ -29,8 +29,10 @@ every_kind = pytest.mark.parametrize(
 )
 
 
-def make_actor(environments, replay, *, num_groups=1, max_restarts=1, insert_deadline_s=5.0):
-    algorithm = CountingAlgorithm()
+def make_actor(
+    environments, replay, *, num_groups=1, max_restarts=1, insert_deadline_s=5.0, algorithm_class=CountingAlgorithm
+):
+    algorithm = algorithm_class()
     spec = UnrollSpec(T, environments[0].spec, algorithm.behaviour, algorithm.core_state)
     policy = Policy(algorithm, environments[0].spec, seed=0)
     made = iter(environments)
@@ -69,6 +71,20 @@ def test_unrolls_and_episodes_say_which_task_they_are_of():
     # Environment 1 has the episodes of 1, 2 and 4 steps.
     assert {episode.length for episode in episodes if episode.task == 0} == {1, 2, 4}
     assert {episode.length for episode in episodes if episode.task == 2} == {3, 5, 7}
+
+
+@every_kind
+def test_estimates_are_of_each_rows_own_observation_the_last_of_an_episode_too(lengths, same_step):
+    replay = FakeReplay()
+    actor, _ = make_actor([ScriptedEnvironment(lengths, same_step=same_step)], replay, algorithm_class=Estimates)
+    for _ in range(12):
+        actor.run_unroll()
+    num_last = 0
+    for unrolls in replay.inserted:
+        seen = unrolls.fields["observations/place"][:, :T] @ np.float32([100.0, 10.0, 1.0])
+        np.testing.assert_array_equal(unrolls.fields["mu/value"][..., 0], seen)
+        num_last += int((~unrolls.fields["valid"]).sum())
+    assert num_last > 5
 
 
 @every_kind
