@@ -73,9 +73,8 @@ def test_what_is_drawn_hangs_on_its_own_seed_alone():
 def test_a_look_says_what_acting_would_and_leaves_no_trace(name):
     policy, state = make(name)
     reference = rollout(*make(name))
-    looked, rng = [], np.random.default_rng(7)
-    for _ in range(3):
-        looked.append(policy.look({"x": rng.normal(size=(NUM_ENVS, 4)).astype(np.float32)}, state))
+    seen = np.random.default_rng(7).normal(size=(3, NUM_ENVS, 4)).astype(np.float32)
+    looked = [policy.look({"x": each}, state) for each in seen]
     assert not all(np.array_equal(looked[0][key], looked[1][key]) for key in looked[0])
     torch.testing.assert_close(rollout(policy, state), reference, rtol=0, atol=0)
 
