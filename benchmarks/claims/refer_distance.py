@@ -5,6 +5,7 @@ by rank; `--preset naf_pendulum` runs NAF instead. Beside returns: the mean dive
 in a batch, in nats, and the fraction of stored steps that are far-policy, which ReF-ER is to hold at D = 0.1. Without
 ReF-ER DDPG's exploration drifts (Ornstein-Uhlenbeck), as in the paper. C and the step size are annealed to the same
 share over a run of any length. Presets of the paper's length keep their step size; the short ones are tuned.
+`--preset ddpg --env HalfCheetah-v5 --scale 334` is one of the paper's tasks at the paper's ten million steps.
 Source: Novati and Koumoutsakos 2019, figures 2 to 4.
 """
 

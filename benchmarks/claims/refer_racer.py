@@ -2,6 +2,7 @@
 
 Arms: the three parameterisations of the advantage and none (V-RACER) with ReF-ER; with plain replay the paper's best,
 which is asymmetric, and V-RACER. Untuned: all arms at the preset's step size; `--preset racer` is the paper's.
+`--preset racer --env HalfCheetah-v5 --scale 334` is one of the paper's tasks at the paper's ten million steps.
 Source: Novati and Koumoutsakos 2019, figures 5 and 6.
 """
 

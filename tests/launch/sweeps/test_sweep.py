@@ -16,6 +16,7 @@ from launch.errors import LaunchError, NothingToResumeError, StoppedError
 from launch.evaluation.evaluate import evaluate, load_policy
 from launch.presets import change, load_preset
 from launch.recording.metrics_db import read_names, read_series
+from launch.sessions.attendant import Attendant
 from launch.sessions.run_directory import newest_run
 from launch.sessions.settings_schedule import SettingsChange, read_changes, setting_keys, write_changes
 from launch.sessions.signals import StopSignal
@@ -158,13 +159,21 @@ def evolving(path, rule="impala", **changes):
 
 
 @pytest.mark.parametrize("rule", ["impala", pytest.param("truncation", marks=pytest.mark.slow)])
-def test_evolution_copies_between_living_members_and_repeats(tmp_path, rule):
+def test_evolution_copies_between_living_members_and_repeats(tmp_path, monkeypatch, rule):
+    told, copied = [], Attendant.copied
+
+    def watched(self, snapshot):
+        told.append((self.number, snapshot.env_steps))
+        copied(self, snapshot)
+
+    monkeypatch.setattr(Attendant, "copied", watched)
     first, second = sweep(evolving(tmp_path / "a", rule)), sweep(evolving(tmp_path / "b", rule))
     lineage = Lineage(tmp_path / "a" / "lineage.jsonl").decisions
     assert lineage == Lineage(tmp_path / "b" / "lineage.jsonl").decisions
     assert same(weights(first), weights(second))
     copies = [item for item in lineage if item.copied is not None]
     assert copies, "nobody copied anybody: the test shows nothing"
+    assert told == [(item.member, item.env_steps) for item in copies] * 2
     for item in copies:
         assert item.fitness[item.copied] > item.fitness[item.member]
         assert item.settings["algorithm.learning-rate"] > 1e-4 or item.copied == 0
