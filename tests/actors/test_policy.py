@@ -71,8 +71,9 @@ def test_what_is_drawn_hangs_on_its_own_seed_alone():
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_look_says_what_acting_would_and_leaves_no_trace(name):
-    policy, state = make(name)
-    reference = rollout(*make(name))
+    (policy, state), (other, untouched) = make(name), make(name)
+    state.first[:] = untouched.first[:] = False  # or what is remembered would not be used
+    reference = rollout(other, untouched)
     seen = np.random.default_rng(7).normal(size=(3, NUM_ENVS, 4)).astype(np.float32)
     looked = [policy.look({"x": each}, state) for each in seen]
     assert not all(np.array_equal(looked[0][key], looked[1][key]) for key in looked[0])

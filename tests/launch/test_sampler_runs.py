@@ -83,17 +83,23 @@ def test_it_learns_from_every_evaluation_but_the_first_and_records_what_it_draws
 
 @pytest.mark.parametrize("name", ["ners", "ero"])
 def test_threads_learn_too(name, tmp_path, monkeypatch):
-    heard = []
-    hear = Learner.hear_return
+    heard, marks = [], []
+    hear, mark = Learner.hear_return, Learner.mark_evaluation
 
     def watched(self, mean_return):
         heard.append(mean_return)
         hear(self, mean_return)
 
+    def marked(self):
+        marks.append(len(heard))
+        mark(self)
+
     monkeypatch.setattr(Learner, "hear_return", watched)
+    monkeypatch.setattr(Learner, "mark_evaluation", marked)
     result = train(small(name, tmp_path / "run", steps=960, runtime="local", **{"learner.deadline_s": 60.0}))
     assert result.learner_steps > 10
     assert heard
+    assert marks[: len(heard)] == list(range(len(heard))), "an evaluation was not announced"
 
 
 def test_that_it_never_learns_without_evaluations_is_said(tmp_path):
@@ -206,7 +212,7 @@ def test_after_every_update_the_weights_are_those_of_what_was_said(sampler, tmp_
 
         def scored(self, items):
             values = prepare(self, items)
-            said.append(values["ners_score"])
+            said.extend(each["ners_score"] for each in values)
             return values
 
         monkeypatch.setattr(Ners, "prepare", scored)

@@ -121,6 +121,8 @@ def test_thoughts_of_discrete_and_continuous_policies() -> None:
         np.testing.assert_allclose(got, wanted)
     found = thoughts({"mean": np.array([[0.5, -1.0]]), "std": np.array([[1.0, 2.0]])}, np.array([[0.25, 0.0]]))
     assert found == {"action": [0.25, 0.0], "mean": [0.5, -1.0], "std": [1.0, 2.0]}
+    clipped = {"unclipped_mean": np.array([[0.5]]), "unclipped_std": np.array([[1.0]])}
+    assert thoughts(clipped, np.array([[0.25]])) == {"action": [0.25], "mean": [0.5], "std": [1.0]}
     squashed = {"pre_tanh_mean": np.array([[0.5]]), "pre_tanh_std": np.array([[1.0]])}
     assert thoughts(squashed, np.array([[0.25]])) == {"action": [0.25], "mean": [pytest.approx(np.tanh(0.5))]}
 
