@@ -317,7 +317,9 @@ class Actor(Waiting):
         group.observations = step.observations  # of everyone, in order
         for reset in resets:
             if self._keeps_estimates:  # of the last observation, which the policy has not seen yet
+                started = time.perf_counter()
                 group.mu = self._policy.look(group.observations, group.state)
+                self._counters["time/inference"] += time.perf_counter() - started
             # The step may have completed unrolls; the reset is then row 0 of the next.
             self._begin_unrolls(group)
             self._record(group, reset)

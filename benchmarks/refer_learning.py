@@ -18,8 +18,8 @@ ENV = "Hopper-v5"
 _ANNEALED = 5.0  # of the whole run: 5e-7 per learner step, one of which the paper makes per env step
 _REFER = "--replay.capacity-steps 131072 --replay.min-steps {warm_up} --algorithm.refer.annealing {annealing}"
 PRESETS = {
-    "RACER": f"racer --algorithm.learning-rate 3e-4 {_REFER}",
-    "DDPG with ReF-ER": f"ddpg --algorithm.learning-rate 3e-4 --algorithm.actor-rate 0.3 {_REFER}",
+    "RACER": f"racer --num-envs 1 --algorithm.learning-rate 3e-4 {_REFER}",
+    "DDPG with ReF-ER": f"ddpg --num-envs 1 --algorithm.learning-rate 3e-4 --algorithm.actor-rate 0.3 {_REFER}",
     "PPO": "ppo --algorithm.learning-rate 3e-4",
 }
 

@@ -49,9 +49,10 @@ class CompiledProgram(Generic[R]):
     Args:
         function: of trees: mappings, lists, tuples and dataclasses of tensors, and constants that can be hashed.
             It must depend on nothing else that changes: what it reads elsewhere is compiled in as it is. It may change
-            tensors in place, and return a tree. A constant that changes compiles it anew.
-        held: the first argument of every call, a tree whose tensors stay the same; none may overlap another that is
-            changed in place.
+            tensors in place, and return a tree. A constant that changes compiles it anew. Of tensors whose elements do
+            not lie side by side it gets copies.
+        held: the first argument of every call, a tree whose tensors stay the same, without gaps between elements; none
+            may overlap another that is changed in place.
         generator: random numbers begin anew in every call, at a seed from it: torch's global generator, which compiled
             code draws from, is anybody's. None: they go on wherever that one is.
 

@@ -175,8 +175,14 @@ class TrainConfig:
         learned, interval = replay.learned, self.evaluation_interval
         # An evaluation that is due when the run ends is not made; what it teaches is about steps drawn before it.
         last = (self.steps - 1) // interval * interval if interval else 0
-        teaches = last >= 2 * interval > 0 and last > replay.min_steps
-        if learned is not None and not teaches and (interval or learned.reward == "evaluation"):
+        if learned is not None and last >= 2 * interval > 0 and last <= replay.min_steps:
+            yield Problem(
+                "replay.min-steps",
+                f"{replay.sampler} learns from what was drawn before an evaluation, and nothing has been by the last one, "
+                f"after {last} env steps: learning begins after {replay.min_steps}",
+                "lower it",
+            )
+        if learned is not None and last < 2 * max(1, interval) and (interval or learned.reward == "evaluation"):
             remedy = f"use --evaluation.interval {max(1, self.steps // 100)}"
             what = "looks at the newest episodes"
             if learned.reward == "evaluation":

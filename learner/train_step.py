@@ -247,7 +247,10 @@ class TrainStep:
             own[name].copy_(torch.where(fine, value, own[name]))
 
     def _seed_card(self) -> None:
-        """Let the noise of a compiled loss on a card, which is the card's own, follow from seed and update alone."""
+        """Let the noise of a compiled loss, which is the card's own, follow from seed and update alone.
+
+        Of learners that share a card at the same time one may draw another's.
+        """
         if self._compiled and self.device.type == "cuda":
             words = np.random.SeedSequence([self._seed, self.num_updates]).generate_state(1, np.uint64)
             with torch.cuda.device(self.device):

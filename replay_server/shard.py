@@ -436,7 +436,7 @@ class Shard:
             ValueError: it was built for other unrolls, members or capacities; nothing is changed.
         """
         ours = self._store.fingerprint()
-        differing = [name for name, value in ours.items() if state["made_for"].get(name) != value]
+        differing = [name for name, value in ours.items() if state["made_for"].get(name, value) != value]
         if differing:
             name = differing[0]
             raise ValueError(

@@ -18,6 +18,8 @@ from replay_server.members import Member, MemberSettings
 from replay_server.memory import shard_sizes
 from replay_server.pages import Pages
 from replay_server.removers import make_remover
+from replay_server.samplers import samplers_called
+from replay_server.samplers.prioritized import Prioritized
 
 
 class Store:
@@ -190,6 +192,7 @@ class Store:
     def fingerprint(self) -> dict[str, Any]:
         """Return what must be the same for a state to fit, as JSON values by name."""
         fields = {name: [list(self.spec.shape(name)), item.array.dtype] for name, item in self.spec.fields.items()}
+        weighs = any(issubclass(kind, Prioritized) for kind in samplers_called(self._config.sampler).values())
         columns = {str(number): sorted(member.columns.arrays) for number, member in self.members.items()}
         return {
             "fields": fields,
@@ -198,7 +201,7 @@ class Store:
             "frame bytes": self.sizes.arena_bytes,
             "columns by member": columns,
             "sampler": self._config.sampler,
-            "priority exponent": self._config.priority_exponent,
+            "priority exponent": self._config.priority_exponent if weighs else None,
         }
 
     def state_dict(self) -> dict[str, Any]:

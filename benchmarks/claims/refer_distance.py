@@ -47,6 +47,7 @@ def arms_for(preset: str) -> list[experiment.Arm]:
 def run(job: experiment.Job) -> dict[str, Any]:
     """Train once, annealed as the paper's ten million steps are; compiled, which takes half of the time."""
     changes = {
+        "num-envs": 1,
         "algorithm.refer.annealing": _ANNEALED / job.values["steps"],
         "learner.compile": "on",
         "actor.compile": "on",

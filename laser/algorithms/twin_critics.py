@@ -121,9 +121,9 @@ class TwinCriticAlgorithm(StepAlgorithm):
     config: TwinCriticConfig
     random_std: ClassVar[float]
     """What is stored as mu's standard deviation, beside a mean of 0, while it acts at random."""
-    statistic_prefix: ClassVar[str] = ""
-    """Begins the names of mu's statistics where they are not those of the actions themselves: who takes "mean" and
-    "std" for a Gaussian's over actions must not learn from this replay."""
+    statistic_prefix: ClassVar[str]
+    """Begins the names of mu's statistics, which are not those of the actions themselves: who takes "mean" and "std"
+    for a Gaussian's over actions must not learn from this replay."""
 
     def __init__(self, config: TwinCriticConfig, environment: EnvironmentSpec, network: NetworkConfig):
         super().__init__(config, environment, network)

@@ -1,4 +1,4 @@
-"""Which stored steps were drawn since the last look: a bounded, uniform subset of them."""
+"""Which stored steps were drawn in some time: a bounded, uniform subset of them."""
 
 from __future__ import annotations
 

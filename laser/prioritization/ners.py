@@ -75,7 +75,8 @@ class Ners(LearnedPrioritizer):
 
         (J(pi) - J(pi before)) * sum_{i in I} grad log p_i
 
-    where I is a uniform subset of the steps drawn since the last time. Losses are corrected by (N P)^-beta.
+    where I is a uniform subset of the steps drawn between the beginnings of the two evaluations. Losses are corrected by
+    (N P)^-beta.
 
     Source:
         Oh et al. 2021 (NERS), algorithm 1.
@@ -159,7 +160,8 @@ class Ners(LearnedPrioritizer):
         """See `Prioritizer.load_state_dict`."""
         super().load_state_dict(state)
         self.drawn.load_state_dict(state["numbers"]["drawn"])
-        self.drawn_before.load_state_dict(state["numbers"]["drawn_before"])
+        if "drawn_before" in state["numbers"]:
+            self.drawn_before.load_state_dict(state["numbers"]["drawn_before"])
         self._scorer = self._frozen()
 
     def _take_judged(self) -> np.ndarray:

@@ -32,6 +32,7 @@ class SamplerReturns:
         snapshot = recorder.snapshot()
         self._told_at = last_multiple(snapshot.env_steps, self._interval)
         self._copied_at = -1
+        self._num_under_way = program.config.num_actors * program.config.num_envs
         recorder.marks.setdefault(_NUM_TOLD, snapshot.episodes)
 
     def evaluating(self) -> None:
@@ -48,7 +49,8 @@ class SamplerReturns:
     def copied(self, snapshot: Snapshot) -> None:
         """Another agent's weights have taken this one's place: what the old one still does is not told of."""
         self._copied_at = snapshot.env_steps
-        self._recorder.marks[_NUM_TOLD] = snapshot.episodes
+        # Episodes that it began count as its own.
+        self._recorder.marks[_NUM_TOLD] = snapshot.episodes + self._num_under_way
 
     def look(self, snapshot: Snapshot) -> None:
         """Tell of training episodes if it is time."""
@@ -56,8 +58,8 @@ class SamplerReturns:
             return
         self._told_at = last_multiple(snapshot.env_steps, self._interval)
         num_new = snapshot.episodes - self._recorder.marks[_NUM_TOLD]
-        self._recorder.marks[_NUM_TOLD] = snapshot.episodes
-        if num_new:
+        if num_new > 0:
+            self._recorder.marks[_NUM_TOLD] = snapshot.episodes
             self._tell(self._recorder.newest_returns(num_new))
 
     def _tell(self, returns: list[float]) -> None:

@@ -111,11 +111,19 @@ def test_that_it_never_learns_without_evaluations_is_said(tmp_path):
         ({"evaluation.interval": 0, "replay.ners.reward": "training"}, False),
         ({"evaluation.interval": 300, "replay.min-steps": 600}, False),
         ({"evaluation.interval": 470, "replay.min-steps": 600}, False),
-        # Both are over before anything is drawn.
-        ({"evaluation.interval": 300, "replay.min-steps": 900, "replay.capacity-steps": 1000}, True),
     ):
         lines = [str(problem) for problem in small("ners", tmp_path, steps=960, **changes).warnings()]
         assert any("ners learns from the change between two evaluations" in line for line in lines) == said
+        assert not any(line.startswith("replay.min-steps") for line in lines)
+
+
+def test_that_nothing_is_drawn_before_the_last_evaluation_is_said(tmp_path):
+    changes = {"evaluation.interval": 300, "replay.min-steps": 900, "replay.capacity-steps": 1000}
+    (problem,) = small("ners", tmp_path, steps=960, **changes).warnings()
+    assert str(problem) == (
+        "replay.min-steps: ners learns from what was drawn before an evaluation, and nothing has been by the last one, "
+        "after 900 env steps: learning begins after 900; lower it"
+    )
 
 
 def test_settings_of_priorities_are_named_where_nothing_goes_by_them(tmp_path):

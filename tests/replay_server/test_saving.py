@@ -76,8 +76,10 @@ def test_what_another_replay_held_is_refused():
         make_shard(capacity_steps=200).load_state_dict(state)
     with pytest.raises(ValueError, match="saved replay was made for images"):
         make_shard(frames=False).load_state_dict(state)
+    make_shard(priority_exponent=0.9).load_state_dict(state)  # nothing goes by it
+    state = saved(make_shard(sampler="per").state_dict())
     with pytest.raises(ValueError, match="saved replay was made for priority exponent"):
-        make_shard(priority_exponent=0.9).load_state_dict(state)
+        make_shard(sampler="per", priority_exponent=0.9).load_state_dict(state)
 
 
 def test_what_another_sampler_drew_from_is_refused_though_it_reads_the_same_column():

@@ -44,6 +44,8 @@ def member(request):
         replay=SimpleNamespace(learned=SimpleNamespace(reward=request.param)),
         algorithm=SimpleNamespace(num_drawn=4),
         evaluation=SimpleNamespace(interval=100),
+        num_actors=1,
+        num_envs=2,
     )
     return SamplerReturns(SimpleNamespace(learner=learner, config=config), recorder), learner, recorder
 
@@ -68,12 +70,12 @@ def test_an_evaluation_is_marked_and_told_of_but_not_that_of_an_agent_that_was_r
 
 
 @pytest.mark.parametrize("member", ["training"], indirect=True)
-def test_of_training_episodes_those_before_a_copy_are_not_told(member):
+def test_of_training_episodes_those_begun_before_a_copy_are_not_told(member):
     returns, learner, recorder = member
     returns.evaluating()
     returns.evaluated(evaluation(50, 3.0))
     recorder.env_steps, recorder.episodes = 150, 6
     returns.copied(recorder.snapshot())
-    recorder.env_steps, recorder.episodes = 200, 8
-    returns.look(recorder.snapshot())
-    assert learner.calls == [("hear_return", 6.5)]
+    for recorder.env_steps, recorder.episodes in ((200, 7), (300, 8), (400, 10)):
+        returns.look(recorder.snapshot())
+    assert learner.calls == [("hear_return", 8.5)]
