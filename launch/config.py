@@ -178,8 +178,8 @@ class TrainConfig:
         if learned is not None and last >= 2 * interval > 0 and last <= replay.min_steps:
             yield Problem(
                 "replay.min-steps",
-                f"{replay.sampler} learns from what was drawn before an evaluation, and nothing has been by the last one, "
-                f"after {last} env steps: learning begins after {replay.min_steps}",
+                f"{replay.sampler} learns from what was drawn before an evaluation, and nothing has been by the last "
+                f"one, after {last} env steps: learning begins after {replay.min_steps}",
                 "lower it",
             )
         if learned is not None and last < 2 * max(1, interval) and (interval or learned.reward == "evaluation"):

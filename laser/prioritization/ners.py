@@ -75,8 +75,8 @@ class Ners(LearnedPrioritizer):
 
         (J(pi) - J(pi before)) * sum_{i in I} grad log p_i
 
-    where I is a uniform subset of the steps drawn between the beginnings of the two evaluations. Losses are corrected by
-    (N P)^-beta.
+    where I is a uniform subset of the steps drawn between the beginnings of the two evaluations. Losses are corrected
+    by (N P)^-beta.
 
     Source:
         Oh et al. 2021 (NERS), algorithm 1.
