@@ -54,7 +54,7 @@ def test_what_is_acted_fits_the_specs(name, actions):
     mode = algorithm.distribution.mode(
         {statistic: greedy.mu[prefix + statistic] for statistic in algorithm.distribution.sizes}
     )
-    assert torch.equal(greedy.actions, mode.tanh() if prefix else mode)
+    assert torch.equal(greedy.actions, mode.tanh() if prefix == "pre_tanh_" else mode)
 
 
 def test_the_networks_weights_come_from_the_global_generator():
