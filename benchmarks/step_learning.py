@@ -11,7 +11,6 @@ turn. To reach: within 10 % for uniform draws and ReF-ER, logarithmic for PER.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from dataclasses import dataclass
@@ -140,18 +139,14 @@ def bench(arm: str, items: list[int], compiled: bool, num_inserts: int, repeats:
     return rows
 
 
-def parse() -> argparse.Namespace:
+def main() -> None:
+    """Measure and print."""
     options = parser(__doc__)
     options.add_argument("--arms", nargs="+", default=ARMS, help="a preset, and words for laser train after it")
     options.add_argument("--items", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     options.add_argument("--repeats", type=int, default=11)
     options.add_argument("--eager", action="store_true", help="do not compile the loss")
-    return options.parse_args()
-
-
-def main() -> None:
-    """Measure and print."""
-    arguments = parse()
+    arguments = options.parse_args()
     torch.set_num_threads(1)
     num_inserts, repeats = (1, 1) if arguments.quick else (2, arguments.repeats)
     rows = []

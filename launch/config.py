@@ -176,10 +176,11 @@ class TrainConfig:
         # An evaluation that is due when the run ends is not made; what it teaches is about steps drawn before it.
         last = (self.steps - 1) // interval * interval if interval else 0
         if learned is not None and last >= 2 * interval > 0 and last <= replay.min_steps:
+            look = "evaluation" if learned.reward == "evaluation" else "look at the newest episodes"
             yield Problem(
                 "replay.min-steps",
-                f"{replay.sampler} learns from what was drawn before an evaluation, and nothing has been by the last "
-                f"one, after {last} env steps: learning begins after {replay.min_steps}",
+                f"{replay.sampler} learns from what was drawn before its last {look}, and nothing has been by then, "
+                f"after {last} env steps: learning begins after {replay.min_steps}",
                 "lower it",
             )
         if learned is not None and last < 2 * max(1, interval) and (interval or learned.reward == "evaluation"):

@@ -88,7 +88,7 @@ class Ners(LearnedPrioritizer):
     def __init__(self, config: SamplingConfig, environment: EnvironmentSpec, device: torch.device, seed: int):
         super().__init__(config, environment, device, seed)
         self.drawn = IndexSet(self.settings.batch_size)  # since the last mark
-        self.drawn_before = IndexSet(self.settings.batch_size)  # it, and since the last return was heard
+        self.drawn_before = IndexSet(self.settings.batch_size)  # before the last mark, and judged by no return yet
         self._is_marked = False
         self._dtype = _scoring_dtype(device)
         self._scorer = self._frozen()
@@ -108,7 +108,7 @@ class Ners(LearnedPrioritizer):
         return ScoreNetwork(environment, self.settings.features, self.settings.global_context)
 
     def prepare(self, replayed: Sequence[Replayed]) -> list[dict[str, Tensor]]:
-        """See `Prioritizer.prepare`: the scores; of all batches at once, since weights are long in coming."""
+        """See `Prioritizer.prepare`: the scores; of all batches at once, so that weights are fetched once."""
         with torch.inference_mode():
             scores = self._scorer(joined([steps_of(each) for each in replayed]), len(replayed))
             scores = scores.nan_to_num(1.0).clamp(min=_LEAST_SCORE)

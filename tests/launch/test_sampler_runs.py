@@ -121,7 +121,7 @@ def test_that_nothing_is_drawn_before_the_last_evaluation_is_said(tmp_path):
     changes = {"evaluation.interval": 300, "replay.min-steps": 900, "replay.capacity-steps": 1000}
     (problem,) = small("ners", tmp_path, steps=960, **changes).warnings()
     assert str(problem) == (
-        "replay.min-steps: ners learns from what was drawn before an evaluation, and nothing has been by the last one, "
+        "replay.min-steps: ners learns from what was drawn before its last evaluation, and nothing has been by then, "
         "after 900 env steps: learning begins after 900; lower it"
     )
 
