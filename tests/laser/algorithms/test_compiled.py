@@ -10,13 +10,18 @@ from replayed_steps import steps_batch
 from laser.algorithms.acer import AcerConfig
 from laser.algorithms.acer_continuous import AcerContinuousConfig
 from laser.algorithms.ddpg import DdpgConfig
+from laser.algorithms.dqn import DqnConfig
+from laser.algorithms.impala import ImpalaConfig
 from laser.algorithms.laser import LaserConfig
+from laser.algorithms.naf import NafConfig
 from laser.algorithms.ppo import PpoConfig
 from laser.algorithms.racer import RacerConfig
 from laser.algorithms.rainbow import RainbowConfig
 from laser.algorithms.reactor import ReactorConfig
+from laser.algorithms.refer import ReferConfig
 from laser.algorithms.sac import SacConfig
 from laser.algorithms.td3 import Td3Config
+from laser.algorithms.v_racer import VRacerConfig
 from laser.networks.config import NetworkConfig
 from laser.specs import EnvironmentSpec, FramesSpec
 from laser.unroll import UnrollSpec
@@ -29,10 +34,15 @@ COMPILED = {
     "acer": (AcerConfig(), "discrete"),
     "acer, Gaussian": (AcerContinuousConfig(), "continuous"),
     "reactor": (ReactorConfig(), "discrete"),
+    "impala, ReF-ER": (ImpalaConfig(replay_fraction=0.5, refer=ReferConfig(c=4.0)), "discrete"),
     "racer": (RacerConfig(), "continuous"),
+    "racer, quadratic": (RacerConfig(advantage="quadratic"), "continuous"),
+    "v_racer": (VRacerConfig(), "continuous"),
+    "naf": (NafConfig(), "continuous"),
     "td3": (Td3Config(), "continuous"),
     "sac": (SacConfig(), "continuous"),
     "ddpg": (DdpgConfig(), "continuous"),
+    "dqn": (DqnConfig(target_period=2), "discrete"),
     "rainbow": (RainbowConfig(target_period=2), "discrete"),
     "ppo": (PpoConfig(num_epochs=2, num_minibatches=2), "continuous"),
 }
