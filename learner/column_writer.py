@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from laser.algorithms.base import WriteOptions
-from laser.ports import ColumnWrites, ReplayPort, wait
+from laser.ports import ColumnWrites, PortClosedError, PortTimeoutError, ReplayPort, wait
 from learner.mixing import Mix
 
 DEADLINE_S = 60.0
@@ -33,6 +34,7 @@ class ColumnWriter:
         self._waiting: list[ColumnWrites] = []
         self._under_way: list[Future[Any]] = []
         self._num_failed = 0
+        self._has_warned = False
 
     def write_batch(
         self, mix: Mix, values: Mapping[str, Tensor], final_values: Mapping[str, Tensor], options: WriteOptions
@@ -74,8 +76,13 @@ class ColumnWriter:
 
     def _send(self, writes: ColumnWrites) -> None:
         # What fails is counted: a shard that is gone costs numbers, not the run.
-        self._num_failed += sum(future.done() and future.exception() is not None for future in self._under_way)
+        failures = [error for future in self._under_way if future.done() and (error := future.exception())]
         self._under_way = [future for future in self._under_way if not future.done()]
+        self._num_failed += len(failures)
+        refused = [error for error in failures if not isinstance(error, (PortClosedError, PortTimeoutError))]
+        if refused and not self._has_warned:  # what a shard refuses once it will refuse again
+            self._has_warned = True
+            warnings.warn(f"the replay refuses the learner's column writes: {refused[0]}", RuntimeWarning, stacklevel=2)
         self._under_way.append(self._replay.write(writes))
 
     def take_failed(self) -> int:

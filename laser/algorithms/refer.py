@@ -30,7 +30,7 @@ class ReferConfig:
     enabled: Annotated[bool, "learn from near-policy steps only, pulled towards the behaviour; false: plain replay"] = (
         True
     )
-    c: Annotated[float, Bounds(above=0.0, most=1000.0), "C: ratios are near within 1 + C of 1, at the start"] = 4.0
+    c: Annotated[float, Bounds(least=1e-3, most=1000.0), "C: ratios are near within 1 + C of 1, at the start"] = 4.0
     tolerance: Annotated[
         float, Bounds(above=0.0, below=1.0), "D: the fraction of stored steps that may be far-policy"
     ] = 0.1

@@ -1,5 +1,6 @@
 """What goes back to the replay belongs to the replayed columns alone, in the replay's order; failures are counted."""
 
+import contextlib
 from concurrent.futures import Future
 
 import numpy as np
@@ -7,7 +8,16 @@ import pytest
 import torch
 
 from laser.algorithms.base import WriteOptions
-from laser.ports import KEY_DTYPE, ColumnWrites, PortClosedError, PortTimeoutError, Sample, Sweep, WriteReceipt
+from laser.ports import (
+    KEY_DTYPE,
+    ColumnWrites,
+    PortClosedError,
+    PortError,
+    PortTimeoutError,
+    Sample,
+    Sweep,
+    WriteReceipt,
+)
 from laser.unroll import HEADER_DTYPE, Unrolls
 from learner.column_writer import ColumnWriter
 from learner.mixing import Mix
@@ -77,6 +87,18 @@ def test_what_fails_is_counted_once_and_ends_nothing():
     for answer in replay.answers[2:]:
         answer.set_result(WriteReceipt(1, 0))
     writer.settle()
+
+
+def test_what_the_replay_refuses_is_said_once_and_counted():
+    replay = Replay()
+    writer = ColumnWriter(replay, 0)
+    mix, values = Mix(None, sample(1, (1,))), {"rho": torch.zeros(1, 1)}
+    writer.write_batch(mix, values, {}, WriteOptions())
+    for number in range(2):
+        replay.answers[-1].set_exception(PortError("column 'rho' got values that are not finite"))
+        with pytest.warns(RuntimeWarning, match="column 'rho' got") if number == 0 else contextlib.nullcontext():
+            writer.write_batch(mix, values, {}, WriteOptions())
+    assert writer.take_failed() == 2
 
 
 def test_values_of_several_batches_go_together_in_order():
