@@ -62,7 +62,9 @@ def laser(
             result["env_steps_per_second"] = (last - first) / (ended - begun)
         result["updates_per_env_step"] = result["learner_steps"] / (result["env_steps"] - task.random_steps)
         if episodes:
-            command = [*measure.LASER, "eval", run_dir, "--episodes", episodes, "--seed", 1_000, "--greedy", "--json"]
+            # One environment: its episodes begin as those of SB3's evaluation.
+            command = [*measure.LASER, "eval", run_dir, "--episodes", episodes, "--seed", 1_000, "--num-envs", 1]
+            command += ["--greedy", "--json"]
             result["evaluation_mean_return"] = measure.run_json(command, timeout_s=3600.0)["mean_return"]
     return result
 

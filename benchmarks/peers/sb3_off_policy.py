@@ -18,6 +18,7 @@ from stable_baselines3 import DDPG, SAC, TD3
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.noise import NormalActionNoise
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 
 class Clock(BaseCallback):
@@ -86,8 +87,8 @@ def main() -> None:
         "torch": torch.__version__,
     }
     if options.episodes:
-        test = gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make(options.env))
-        test.reset(seed=1_000)
+        test = DummyVecEnv([lambda: gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make(options.env))])
+        test.seed(1_000)  # of the first reset, so that these episodes begin as those of LASER's evaluation
         returns, _ = evaluate_policy(model, test, options.episodes, deterministic=True, return_episode_rewards=True)
         result["evaluation_mean_return"] = float(np.mean(returns))
     print(json.dumps(result))
