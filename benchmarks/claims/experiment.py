@@ -8,6 +8,7 @@ and as many run side by side as there are cores.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import itertools
 import json
 import multiprocessing
@@ -36,6 +37,8 @@ _NUMBERS = (
     *("sampled_", "stored_", "effective_draws", "times_replayed", "sampler/"),
 )
 _FIRST_TUNING_SEED = 1_000
+TRAINING, EVALUATIONS = "charts/mean_return", "evaluation/mean_return"
+_CURVES = {TRAINING: "mean return of the last 20 episodes", EVALUATIONS: "mean return of an evaluation"}
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,16 @@ class Arm:
 
 @dataclass(frozen=True)
 class Job:
-    """One training run."""
+    """One training run; `curve` is the metric that tells of its returns."""
 
     preset: str
     values: Mapping[str, Any]
     seed: int
+    curve: str = TRAINING
+
+    def changed(self, values: Mapping[str, Any], seed: int) -> Job:
+        """Return the run that differs in these values and has this seed."""
+        return dataclasses.replace(self, values={**self.values, **values}, seed=seed)
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,8 @@ class Outcome:
     Args:
         label: the arm.
         settings: what tuning chose.
-        returns: float [seeds, points], mean return of the last 20 training episodes; of a sweep, the members' mean.
+        returns: float [seeds, points], mean return of the last 20 training episodes, or of the newest evaluation; of a
+            sweep, the members' mean.
         numbers: means over a run's later half by metric, one value per seed.
         best: the same as `returns` for the best member at each point; None where nothing was swept.
     """
@@ -98,7 +107,7 @@ def run_job(job: Job) -> dict[str, Any]:
         fixed = {"seed": job.seed, "run-dir": Path(place) / "run", "runtime": "lockstep", "quiet": True}
         config = load_preset(job.preset, {**job.values, **fixed})
         result = train(config)
-        return {"seconds": result.seconds, **read_run(Path(place) / "run", config.steps)}
+        return {"seconds": result.seconds, **read_run(Path(place) / "run", config.steps, job.curve)}
 
 
 def run_sweep(job: Job) -> dict[str, Any]:
@@ -122,7 +131,7 @@ def run_sweep(job: Job) -> dict[str, Any]:
         failed = [member.error for member in result.members if member.error]
         if failed:
             raise measure.BenchmarkError(failed[0])
-        members = [read_run(member.result.run_dir, base.steps) for member in result.members]
+        members = [read_run(member.result.run_dir, base.steps, job.curve) for member in result.members]
     curves = np.array([member["returns"] for member in members])
     names = set.intersection(*(set(member["numbers"]) for member in members))
     return {
@@ -140,14 +149,14 @@ def steps_to(curves: np.ndarray, goal: float, num_steps: int) -> np.ndarray:
     return np.where(reached.any(1), first * num_steps / NUM_POINTS, np.inf)
 
 
-def read_run(run_dir: Path, num_steps: int) -> dict[str, Any]:
-    """Return `returns` [points] and `numbers` of a finished run."""
+def read_run(run_dir: Path, num_steps: int, curve: str) -> dict[str, Any]:
+    """Return `returns` [points], by the metric `curve`, and `numbers` of a finished run."""
     from launch.recording.metrics_db import read_names, read_series
 
     path = run_dir / "metrics.db"
-    series = read_series(path, "charts/mean_return")
+    series = read_series(path, curve)
     if not series:
-        raise measure.BenchmarkError(f"{run_dir}: no episode finished within {num_steps} env steps")
+        raise measure.BenchmarkError(f"{run_dir}: nothing recorded of {curve} within {num_steps} env steps")
     points = np.linspace(0, num_steps, NUM_POINTS + 1)[1:]
     numbers = {
         name: float(_in_force(read_series(path, name), points[NUM_POINTS // 2 :]).mean())
@@ -171,6 +180,7 @@ def compare(
     num_seeds: int,
     num_tuning_seeds: int,
     run: Callable[[Job], dict[str, Any]] = run_job,
+    curve: str = TRAINING,
 ) -> list[Outcome]:
     """Tune every arm over the same grid, then run each with fresh seeds.
 
@@ -182,19 +192,20 @@ def compare(
         num_seeds: runs per arm, seeds 1 to `num_seeds`.
         num_tuning_seeds: runs per arm and setting; 0 takes the first of each key's values, untuned.
         run: makes one run.
+        curve: the metric that tells of returns.
 
     Returns:
         one outcome per arm, in order.
     """
     begun = time.perf_counter()
+    base = Job(preset, shared, 0, curve)
     with worker_pool() as pool:
         chosen = [
-            _tune(pool, run, preset, shared, arm, arm.grid if arm.grid is not None else grid, num_tuning_seeds)
-            for arm in arms
+            _tune(pool, run, base, arm, arm.grid if arm.grid is not None else grid, num_tuning_seeds) for arm in arms
         ]
         settings = [future() for future in chosen]
         runs = [
-            [pool.submit(run, Job(preset, {**shared, **arm.values, **best}, seed)) for seed in range(1, num_seeds + 1)]
+            [pool.submit(run, base.changed({**arm.values, **best}, seed)) for seed in range(1, num_seeds + 1)]
             for arm, best in zip(arms, settings, strict=True)
         ]
         outcomes = []
@@ -229,8 +240,7 @@ def _end_with_parent() -> None:
 def _tune(
     pool: ProcessPoolExecutor,
     run: Callable[[Job], dict[str, Any]],
-    preset: str,
-    shared: Mapping[str, Any],
+    base: Job,
     arm: Arm,
     grid: Mapping[str, Sequence[Any]],
     num_seeds: int,
@@ -240,8 +250,7 @@ def _tune(
         return lambda: settings[0]
     seeds = range(_FIRST_TUNING_SEED, _FIRST_TUNING_SEED + num_seeds)
     futures = [
-        [pool.submit(run, Job(preset, {**shared, **arm.values, **setting}, seed)) for seed in seeds]
-        for setting in settings
+        [pool.submit(run, base.changed({**arm.values, **setting}, seed)) for seed in seeds] for setting in settings
     ]
 
     def best() -> dict[str, Any]:
@@ -266,7 +275,11 @@ def spread(values: np.ndarray) -> str:
 
 
 def draw(
-    name: str, title: str, tasks: Mapping[str, tuple[int, Sequence[Outcome]]], optimum: float | None = None
+    name: str,
+    title: str,
+    tasks: Mapping[str, tuple[int, Sequence[Outcome]]],
+    optimum: float | None = None,
+    curve: str = TRAINING,
 ) -> Path:
     """Draw the median and the quartiles of all arms, one panel per task; return the picture's path.
 
@@ -275,6 +288,7 @@ def draw(
         title: above everything.
         tasks: env steps per run and outcomes, by task.
         optimum: a dotted line at the best return there is.
+        curve: the metric that tells of returns.
     """
     import matplotlib
 
@@ -299,7 +313,7 @@ def draw(
         panel.set_xlabel("thousand env steps (per member)")
         panel.grid(alpha=0.3)
     for row in axes:
-        row[0].set_ylabel("mean return of the last 20 episodes")
+        row[0].set_ylabel(_CURVES[curve])
     axes[0][0].legend(fontsize=8)
     figure.suptitle(title)
     path = PICTURES / f"{name}.png"
@@ -346,6 +360,7 @@ def run_claim(
     *,
     shared: Mapping[str, Any] | None = None,
     run: Callable[[Job], dict[str, Any]] = run_job,
+    curve: str = TRAINING,
     conclude: Callable[[str, int, Sequence[Outcome]], list[str]] | None = None,
     conclude_all: Callable[[Mapping[str, Sequence[Outcome]]], list[str]] | None = None,
 ) -> None:
@@ -360,6 +375,7 @@ def run_claim(
         grid: what each arm is tuned over.
         shared: changes to the preset that all arms share.
         run: makes one run.
+        curve: the metric that tells of returns.
         conclude: more to say about a task, from its env steps and outcomes.
         conclude_all: more to say about all tasks, from their outcomes.
     """
@@ -376,10 +392,11 @@ def run_claim(
         steps = round(num_steps * options.scale)
         print(f"{env}, {steps:,} env steps per run", flush=True)
         values = {**(shared or {}), "env": env, "steps": steps}
-        outcomes[env] = (steps, compare(options.preset, values, arms, grid, options.seeds, options.tuning_seeds, run))
+        row = compare(options.preset, values, arms, grid, options.seeds, options.tuning_seeds, run, curve)
+        outcomes[env] = (steps, row)
         # After every task: an hour of runs is not lost with the next one.
         if not options.quick:
-            print(f"drawn: {draw(name, title, outcomes)}")
+            print(f"drawn: {draw(name, title, outcomes, curve=curve)}")
         conclusions = [f"{task}: {describe(outcome)}" for task, (_, row) in outcomes.items() for outcome in row]
         if conclude is not None:
             conclusions += [line for task, (steps, row) in outcomes.items() for line in conclude(task, steps, row)]

@@ -55,6 +55,7 @@ def compare_samplers(
     tasks: Mapping[str, int] = TASKS,
     grid: Mapping[str, Sequence[Any]] | None = None,
     changes: Mapping[str, Any] | None = None,
+    curve: str = experiment.TRAINING,
 ) -> None:
     """Run a claim about samplers from the command line.
 
@@ -68,6 +69,7 @@ def compare_samplers(
         tasks: env steps by environment id.
         grid: what each arm is tuned over; None: nothing is.
         changes: to the settings that all share.
+        curve: the metric that tells of returns.
     """
     options = experiment.parser(description)
     options.set_defaults(preset=next(iter(presets.values())), tuning_seeds=2 if grid else 0)
@@ -80,6 +82,7 @@ def compare_samplers(
         grid or {},
         shared=SHARED | dict(changes or {}),
         run=run,
+        curve=curve,
         conclude=lambda task, num_steps, outcomes: against(task, outcomes, base),
     )
 
