@@ -18,7 +18,10 @@ from pathlib import Path
 import measure
 import peer_venv
 
+from laser.environments.suite import split_seed
+
 TO_REACH = 2.5
+EVALUATION_SEED = 1_000  # seed
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def laser(
         result["updates_per_env_step"] = result["learner_steps"] / (result["env_steps"] - task.random_steps)
         if episodes:
             # One environment: its episodes begin as those of SB3's evaluation.
-            command = [*measure.LASER, "eval", run_dir, "--episodes", episodes, "--seed", 1_000, "--num-envs", 1]
+            command = [*measure.LASER, "eval", run_dir, "--episodes", episodes, "--seed", EVALUATION_SEED, "--num-envs", 1]
             command += ["--greedy", "--json"]
             result["evaluation_mean_return"] = measure.run_json(command, timeout_s=3600.0)["mean_return"]
     return result
@@ -76,7 +79,9 @@ def sb3(
     command: list[str | Path | float] = [python, peer_venv.SCRIPTS / "sb3_off_policy.py", "--algorithm", algorithm]
     command += ["--env", task.env, "--steps", steps, "--timed-from", timed_from, "--random-steps", task.random_steps]
     command += ["--learning-rate", task.learning_rate, "--hidden", task.hidden, "--seed", seed, "--threads", threads]
-    return measure.run_json([*command, "--episodes", episodes], timeout_s=4 * 3600.0)
+    (first_reset,) = split_seed(EVALUATION_SEED, 1)  # what LASER seeds its one environment with
+    command += ["--episodes", episodes, "--evaluation-seed", first_reset]
+    return measure.run_json(command, timeout_s=4 * 3600.0)
 
 
 def speed(python: Path, algorithms: Sequence[str], repeats: int, num_steps: int, words: Sequence[str]) -> None:
@@ -118,8 +123,9 @@ def returns(
     jobs: int,
     words: Sequence[str],
 ) -> None:
-    """Run side by side, print and save."""
+    """Run side by side, with a torch thread each as SB3 has, print and save."""
     results, conclusions = [], []
+    words = ["--learner.torch-threads", "1", *words]
     with ThreadPoolExecutor(jobs) as pool:
         arms = [(algorithm, TASKS[env]) for algorithm in algorithms for env in envs]
         seeds = range(1, num_seeds + 1)

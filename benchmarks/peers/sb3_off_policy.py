@@ -47,6 +47,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1, help="torch threads")
     parser.add_argument("--episodes", type=int, default=0, help="of evaluation; 0: none")
+    parser.add_argument("--evaluation-seed", type=int, default=0, help="of the first reset for evaluation")
     options = parser.parse_args()
 
     torch.set_num_threads(options.threads)
@@ -88,7 +89,7 @@ def main() -> None:
     }
     if options.episodes:
         test = DummyVecEnv([lambda: gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make(options.env))])
-        test.seed(1_000)  # of the first reset, so that these episodes begin as those of LASER's evaluation
+        test.seed(options.evaluation_seed)
         returns, _ = evaluate_policy(model, test, options.episodes, deterministic=True, return_episode_rewards=True)
         result["evaluation_mean_return"] = float(np.mean(returns))
     print(json.dumps(result))
