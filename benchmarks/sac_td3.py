@@ -21,7 +21,7 @@ import peer_venv
 from laser.environments.suite import split_seed
 
 TO_REACH = 2.5
-EVALUATION_SEED = 1_000  # seed
+EVALUATION_SEED = 1_000
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ def laser(
         result["updates_per_env_step"] = result["learner_steps"] / (result["env_steps"] - task.random_steps)
         if episodes:
             # One environment: its episodes begin as those of SB3's evaluation.
-            command = [*measure.LASER, "eval", run_dir, "--episodes", episodes, "--seed", EVALUATION_SEED, "--num-envs", 1]
-            command += ["--greedy", "--json"]
+            command = [*measure.LASER, "eval", run_dir, "--episodes", episodes, "--seed", EVALUATION_SEED]
+            command += ["--num-envs", 1, "--greedy", "--json"]
             result["evaluation_mean_return"] = measure.run_json(command, timeout_s=3600.0)["mean_return"]
     return result
 
