@@ -4,63 +4,25 @@ import dataclasses
 
 import pytest
 import torch
-from random_batches import ACTIONS, make_batch, make_environment
-from replayed_steps import steps_batch
+from every_loss import LOSSES, batch_for, make_algorithm
+from random_batches import ACTIONS, make_batch
 
-from laser.algorithms.acer import AcerConfig
-from laser.algorithms.acer_continuous import AcerContinuousConfig
-from laser.algorithms.ddpg import DdpgConfig
-from laser.algorithms.dqn import DqnConfig
-from laser.algorithms.impala import ImpalaConfig
 from laser.algorithms.laser import LaserConfig
-from laser.algorithms.naf import NafConfig
-from laser.algorithms.ppo import PpoConfig
-from laser.algorithms.racer import RacerConfig
-from laser.algorithms.rainbow import RainbowConfig
-from laser.algorithms.reactor import ReactorConfig
-from laser.algorithms.refer import ReferConfig
-from laser.algorithms.sac import SacConfig
-from laser.algorithms.td3 import Td3Config
-from laser.algorithms.v_racer import VRacerConfig
 from laser.networks.config import NetworkConfig
 from laser.specs import EnvironmentSpec, FramesSpec
 from laser.unroll import UnrollSpec
 from learner.config import LearnerConfig
 from learner.train_step import TrainStep
 
-SMALL = NetworkConfig(hidden_sizes=(8, 8))
-COMPILED = {
-    "laser, Gaussian": (LaserConfig(), "continuous"),
-    "acer": (AcerConfig(), "discrete"),
-    "acer, Gaussian": (AcerContinuousConfig(), "continuous"),
-    "reactor": (ReactorConfig(), "discrete"),
-    "impala, ReF-ER": (ImpalaConfig(replay_fraction=0.5, refer=ReferConfig(c=4.0)), "discrete"),
-    "racer": (RacerConfig(), "continuous"),
-    "racer, quadratic": (RacerConfig(advantage="quadratic"), "continuous"),
-    "v_racer": (VRacerConfig(), "continuous"),
-    "naf": (NafConfig(), "continuous"),
-    "td3": (Td3Config(), "continuous"),
-    "sac": (SacConfig(), "continuous"),
-    "ddpg": (DdpgConfig(), "continuous"),
-    "dqn": (DqnConfig(target_period=2), "discrete"),
-    "rainbow": (RainbowConfig(target_period=2), "discrete"),
-    "ppo": (PpoConfig(num_epochs=2, num_minibatches=2), "continuous"),
-}
-
 
 @pytest.mark.slow
 # torch's own, while it compiles
 @pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated.*:DeprecationWarning")
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("name", LOSSES)
 def test_one_program_updates_as_step_by_step(name):
-    config, actions = COMPILED[name]
-    algorithm = config.build(make_environment(ACTIONS[actions]), SMALL)
-    if config.view == "steps":
-        batch = steps_batch(ACTIONS[actions], algorithm.columns)
-    else:
-        batch = make_batch(ACTIONS[actions], num_rows=5)
-    compare(algorithm, batch, rtol=1e-4, atol=1e-5)
+    algorithm = make_algorithm(*LOSSES[name])
+    compare(algorithm, batch_for(algorithm), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow
