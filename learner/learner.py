@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,28 +28,18 @@ from laser.ports import (
 from laser.prioritization.base import Prioritizer
 from laser.unroll import UnrollSpec
 from learner.age_quantiles import AgeQuantiles
+from learner.batch_loader import BatchLoader, LoadedBatch
 from learner.collate import collate, example_batch
 from learner.column_writer import ColumnWriter
 from learner.config import LearnerConfig
 from learner.learned_counts import LearnedCounts
 from learner.mixing import Mix, Mixer, PoissonReplays
-from learner.prefetcher import Prefetcher
 from learner.publisher import Publisher
 from learner.replay_states import ReplayStates
 from learner.sampler_feed import ReplayLooks, SamplerFeed
 from learner.train_step import TrainStep, learning_rate_at
 
 REPORT_INTERVAL_S = 0.5
-
-
-@dataclass(frozen=True)
-class _Ready:
-    """A batch that waits for the train step, and where its columns came from."""
-
-    batch: Batch
-    mix: Mix
-    streams: Tensor | None  # of the replayed columns, where they walk episode streams
-    prepared: dict[str, Tensor]  # column values that did not need the loss
 
 
 class Learner:
@@ -140,14 +129,21 @@ class Learner:
             ReplayStates(spec.core_state, settings.num_drawn, self.train_step.device) if walks_streams else None
         )
         self._seed = seed
-        self._prefetcher = Prefetcher(self.poll, config.num_prefetch) if prefetch else None
+        self.loader = BatchLoader(
+            self._mixer,
+            self._collate,
+            self._feed.prepare,
+            self.train_step.device,
+            one_by_one=bool(spec.frames),
+            num_prefetch=config.num_prefetch if prefetch else 0,
+        )
+        self._decode_s = 0.0  # of these, what has been counted
         self._counters: defaultdict[str, float] = defaultdict(float)
         self._metrics = MetricMeans()
         self._ages = AgeQuantiles(member)
         self._learned = LearnedCounts()
         self._publisher = Publisher(parameters, self.train_step.parameters)
         self._writer = ColumnWriter(replay, member, config.batches_together(settings.view))
-        self._loaded: deque[_Ready] = deque()
         self._num_unpublished = 0
         self._learning_rate = math.nan
         self._stored: dict[str, float] = {}
@@ -170,11 +166,11 @@ class Learner:
             PortTimeoutError: no batch came, and nothing arrived in the replay for the whole deadline.
         """
         started = time.perf_counter()
-        ready = self._prefetcher.next(timeout_s=0.2) if self._prefetcher else self.poll(0.2)
+        loaded = self.loader.poll(0.2)
         self._counters["time/learner_wait"] += time.perf_counter() - started
         self.waiting_for = self._mixer.waiting_for
-        if ready is not None:
-            self._update(ready)
+        if loaded is not None:
+            self._update(loaded)
             self._publish_if_due()
         if time.monotonic() - self._reported < REPORT_INTERVAL_S:
             return None
@@ -196,43 +192,42 @@ class Learner:
 
     def _step(self, most: int) -> None:
         started = time.perf_counter()
-        if not self._loaded:
-            self._loaded.extend(self.load(self._mixer.next(most)))
+        loaded = self.loader.next(most)
         self._counters["time/learner_wait"] += time.perf_counter() - started
-        self._update(self._loaded.popleft())
+        self._update(loaded)
 
     def settle(self) -> None:
         """Wait until the newest publication and all column writes are through."""
         self._publisher.settle()
         self._writer.settle()
 
-    def _update(self, ready: _Ready) -> None:
+    def _update(self, loaded: LoadedBatch) -> None:
         started = time.perf_counter()
         settings = self._settings
         rate = learning_rate_at(self.progress, settings.learning_rate, settings.learning_rate_schedule)
         rate *= settings.rate_factor(self.num_steps)
         self._learning_rate = float(rate)
-        statistics = ready.mix.replayed.statistics if ready.mix.replayed is not None else {}
+        statistics = loaded.mix.replayed.statistics if loaded.mix.replayed is not None else {}
         if statistics:
             self.train_step.observe(statistics, self.num_steps)
         if self._algorithm.config.counts_far_policy and statistics:
             self._stored["stored_far_fraction"] = stored_far_fraction(statistics)
-        batch = ready.batch
-        if self._replay_states is not None and ready.streams is not None:
-            batch = self._replay_states.join(batch, ready.streams)
+        batch = loaded.batch
+        if self._replay_states is not None and loaded.streams is not None:
+            batch = self._replay_states.join(batch, loaded.streams)
         metrics, output = self.train_step(batch, rate, self._schedule)
-        if self._replay_states is not None and ready.streams is not None:
+        if self._replay_states is not None and loaded.streams is not None:
             states = output.core_state
             if self._recomputes_states:
                 states = self.train_step.next_core_state(batch, self._schedule)
-            self._replay_states.keep(states, ready.streams)
+            self._replay_states.keep(states, loaded.streams)
         self._metrics.add(metrics)
-        self._write_columns(ready, output)
+        self._write_columns(loaded, output)
         self.num_steps += 1
         self._num_unpublished += 1
         self._counters["time/learner_step"] += time.perf_counter() - started
-        self._learned.add(ready.mix)
-        self._ages.add(ready.mix, self.version)
+        self._learned.add(loaded.mix)
+        self._ages.add(loaded.mix, self.version)
         self.heartbeat = time.monotonic()
 
     @property
@@ -241,28 +236,6 @@ class Learner:
         # Of several passes the last one saw but a part of the columns.
         wanted = self._config.recompute_core_state or self._settings.passes != (1, 1)
         return self._replay_states is not None and wanted
-
-    def poll(self, timeout_s: float) -> _Ready | None:
-        """Return the next decoded batch, or None if its experience is not there after `timeout_s`."""
-        if not self._loaded:
-            # Of those drawn together, one kind of work at a time: that keeps a small core's caches warm.
-            self._loaded.extend(self.load(self._mixer.poll(timeout_s)))
-        return self._loaded.popleft() if self._loaded else None
-
-    def load(self, mixes: Sequence[Mix]) -> list[_Ready]:
-        """Decode mixes that were drawn together, and move them to the learner's device."""
-        started = time.perf_counter()
-        # Images are decoded by batch.
-        together = [[mix] for mix in mixes] if self._spec.frames or not mixes else [mixes]
-        batches = [batch for some in together for batch in self._collate(some)]
-        loaded = []
-        for mix, batch, prepared in zip(mixes, batches, self._feed.prepare(mixes, batches), strict=True):
-            streams = None
-            if mix.replayed is not None and mix.replayed.streams is not None:
-                streams = torch.from_numpy(mix.replayed.streams).to(self.train_step.device)
-            loaded.append(_Ready(batch, mix, streams, prepared))
-        self._counters["time/decode"] += time.perf_counter() - started
-        return loaded
 
     def _collate(self, mixes: Sequence[Mix]) -> list[Batch]:
         settings, correction = self._settings, self._feed.correction(self.progress)
@@ -370,10 +343,8 @@ class Learner:
         self.publish()
 
     def close(self) -> None:
-        """Stop prefetching and forget requests in flight."""
-        if self._prefetcher is not None:
-            self._prefetcher.close()
-        self._mixer.close()
+        """Stop loading and forget requests in flight."""
+        self.loader.close()
 
     def newest(self) -> Parameters:
         """Return the current parameters without publishing them."""
@@ -433,7 +404,7 @@ class Learner:
         replays = state["numbers"].get("replays")
         if self._mixer.replays is not None and replays is not None:
             self._mixer.replays.load_state_dict(replays)
-        if self._prefetcher is None:  # lockstep goes on exactly where it was, elsewhere batches were in flight
+        if not self.loader.is_ahead:  # lockstep goes on exactly where it was, elsewhere batches were in flight
             self._replay.load_client_state(state["numbers"]["client"])
             saved = state["tensors"].get("replay_states")
             if self._replay_states is not None and saved is not None and self._replay_states.fits(saved):
@@ -451,17 +422,20 @@ class Learner:
                 own[name].copy_(value)
         self.train_step.optimizer.load_state_dict(dict(weights["optimizer"]))
 
-    def _write_columns(self, ready: _Ready, output: LossOutput) -> None:
-        if ready.mix.replayed is None:
+    def _write_columns(self, loaded: LoadedBatch, output: LossOutput) -> None:
+        if loaded.mix.replayed is None:
             return
-        values = output.column_writes | ready.prepared | self._feed.values(ready.mix, ready.batch, output)
+        values = output.column_writes | loaded.prepared | self._feed.values(loaded.mix, loaded.batch, output)
         options = self._algorithm.write_options(self.num_steps, self._settings.discount)
-        self._writer.write_batch(ready.mix, values, output.final_writes, options)
+        self._writer.write_batch(loaded.mix, values, output.final_writes, options)
 
     def _count(self) -> None:
         for name, count in self._learned.take().items():
             self._counters[name] += count
         self._counters["column_writes_failed"] += self._writer.take_failed()
+        decode_s = self.loader.decode_s
+        self._counters["time/decode"] += decode_s - self._decode_s
+        self._decode_s = decode_s
 
 
 def _stream_set(seed: int, num_steps: int) -> int:

@@ -74,7 +74,7 @@ def measure_agent(env: str, seed: int, stages: tuple[int, ...], num_batches: int
         for _ in range(num_batches):
             ready = None
             while ready is None:
-                ready = agent.learner.poll(1.0)
+                ready = agent.learner.loader.poll(1.0)
             for label, (estimator, clip) in ALL.items():
                 own = cast(ReactorConfig, agent.algorithm.config)
                 config = dataclasses.replace(own, estimator=estimator, clip=clip, entropy_cost=0.0)

@@ -71,7 +71,7 @@ class RecordingRuntime:
 
 def _recorded(factory, incarnation):
     learner = factory(incarnation)
-    load, kept = learner.load, []
+    load, kept = learner.loader.load, []
 
     def load_and_keep(mixes):
         loaded = load(mixes)
@@ -81,7 +81,7 @@ def _recorded(factory, incarnation):
                 kept.append(_arrays(ready.batch) | {f"keys/{index}": value for index, value in enumerate(keys)})
         return loaded
 
-    learner.load = load_and_keep
+    learner.loader.load = load_and_keep
     learner.first_batches = lambda: kept
     return learner
 

@@ -19,10 +19,10 @@ QUICK = {
 
 
 def test_unrolls_are_drawn_by_what_the_learner_wrote(tmp_path, monkeypatch):
-    from learner.learner import Learner
+    from learner.batch_loader import BatchLoader
 
     seen = []
-    load = Learner.load
+    load = BatchLoader.load
 
     def watched(self, mixes):
         loaded = load(self, mixes)
@@ -31,7 +31,7 @@ def test_unrolls_are_drawn_by_what_the_learner_wrote(tmp_path, monkeypatch):
                 seen.append((mix.replayed.probabilities, ready.batch.importance_weights.numpy()))
         return loaded
 
-    monkeypatch.setattr(Learner, "load", watched)
+    monkeypatch.setattr(BatchLoader, "load", watched)
     values = {**QUICK, "run_dir": str(tmp_path / "run")}
     result = laser.train(laser.load_preset("cartpole", values))
     assert result.learner_steps > 3

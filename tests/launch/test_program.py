@@ -10,6 +10,7 @@ from launch.presets import change, load_preset
 from launch.program import Member, make_actor, make_evaluator, online_capacity
 from launch.sessions.session import run_session as run
 from launch.train import train
+from learner.batch_loader import BatchLoader
 from learner.learner import Learner
 
 SMALL = {
@@ -93,7 +94,11 @@ def test_only_the_learner_computes_with_several_threads(monkeypatch, tmp_path):
 
         return call
 
-    for owner, name, role in ((Learner, "tick", "learner"), (Actor, "tick", "actor"), (Learner, "load", "prefetcher")):
+    for owner, name, role in (
+        (Learner, "tick", "learner"),
+        (Actor, "tick", "actor"),
+        (BatchLoader, "load", "prefetcher"),
+    ):
         monkeypatch.setattr(owner, name, spied(getattr(owner, name), role))
     monkeypatch.setattr(
         "launch.train.run_session", lambda *given: seen.update(main=torch.get_num_threads()) or run(*given)

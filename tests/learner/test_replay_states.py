@@ -321,7 +321,7 @@ def test_feed_forward_networks_draw_whole_unrolls():
     learner = Learner(
         algorithm, spec, Replay(), ParameterStore(), LearnerConfig(compile="off"), "cpu", 3, prefetch=False
     )
-    assert learner.poll(0.01) is None
+    assert learner.loader.poll(0.01) is None
     assert [(request.table, request.view) for request in asked] == [("online", "unrolls"), ("replay", "unrolls")]
     setup.close()
 

@@ -1,0 +1,114 @@
+"""Loading: what a mixer draws becomes batches on the learner's device, ahead of need or when asked for."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from laser.batch import Batch
+from learner.mixing import Mix, Mixer
+from learner.prefetcher import Prefetcher
+
+
+@dataclass(frozen=True)
+class LoadedBatch:
+    """A batch that waits for the train step.
+
+    Args:
+        batch: on the learner's device.
+        mix: what it was made of.
+        streams: int64 [num_replayed], of replayed columns that walk episode streams: which; else None.
+        prepared: column values that did not need the loss, [T or 1, B] by name.
+    """
+
+    batch: Batch
+    mix: Mix
+    streams: Tensor | None
+    prepared: dict[str, Tensor]
+
+
+class BatchLoader:
+    """Makes batches of what a mixer draws. `next` and `poll` belong to one thread.
+
+    Args:
+        mixer: draws.
+        collate: puts mixes of the same size side by side, each as a batch on the device.
+        prepare: says of mixes and their batches what can be said before the loss; see `SamplerFeed.prepare`.
+        device: the learner's.
+        one_by_one: collate each mix by itself, as images are.
+        num_prefetch: so many batches are kept ready by a thread of its own; 0: every batch is asked for when it is
+            needed, which makes the order of all calls repeatable.
+    """
+
+    def __init__(
+        self,
+        mixer: Mixer,
+        collate: Callable[[Sequence[Mix]], list[Batch]],
+        prepare: Callable[[Sequence[Mix], Sequence[Batch]], list[dict[str, Tensor]]],
+        device: torch.device,
+        *,
+        one_by_one: bool,
+        num_prefetch: int,
+    ):
+        self.decode_s = 0.0  # all time that went into making batches
+        self._mixer = mixer
+        self._collate = collate
+        self._prepare = prepare
+        self._device = device
+        self._one_by_one = one_by_one
+        self._loaded: deque[LoadedBatch] = deque()
+        self._prefetcher = Prefetcher(self._make, num_prefetch) if num_prefetch else None
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether batches are made before they are asked for."""
+        return self._prefetcher is not None
+
+    def next(self, most: int) -> LoadedBatch:
+        """Wait for the next batch, where none is made ahead; see `Mixer.next`.
+
+        Raises:
+            PortTimeoutError: nothing arrived within the deadline; says what was missing.
+        """
+        if not self._loaded:
+            self._loaded.extend(self.load(self._mixer.next(most)))
+        return self._loaded.popleft()
+
+    def poll(self, timeout_s: float) -> LoadedBatch | None:
+        """Return the next batch, or None if its experience is not there after `timeout_s`.
+
+        Raises:
+            PortTimeoutError: nothing arrived within the deadline; says what was missing.
+        """
+        return self._make(timeout_s) if self._prefetcher is None else self._prefetcher.next(timeout_s)
+
+    def load(self, mixes: Sequence[Mix]) -> list[LoadedBatch]:
+        """Decode mixes that were drawn together, and move them to the device."""
+        started = time.perf_counter()
+        together = [[mix] for mix in mixes] if self._one_by_one or not mixes else [mixes]
+        batches = [batch for some in together for batch in self._collate(some)]
+        loaded = []
+        for mix, batch, prepared in zip(mixes, batches, self._prepare(mixes, batches), strict=True):
+            streams = None
+            if mix.replayed is not None and mix.replayed.streams is not None:
+                streams = torch.from_numpy(mix.replayed.streams).to(self._device)
+            loaded.append(LoadedBatch(batch, mix, streams, prepared))
+        self.decode_s += time.perf_counter() - started
+        return loaded
+
+    def close(self) -> None:
+        """Stop making batches, and forget requests in flight."""
+        if self._prefetcher is not None:
+            self._prefetcher.close()
+        self._mixer.close()
+
+    def _make(self, timeout_s: float) -> LoadedBatch | None:
+        if not self._loaded:
+            # Of those drawn together, one kind of work at a time: that keeps a small core's caches warm.
+            self._loaded.extend(self.load(self._mixer.poll(timeout_s)))
+        return self._loaded.popleft() if self._loaded else None
