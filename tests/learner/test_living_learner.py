@@ -1,6 +1,7 @@
 """A learner that is changed while it trains: its settings, and weights taken over from another."""
 
 import dataclasses
+import time
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from laser.algorithms.v_racer import VRacer
 from laser.environments import describe_environment
 from laser.ports import wait
 from launch.presets import load_preset
-from launch.program import Member, make_population
+from launch.program import Member, make_population, make_program
 from launch.recording.recorder import Recorder
 from launch.runtimes.local_runtime import LocalRuntime
 from launch.sessions.settings_schedule import SettingsChange, write_changes
@@ -141,3 +142,36 @@ def test_batches_are_laid_out_like_the_one_that_is_compiled_for(pair):
             assert given.shape == wanted.shape, item.name
             assert given.dtype == wanted.dtype, item.name
             assert given.stride() == wanted.stride(), item.name
+
+
+def test_a_shard_that_is_lost_amid_column_writes_costs_numbers_and_not_the_learner():
+    values = {"replay.num_shards": 2, "num_actors": 2, "replay.min_steps": 512, "replay.capacity_steps": 4000}
+    config = load_preset("v_racer_pendulum", values | {"replay.samples_per_insert": float("inf"), "runtime": "local"})
+    runtime = LocalRuntime()
+    with Recorder() as recorder:
+        environment = describe_environment(config.env, config.environment)
+        program = make_program(config, environment, runtime, recorder)
+        wait(program.learner.call("warm_up"), 60, "warm_up")
+        learner = program.learner._host._component
+        for _ in range(40):
+            for worker in program.actors:
+                wait(worker.call("run_unroll"), 60, "unroll")
+
+        def update(num_updates):
+            goal, deadline = learner.num_steps + num_updates, time.monotonic() + 60.0
+            while learner.num_steps < goal:
+                assert time.monotonic() < deadline, learner.waiting_for
+                learner.tick()
+            return learner.report().counters
+
+        assert update(20)["column_writes_failed"] == 0
+        program.shards[1].close()
+        assert update(40)["column_writes_failed"] > 0
+        before = learner.report()
+        after = update(40)
+        # Steps of the lost shard are drawn no more: only what is told to all shards fails, and is told to the other.
+        written = after["learner_steps"] - before.counters["learner_steps"]
+        assert after["column_writes_failed"] - before.counters["column_writes_failed"] < written
+        stats = wait(program.replay.stats(), 5.0, "stats")
+        assert stats["shards"][1] is None
+        runtime.close()
