@@ -5,6 +5,8 @@ import json
 import pytest
 from golden_losses import GOLDEN, KEPT, follow
 
+from laser.algorithms import find_algorithms
+
 # Other instruction sets (no AVX, AVX2, AVX-512) move these numbers by 3e-6; a mistake moves them by far more.
 TOLERANCES = {"rel": 1e-4, "abs": 1e-5}
 
@@ -26,5 +28,6 @@ def test_updates_follow_the_kept_ones_and_repeat_bit_by_bit(name, kept):
     assert follow(name) == told
 
 
-def test_none_is_kept_that_is_not_followed(kept):
+def test_every_algorithm_is_followed_and_no_other_is_kept(kept):
+    assert {config.name for config, _ in GOLDEN.values()} == set(find_algorithms())
     assert set(kept) == set(GOLDEN)
