@@ -13,8 +13,9 @@ from laser.networks.mlp import ACTIVATIONS, width_behind
 class ParallelMLP(nn.Module):
     """K nets of linear layers with an activation between them, that see the same input.
 
-    Weights and biases start uniform within +- 1 / sqrt(width of the layer's input), as torch's own layers do. The last
-    layer ignores autocast: values of a thousand need more than bfloat16's three digits.
+    Weights and biases start uniform within +- 1 / sqrt(width of the layer's input), as torch's own layers do. The first
+    layer computes in the precision of what comes in (see `laser.networks.mlp.FirstLinear`); the last one ignores
+    autocast: values of a thousand need more than bfloat16's three digits.
 
     Args:
         num_nets: K.
@@ -41,7 +42,7 @@ class ParallelMLP(nn.Module):
         features = inputs.expand(len(weights[0]), *inputs.shape)
         for number, (weight, bias) in enumerate(zip(weights[:-1], biases[:-1], strict=True), start=1):
             # The bias apart, compiled into the pass after the product: `baddbmm` would first write it everywhere.
-            features = torch.bmm(features, weight)
+            features = _as_precise_as_it_comes(features, weight) if number == 1 else torch.bmm(features, weight)
             features = features + bias.to(features.dtype)
             if number == len(weights) - 1:
                 # Before the activation: compiled code else keeps a mask of bytes for the backward pass, which it writes
@@ -52,6 +53,11 @@ class ParallelMLP(nn.Module):
             # Not a product of matrices, of which one is a column: those take eight times as long.
             values: Tensor = (features.to(weights[-1].dtype) * weights[-1].mT).sum(-1) + biases[-1].squeeze(-1)
             return values
+
+
+def _as_precise_as_it_comes(inputs: Tensor, weight: Tensor) -> Tensor:
+    with torch.autocast(inputs.device.type, enabled=False):
+        return torch.bmm(inputs, weight.to(inputs.dtype))
 
 
 @torch.no_grad()

@@ -41,3 +41,12 @@ def test_values_are_precise_under_autocast():
     nets = ParallelMLP(2, 5, (16, 8), "relu")
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert nets(torch.randn(4, 5)).dtype == torch.float32
+
+
+def test_the_first_layer_does_not_round_its_input_under_autocast():
+    torch.manual_seed(0)
+    nets, inputs = ParallelMLP(2, 5, (16,), "relu"), torch.randn(4, 5)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        under_autocast, rounded = nets(inputs), nets(inputs.bfloat16())
+    torch.testing.assert_close(under_autocast, nets(inputs), rtol=1e-6, atol=1e-6)
+    assert not torch.equal(under_autocast, rounded)

@@ -122,6 +122,14 @@ def test_the_mlp_starts_orthogonal(activation):
     assert math.isclose(net.layers[0].weight.detach().norm().item() ** 2, 2.0 * 4, rel_tol=1e-5)
 
 
+def test_the_first_layer_computes_in_the_precision_of_its_input():
+    net, vectors = MLP(4, (8,), "relu"), torch.randn(5, 4)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        precise, rounded = net(vectors), net(vectors.bfloat16())
+    torch.testing.assert_close(precise, net(vectors), rtol=1e-6, atol=1e-6)
+    assert rounded.dtype == torch.bfloat16  # features of frames, say: what is rounded already costs no precise product
+
+
 def test_an_mlp_without_layers_passes_its_input():
     net, vectors = MLP(4, (), "relu"), torch.randn(5, 4)
     assert torch.equal(net(vectors), vectors)
