@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from samplers_compared import NOT_EVALUATED, PRIORITIES, STEP_SIZES, compare_samplers
 
-TASKS = {"Pendulum-v1": 8_000, "InvertedDoublePendulum-v5": 10_000}
+TASKS = {"Pendulum-v1": 8_000}
 AGENTS = {"SAC": "sac_pendulum", "TD3": "td3_pendulum"}
 
 
