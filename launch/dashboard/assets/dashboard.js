@@ -22,6 +22,9 @@
         applyTheme(theme);
         return theme;
       },
+      search: function (text) {
+        window.dash_ag_grid.getApi("table").setGridOption("quickFilterText", text || "");
+      },
     },
   });
   applyTheme(window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");

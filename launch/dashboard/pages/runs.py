@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import dash_ag_grid
-from dash import Dash, Input, Output, State, dcc, html, no_update
+from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
 from launch.dashboard.checked import keys_of_rows, one_of, whole
@@ -154,11 +154,12 @@ def register(app: Dash, library: Library) -> None:
             raise PreventUpdate
         return rows, _where(library, rows), state
 
-    @app.callback(Output("table", "dashGridOptions"), Input("search", "value"), State("table", "dashGridOptions"))
-    def search(text: Any, options: Any) -> Any:
-        if not isinstance(options, dict):
-            raise PreventUpdate
-        return options | {"quickFilterText": text if isinstance(text, str) else ""}
+    # In the page: an answer that renders the table anew can meet a click on it, which is then lost.
+    app.clientside_callback(  # type: ignore[no-untyped-call]
+        ClientsideFunction("laser", "search"),
+        Input("search", "value"),
+        prevent_initial_call=True,
+    )
 
     @app.callback(
         Output("metric", "options"),
@@ -202,7 +203,8 @@ def register(app: Dash, library: Library) -> None:
             ("comparison", state),
             lambda: _figure(library, entries, name, chosen, half_width, extras, theme),
         )
-        said = f"{len(entries)} runs chosen" if keys_of_rows(selected) else "nothing chosen: the newest runs are shown"
+        runs = "1 run" if len(entries) == 1 else f"{len(entries)} runs"
+        said = f"{runs} chosen" if keys_of_rows(selected) else "nothing chosen: the newest runs are shown"
         query = urlencode({"runs": ",".join(entry.key for entry in entries), "metric": name})
         return figure, said, f"/csv?{query}", state
 

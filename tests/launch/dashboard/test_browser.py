@@ -198,6 +198,22 @@ def test_the_table_shows_filters_and_compares(browser, address, root) -> None:
     wait("another axis", lambda: browser.execute_script(axis) == "learner steps")
 
 
+def test_a_search_keeps_what_was_chosen(browser, address) -> None:
+    browser.get(address)
+    wait("six rows", lambda: len(names_in_table(browser)) == 6)
+    boxes = browser.find_elements("css selector", "#table .ag-pinned-left-cols-container .ag-selection-checkbox input")
+    boxes[texts(browser, "#table .ag-pinned-left-cols-container a").index("cartpole")].click()
+    wait("a choice", lambda: texts(browser, "#compared") == ["1 run chosen"])
+    chosen = traces(browser, "Comparison")
+    search = find(browser, "#search")
+    for word in ("onerror", "\b" * 7):
+        search.send_keys(word)
+        time.sleep(1.0)  # what would take the choice away comes back from the dashboard
+        assert texts(browser, "#compared") == ["1 run chosen"]
+    wait("all rows", lambda: len(names_in_table(browser)) == 6)
+    assert traces(browser, "Comparison") == chosen
+
+
 def test_the_table_sorts(browser, address) -> None:
     browser.get(address)
     wait("rows", lambda: len(names_in_table(browser)) == 6)
