@@ -117,7 +117,7 @@ def returns(
     python: Path,
     algorithms: Sequence[str],
     envs: Sequence[str],
-    num_seeds: int,
+    seeds: range,
     steps: int,
     episodes: int,
     jobs: int,
@@ -128,7 +128,6 @@ def returns(
     words = ["--learner.torch-threads", "1", *words]
     with ThreadPoolExecutor(jobs) as pool:
         arms = [(algorithm, TASKS[env]) for algorithm in algorithms for env in envs]
-        seeds = range(1, num_seeds + 1)
         asked = {
             (algorithm, task.env): {
                 "laser": [pool.submit(laser, algorithm, task, seed, steps, steps, episodes, words) for seed in seeds],
@@ -142,13 +141,13 @@ def returns(
             scores = {name: [row["evaluation_mean_return"] for row in side] for name, side in rows.items()}
             ours, theirs = measure.mean_interval(scores["laser"]), measure.mean_interval(scores["sb3"])
             reached = "reached" if ours[0] >= theirs[0] - theirs[1] else "not reached"
-            reached = reached if num_seeds > 1 else "one run each decides nothing"
+            reached = reached if len(seeds) > 1 else "one run each decides nothing"
             conclusions.append(
                 f"{algorithm} on {env} after {steps:,} env steps: LASER {ours[0]:.1f} +- {ours[1]:.1f}, "
-                f"SB3 {theirs[0]:.1f} +- {theirs[1]:.1f} (mean, 95 % interval, n={num_seeds}): {reached}"
+                f"SB3 {theirs[0]:.1f} +- {theirs[1]:.1f} (mean, 95 % interval, n={len(seeds)}): {reached}"
             )
             print(conclusions[-1], flush=True)
-    settings = {"steps": steps, "seeds": num_seeds, "episodes": episodes, "words": words, "quick": steps < 50_000}
+    settings = {"steps": steps, "seeds": list(seeds), "episodes": episodes, "words": words, "quick": steps < 50_000}
     measure.save("sac_td3_returns", settings, results, conclusions)
 
 
@@ -161,6 +160,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=0, help="speed: timed env steps, 10,000; returns: all, 50,000")
     parser.add_argument("--repeats", type=int, default=3, help="speed: runs of each side")
     parser.add_argument("--seeds", type=int, default=5, help="returns: runs of each side")
+    parser.add_argument("--first-seed", type=int, default=1, help="returns: more seeds of what was measured before")
     parser.add_argument("--episodes", type=int, default=20, help="returns: of evaluation, per run")
     parser.add_argument("--jobs", type=int, default=2, help="returns: runs side by side")
     parser.add_argument("--words", default="", help="more for laser train: --words='--learner.torch-threads 2'")
@@ -171,9 +171,10 @@ def main() -> None:
         repeats, steps = (1, 1_000) if options.quick else (options.repeats, options.steps or 10_000)
         speed(python, options.algorithms, repeats, steps, options.words.split())
         return
-    envs, seeds, steps = options.envs, options.seeds, options.steps or 50_000
+    envs, num_seeds, steps = options.envs, options.seeds, options.steps or 50_000
     if options.quick:
-        envs, seeds, steps = ["Pendulum-v1"], 1, options.steps or 2_000
+        envs, num_seeds, steps = ["Pendulum-v1"], 1, options.steps or 2_000
+    seeds = range(options.first_seed, options.first_seed + num_seeds)
     returns(python, options.algorithms, envs, seeds, steps, options.episodes, options.jobs, options.words.split())
 
 
