@@ -164,39 +164,8 @@ class TrainConfig:
                 "lockstep takes turns and has no speed of its own: it replays one step per step inserted",
                 "set it to replay more",
             )
-        if replay.sampler != "uniform" and not algorithm.num_drawn:
-            yield Problem("replay.sampler", f"{replay.sampler} has no effect: nothing is replayed", "leave it out")
-        if replay.sampler != "uniform" and self.network.core != "none" and self.learner.replay_core_state == "stream":
-            yield Problem(
-                "replay.sampler",
-                f"{replay.sampler} has no effect: recurrent agents walk episode streams",
-                "set learner.replay-core-state to stored to draw unrolls",
-            )
-        learned, interval = replay.learned, self.evaluation_interval
-        # An evaluation that is due when the run ends is not made; what it teaches is about steps drawn before it.
-        last = (self.steps - 1) // interval * interval if interval else 0
-        if learned is not None and last >= 2 * interval > 0 and last <= replay.min_steps:
-            look = "evaluation" if learned.reward == "evaluation" else "look at the newest episodes"
-            yield Problem(
-                "replay.min-steps",
-                f"{replay.sampler} learns from what was drawn before its last {look}, and nothing has been by then, "
-                f"after {last} env steps: learning begins after {replay.min_steps}",
-                "lower it",
-            )
-        if learned is not None and last < 2 * max(1, interval) and (interval or learned.reward == "evaluation"):
-            remedy = f"use --evaluation.interval {max(1, self.steps // 100)}"
-            what = "looks at the newest episodes"
-            if learned.reward == "evaluation":
-                what, remedy = "evaluations", f"{remedy}, or --replay.{replay.sampler}.reward training"
-            yield Problem(
-                "evaluation.interval",
-                f"{replay.sampler} learns from the change between two {what}, which never comes in {self.steps} "
-                f"steps with an interval of {interval}: it draws as it began",
-                remedy,
-            )
+        yield from self._sampler_warnings()
         yield from replay.unused()
-        if replay.sampler == "ners" and replay.priority_exponent == 0:
-            yield Problem("replay.priority-exponent", "0 draws uniformly whatever ners learns", "use 0.5, or uniform")
         if replay.remover == "far_policy" and not algorithm.counts_far_policy:
             yield Problem(
                 "replay.remover",
@@ -238,6 +207,44 @@ class TrainConfig:
                 f"{self.steps} env steps end before the replay is drawn from ({replay.min_steps}): nothing is learned"
             )
             yield Problem("steps", wrong, "raise it, or lower replay.min-steps")
+
+    def _sampler_warnings(self) -> Iterator[Problem]:
+        replay = self.replay
+        if replay.sampler == "uniform":
+            return
+        if not self.algorithm.num_drawn:
+            yield Problem("replay.sampler", f"{replay.sampler} has no effect: nothing is replayed", "leave it out")
+            return
+        if self.network.core != "none" and self.learner.replay_core_state == "stream":
+            yield Problem(
+                "replay.sampler",
+                f"{replay.sampler} has no effect: recurrent agents walk episode streams",
+                "set learner.replay-core-state to stored to draw unrolls",
+            )
+        learned, interval = replay.learned, self.evaluation_interval
+        # An evaluation that is due when the run ends is not made; what it teaches is about steps drawn before it.
+        last = (self.steps - 1) // interval * interval if interval else 0
+        if learned is not None and last >= 2 * interval > 0 and last <= replay.min_steps:
+            look = "evaluation" if learned.reward == "evaluation" else "look at the newest episodes"
+            yield Problem(
+                "replay.min-steps",
+                f"{replay.sampler} learns from what was drawn before its last {look}, and nothing has been by then, "
+                f"after {last} env steps: learning begins after {replay.min_steps}",
+                "lower it",
+            )
+        if learned is not None and last < 2 * max(1, interval) and (interval or learned.reward == "evaluation"):
+            remedy = f"use --evaluation.interval {max(1, self.steps // 100)}"
+            what = "looks at the newest episodes"
+            if learned.reward == "evaluation":
+                what, remedy = "evaluations", f"{remedy}, or --replay.{replay.sampler}.reward training"
+            yield Problem(
+                "evaluation.interval",
+                f"{replay.sampler} learns from the change between two {what}, which never comes in {self.steps} "
+                f"steps with an interval of {interval}: it draws as it began",
+                remedy,
+            )
+        if replay.sampler == "ners" and replay.priority_exponent == 0:
+            yield Problem("replay.priority-exponent", "0 draws uniformly whatever ners learns", "use 0.5, or uniform")
 
     def _device_problems(self) -> Iterator[Problem]:
         if self.ray_address and re.fullmatch(_CARD, self.device):

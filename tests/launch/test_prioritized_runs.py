@@ -57,9 +57,11 @@ def test_a_column_that_the_algorithm_writes_too_is_refused(tmp_path, monkeypatch
         laser.train(config)
 
 
-def test_that_nothing_is_replayed_is_said():
-    config = laser.load_preset("impala_cartpole", {"replay.sampler": "per"})
-    assert "replay.sampler: per has no effect: nothing is replayed" in "".join(map(str, config.warnings()))
+@pytest.mark.parametrize("sampler", ["per", "ners"])
+def test_that_nothing_is_replayed_is_said_and_nothing_else(sampler):
+    config = laser.load_preset("impala_cartpole", {"replay.sampler": sampler})
+    said = f"replay.sampler: {sampler} has no effect: nothing is replayed; leave it out"
+    assert [str(problem) for problem in config.warnings()] == [said]
 
 
 def test_episode_streams_do_not_ask_the_sampler_and_it_is_said(tmp_path):
