@@ -146,7 +146,10 @@ def returns(
                 f"{algorithm} on {env} after {steps:,} env steps: LASER {ours[0]:.1f} +- {ours[1]:.1f}, "
                 f"SB3 {theirs[0]:.1f} +- {theirs[1]:.1f} (mean, 95 % interval, n={len(seeds)}): {reached}"
             )
-            print(conclusions[-1], flush=True)
+            late = {name: measure.mean_interval([row["mean_return"] for row in side]) for name, side in rows.items()}
+            means = ", ".join(f"{name} {mean:.1f} +- {half:.1f}" for name, (mean, half) in late.items())
+            conclusions.append(f"{algorithm} on {env}, the last 20 training episodes: {means}")
+            print(*conclusions[-2:], sep="\n", flush=True)
     settings = {"steps": steps, "seeds": list(seeds), "episodes": episodes, "words": words, "quick": steps < 50_000}
     measure.save("sac_td3_returns", settings, results, conclusions)
 

@@ -87,6 +87,8 @@ def main() -> None:
         "stable_baselines3": stable_baselines3.__version__,
         "torch": torch.__version__,
     }
+    if model.ep_info_buffer:  # over as many training episodes as LASER's
+        result["mean_return"] = float(np.mean([episode["r"] for episode in list(model.ep_info_buffer)[-20:]]))
     if options.episodes:
         test = DummyVecEnv([lambda: gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make(options.env))])
         test.seed(options.evaluation_seed)
