@@ -106,7 +106,7 @@ def quantiles(values: np.ndarray, weights: np.ndarray, levels: list[float]) -> n
         weights: [N], positive.
         levels: in [0, 1].
     """
-    order = np.argsort(values, kind="stable")
+    order = np.argsort(values)
     cumulated = np.cumsum(weights[order])
     # Rounding must not lead past the last one.
     places = np.searchsorted(cumulated, np.array(levels) * cumulated[-1] * (1.0 - 1e-12))

@@ -156,7 +156,7 @@ class Learner:
         self.train_step.warm_up(batch, self._schedule, core_state=self._recomputes_states)
         if self.version < 0:
             self.publish()
-        self.settle()
+        self._settle()
         return self.train_step.description
 
     def tick(self) -> Report | None:
@@ -180,6 +180,8 @@ class Learner:
     def step(self, num_batches: int = 1) -> None:
         """Take so many batches, each with those from the replay alone that follow it, and apply an update for each.
 
+        When it returns the newest publication and all column writes are through.
+
         Raises:
             PortTimeoutError: no batch came, and nothing arrived within the deadline; says what was missing.
         """
@@ -189,6 +191,7 @@ class Learner:
                 self._step(1)
         # Once: nobody takes parameters over in between.
         self._publish_if_due()
+        self._settle()
 
     def _step(self, most: int) -> None:
         started = time.perf_counter()
@@ -196,8 +199,7 @@ class Learner:
         self._counters["time/learner_wait"] += time.perf_counter() - started
         self._update(loaded)
 
-    def settle(self) -> None:
-        """Wait until the newest publication and all column writes are through."""
+    def _settle(self) -> None:
         self._publisher.settle()
         self._writer.settle()
 

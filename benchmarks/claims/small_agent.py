@@ -71,8 +71,7 @@ class SmallAgent:
         )
         try:
             for _ in range(-(-num_env_steps // per_round)):
-                actor.run_unroll()
-                actor.settle()
+                actor.take_turn()
                 if self.shard.stats().result()["members"][0]["inserted_steps"] < config.replay.min_steps:
                     continue
                 self._earned += per_round * config.replay.samples_per_insert / per_batch

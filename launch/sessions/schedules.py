@@ -283,8 +283,7 @@ class _Turn:
         attendant, recorder = self.attendant, self.attendant.recorder
         program = attendant.program
         for actor in program.actors:
-            recorder.report(self._call(actor, "run_unroll"))
-            self._call(actor, "settle")
+            recorder.report(self._call(actor, "take_turn"))
         snapshot = recorder.position()
         attendant.prepare_learner(snapshot)
         due = self._num_steps_due()
@@ -293,7 +292,6 @@ class _Turn:
             self._call(program.learner, "step", num_steps)
             self._num_steps += num_steps
             due -= num_steps
-        self._call(program.learner, "settle")
         if time.monotonic() - self._reported_at >= REPORT_INTERVAL_S:
             self.report()
         self.env_steps = snapshot.env_steps

@@ -223,6 +223,15 @@ def test_a_replay_that_never_answers_ends_the_actor():
         tick_on()
 
 
+def test_a_turn_of_lockstep_ends_when_its_inserts_are_acknowledged():
+    replay = FakeReplay()
+    actor, _ = make_actor([ScriptedEnvironment(LENGTHS)], replay)
+    assert actor.take_turn().counters["unrolls"] == len(LENGTHS)
+    deaf, _ = make_actor([ScriptedEnvironment(LENGTHS)], FakeReplay(automatic=False), insert_deadline_s=0.1)
+    with pytest.raises(PortTimeoutError, match="accept an insert"):
+        deaf.take_turn()
+
+
 def test_a_failed_environment_is_rebuilt_and_its_rows_are_counted():
     replay = FakeReplay()
     bad = ScriptedEnvironment(LENGTHS, fail_after=T + 3)  # fails after two whole rows of its second unroll
