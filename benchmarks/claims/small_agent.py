@@ -78,7 +78,6 @@ class SmallAgent:
                 while self._earned >= 1.0:
                     self._earned -= 1.0
                     self.learner.step()
-                self.learner.settle()
         finally:
             actor.close()
 
