@@ -17,6 +17,8 @@ from launch.runtimes.local_runtime import LocalRuntime
 from launch.sessions.settings_schedule import SettingsChange, write_changes
 from launch.train import train
 from learner.collate import example_batch
+from learner.column_writer import ColumnWriter
+from learner.publisher import Publisher
 
 
 @pytest.fixture
@@ -61,6 +63,15 @@ def test_adopting_takes_networks_and_moments_and_publishes_them(pair):
     call(1, "step")  # the other's copy is its own
     assert not same(weights, call(1, "weights"))
     assert same(weights, call(0, "weights"))
+
+
+def test_a_step_ends_when_what_it_sends_has_arrived(pair, monkeypatch):
+    _, call = pair
+    arrived = []
+    for part in (Publisher, ColumnWriter):
+        monkeypatch.setattr(part, "settle", lambda self: arrived.append(type(self)))
+    call(0, "step", 2)
+    assert arrived[-2:] == [Publisher, ColumnWriter]
 
 
 def test_settings_hold_from_the_next_update_on_and_are_saved(pair):
