@@ -55,8 +55,7 @@ class Group:
 class Actor(Waiting):
     """Steps vector environments and inserts unrolls; a plain object that threads, processes or Ray may host.
 
-    One thread calls `tick` (or, in lockstep, `run_unroll` and `settle`); `heartbeat` and `waiting_for` may be read from
-    others.
+    One thread calls `tick` (or, in lockstep, `take_turn`); `heartbeat` and `waiting_for` may be read from others.
 
     Args:
         make_environment: (group index) -> a vector environment; called again after a failure.
@@ -148,7 +147,7 @@ class Actor(Waiting):
     def take_turn(self) -> Report:
         """Run an unroll as lockstep does: every insert is acknowledged before it returns.
 
-        One call, since each one that crosses threads wakes two of them: 0.1 ms where a core has to be woken.
+        One call, since each one that crosses threads wakes two of them.
 
         Raises:
             PortTimeoutError: the replay did not take an insert within the deadline.
