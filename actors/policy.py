@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from laser.algorithms.base import ActInput, ActOutput, Algorithm
-from laser.compilation import compile_for_gpu, cpu_has_bfloat16
+from laser.compilation import compile_for_gpu, has_bfloat16
 from laser.compiled_program import CompilationError, CompiledProgram
 from laser.flat_parameters import FlatParameters, call_with
 from laser.ports import Parameters
@@ -89,8 +89,8 @@ class Policy:
         if compiled and not on_card:
             self._program = CompiledProgram(self._traced, [self.parameters.vector], self.generator)
         self._has_frames = any(isinstance(spec, FramesSpec) for spec in environment.observations.values())
-        # On CPUs with bfloat16 units the small convolutional nets run about twice as fast in it; MLPs gain nothing.
-        self._autocast = self._has_frames and (self.device.type == "cuda" or cpu_has_bfloat16())
+        # Where there are units for it the small convolutional nets run about twice as fast in it; MLPs gain nothing.
+        self._autocast = self._has_frames and has_bfloat16(self.device)
 
     def restart(self) -> None:
         """Begin the random numbers anew."""

@@ -44,5 +44,16 @@ def compile_for_gpu(function: Callable[..., Any]) -> Any:
 
 
 def cpu_has_bfloat16() -> bool:
-    """Return whether this CPU multiplies bfloat16 matrices faster than float32 ones."""
+    """Return whether this CPU multiplies bfloat16 matrices faster than float32 ones.
+
+    One that does not takes up to forty times as long as in float32 (two critics of 256x256 on a Zen 3: 200 and 5 ms).
+    """
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def has_bfloat16(device: torch.device) -> bool:
+    """Return whether a device multiplies bfloat16 matrices faster than float32 ones."""
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return cpu_has_bfloat16()

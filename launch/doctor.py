@@ -103,6 +103,16 @@ def check_compiler() -> Iterator[Finding]:
         yield Finding("note", "C++ compiler", "none, so torch.compile cannot be used and learning is slower", remedy)
 
 
+def check_bfloat16() -> Iterator[Finding]:
+    """Whether this processor has units for bfloat16."""
+    from laser.compilation import cpu_has_bfloat16
+
+    if cpu_has_bfloat16():
+        yield Finding("ok", "bfloat16", "this processor multiplies it: presets that want it use it")
+    else:
+        yield Finding("ok", "bfloat16", "this processor has no units for it: presets that want it compute in float32")
+
+
 def check_atari() -> Iterator[Finding]:
     """Whether ale-py brought its ROMs."""
     spec = importlib.util.find_spec("ale_py")
@@ -189,6 +199,7 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     check_own_packages,
     check_requirements,
     check_compiler,
+    check_bfloat16,
     check_atari,
     check_deepmind_lab,
     check_rendering,

@@ -21,7 +21,8 @@ class LearnerConfig:
     ] = "auto"
     precision: Annotated[
         Literal["auto", "float32", "bfloat16"],
-        "autocast of convolutions and matrix products; auto: bfloat16 for frames",
+        "autocast of convolutions and matrix products; auto: bfloat16 for frames. Devices that are slower in bfloat16 "
+        "compute in float32 all the same",
     ] = "auto"
     publish_interval: Annotated[int, Bounds(least=1), "learner steps between two publications of the parameters"] = 1
     num_prefetch: Annotated[int, Bounds(least=1, most=64), "batches kept decoded ahead of the train step"] = 2

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from laser.algorithms.base import Algorithm, LossOutput, Schedule, Targets
 from laser.batch import WITHOUT_TIME, Batch
-from laser.compilation import can_compile, compile_for_gpu
+from laser.compilation import can_compile, compile_for_gpu, has_bfloat16
 from laser.compiled_program import CompilationError
 from laser.flat_parameters import FlatParameters
 from laser.ops.frame_stacks import stack_frames
@@ -74,7 +74,8 @@ class TrainStep:
         self._periods = {group.prefix: group.period for group in algorithm.parameter_groups if group.period > 1}
         self._algorithm = algorithm
         self._spec = spec
-        self._autocast = config.precision == "bfloat16" or (config.precision == "auto" and has_frames)
+        wants_bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and has_frames)
+        self._autocast = wants_bfloat16 and has_bfloat16(device)
         # One of whole batches, and one of the parts that several passes cut them into.
         self._programs = (
             [self._program(loss) for loss in (self._stacked_loss, self._plain_loss)]

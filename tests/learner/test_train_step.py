@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import nn
 
+from laser import compilation
 from laser.algorithms.base import Algorithm, AlgorithmConfig, LossOutput, ParameterGroup, Target
 from laser.flat_parameters import FlatParameters
-from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec, VectorSpec
+from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec, FramesSpec, VectorSpec
 from laser.unroll import UnrollSpec
 from learner.collate import example_batch
 from learner.config import LearnerConfig
@@ -189,3 +190,36 @@ def test_a_loss_that_cannot_be_compiled_runs_uncompiled_and_says_so():
     before = step.parameters.vector.clone()
     step(make_batch(), 0.1, {})
     assert (step.parameters.vector != before).any()
+
+
+@pytest.mark.parametrize(
+    ("precision", "has_frames", "has_units", "wanted"),
+    [
+        ("auto", True, True, "bfloat16"),
+        ("auto", True, False, "float32"),
+        ("auto", False, True, "float32"),
+        ("bfloat16", False, True, "bfloat16"),
+        ("bfloat16", False, False, "float32"),
+        ("float32", True, True, "float32"),
+    ],
+)
+def test_products_are_in_bfloat16_where_the_processor_is_faster_in_it(
+    precision, has_frames, has_units, wanted, monkeypatch
+):
+    monkeypatch.setattr(compilation, "cpu_has_bfloat16", lambda: has_units)
+    spec = SPEC
+    if has_frames:
+        environment = dataclasses.replace(SPEC.environment, observations={"x": FramesSpec((8, 8, 1))})
+        spec = UnrollSpec(4, environment, SPEC.behaviour)
+    seen = []
+
+    class Looks(Fit):
+        def loss(self, networks, targets, batch, schedule, generator):
+            seen.append(torch.is_autocast_enabled("cpu"))
+            return LossOutput(sum(item.sum() for item in networks.parameters()), {})
+
+    algorithm, config = Looks(), LearnerConfig(precision=precision, compile="off")
+    step = TrainStep(algorithm, algorithm.make_networks(), spec, config, torch.device("cpu"), 0)
+    step(example_batch(spec, 2, []), 0.1, {})
+    assert seen == [wanted == "bfloat16"]
+    assert step.description == f"cpu, {wanted}, eager"
