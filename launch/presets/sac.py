@@ -26,8 +26,8 @@ def sac() -> TrainConfig:
         network=NetworkConfig(hidden_sizes=(256, 256), activation="relu"),
         # A batch drawn per step inserted is one learner step per env step.
         replay=ReplayConfig(capacity_steps=1_000_000, min_steps=10_000, samples_per_insert=float(BATCH_SIZE)),
-        # Matrix products of this size are most of a step, and take half the time in bfloat16. Batches are drawn for the
-        # four steps of an unroll, during which the policy stays the same anyway.
+        # Matrix products of this size are most of a step, and take half the time in bfloat16 where there are units for
+        # it. Batches are drawn for the four steps of an unroll, during which the policy stays the same anyway.
         learner=LearnerConfig(compile="on", precision="bfloat16", batches_per_draw=4),
         actor=ActorConfig(compile="on"),
     )
