@@ -383,6 +383,11 @@ def run_claim(
     name = options.save_as or name
     if options.env:
         tasks = dict.fromkeys(options.env, max(tasks.values()))
+    if options.arm:
+        labels = [arm.label for arm in arms]
+        arms = [arm for arm in arms if any(part in arm.label for part in options.arm)]
+        if not arms:
+            raise SystemExit(f"--arm: no label holds {' or '.join(options.arm)}; there are {'; '.join(labels)}")
     if options.quick:
         tasks = dict.fromkeys(list(tasks)[:1], 3000)
         options.seeds, options.tuning_seeds = 2, 0
@@ -414,6 +419,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     made.add_argument("--scale", type=float, default=1.0, help="factor on the env steps of every run")
     made.add_argument("--preset", default="mini", help="where every arm's config begins")
     made.add_argument("--env", action="append", help="a task instead of the small ones; may be repeated")
+    made.add_argument("--arm", action="append", help="only arms whose label holds this; may be repeated")
     made.add_argument("--save-as", metavar="NAME", help="another name for results and picture, to keep those of before")
     return made
 
