@@ -1,8 +1,9 @@
-"""The train step alone: frames per second, and the share of the card's peak on a GPU whose peak is known."""
+"""The train step alone: frames per second, what the kernel has to do for it, and the share of a known GPU's peak."""
 
 from __future__ import annotations
 
 import dataclasses
+import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -83,6 +84,7 @@ def run(options: Options) -> dict[str, Any]:
         "step_ms": 1e3 * step_s,
         "transfer_ms": 1e3 * transfer_s,
         "tflops_per_second": flops / step_s / 1e12,
+        **kernel_work(lambda: step(moved, 1e-6, {})),
     }
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
@@ -93,6 +95,21 @@ def run(options: Options) -> dict[str, Any]:
     result |= machine()
     result["bottleneck"] = "transfer" if transfer_s > step_s else "learner"
     return result
+
+
+def kernel_work(work: Callable[[], Any], times: int = 10) -> dict[str, float]:
+    """Return "system_ms" and "page_faults" of one call, of all threads: memory that is had anew costs both.
+
+    Args:
+        work: what is called.
+        times: how often.
+    """
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    for _ in range(times):
+        work()
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    system_s = after.ru_stime - before.ru_stime
+    return {"system_ms": 1e3 * system_s / times, "page_faults": (after.ru_minflt - before.ru_minflt) / times}
 
 
 def _count_flops(step: TrainStep, batch: Batch) -> int:

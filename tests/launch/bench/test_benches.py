@@ -1,11 +1,13 @@
 import json
 import math
+import mmap
 
 import pytest
 
 from laser.config import ConfigError
 from launch.__main__ import main
 from launch.bench import find_benches, load_bench
+from launch.bench.learner import kernel_work
 
 
 def test_the_benches_are_found_with_a_line_of_help():
@@ -38,6 +40,17 @@ def test_a_loss_that_calls_autograd_itself_is_counted_too(capsys):
     assert main(["bench", "learner", "--preset", "sac_pendulum", "--seconds", "0.05", "--json"]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert result["tflops_per_second"] > 0
+
+
+@pytest.mark.parametrize("num_pages", [0, 500])
+def test_pages_that_the_kernel_hands_out_are_counted(num_pages):
+    def touch():
+        with mmap.mmap(-1, max(1, num_pages) * mmap.PAGESIZE) as memory:
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+            for page in range(num_pages):
+                memory[page * mmap.PAGESIZE] = 1
+
+    assert num_pages <= kernel_work(touch)["page_faults"] < num_pages + 100
 
 
 def test_results_are_printed_with_their_units(capsys):
