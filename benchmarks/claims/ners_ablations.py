@@ -1,4 +1,4 @@
-"""NERS without its parts: no global context, few features, learning from training episodes (NERS*), the code's loss.
+"""NERS without its parts: no global context, few features, training episodes (NERS*), other losses.
 
 Source: Oh et al. 2021 (NERS), figure 4.
 """
@@ -14,6 +14,7 @@ PARTS = [
     experiment.Arm("no global context", {**NERS.values, "replay.ners.global-context": False}),
     experiment.Arm("few features", {**NERS.values, "replay.ners.features": "few"}),
     NERS_STAR,
+    experiment.Arm("normalised over draws", {**NERS.values, "replay.ners.normalizer": "batch"}),
     experiment.Arm("scores not normalised", {**NERS.values, "replay.ners.normalizer": "none"}),
 ]
 

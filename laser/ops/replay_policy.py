@@ -2,51 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 
-def log_draw_probabilities(scores: Tensor, exponent: float) -> Tensor:
-    """Return log p_i, where p_i = scores_i^exponent / sum_j scores_j^exponent.
+def log_draw_probabilities(scores: Tensor, exponent: float, stored: Tensor) -> Tensor:
+    """Return log p_i, where p_i = scores_i^exponent / sum_j stored_j^exponent.
 
     Args:
-        scores: [N], positive.
+        scores: [n], positive.
         exponent: alpha.
+        stored: scores of all that may be drawn, [N]. Of a uniform part of it the sum is short by a factor, which no
+            derivative knows.
 
     Source:
         Oh et al. 2021 (NERS), eq. 1.
     """
-    return torch.log_softmax(exponent * scores.log(), -1)
+    return exponent * scores.log() - torch.logsumexp(exponent * stored.log(), -1)
 
 
-def ners_objective(
-    scores: Tensor,
-    replay_reward: float,
-    exponent: float,
-    normalizer: Literal["batch", "none"] = "batch",
-    chosen: Tensor | None = None,
-) -> Tensor:
-    """Return what NERS climbs: replay_reward * sum_{i chosen} log p_i.
+def ners_objective(scores: Tensor, replay_reward: float, exponent: float, stored: Tensor) -> Tensor:
+    """Return what NERS climbs: replay_reward * sum_i log p_i.
 
-    With the normaliser "none" it is replay_reward * mean_{i chosen} log score_i, as the authors' code has it: there a
-    positive reward pushes all scores up.
+    Its gradient is that of the mean replay reward, on average over what is drawn. Normalised over the drawn items alone
+    (`stored` is `scores`) it is not: where scores are equal it is 0, and elsewhere it makes them more or less equal,
+    whichever items brought the reward about.
 
     Args:
-        scores: [N], in (0, 1).
+        scores: of the items drawn, [n], in (0, 1).
         replay_reward: how much better the policy has become.
         exponent: alpha.
-        normalizer: see above.
-        chosen: int64 [n], which of the items p is normalised over were drawn; None: all.
+        stored: see `log_draw_probabilities`.
 
     Source:
         Oh et al. 2021 (NERS), eq. 7.
     """
-    logs = scores.log() if normalizer == "none" else log_draw_probabilities(scores, exponent)
-    logs = logs if chosen is None else logs[chosen]
-    return replay_reward * (logs.mean() if normalizer == "none" else logs.sum())
+    return replay_reward * log_draw_probabilities(scores, exponent, stored).sum()
+
+
+def ners_objective_of_code(scores: Tensor, replay_reward: float) -> Tensor:
+    """Return what the NERS authors' code climbs, replay_reward * mean_i log score_i: all scores rise or fall.
+
+    Args:
+        scores: of the items drawn, [n], in (0, 1).
+        replay_reward: how much better the policy has become.
+    """
+    return replay_reward * scores.log().mean()
 
 
 def ero_objective(logits: Tensor, kept: Tensor, replay_reward: float) -> Tensor:

@@ -44,8 +44,10 @@ class NersConfig(LearnedConfig):
     )
     global_context: Annotated[bool, "let a score depend on the other steps of the batch"] = True
     normalizer: Annotated[
-        Literal["batch", "none"], "what log-probabilities of draws are normalised over; none: the authors' code"
-    ] = "batch"
+        Literal["replay", "batch", "none"],
+        "what log-probabilities of draws are normalised over; replay: as many steps drawn uniformly from all that is "
+        "stored; batch: the drawn steps alone; none: the authors' code",
+    ] = "replay"
     relative_weights: Annotated[
         bool, "divide the loss's corrections by their largest in the batch, as the authors' code does"
     ] = False

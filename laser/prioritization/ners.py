@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from laser.compilation import cpu_has_bfloat16
 from laser.networks.mlp import MLP
-from laser.ops.replay_policy import ners_objective
+from laser.ops.replay_policy import ners_objective, ners_objective_of_code
 from laser.ports import ColumnSpec
 from laser.prioritization.base import Lesson, Replayed, ReplayReader
 from laser.prioritization.config import NersConfig, SamplingConfig
@@ -75,8 +75,9 @@ class Ners(LearnedPrioritizer):
 
         (J(pi) - J(pi before)) * sum_{i in I} grad log p_i
 
-    where I is a uniform subset of the steps drawn between the beginnings of the two evaluations. Losses are corrected
-    by (N P)^-beta.
+    where I is a uniform subset of the steps drawn between the beginnings of the two evaluations, and p is over all that
+    is stored, of which as many steps are looked at, drawn uniformly and scored in view of I. Losses are corrected by
+    (N P)^-beta.
 
     Source:
         Oh et al. 2021 (NERS), algorithm 1.
@@ -127,14 +128,24 @@ class Ners(LearnedPrioritizer):
         replayed = reader.read(keys) if len(keys) else None
         if replayed is None:
             return None
+        parts = [steps_of(replayed)]
+        if self.settings.normalizer == "replay":
+            parts.append(steps_of(reader.draw_uniformly(self.settings.batch_size)))
         # Those that were drawn by had a least value too; the logarithm of a score of 0 would end all learning.
-        scores = self.network(steps_of(replayed)).clamp(min=_LEAST_SCORE)
-        exponent, normalizer = self.config.priority_exponent, self.settings.normalizer
-        self.climb(ners_objective(scores, replay_reward, exponent, normalizer))
+        scores = self.network(joined(parts)).clamp(min=_LEAST_SCORE)
+        num_drawn = len(parts[0].rewards)  # some may be gone
+        drawn, others = scores[:num_drawn], scores[num_drawn:]
+        self.climb(self._objective(drawn, replay_reward, others))
         self._heard |= {"score_mean": float(scores.detach().mean()), "score_std": float(scores.detach().std())}
-        self._heard["steps_learned_from"] = float(len(scores))
+        self._heard["steps_learned_from"] = float(len(drawn))
         self._scorer = self._frozen()
         return None
+
+    def _objective(self, drawn: Tensor, replay_reward: float, others: Tensor) -> Tensor:
+        if self.settings.normalizer == "none":
+            return ners_objective_of_code(drawn, replay_reward)
+        stored = others if self.settings.normalizer == "replay" else drawn
+        return ners_objective(drawn, replay_reward, self.config.priority_exponent, stored)
 
     def mark_evaluation(self) -> None:
         """See `Prioritizer.mark_evaluation`; draws before a mark whose return never came count for the next one."""

@@ -10,7 +10,7 @@ import torch
 from random_batches import ACTIONS, make_environment
 from replayed_steps import CPU, NUM_ITEMS, sample_of, steps_batch
 
-from laser.ops.replay_policy import ners_objective
+from laser.ops.replay_policy import ners_objective, ners_objective_of_code
 from laser.ports import PortError
 from laser.prioritization.base import Replayed
 from laser.prioritization.config import NersConfig, SamplingConfig
@@ -124,12 +124,17 @@ def test_its_layers_are_the_papers():
 class Reader:
     """Gives what it is told to, and remembers what was asked."""
 
-    def __init__(self, replayed):
-        self.replayed, self.asked = replayed, []
+    def __init__(self, replayed, stored=None):
+        self.replayed, self.asked, self.looked_at = replayed, [], []
+        self.stored = replayed if stored is None else stored
 
     def read(self, keys):
         self.asked.append(keys)
         return self.replayed
+
+    def draw_uniformly(self, num_items):
+        self.looked_at.append(num_items)
+        return self.stored
 
 
 def rule(**settings):
@@ -197,21 +202,52 @@ def test_the_first_return_only_begins_and_the_next_teaches():
     assert len(reader.asked) == 1, "nothing was drawn since"
 
 
-@pytest.mark.parametrize("normalizer", ["batch", "none"])
+def objective_of(ners, items, stored, normalizer, replay_reward):
+    if normalizer == "none":
+        return ners_objective_of_code(ners.network(steps_of(items)), replay_reward)
+    if normalizer == "batch":
+        scores = ners.network(steps_of(items))
+        return ners_objective(scores, replay_reward, 0.5, scores)
+    scores = ners.network(joined([steps_of(items), steps_of(stored)]))
+    return ners_objective(scores[:NUM_ITEMS], replay_reward, 0.5, scores[NUM_ITEMS:])
+
+
+@pytest.mark.parametrize("normalizer", ["replay", "batch", "none"])
 @pytest.mark.parametrize("replay_reward", [2.0, -2.0])
 def test_an_update_climbs_its_objective(normalizer, replay_reward):
-    ners, items = rule(normalizer=normalizer, learning_rate=1e-3), replayed()
+    ners, items, stored = rule(normalizer=normalizer, learning_rate=1e-3), replayed(), replayed(30, seed=1)
+    reader = Reader(items, stored)
 
     def objective():
         with torch.no_grad():
-            return float(ners_objective(ners.network(steps_of(items)), replay_reward, 0.5, normalizer))
+            return float(objective_of(ners, items, stored, normalizer, replay_reward))
 
     before, scored = objective(), ners.prepare([items])[0][SCORE]
     for _ in range(5):
         ners.drawn.add(items.sample.keys, ners.rng)
-        ners.learn(replay_reward, Reader(items))
+        ners.learn(replay_reward, reader)
     assert objective() > before
     assert not torch.equal(ners.prepare([items])[0][SCORE], scored), "scores come from the network as it was"
+    assert reader.looked_at == ([128] * 5 if normalizer == "replay" else [])
+
+
+@pytest.mark.parametrize("normalizer", ["replay", "batch", "none"])
+def test_steps_that_made_the_agent_better_are_told_from_the_rest(normalizer):
+    """What was drawn has a reward of 1, what else is stored -1; only over the whole replay that shows."""
+    ners, items, stored = rule(normalizer=normalizer, learning_rate=1e-3), replayed(), replayed(seed=1)
+    items.batch.rewards.fill_(1.0)
+    stored.batch.rewards.fill_(-1.0)
+
+    def advantage():
+        with torch.no_grad():
+            drawn, others = ners.network(joined([steps_of(items), steps_of(stored)])).chunk(2)
+            return float(drawn.log().mean() - others.log().mean())
+
+    before = advantage()
+    for _ in range(20):
+        ners.drawn.add(items.sample.keys, ners.rng)
+        ners.learn(1.0, Reader(items, stored))
+    assert (advantage() > before + 0.2) == (normalizer == "replay")
 
 
 def test_a_return_that_is_not_finite_teaches_nothing_and_the_next_begins():
@@ -316,7 +352,7 @@ def test_the_gradient_is_the_sum_over_the_index_set():
     """One step of plain ascent, with the scores' derivative from the other test's formula."""
     ners, items = rule(), replayed(6)
     scores = ners.network(steps_of(items))
-    ners_objective(scores, 2.0, 0.5).backward()
+    ners_objective(scores, 2.0, 0.5, scores).backward()
     taken = [p.grad.clone() for p in ners.network.parameters()]
     ners.network.zero_grad()
     scores = ners.network(steps_of(items))
