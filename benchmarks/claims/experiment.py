@@ -419,7 +419,11 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     made.add_argument("--scale", type=float, default=1.0, help="factor on the env steps of every run")
     made.add_argument("--preset", default="mini", help="where every arm's config begins")
     made.add_argument("--env", action="append", help="a task instead of the small ones; may be repeated")
-    made.add_argument("--arm", action="append", help="only arms whose label holds this; may be repeated")
+    made.add_argument(
+        "--arm",
+        action="append",
+        help="only arms whose label holds this; may be repeated; name what they are compared with too",
+    )
     made.add_argument("--save-as", metavar="NAME", help="another name for results and picture, to keep those of before")
     return made
 

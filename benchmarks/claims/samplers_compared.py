@@ -114,15 +114,15 @@ def mean_interval(values: np.ndarray) -> str:
 
 
 def against(task: str, outcomes: Sequence[experiment.Outcome], base: str) -> list[str]:
-    """Compare each arm with the one whose label ends in `base`, seed by seed, agent by agent."""
+    """Compare each arm with the one whose label ends in `base`, if it ran, seed by seed, agent by agent."""
     lines = []
     agents = {outcome.label.rpartition(", ")[0] for outcome in outcomes}
     for agent in sorted(agents):
         mine = [outcome for outcome in outcomes if outcome.label.rpartition(", ")[0] == agent]
-        (plain,) = [outcome for outcome in mine if outcome.label.rpartition(", ")[2] == base]
+        plain = next((outcome for outcome in mine if outcome.label.rpartition(", ")[2] == base), None)
         for outcome in mine:
             what = f"{task}, {outcome.label}: area {mean_interval(outcome.area)}"
-            if outcome is not plain:
+            if plain is not None and outcome is not plain:
                 more, half = measure.mean_interval((outcome.area - plain.area).tolist())
                 what += f", {more:+.3g} +- {half:.2g} over {base}" + ("" if abs(more) > half else ": within noise")
             learned = [

@@ -84,7 +84,7 @@ def run(options: Options) -> dict[str, Any]:
         "step_ms": 1e3 * step_s,
         "transfer_ms": 1e3 * transfer_s,
         "tflops_per_second": flops / step_s / 1e12,
-        **kernel_work(lambda: step(moved, 1e-6, {})),
+        **kernel_work(lambda: step(moved, 1e-6, {}), times=max(1, min(10, int(options.seconds / step_s)))),
     }
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
@@ -97,7 +97,7 @@ def run(options: Options) -> dict[str, Any]:
     return result
 
 
-def kernel_work(work: Callable[[], Any], times: int = 10) -> dict[str, float]:
+def kernel_work(work: Callable[[], Any], times: int) -> dict[str, float]:
     """Return "system_ms" and "page_faults" of one call, of all threads: memory that is had anew costs both.
 
     Args:
