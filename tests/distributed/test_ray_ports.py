@@ -276,8 +276,11 @@ def test_lost_answers_neither_lose_nor_double_unrolls(tmp_path):
             from hosted import make_small_shard
             from replay_helpers import Stream, make_spec
             from laser.ports import wait
+            from launch.runtimes import ray_ports
             from launch.runtimes.ray_runtime import RayRuntime
 
+            # Ray takes 2 s to report a lost answer: should all six belong to one call, the usual 10 s were too short.
+            ray_ports.RETRY_S = 40.0
             runtime, spec = RayRuntime(), make_spec()
             (port,) = runtime.shards([partial(make_small_shard, spec, 0, 1000)])
             stream = Stream(spec, np.random.default_rng(0))
