@@ -76,7 +76,7 @@ class Ners(LearnedPrioritizer):
         (J(pi) - J(pi before)) * sum_{i in I} grad log p_i
 
     where I is a uniform subset of the steps drawn between the beginnings of the two evaluations, and p is over all that
-    is stored, of which as many steps are looked at, drawn uniformly and scored in view of I. Losses are corrected by
+    is stored, of which as many steps are looked at, drawn uniformly and scored together with I. Losses are corrected by
     (N P)^-beta.
 
     Source:
