@@ -1,14 +1,12 @@
 """NERS without its parts: no global context, few features, training episodes (NERS*), other losses, no learning.
 
-Without learning a step never drawn still weighs more than others, as its score is 1 and theirs are about a half.
-
 Source: Oh et al. 2021 (NERS), figure 4.
 """
 
 from __future__ import annotations
 
 import experiment
-from samplers_compared import NERS, NERS_STAR, UNIFORM, compare_samplers
+from samplers_compared import NERS, NERS_STAR, NOT_LEARNED, UNIFORM, compare_samplers
 
 PARTS = [
     UNIFORM,
@@ -18,7 +16,7 @@ PARTS = [
     NERS_STAR,
     experiment.Arm("normalised over draws", {**NERS.values, "replay.ners.normalizer": "batch"}),
     experiment.Arm("scores not normalised", {**NERS.values, "replay.ners.normalizer": "none"}),
-    experiment.Arm("scores not learned", {**NERS.values, "replay.ners.learning-rate": 1e-12}),
+    NOT_LEARNED,
 ]
 
 

@@ -1,4 +1,4 @@
-"""NERS against uniform draws, PER and ERO, with SAC and TD3.
+"""NERS against uniform draws, PER, ERO, and a NERS whose scores do not learn, with SAC and TD3.
 
 Tasks of the paper that two cores manage: the pendulum with sparse rewards, and LunarLanderContinuous (needs Box2D: the
 `box2d` extra). Arms share every setting; nothing is tuned. Intervals are of means over seeds, and differences are
@@ -8,7 +8,7 @@ Source: Oh et al. 2021 (NERS), figure 3.
 
 from __future__ import annotations
 
-from samplers_compared import SAMPLERS, compare_samplers
+from samplers_compared import NOT_LEARNED, SAMPLERS, compare_samplers
 
 
 def main() -> None:
@@ -16,7 +16,7 @@ def main() -> None:
         "ners_returns",
         "Samplers with SAC and TD3",
         __doc__,
-        SAMPLERS,
+        [*SAMPLERS, NOT_LEARNED],
         {"SAC": "sac_sparse_pendulum", "TD3": "td3_sparse_pendulum"},
         "uniform",
     )

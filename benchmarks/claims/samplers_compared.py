@@ -15,6 +15,9 @@ PER = experiment.Arm("PER", {"replay.sampler": "per"})
 ERO = experiment.Arm("ERO", {"replay.sampler": "ero"})
 NERS = experiment.Arm("NERS", {"replay.sampler": "ners"})
 NERS_STAR = experiment.Arm("NERS*", {"replay.sampler": "ners", "replay.ners.reward": "training"})
+# Tells what is due to NERS' learning: a step never drawn weighs more than others here too, as its score is 1 and theirs
+# are about a half.
+NOT_LEARNED = experiment.Arm("scores not learned", {**NERS.values, "replay.ners.learning-rate": 1e-12})
 SAMPLERS = [UNIFORM, PER, ERO, NERS]
 # Paper's alpha and beta; no share of PER's draws is uniform there. As in the paper a sampler learns from one episode
 # about as often as the longest one lasts; that is 75 to 100 times in these short runs, in place of 500 to 2,500. Its
