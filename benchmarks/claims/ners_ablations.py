@@ -21,7 +21,9 @@ PARTS = [
 
 
 def main() -> None:
-    compare_samplers("ners_ablations", "NERS without its parts", __doc__, PARTS, {"SAC": "sac_sparse_pendulum"}, "NERS")
+    compare_samplers(
+        "ners_ablations", "NERS without its parts", __doc__, PARTS, {"SAC": "sac_sparse_pendulum"}, ["NERS"]
+    )
 
 
 if __name__ == "__main__":

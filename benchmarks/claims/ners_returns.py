@@ -8,7 +8,7 @@ Source: Oh et al. 2021 (NERS), figure 3.
 
 from __future__ import annotations
 
-from samplers_compared import NOT_LEARNED, SAMPLERS, compare_samplers
+from samplers_compared import NOT_LEARNED, SAMPLERS, UNIFORM, compare_samplers
 
 
 def main() -> None:
@@ -18,7 +18,7 @@ def main() -> None:
         __doc__,
         [*SAMPLERS, NOT_LEARNED],
         {"SAC": "sac_sparse_pendulum", "TD3": "td3_sparse_pendulum"},
-        "uniform",
+        [UNIFORM.label, NOT_LEARNED.label],
     )
 
 

@@ -20,7 +20,7 @@ def main() -> None:
         __doc__,
         PRIORITIES,
         AGENTS,
-        "uniform",
+        ["uniform"],
         tasks=TASKS,
         grid=STEP_SIZES,
         changes=NOT_EVALUATED,

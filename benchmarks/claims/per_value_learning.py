@@ -32,7 +32,7 @@ def main() -> None:
         __doc__,
         PRIORITIES,
         {"DQN": "dqn_mini"},
-        "uniform",
+        ["uniform"],
         tasks=TASKS,
         grid=STEP_SIZES,
         changes=SETTINGS,

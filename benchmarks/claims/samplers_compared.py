@@ -52,7 +52,7 @@ def compare_samplers(
     description: str | None,
     arms: Sequence[experiment.Arm],
     presets: Mapping[str, str],
-    base: str,
+    bases: Sequence[str],
     *,
     tasks: Mapping[str, int] = TASKS,
     grid: Mapping[str, Sequence[Any]] | None = None,
@@ -67,7 +67,7 @@ def compare_samplers(
         description: for `--help`.
         arms: samplers.
         presets: preset by the agent's name.
-        base: the arm that the others are compared with.
+        bases: the arms that the others are compared with.
         tasks: env steps by environment id.
         grid: what each arm is tuned over; None: nothing is.
         changes: to the settings that all share.
@@ -85,7 +85,7 @@ def compare_samplers(
         shared=SHARED | dict(changes or {}),
         run=run,
         curve=curve,
-        conclude=lambda task, num_steps, outcomes: against(task, outcomes, base),
+        conclude=lambda task, num_steps, outcomes: against(task, outcomes, bases),
     )
 
 
@@ -116,17 +116,18 @@ def mean_interval(values: np.ndarray) -> str:
     return f"{mean:.4g} +- {half:.2g}"
 
 
-def against(task: str, outcomes: Sequence[experiment.Outcome], base: str) -> list[str]:
-    """Compare each arm with the one whose label ends in `base`, if it ran, seed by seed, agent by agent."""
+def against(task: str, outcomes: Sequence[experiment.Outcome], bases: Sequence[str]) -> list[str]:
+    """Compare each arm with those whose labels end in `bases`, if they ran, seed by seed, agent by agent."""
     lines = []
     agents = {outcome.label.rpartition(", ")[0] for outcome in outcomes}
     for agent in sorted(agents):
-        mine = [outcome for outcome in outcomes if outcome.label.rpartition(", ")[0] == agent]
-        plain = next((outcome for outcome in mine if outcome.label.rpartition(", ")[2] == base), None)
-        for outcome in mine:
+        mine = {name: each for each in outcomes for of, _, name in [each.label.rpartition(", ")] if of == agent}
+        for outcome in mine.values():
             what = f"{task}, {outcome.label}: area {mean_interval(outcome.area)}"
-            if plain is not None and outcome is not plain:
-                more, half = measure.mean_interval((outcome.area - plain.area).tolist())
+            for base in bases:
+                if base not in mine or outcome is mine[base]:
+                    continue
+                more, half = measure.mean_interval((outcome.area - mine[base].area).tolist())
                 what += f", {more:+.3g} +- {half:.2g} over {base}" + ("" if abs(more) > half else ": within noise")
             learned = [
                 f"{name} {np.median(outcome.numbers[key]):.3g}"
