@@ -56,13 +56,16 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
         if not base.quiet:
             sharing = "sharing one replay" if share_replay else "each with a replay of its own"
             say(f"{len(members)} members, {sharing}, in {run.path}; they will need {plan.needs_in(run.path)}")
-        outcomes = run_session(
-            plan,
-            runs,
-            stop,
-            lambda recorders: _progress(config, plan, recorders),
-            _evolution_of(config, run, runs) if config.options.pbt else None,
-        )
+        try:
+            outcomes = run_session(
+                plan,
+                runs,
+                stop,
+                lambda recorders: _progress(config, plan, recorders),
+                _evolution_of(config, run, runs) if config.options.pbt else None,
+            )
+        finally:
+            run.goes_on = all(its_run.goes_on for its_run in runs)
         results = [
             MemberResult(
                 member.number,

@@ -213,6 +213,15 @@ def test_an_evolving_sweep_goes_on_as_if_it_had_not_been_interrupted(tmp_path, m
     assert same(weights(whole), weights(again))
 
 
+def test_a_resumed_sweep_that_is_stopped_keeps_what_it_was_resumed_with(tmp_path, monkeypatch):
+    sweep(small(tmp_path / "run"))
+    monkeypatch.setattr("launch.sweeps.sweep.stop_on_signals", lambda: nullcontext(StopsAfter(2)))
+    with pytest.raises(StoppedError, match="--resume"):
+        sweep(small(tmp_path / "run", steps=768, resume=True))
+    records = [tmp_path / "run" / "config.json", *sorted(tmp_path.glob("run/members/*/config.json"))]
+    assert [json.loads(path.read_text())["config"]["steps"] for path in records] == [768] * 3
+
+
 def test_threads_evolve_too(tmp_path):
     result = sweep(evolving(tmp_path / "run", runtime="local", num_envs=2))
     assert all(member.result.finished == "steps" for member in result.members)
