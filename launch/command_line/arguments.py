@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from laser.config import ConfigError, Problem, field_infos, find_problems, key_of, raise_problems
 from launch.command_line.config_file import read_config_file
-from launch.command_line.flags import split_arguments, surplus, switches_of
-from launch.command_line.overrides import apply_overrides, find_leaves, unknown_key
+from launch.command_line.flags import Arguments, split_named, surplus, switches_of, without_value
+from launch.command_line.overrides import Leaf, apply_overrides, find_leaves, unknown_key
 from launch.config import NOT_FLAGS, TrainConfig
 from launch.errors import NothingToResumeError
 from launch.presets import find_presets, load_preset
@@ -31,9 +31,8 @@ def parse_train(arguments: Sequence[str]) -> TrainConfig:
         ConfigError: every mistake at once.
         NothingToResumeError: `--resume` without a run.
     """
-    preset = _find_preset(arguments, _switches())
-    given = split_arguments(arguments, switches_of(find_leaves(preset)))
-    problems = [*given.problems, *surplus(given.positionals[1:])]
+    preset, given = _read_preset(arguments)
+    problems = list(given.problems)
     values = dict(given.values)
     file_name = values.pop("config", None)
     base = preset
@@ -55,11 +54,10 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
         ConfigError: every mistake at once.
         NothingToResumeError: `--resume` without a sweep.
     """
-    preset = _find_preset(arguments, {*_switches(), "share-replay", "pbt"})
     options, pbt = SweepOptions(), PbtConfig()
     of_sweep = [*find_leaves(options), *find_leaves(pbt, _PBT)]
-    given = split_arguments(arguments, switches_of([*find_leaves(preset), *of_sweep]), {_GRID})
-    problems = [*given.problems, *surplus(given.positionals[1:])]
+    preset, given = _read_preset(arguments, of_sweep)
+    problems = list(given.problems)
     own = {key: text for key, text in given.values.items() if key in {leaf.key for leaf in of_sweep}}
     values = {key: text for key, text in given.values.items() if key not in own}
     file_name = values.pop("config", None)
@@ -102,14 +100,25 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
     return sweep
 
 
-def _find_preset(arguments: Sequence[str], switches: Collection[str]) -> TrainConfig:
-    # The preset decides the keys, and with them which words are values, so its name is looked for first.
-    names = split_arguments(arguments, switches, {_GRID}).positionals
-    known = [name for words in (names, arguments) for name in words if name in find_presets()]
-    names = known or names
-    if not names:
-        raise ConfigError([Problem("preset", "is missing", f"presets are {', '.join(find_presets())}")])
-    return load_preset(names[0])
+def _read_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tuple[TrainConfig, Arguments]:
+    """Return the preset, and the arguments without it."""
+    presets, own = find_presets(), switches_of(of_sweep)
+    name, given = split_named(
+        arguments,
+        presets,
+        lambda name: own | switches_of(find_leaves(load_preset(name))),
+        own | _switches(),
+        {_GRID} if of_sweep else (),
+    )
+    problems = [*given.problems, *surplus(given.positionals[1:])]
+    if not given.positionals:
+        problems.insert(0, Problem("preset", "is missing", f"presets are {', '.join(presets)}"))
+    if not name:
+        raise ConfigError(problems)
+    preset = load_preset(name)
+    keys = [leaf.key for leaf in [*find_leaves(preset), *of_sweep] if leaf.key not in NOT_FLAGS]
+    problems += without_value(given, [*keys, "config", *([_GRID] if of_sweep else [])])
+    return preset, dataclasses.replace(given, problems=problems)
 
 
 def _switches() -> set[str]:

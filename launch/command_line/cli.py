@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from laser.config import ConfigError, Problem, find_problems, raise_problems
-from launch.command_line.flags import Arguments, format_flags, split_arguments, surplus, switches_of
+from launch.command_line.flags import (
+    Arguments,
+    format_flags,
+    split_arguments,
+    split_named,
+    surplus,
+    switches_of,
+    without_value,
+)
 from launch.command_line.overrides import apply_overrides, find_leaves, nearest
 
 O = TypeVar("O")  # noqa: E741
@@ -182,19 +190,19 @@ def _bench(arguments: list[str]) -> int:
 
     benches = find_benches()
     asks_help = any(flag in arguments for flag in _HELP_FLAGS)
-    # Which words are values is known only with the bench, so a word that names one is taken for it.
-    words = split_arguments(arguments, ("json", "help")).positionals
-    names = [word for place in (words, arguments) for word in place if word.replace("-", "_") in benches] or words
-    if asks_help and not names:
+    name, _ = split_named(
+        arguments, benches, lambda name: switches_of(find_leaves(load_bench(name).Options())), ("json", "help")
+    )
+    if asks_help and not name:
         print("usage: laser bench NAME [--json]\n\nbenches:")
         for name, text in benches.items():
             print(f"  {name:<18}{text}")
         return 0
-    if not names:
+    if not name:
         raise ConfigError([Problem("bench", "a name is missing", f"benches are {', '.join(benches)}")])
-    bench = load_bench(names[0])
+    bench = load_bench(name)
     if asks_help:
-        return _options_help(f"laser bench {names[0]}", bench.Options())
+        return _options_help(f"laser bench {name}", bench.Options())
     _, options = _parse_options(arguments, bench.Options(), ("name",))
     result = bench.run(options)
     if options.json:
@@ -218,7 +226,7 @@ def _doctor(arguments: list[str]) -> int:
         print("usage: laser doctor\n\nSays what is installed, what is missing, and the command that mends it.")
         return 0
     given = split_arguments(arguments, ())
-    unknown = [Problem(key, "unknown key", "laser doctor takes none") for key in given.values]
+    unknown = [Problem(key, "unknown key", "laser doctor takes none") for key in (*given.values, *given.valueless)]
     raise_problems([*given.problems, *surplus(given.positionals), *unknown])
     healthy: bool = examine(sys.stdout)
     return 0 if healthy else 1
@@ -231,7 +239,8 @@ def _parse_options(
     missing = [Problem(name, "is missing", "see --help") for name in positionals[len(given.positionals) :]]
     options, found = apply_overrides(options, given.values)
     too_many = surplus(given.positionals[len(positionals) + len(optional) :])
-    raise_problems([*given.problems, *missing, *too_many, *found, *find_problems(options)])
+    valueless = without_value(given, [leaf.key for leaf in find_leaves(options)])
+    raise_problems([*given.problems, *missing, *too_many, *valueless, *found, *find_problems(options)])
     return given.positionals, options
 
 

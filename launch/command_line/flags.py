@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args, get_origin
 
 from laser.config import Problem
-from launch.command_line.overrides import Leaf, show
+from launch.command_line.overrides import Leaf, show, unknown_key
 
 _TRUTH_WORDS = ("true", "false", "yes", "no", "on", "off")
 
@@ -18,12 +18,14 @@ _TRUTH_WORDS = ("true", "false", "yes", "no", "on", "off")
 class Arguments:
     """A command line, taken apart: `positionals`, texts by key, and what could not be understood.
 
-    `lists` holds the texts of keys that may be given several times.
+    `lists` holds the texts of keys that may be given several times, `valueless` the keys that no text follows and that
+    are no switches.
     """
 
     positionals: list[str] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)
     lists: dict[str, list[str]] = field(default_factory=dict)
+    valueless: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -66,11 +68,48 @@ def split_arguments(arguments: Sequence[str], switches: Collection[str], repeata
         elif follows:
             result.values[key] = waiting.pop(0)
         else:
-            result.problems.append(Problem(key, "needs a value", f"write --{key} VALUE"))
+            result.valueless.append(key)
     for key, ways in on_and_off.items():
         if len(ways) > 1:
             result.problems.append(Problem(key, f"is given both as --{key} and as --no-{key}", "leave one of them out"))
     return result
+
+
+def split_named(
+    arguments: Sequence[str],
+    names: Collection[str],
+    switches_by_name: Callable[[str], Collection[str]],
+    switches: Collection[str],
+    repeatable: Collection[str] = (),
+) -> tuple[str, Arguments]:
+    """Take a command line apart whose first positional decides the keys, and with them which words are values.
+
+    Args:
+        arguments: see `split_arguments`.
+        names: what the first positional may be; in it, hyphens and underscores are the same.
+        switches_by_name: returns the switches that one of the names has.
+        switches: those that all have.
+        repeatable: see `split_arguments`.
+
+    Returns:
+        The name, and the arguments by its switches. Where no first positional is one of `names`: the first positional,
+        else (`positionals` is empty) the first word that could have been meant, else "".
+    """
+    candidates = [word for word in arguments if word.replace("-", "_") in names]
+    for word in candidates:
+        given = split_arguments(arguments, switches_by_name(word), repeatable)
+        if given.positionals[:1] == [word]:
+            return word, given
+    given = split_arguments(arguments, switches, repeatable)
+    return next(iter([*given.positionals, *candidates]), ""), given
+
+
+def without_value(given: Arguments, keys: Sequence[str]) -> list[Problem]:
+    """Return the complaint about each key that lacks its value, or that is none of `keys`."""
+    return [
+        Problem(key, "needs a value", f"write --{key} VALUE") if key in keys else unknown_key(key, list(keys))
+        for key in given.valueless
+    ]
 
 
 def surplus(arguments: Sequence[str]) -> list[Problem]:

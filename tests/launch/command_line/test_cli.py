@@ -158,8 +158,16 @@ def test_a_file_cannot_resume(calls, capsys, tmp_path):
         (["train", "xyz"], "error: preset: there is no preset 'xyz'; presets are acer,"),
         (["train"], "error: preset: is missing; presets are acer,"),
         (["train", "--steps", "4"], "error: preset: is missing"),
+        (["train", "--run-dir", "cartpole"], "error: preset: is missing"),
+        (["train", "cartpol", "--run-dir", "cartpole"], "error: preset: there is no preset 'cartpol'; did you mean"),
+        (["sweep", "cartpol", "--run-dir", "cartpole"], "error: preset: there is no preset 'cartpol'; did you mean"),
+        (["train", "catpole", "cartpole"], "error: preset: there is no preset 'catpole'; did you mean cartpole?"),
+        (["bench", "repla", "--preset", "replay"], "error: bench: there is no bench 'repla'; did you mean replay?"),
         (["train", "cartpole", "--config", "no.toml"], "error: config: no.toml cannot be read: No such file"),
         (["train", "cartpole", "--config"], "error: config: needs a value"),
+        (["train", "cartpole", "--step"], "error: step: unknown key; did you mean steps?"),
+        (["sweep", "cartpole", "--grid"], "error: grid: needs a value"),
+        (["sweep", "cartpole", "--share-replai"], "error: share-replai: unknown key; did you mean share-replay?"),
         (["train", "cartpole", "--capacity-steps", "4"], "error: capacity-steps: unknown key; did you mean replay.cap"),
         (["train", "cartpole", "--replay.capacity-steps", "100"], "error: replay.capacity-steps: must hold a batch"),
         (["train", "cartpole", "--replay.min-steps", "1e9"], "error: replay.min-steps: must be at most"),
@@ -173,7 +181,9 @@ def test_a_file_cannot_resume(calls, capsys, tmp_path):
         (["eval", "x", "--device", "auto"], "error: device: must be cpu, cuda or cuda:N, got 'auto'"),
         (["eval", "x", "y"], "error: y: is one argument too many"),
         (["eval", "x", "--epsodes", "3"], "error: epsodes: unknown key; did you mean episodes?"),
+        (["eval", "x", "--vide"], "error: vide: unknown key; did you mean video?"),
         (["doctor", "--x", "1"], "error: x: unknown key"),
+        (["doctor", "--x"], "error: x: unknown key"),
     ],
 )
 def test_one_mistake_is_one_line(calls, capsys, arguments, line):
@@ -200,6 +210,11 @@ def test_a_cuda_device_that_is_not_there(calls, capsys, monkeypatch):
 def test_a_switch_before_the_preset(calls, capsys):
     assert run(capsys, "train", "--network.separate-critic", "cartpole")[0] == 0
     assert calls[0].network.separate_critic
+
+
+def test_an_unknown_switch_before_the_preset(calls, capsys):
+    lines = errors(capsys, "train", "--quite", "cartpole")
+    assert [line.split(": ", 1)[1].partition(";")[0] for line in lines] == ["preset: is missing", "quite: unknown key"]
 
 
 def test_an_address_of_a_cluster_chooses_the_runtime(calls, capsys):

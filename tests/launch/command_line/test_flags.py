@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pytest
 
 from laser.config import Bounds
-from launch.command_line.flags import format_flags, split_arguments, switches_of
+from launch.command_line.flags import format_flags, split_arguments, switches_of, without_value
 from launch.command_line.overrides import find_leaves
 
 
@@ -53,11 +53,12 @@ def test_arguments_are_taken_apart(line, positionals, values):
 
 def test_missing_values_and_single_hyphens():
     result = split("--steps --env -x")
-    assert [problem.key for problem in result.problems] == ["steps"]
-    assert result.values == {"env": "-x"}
-    assert [str(problem) for problem in split("-s 3 --env").problems] == [
-        "-s: unknown flag; flags begin with two hyphens",
+    assert (result.problems, result.valueless, result.values) == ([], ["steps"], {"env": "-x"})
+    result = split("-s 3 --env --stepz")
+    assert [str(problem) for problem in result.problems] == ["-s: unknown flag; flags begin with two hyphens"]
+    assert [str(problem) for problem in without_value(result, ["env", "steps"])] == [
         "env: needs a value; write --env VALUE",
+        "stepz: unknown key; did you mean steps?",
     ]
 
 
