@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -83,7 +84,8 @@ def train(config: TrainConfig, command: Sequence[str] | None = None) -> TrainRes
         )
         snapshot = outcome.snapshot
         if stop.requested:
-            raise stop.error(f"saved at {snapshot.env_steps:,} env steps; --resume --run-dir {run.path} continues")
+            here = shlex.quote(str(run.path))
+            raise stop.error(f"saved at {snapshot.env_steps:,} env steps; --resume --run-dir {here} continues")
         if not config.quiet:
             say(closing_message(snapshot, run.path, config.preset, config.steps))
         return result_of(outcome, run)

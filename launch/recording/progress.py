@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import shutil
 import sys
 import threading
@@ -166,18 +167,19 @@ def closing_message(snapshot: Snapshot, run_dir: Path, preset: str, num_steps: i
         )
     else:
         reached = "no episode finished"
+    laser, here = program_path("laser"), shlex.quote(str(run_dir))
     lines = [
         f"done: {snapshot.env_steps:,} env steps in {duration(snapshot.seconds)}, {reached}",
         f"everything is in {run_dir}; what to try next:",
-        f"  {program_path('laser')} eval {run_dir} --episodes 20",
+        f"  {laser} eval {here} --episodes 20",
     ]
     if preset:
         # Short of its steps it was solved, and would be so again at once.
         further = f"--steps {2 * num_steps}" if snapshot.env_steps >= num_steps else "--stop-at-return inf"
-        lines.append(f"  {program_path('laser')} train {preset} --resume --run-dir {run_dir} {further}")
-    lines.append(f"  {program_path('laser')} report {run_dir}")
-    lines.append(f"  {program_path('laser')} dashboard {run_dir.parent}")
-    lines.append(f"  {program_path('tensorboard')} --logdir {run_dir}")
+        lines.append(f"  {laser} train {preset} --resume --run-dir {here} {further}")
+    lines.append(f"  {laser} report {here}")
+    lines.append(f"  {laser} dashboard {shlex.quote(str(run_dir.parent))}")
+    lines.append(f"  {program_path('tensorboard')} --logdir {here}")
     return "\n".join(lines)
 
 
@@ -186,7 +188,7 @@ def program_path(name: str) -> str:
     path = Path(sys.executable).parent / name
     if shutil.which(name) or not path.exists():
         return name
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
 
 
 def duration(seconds: float) -> str:

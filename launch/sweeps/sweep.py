@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -92,7 +93,8 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
         env_steps = sum(item.result.env_steps for item in results)
         run.log(f"finished: {', '.join(item.result.finished for item in results)}")
         if stop.requested:
-            raise stop.error(f"saved at {env_steps:,} env steps; --resume --run-dir {run.path} continues")
+            here = shlex.quote(str(run.path))
+            raise stop.error(f"saved at {env_steps:,} env steps; --resume --run-dir {here} continues")
         if not base.quiet:
             say(closing_table(result, base.preset))
         return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 
 from launch.command_line.overrides import show
@@ -69,12 +70,12 @@ def closing_table(result: SweepResult, preset: str) -> str:
         lines += [f"by the last 20 training episodes {first}", *rest]
     if result.best_curve is not None:
         lines.append(result.best_curve.words())
-    laser, best = program_path("laser"), result.best
+    laser, here, best = program_path("laser"), shlex.quote(str(result.run_dir)), result.best
     lines += [
         f"done in {duration(result.seconds)}; everything is in {result.run_dir}; what to try next:",
-        f"  {laser} eval {result.run_dir if best is None else best.result.run_dir} --episodes 20",
-        f"  {laser} report {result.run_dir}",
+        f"  {laser} eval {here if best is None else shlex.quote(str(best.result.run_dir))} --episodes 20",
+        f"  {laser} report {here}",
     ]
     if preset:
-        lines.append(f"  {laser} sweep {preset} --resume --run-dir {result.run_dir} --steps N")
+        lines.append(f"  {laser} sweep {preset} --resume --run-dir {here} --steps N")
     return "\n".join(lines)
