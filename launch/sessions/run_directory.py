@@ -114,11 +114,8 @@ def saved_config(run_dir: Path) -> TrainConfig:
     """
     record = read_record(run_dir)
     if "sweep" in record:
-        raise NothingToResumeError(
-            "run-dir",
-            f"{run_dir} holds a sweep",
-            f"choose a member, e.g. {shlex.quote(str(run_dir / 'members' / '0'))}",
-        )
+        member = shlex.quote(str(run_dir / "members" / "0"))
+        raise NothingToResumeError("run-dir", f"{run_dir} holds a sweep", f"choose a member, e.g. {member}")
     return config_from_record(record, run_dir)
 
 

@@ -83,6 +83,12 @@ def test_the_closing_message_says_what_to_try_next():
     assert "laser train" not in text
 
 
+def test_what_to_try_next_can_be_pasted_into_a_shell():
+    text = closing_message(snapshot(), Path("my runs/x"), "cartpole", 50_000)
+    assert "laser train cartpole --resume --run-dir 'my runs/x' " in text
+    assert "laser dashboard 'my runs'" in text
+
+
 def test_what_was_solved_before_its_steps_is_not_resumed_to_be_solved_at_once():
     text = closing_message(snapshot(env_steps=25_000), Path("runs/x"), "cartpole", 50_000)
     assert "laser train cartpole --resume --run-dir runs/x --stop-at-return inf" in text

@@ -37,3 +37,8 @@ def test_the_table_has_a_column_of_scores_where_there_are_some():
     assert with_scores[1].split() == ["0", "9,000.0", "0.250", "100", "steps", "seed=0"]
     assert with_scores[2].split() == ["1", "none", "100", "steps", "seed=1"]
     assert "normalised" not in closing_table(sweep_of((1.0, None)), "")
+
+
+def test_what_to_try_next_can_be_pasted_into_a_shell():
+    result = dataclasses.replace(sweep_of((1.0, None)), run_dir=Path("my runs/s"))
+    assert "laser sweep cartpole --resume --run-dir 'my runs/s' --steps N" in closing_table(result, "cartpole")
