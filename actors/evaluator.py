@@ -23,8 +23,12 @@ class Filmed:
     video: bytes | None
 
 
+class InterruptedEvaluationError(RuntimeError):
+    """Somebody asked an evaluation to end before its episodes had."""
+
+
 class Evaluator(Waiting):
-    """Plays episodes on environments of its own. Used from one thread.
+    """Plays episodes on environments of its own. Used from one thread, but for `interrupt`.
 
     Every environment of the vector plays the same number of episodes, so that short episodes do not crowd out long
     ones.
@@ -50,6 +54,7 @@ class Evaluator(Waiting):
         self._member = member
         self._environment: VectorEnvironment | None = None
         self._policy: Policy | None = None
+        self._is_interrupted = False
 
     def evaluate(
         self,
@@ -66,6 +71,7 @@ class Evaluator(Waiting):
 
         Raises:
             EnvironmentFailedError: the environment failed; it is closed.
+            InterruptedEvaluationError: see `interrupt`.
         """
         if self._environment is None:
             with self._wait_for(CONSTRUCTION):
@@ -91,6 +97,10 @@ class Evaluator(Waiting):
             episodes = tuple(self.evaluate(parameters, num_episodes, film.look))
             return Filmed(Report("evaluator", episodes=episodes, at_env_steps=at_env_steps), film.take())
 
+    def interrupt(self) -> None:
+        """Make an evaluation under way, and every later one, fail before its next step. Called from any thread."""
+        self._is_interrupted = True
+
     def close(self) -> None:
         """Close the environments."""
         if self._environment is not None:
@@ -114,6 +124,8 @@ class Evaluator(Waiting):
         returns, lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
         results = []
         while left.any():
+            if self._is_interrupted:
+                raise InterruptedEvaluationError(f"interrupted with {left.sum()} of {num_episodes} episodes to play")
             actions, _ = policy.act(observations, state)
             with self._wait_for(ENVIRONMENT):
                 environment.send(actions)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
+import os
 import sys
 from collections.abc import Sequence
 
@@ -12,7 +15,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code (see `launch.errors`).
 
     Args:
-        arguments: without the program's name; default: the process's own.
+        arguments: without the program's name; default: the process's own, which then ends here if a thread of it cannot
+            be ended.
     """
     complaint = shadowing_error()
     if complaint is not None:
@@ -21,7 +25,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from launch.command_line.cli import run
     from launch.errors import run_reporting
 
-    return run_reporting(lambda: run(sys.argv[1:] if arguments is None else list(arguments)))
+    exit_code = run_reporting(lambda: run(sys.argv[1:] if arguments is None else list(arguments)))
+    if arguments is None:
+        _leave_threads_behind(exit_code)
+    return exit_code
+
+
+def _leave_threads_behind(exit_code: int) -> None:
+    """End the process at once if it has threads that hang: inside foreign code, Python's own way out would abort."""
+    hosts = sys.modules.get("launch.runtimes.host")
+    if hosts is None or not hosts.left_behind():
+        return
+    for child in multiprocessing.active_children():
+        child.kill()  # leaving without clean-up would orphan them
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # who reads it may have gone
+            stream.flush()
+    os._exit(exit_code)
 
 
 if __name__ == "__main__":

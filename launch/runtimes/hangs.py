@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Protocol, TypeVar
+from concurrent.futures import wait as wait_for
+from typing import Any, Protocol, TypeVar
 
 from actors.waiting import CONSTRUCTION, ENVIRONMENT
 from laser.ports import PortTimeoutError
@@ -57,14 +58,29 @@ def wait_unless_hung(future: Future[T], worker: Watched, config: TrainConfig, ti
         HungEnvironmentError: it took longer than its deadline, see `hung_in`.
         PortTimeoutError: the deadline passed.
     """
+    wait_until_done(future, worker, config, timeout_s, what)
+    return future.result()
+
+
+def wait_until_done(
+    future: Future[Any],
+    worker: Watched,
+    config: TrainConfig,
+    timeout_s: float,
+    what: str,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Wait until the call is answered, be it by an error, or somebody asks to stop; raises as `wait_unless_hung` does.
+
+    Returns:
+        whether it is answered.
+    """
     deadline = time.monotonic() + timeout_s
-    while True:
-        try:
-            return future.result(timeout=_CHECK_S)
-        except FutureTimeoutError:
-            if future.done():  # the call itself timed out
-                raise
+    while not wait_for([future], _CHECK_S).done:
+        if should_stop():
+            return False
         if hung := hung_in(worker, config):
             raise hung_error(config, hung, 1)
         if time.monotonic() > deadline:
             raise PortTimeoutError(f"waited {timeout_s:g} s for {what}")
+    return True

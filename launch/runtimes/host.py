@@ -13,13 +13,26 @@ from laser.ports import PortClosedError, Report, ReportPort
 
 
 class Component(Protocol):
-    """What a host can own. Only `tick` is needed; `heartbeat` and `waiting_for` show a hung component."""
+    """What a host can own. Only `tick` is needed.
+
+    `heartbeat` and `waiting_for` show a hung component; `interrupt`, called from another thread, is to make a call that
+    may take long fail soon.
+    """
 
     heartbeat: float
     waiting_for: str
 
     def tick(self) -> Report | None:
         """Do a small piece of work (well under a second of waiting); return a report when there is one."""
+
+
+class _HostThread(threading.Thread):
+    """Told apart from everybody else's threads."""
+
+
+def left_behind() -> list[str]:
+    """Return the names of the hosts whose threads still run, in this process."""
+    return [thread.name for thread in threading.enumerate() if isinstance(thread, _HostThread)]
 
 
 class Host:
@@ -39,7 +52,7 @@ class Host:
         self._closed = threading.Event()
         self._component: Any = None
         self._failure: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = _HostThread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:
@@ -85,6 +98,9 @@ class Host:
         self._closed.set()
         self._ticking.clear()
         self._calls.put(None)
+        interrupt = getattr(self._component, "interrupt", None)
+        if interrupt is not None:
+            interrupt()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 

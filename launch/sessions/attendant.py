@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,19 +13,21 @@ from typing import Any
 
 from actors.evaluator import Filmed
 from laser.environments.base import EnvironmentFailedError
-from laser.ports import Parameters, PortClosedError, Report, wait
+from laser.ports import Parameters, PortClosedError, PortTimeoutError, Report, wait
 from launch.evaluation.videos import save_video
 from launch.program import Program, incarnations_per_start
 from launch.recording.accounts import Accounts, Ended
 from launch.recording.recorder import Recorder, Snapshot
 from launch.recording.replay_look import ReplayLook
-from launch.runtimes.hangs import hung_error, hung_in
+from launch.runtimes.hangs import HungEnvironmentError, hung_error, hung_in, wait_until_done
 from launch.runtimes.runtime import Worker, WorkerDiedError
 from launch.sessions.sampler_returns import SamplerReturns, last_multiple
 from launch.sessions.settings_schedule import SettingsSchedule
 
 _CALL_DEADLINE_S = 120.0
 _LOOK_INTERVAL_S = 2.0
+
+_EVALUATED_AT = "evaluated_at"
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,9 @@ class Attendant:
         self._progress = -1.0
         self._is_held = False
         self._seconds = 0.0
-        self._evaluated_at = last_multiple(recorder.snapshot().env_steps, program.config.evaluation_interval)
+        # One that was under way when the run was stopped is due again.
+        reached = last_multiple(recorder.snapshot().env_steps, program.config.evaluation_interval)
+        self._evaluated_at = recorder.marks.setdefault(_EVALUATED_AT, reached)
         self._sampler_returns = SamplerReturns(program, recorder)
         self._evaluation: Future[Any] | None = None
         self._evaluations_failed: defaultdict[str, float] = defaultdict(float)
@@ -122,13 +127,13 @@ class Attendant:
         if due:
             wait(learner.call("change_settings", due), _CALL_DEADLINE_S, f"{learner.name} to take its new settings")
 
-    def start_evaluation_if_due(self, snapshot: Snapshot) -> Future[Any] | None:
+    def start_evaluation_if_due(self, snapshot: Snapshot) -> None:
         """Begin an evaluation of the newest published parameters when its interval has passed."""
         config = self.program.config
         interval = config.evaluation_interval
         busy = self._evaluation is not None and not self._evaluation.done()
         if not interval or busy or snapshot.env_steps - self._evaluated_at < interval:
-            return None
+            return
         self._evaluated_at += (snapshot.env_steps - self._evaluated_at) // interval * interval
         parameters = wait(self.program.parameters.newest(-1), 60.0, "the newest parameters")
         assert isinstance(parameters, Parameters)
@@ -137,7 +142,6 @@ class Attendant:
         self._evaluation = self.program.evaluator.call(
             method, parameters, config.evaluation.episodes, snapshot.env_steps
         )
-        return self._evaluation
 
     def copied(self, snapshot: Snapshot) -> None:
         """The learner has adopted another member's weights."""
@@ -156,7 +160,7 @@ class Attendant:
         """
         if self._evaluation is None or not self._evaluation.done():
             return
-        evaluation, self._evaluation = self._evaluation, None
+        evaluation = self._settle_evaluation()
         error = evaluation.exception()
         if isinstance(error, EnvironmentFailedError):
             self._count_failed(error.reason)
@@ -165,11 +169,41 @@ class Attendant:
         else:
             self._keep(evaluation.result())
 
+    def await_evaluation(self, timeout_s: float, should_stop: Callable[[], bool]) -> None:
+        """Wait for the evaluation under way, if one is, and report its result (see `collect_evaluation`).
+
+        An evaluator that hangs, or takes longer than `timeout_s`, is replaced. Who asks to stop does not wait: the
+        evaluation is due again when the run goes on.
+
+        Raises:
+            HungEnvironmentError: it has hung once too often.
+        """
+        if self._evaluation is None:
+            return
+        evaluator, config = self.program.evaluator, self.program.config
+        try:
+            is_done = wait_until_done(self._evaluation, evaluator, config, timeout_s, "an evaluation", should_stop)
+        except HungEnvironmentError:
+            self._replace_hung(evaluator)
+        except PortTimeoutError:
+            self._replace(evaluator, "late")
+            self.give_up_evaluation()
+        else:
+            if is_done:
+                self.collect_evaluation()
+
     def give_up_evaluation(self) -> None:
         """Wait no longer for an evaluation that is under way, if one is; it is counted as late."""
         if self._evaluation is not None:
-            self._evaluation = None
+            self._settle_evaluation()
             self._count_failed("late")
+
+    def _settle_evaluation(self) -> Future[Any]:
+        """Take the evaluation under way out of the way, for good."""
+        assert self._evaluation is not None
+        evaluation, self._evaluation = self._evaluation, None
+        self.recorder.marks[_EVALUATED_AT] = self._evaluated_at
+        return evaluation
 
     def _count_failed(self, reason: str) -> None:
         self._evaluations_failed[reason] += 1
@@ -209,15 +243,7 @@ class Attendant:
             elif failure is not None:
                 raise failure
         for worker in (*self.program.actors, self.program.evaluator):
-            hung = hung_in(worker, self.program.config)
-            if not hung:
-                continue
-            if worker.incarnation >= config.max_restarts:
-                raise hung_error(self.program.config, hung, worker.incarnation + 1)
-            self._replace(worker, "hung")
-            if worker is self.program.evaluator:
-                self._evaluation = None
-                self._count_failed("hung")
+            self._replace_hung(worker)
 
     def report_accounts(self) -> None:
         """Report what was lost with actors and shards; at the end, since some of it may still arrive for a while."""
@@ -238,6 +264,19 @@ class Attendant:
             if self._look.exception() is None:
                 self.look_at_replay(self._look.result())
             self._look = None
+
+    def _replace_hung(self, worker: Worker) -> None:
+        """Replace a worker if an environment of its hangs, as long as the budget lasts."""
+        config = self.program.config
+        hung = hung_in(worker, config)
+        if not hung:
+            return
+        if worker.incarnation >= config.environment.max_restarts:
+            raise hung_error(config, hung, worker.incarnation + 1)
+        self._replace(worker, "hung")
+        if worker is self.program.evaluator and self._evaluation is not None:
+            self._settle_evaluation()
+            self._count_failed("hung")
 
     def _replace(self, worker: Worker, why: str) -> None:
         if worker in self.program.actors:

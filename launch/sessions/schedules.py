@@ -249,7 +249,10 @@ class LockstepSchedule(Schedule):
             the error that ended a member, where no member is left.
         """
         self.end_finished()
-        turns = {attendant.number: _Turn(attendant) for attendant in self.attendants}
+        turns = {attendant.number: _Turn(attendant, self.should_stop) for attendant in self.attendants}
+        for attendant in self.running:
+            with self.failing_alone(attendant):
+                turns[attendant.number].evaluate_if_due()  # what a stop interrupted
         while running := self.running:
             turn = min((turns[attendant.number] for attendant in running), key=lambda turn: turn.env_steps)
             attendant = turn.attendant
@@ -271,8 +274,9 @@ class LockstepSchedule(Schedule):
 class _Turn:
     """One member's turns: an unroll of each of its actors, and the learner steps that these have earned."""
 
-    def __init__(self, attendant: Attendant):
+    def __init__(self, attendant: Attendant, should_stop: Callable[[], bool]):
         self.attendant = attendant
+        self._should_stop = should_stop
         self.env_steps = attendant.recorder.position().env_steps
         self._num_steps = 0
         self._reported_at = -math.inf
@@ -297,11 +301,13 @@ class _Turn:
         self.env_steps = snapshot.env_steps
         why = attendant.why_over(snapshot)
         if not why:
-            evaluation = attendant.start_evaluation_if_due(snapshot)
-            if evaluation is not None:
-                self._wait(evaluation, program.evaluator, "an evaluation")
-                attendant.collect_evaluation()
+            self.evaluate_if_due()
         return why
+
+    def evaluate_if_due(self) -> None:
+        """Evaluate if it is time, unless somebody asks to stop meanwhile."""
+        self.attendant.start_evaluation_if_due(self.attendant.recorder.position())
+        self.attendant.await_evaluation(_CALL_DEADLINE_S, self._should_stop)
 
     def report(self) -> None:
         """Let the recorder hear from the learner."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scripted import CountingAlgorithm, ScriptedEnvironment
 
-from actors.evaluator import Evaluator
+from actors.evaluator import Evaluator, InterruptedEvaluationError
 from actors.policy import Policy
 from laser.environments import EnvironmentFailedError
 from laser.ports import Parameters
@@ -55,3 +55,11 @@ def test_after_a_failure_there_may_be_nothing_to_close():
     with pytest.raises(EnvironmentFailedError):
         evaluator.evaluate(PARAMETERS, 4)
     evaluator.close()  # `bad` would raise
+
+
+def test_an_evaluation_can_be_asked_to_end():
+    evaluator = make_evaluator([ScriptedEnvironment(LENGTHS)])
+    with pytest.raises(InterruptedEvaluationError, match="of 1000 episodes to play"):
+        evaluator.evaluate(PARAMETERS, 1000, on_step=lambda *step: evaluator.interrupt())
+    with pytest.raises(InterruptedEvaluationError):
+        evaluator.evaluate(PARAMETERS, 1)

@@ -19,6 +19,13 @@ def weights(run_dir: Path) -> dict[str, torch.Tensor]:
     return {f"{group}/{name}": value for group, part in checkpoint.tensors.items() for name, value in part.items()}
 
 
+def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    """Assert that two runs' tensors are the same bit by bit."""
+    assert set(one) == set(other)
+    for name, value in one.items():
+        torch.testing.assert_close(value, other[name], rtol=0, atol=0, msg=name)
+
+
 def train_whole_and_in_parts(
     config: Callable[..., Any], directory: Path, steps: int, steps_before_break: int
 ) -> tuple[Any, dict[str, torch.Tensor]]:
@@ -37,8 +44,6 @@ def train_whole_and_in_parts(
     whole = train(config(directory / "whole", steps=steps, **keep))
     train(config(directory / "parts", steps=steps_before_break, **keep))
     train(config(directory / "parts", steps=steps, **keep, resume=True))
-    one, other = weights(directory / "whole"), weights(directory / "parts")
-    assert set(one) == set(other)
-    for key, value in one.items():
-        torch.testing.assert_close(value, other[key], rtol=0, atol=0, msg=key)
+    one = weights(directory / "whole")
+    assert_same(one, weights(directory / "parts"))
     return whole, one

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import functools
+import signal
+import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from saved_runs import train_whole_and_in_parts
+from saved_runs import assert_same, train_whole_and_in_parts, weights
 
+from actors.evaluator import Evaluator
 from laser.algorithms.ddpg import Ddpg
 from laser.config import ConfigError
 from laser.prioritization.ners import Ners
+from launch.errors import StoppedError
 from launch.presets import load_preset
 from launch.recording.metrics_db import read_names, read_series
+from launch.sessions.signals import StopSignal
 from launch.train import train
 from learner.learner import Learner
 from replay_server.shard import Shard
@@ -27,7 +33,7 @@ SMALL = {
     "replay.min-steps": 256,
     "replay.samples-per-insert": 8.0,
     "replay.importance-schedule": "constant",
-    "evaluation.interval": 150,  # no part ends at a multiple
+    "evaluation.interval": 150,
     "evaluation.episodes": 1,
     "evaluation.num-envs": 1,
     "quiet": True,
@@ -39,11 +45,12 @@ CASES = {
     "ners over shards": {"replay.sampler": "ners", "replay.num-shards": 2, "num-actors": 2},
     "ero over shards": {"replay.sampler": "ero", "replay.num-shards": 2, "num-actors": 2},
     "ners*": {"replay.sampler": "ners", "replay.ners.reward": "training", "evaluation.interval": 0},
+    "ners, the break where an evaluation is due": {"replay.sampler": "ners", "evaluation.interval": 112},
     # An episode ends between the last return it was told of and the end of the first part.
     "ners* told late": {"replay.sampler": "ners", "replay.ners.reward": "training", "evaluation.interval": 300},
 }
 
-QUICK = ("ners over shards", "ero")
+QUICK = ("ners over shards", "ero", "ners, the break where an evaluation is due")
 
 
 def small(name: str, path: Path, **changes: object):
@@ -63,6 +70,30 @@ def test_a_resumed_run_equals_one_that_was_never_interrupted(name, tmp_path):
     _, one = train_whole_and_in_parts(functools.partial(small, name), tmp_path, 960, 560)
     assert any(key.startswith("sampler/network/") for key in one)
     assert any(key.startswith("sampler/optimizer/") for key in one), "the sampler never learned"
+
+
+def test_an_evaluation_that_a_stop_interrupts_is_made_when_the_run_goes_on(tmp_path, monkeypatch):
+    train(small("ners", tmp_path / "whole", steps=480))
+    stop, play, played = StopSignal(), Evaluator._play, []
+
+    def play_on(self, *arguments):
+        played.append(arguments)
+        if len(played) == 2:
+            stop.number = signal.SIGINT
+            while not self._is_interrupted:
+                time.sleep(0.01)
+        return play(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Evaluator, "_play", play_on)
+        patch.setattr("launch.train.stop_on_signals", lambda: nullcontext(stop))
+        with pytest.raises(StoppedError):
+            train(small("ners", tmp_path / "parts", steps=480))
+    train(small("ners", tmp_path / "parts", steps=480, resume=True))
+    assert_same(weights(tmp_path / "whole"), weights(tmp_path / "parts"))
+    whole, parts = (read_series(tmp_path / run / "metrics.db", "evaluation/mean_return") for run in ("whole", "parts"))
+    assert whole == parts
+    assert len(whole) == 3
 
 
 @pytest.mark.parametrize("name", EVALUATED)

@@ -13,9 +13,10 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
+from saved_runs import assert_same, weights
 
 from laser.config import ConfigError
+from laser.environments.base import EnvironmentFailedError
 from launch.config import EvaluationConfig, TrainConfig
 from launch.errors import LaunchError, NothingToResumeError
 from launch.evaluation.evaluate import evaluate, load_policy
@@ -32,18 +33,6 @@ def small(path: Path, **changes: object) -> TrainConfig:
     values = {"steps": 1024, "quiet": True, "run_dir": path, "runtime": "lockstep", "num_envs": 4, **changes}
     replay = dataclasses.replace(config.replay, capacity_steps=2000, min_steps=128)
     return dataclasses.replace(config, replay=replay, **values)
-
-
-def weights(path: Path) -> dict[str, torch.Tensor]:
-    checkpoint, warnings = load_newest_checkpoint(path / "checkpoints")
-    assert not warnings
-    return checkpoint.tensors["networks"] | {f"o/{k}": v for k, v in checkpoint.tensors["optimizer"].items()}
-
-
-def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
-    assert set(one) == set(other)
-    for name, value in one.items():
-        torch.testing.assert_close(value, other[name], rtol=0, atol=0, msg=name)
 
 
 @pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")  # torch's own, while it compiles
@@ -203,6 +192,7 @@ def test_a_failing_environment_ends_the_run_with_its_own_words(tmp_path):
         (signal.SIGINT, 130, ["train"]),
         (signal.SIGTERM, 143, ["train"]),
         (signal.SIGINT, 130, ["sweep", "--seeds", "2"]),
+        (signal.SIGINT, 130, ["train", "--evaluation.interval", "100", "--evaluation.episodes", "100_000"]),
     ],
 )
 def test_a_signal_saves_and_ends_with_its_code(tmp_path, number, code, command):
@@ -325,6 +315,18 @@ def test_an_environment_that_fails_at_its_first_reset_is_rebuilt_and_counted(tmp
     train(small(tmp_path / "run", env="fickle_environment:Fickle-v0", num_envs=1))
     checkpoint, _ = load_newest_checkpoint(tmp_path / "run" / "checkpoints")
     assert checkpoint.state["recorder"]["totals"]["restarts/raised"] == 1
+
+
+@pytest.mark.parametrize("runtime", ["lockstep", "local"])
+def test_an_evaluation_whose_environment_fails_does_not_end_the_run(tmp_path, monkeypatch, runtime):
+    def fail(*arguments):
+        raise EnvironmentFailedError("raised", "the wheel came off")
+
+    monkeypatch.setattr("actors.evaluator.Evaluator._play", fail)
+    result = train(small(tmp_path / "run", runtime=runtime, evaluation=EvaluationConfig(interval=256)))
+    assert result.finished == "steps"
+    checkpoint, _ = load_newest_checkpoint(tmp_path / "run" / "checkpoints")
+    assert checkpoint.state["recorder"]["totals"]["evaluations_failed/raised"] >= 1
 
 
 def test_networks_beyond_all_memory_are_refused_without_being_built(tmp_path):

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from laser.ports import PortClosedError, Report, wait
-from launch.runtimes.host import Host
+from launch.runtimes.host import Host, left_behind
 from launch.runtimes.local_runtime import LocalRuntime
 
 
@@ -183,6 +183,27 @@ def test_closing_ends_the_thread_and_refuses_calls(hosted):
     num_reports = len(sink.reports)
     time.sleep(0.05)
     assert len(sink.reports) == num_reports
+
+
+def test_closing_interrupts_a_long_call():
+    class Player:
+        def __init__(self):
+            self.interrupted = threading.Event()
+
+        def play(self):
+            self.interrupted.wait(30.0)
+            raise InterruptedError("asked to end")
+
+        def interrupt(self):
+            self.interrupted.set()
+
+    host = Host(Player, None, "player")
+    playing = host.call("play")
+    until(playing.running)
+    assert host.close()
+    assert "player" not in left_behind()
+    with pytest.raises(InterruptedError):
+        wait(playing, 5.0, "the call")
 
 
 def test_a_hung_component_is_seen_and_does_not_hold_up_closing(hosted):

@@ -15,6 +15,7 @@ from laser.ports import Parameters, PortClosedError, wait
 from launch.presets import change, load_preset
 from launch.program import make_program
 from launch.recording.recorder import Recorder
+from launch.runtimes import hangs
 from launch.runtimes.local_runtime import LocalRuntime, LocalWorker
 from launch.runtimes.runtime import WorkerDiedError
 from launch.sessions.attendant import Attendant
@@ -88,7 +89,8 @@ def test_evaluations_that_failed_are_counted_under_their_reasons(attendant, monk
     for number, error in enumerate(errors, start=1):
         result: Future = Future()
         monkeypatch.setattr(program.evaluator, "call", lambda *arguments, result=result: result)
-        assert attendant.start_evaluation_if_due(SimpleNamespace(env_steps=100 * number)) is result
+        attendant.start_evaluation_if_due(SimpleNamespace(env_steps=100 * number))
+        assert attendant.evaluation is result
         if error is not None:
             result.set_exception(error)
         attendant.collect_evaluation()
@@ -101,6 +103,25 @@ def test_evaluations_that_failed_are_counted_under_their_reasons(attendant, monk
         "evaluations_failed/late": 1,
         "evaluations_failed/hung": 1,
     }
+
+
+@pytest.mark.parametrize(
+    ("answer", "silent_s", "counted"), [("error", 0, "raised"), ("", 0, "late"), ("", 1e9, "hung")]
+)
+def test_who_waits_for_an_evaluation_outlasts_it(attendant, monkeypatch, answer, silent_s, counted):
+    evaluator = attendant.program.evaluator
+    wait(attendant.program.learner.call("warm_up"), 60.0, "the learner")
+    result: Future = Future()
+    if answer:
+        result.set_exception(EnvironmentFailedError("raised", "no"))
+    monkeypatch.setattr(hangs, "_CHECK_S", 0.01)
+    monkeypatch.setattr(evaluator, "call", lambda *arguments: result)
+    monkeypatch.setattr(evaluator, "silent_s", lambda waiting_for: silent_s)
+    attendant.start_evaluation_if_due(SimpleNamespace(env_steps=100))
+    attendant.await_evaluation(0.05, lambda: False)
+    assert attendant.evaluation is None
+    assert attendant.recorder.snapshot().counters[f"evaluations_failed/{counted}"] == 1
+    assert evaluator.incarnation == (0 if answer else 1), "one that still plays would hold up the next"
 
 
 def test_a_learner_hears_how_far_the_run_is_once(attendant, monkeypatch):
