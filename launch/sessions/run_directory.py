@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any
+from typing import Any
 
 from laser.config import ConfigError
 from launch.config import TrainConfig, leaves_directory
@@ -26,6 +27,7 @@ from launch.errors import CannotCreateError, NothingToResumeError, OutputError, 
 from launch.sessions.preset_changes import changes_from_preset
 
 SCHEMA_VERSION = 1
+_START_AGAIN = "free space or mend the disk, then start again"
 RUNS_ROOT = Path("runs")
 _VERSIONED = ("laser-rl", "torch", "numpy", "gymnasium", "ale-py", "mujoco", "ray")
 
@@ -92,15 +94,20 @@ def open_run(
             )
         record = path / "config.json"
         before = record.read_bytes() if config.resume else b""
-        _write_record(path, config, sys.argv if command is None else command, facts)
         run = RunDirectory(path, config.resume)
-        run.log("resumed" if config.resume else "started")
         try:
+            _write_record(path, config, sys.argv if command is None else command, facts)
+            run.log("resumed" if config.resume else "started")
             yield run
-        except BaseException:
-            # It did not go on with the new settings, which would stand in the way of the next attempt.
-            if before and not run.goes_on:
+        except BaseException as error:
+            if run.goes_on:
+                raise
+            if before:
+                # It did not go on with the new settings, which would stand in the way of the next attempt.
                 replace_file(record, before)
+            elif isinstance(error, OutputError):
+                shutil.rmtree(path, ignore_errors=True)  # there is nothing in it to go on from
+                raise OutputError(error.problem.key, error.problem.wrong, _START_AGAIN) from error
             raise
 
 
@@ -211,6 +218,7 @@ def replace_file(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         beside.rename(path)
     except OSError as error:
+        beside.unlink(missing_ok=True)
         raise output_error(path, error) from error
 
 
@@ -249,9 +257,9 @@ def _check_usable(path: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[IO[str]]:
+def _locked(path: Path) -> Iterator[None]:
     try:
-        file = (path / "lock").open("a+", encoding="utf-8")
+        file = (path / "lock").open("a+b", buffering=0)
     except OSError as error:
         raise CannotCreateError("run-dir", f"{path}: {error.strerror}", "choose another --run-dir") from error
     with file:
@@ -259,16 +267,17 @@ def _locked(path: Path) -> Iterator[IO[str]]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            owner = file.read().strip() or "unknown"
+            owner = file.read().decode(errors="replace").strip() or "unknown"
             raise RunInUseError(
                 "run-dir", f"{path} is in use by process {owner}", "wait for it, or choose another --run-dir"
             ) from None
         # The kernel drops the lock with the process, so a killed run never blocks its own resumption.
-        file.seek(0)
-        file.truncate()
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        yield file
+        try:
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n".encode())
+        except OSError as error:
+            raise OutputError("run-dir", f"{path}/lock: {error.strerror}", _START_AGAIN) from error
+        yield
 
 
 def _check_same_run(config: TrainConfig, path: Path) -> None:

@@ -1,8 +1,10 @@
 import dataclasses
 import json
 import os
+import resource
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,16 @@ from laser.algorithms.impala import ImpalaConfig
 from launch.config import TrainConfig
 from launch.errors import CannotCreateError, NothingToResumeError, OutputError, RunInUseError
 from launch.sessions import run_directory as module
-from launch.sessions.run_directory import RunDirectory, newest_run, open_run, read_record, run_name, saved_config, slug
+from launch.sessions.run_directory import (
+    RunDirectory,
+    newest_run,
+    open_run,
+    output_error,
+    read_record,
+    run_name,
+    saved_config,
+    slug,
+)
 
 
 @pytest.fixture
@@ -208,17 +219,49 @@ def test_the_newest_run_of_a_preset_is_found(tmp_path, config):
         assert run.path.name == "a"
 
 
-def test_a_full_disk_is_an_output_error(tmp_path, config, monkeypatch):
+def test_a_log_that_cannot_be_written_is_an_output_error(tmp_path):
     run = RunDirectory(tmp_path / "missing", resumed=False)
     with pytest.raises(OutputError, match="No such file"):
         run.log("x")
 
-    def full(*arguments, **options):
-        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module.os, "fsync", full)
-    with pytest.raises(OutputError, match="No space left on device"), open_run(config, [], tmp_path):
+@contextmanager
+def no_file_longer_than(num_bytes):
+    """Let the system fail writes as a full disk does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize(("num_bytes", "file"), [(0, "lock"), (20, "config.json")])
+def test_a_full_disk_at_the_start_leaves_nothing(tmp_path, config, num_bytes, file):
+    failing = pytest.raises(OutputError, match=rf"{file}: File too large; .* start again")
+    with no_file_longer_than(num_bytes), failing, open_run(config, [], tmp_path):
         pass
+    assert {path.name for path in tmp_path.glob("*/*")} <= {"lock"}
+    with open_run(config, [], tmp_path) as run:
+        assert run.config_path.exists()
+
+
+def test_a_full_disk_before_it_goes_on_leaves_nothing_of_a_new_run(tmp_path, config):
+    config = dataclasses.replace(config, run_dir=tmp_path / "run")
+    with pytest.raises(OutputError, match=r"metrics.db: full; .* start again"), open_run(config, []) as run:
+        raise output_error(run.metrics_path, OSError("full"))
+    assert not run.path.exists()
+
+
+def test_a_full_disk_leaves_an_older_run_as_it_was(tmp_path, config):
+    config = dataclasses.replace(config, run_dir=tmp_path / "run")
+    with open_run(config, []) as run:
+        run.goes_on = True
+    before = {path.name: path.read_bytes() for path in run.path.iterdir() if path.name != "lock"}
+    resumed = open_run(dataclasses.replace(config, resume=True, num_envs=3), [])
+    with no_file_longer_than(20), pytest.raises(OutputError, match=r"config.json: File too large"), resumed:
+        pass
+    assert {path.name: path.read_bytes() for path in run.path.iterdir() if path.name != "lock"} == before
 
 
 def test_outside_a_checkout_there_is_no_commit(monkeypatch):
