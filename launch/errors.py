@@ -7,16 +7,16 @@ reader of standard output that has gone.
 
 from __future__ import annotations
 
-import os
-import select
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, TextIO
+from typing import ClassVar, TextIO, cast
 
 from laser.config import ConfigError, Problem
+from launch.streams import FailingStream
 
 _PACKAGES = ("actors", "laser", "launch", "learner", "replay_server")
 _OURS = tuple(Path(__file__).resolve().parents[1] / name for name in _PACKAGES)
@@ -82,14 +82,15 @@ def one_line(problem: Problem) -> str:
 def run_reporting(command: Callable[[], int], stderr: TextIO | None = None) -> int:
     """Run a command; turn what a user can cause into lines on standard error, and return the exit code.
 
-    Mistakes of the program keep their traceback.
+    Mistakes of the program keep their traceback. Lines on standard error that nobody can read any more are lost.
     """
-    stream = stderr or sys.stderr
+    stream = cast("TextIO", FailingStream(stderr or sys.stderr, is_lossy=True))
+    stdout = FailingStream(sys.stdout, is_lossy=False)
     try:
-        with warnings.catch_warnings():
+        with redirect_stdout(cast("TextIO", stdout)), redirect_stderr(stream), warnings.catch_warnings():
             warnings.showwarning = partial(_show_warning, stream)
             exit_code = command()
-        sys.stdout.flush()
+            stdout.flush()
         return exit_code
     except ConfigError as error:
         for problem in error.problems:
@@ -104,12 +105,13 @@ def run_reporting(command: Callable[[], int], stderr: TextIO | None = None) -> i
     except KeyboardInterrupt:
         print("interrupted", file=stream)
         return INTERRUPTED
-    except BrokenPipeError:
-        if not _is_unread(sys.stdout):
+    except OSError as error:
+        if error is not stdout.error:
             raise
-        # As `head` leaves it. Python would complain once more as it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return UNREAD
+        if not isinstance(error, BrokenPipeError):
+            print(one_line(Problem("stdout", f"cannot be written: {error.strerror}", "free space")), file=stream)
+            return OutputError.exit_code
+        return UNREAD  # as `head` leaves it
 
 
 def _show_warning(
@@ -126,13 +128,3 @@ def _show_warning(
         print(f"warning: {' '.join(str(message).split())}", file=stream)
     else:
         (file or stream).write(warnings.formatwarning(message, category, filename, lineno, line))
-
-
-def _is_unread(stream: TextIO) -> bool:
-    """Return whether whoever read a pipe has gone."""
-    try:
-        waiting = select.poll()
-        waiting.register(stream.fileno(), 0)
-    except (AttributeError, OSError):  # not on this system, or no file
-        return False
-    return any(event & select.POLLERR for _, event in waiting.poll(0))

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from launch.errors import StoppedError
@@ -46,9 +46,10 @@ class StopSignal:
             os._exit(128 + number)
         self.number = number
         # A raw write: the handler may have interrupted a print, whose buffer is then locked.
-        os.write(
-            sys.__stderr__.fileno() if sys.__stderr__ else 2, b"\nstopping after a checkpoint; again to leave now\n"
-        )
+        with suppress(OSError):  # nobody reads it any more
+            os.write(
+                sys.__stderr__.fileno() if sys.__stderr__ else 2, b"\nstopping after a checkpoint; again to leave now\n"
+            )
 
 
 @contextmanager

@@ -58,6 +58,14 @@ def test_a_reader_of_the_output_that_has_gone_is_no_traceback():
     assert process.returncode == 141
 
 
+def test_output_that_cannot_be_written_is_one_line():
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "launch", "--help"]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.stderr == "error: stdout: cannot be written: No space left on device; free space\n"
+    assert ended.returncode == 74
+
+
 def test_another_broken_pipe_keeps_its_traceback():
     with pytest.raises(BrokenPipeError):
         report(BrokenPipeError("that of an environment's process"))
