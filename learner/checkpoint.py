@@ -165,8 +165,15 @@ def load_best_checkpoint(root: Path) -> tuple[Checkpoint, list[str]]:
 
 
 def list_checkpoints(root: Path) -> list[Path]:
-    """Return the checkpoints under `root`, newest first; unfinished ones are not among them."""
-    paths = [path for path in root.iterdir() if _NAME.fullmatch(path.name)] if root.is_dir() else []
+    """Return the checkpoints under `root`, newest first; unfinished ones are not among them.
+
+    Raises:
+        NoCheckpointError: the directory cannot be read.
+    """
+    try:
+        paths = [path for path in root.iterdir() if _NAME.fullmatch(path.name)] if root.is_dir() else []
+    except OSError as error:
+        raise NoCheckpointError(f"{root} cannot be read: {error.strerror}") from error
     return sorted(paths, key=_sequence, reverse=True)
 
 

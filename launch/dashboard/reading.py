@@ -1,7 +1,6 @@
 """Reads `metrics.db` for showing it: the newest value of everything, and curves thinned while they are read.
 
-Of a curve of 100,000 points some hundred are wanted, so SQLite averages neighbours itself. Nothing is written: a file
-that nobody has open is opened as immutable, since SQLite would otherwise leave files of its own beside it.
+Of a curve of 100,000 points some hundred are wanted, so SQLite averages neighbours itself. Nothing is written.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from launch.recording.metrics_db import is_measured
+from launch.recording.metrics_db import is_measured, open_to_read
 
 Axis = Literal["env_steps", "frames", "seconds", "learner_steps"]
 AXES: tuple[Axis, ...] = get_args(Axis)
@@ -217,14 +216,8 @@ def _close_gaps(connection: sqlite3.Connection, rows: list[Any], width: int, new
 def _open(path: Path) -> Iterator[sqlite3.Connection]:
     if not path.is_file():
         raise UnreadableError("metrics.db is missing: the run has not recorded anything yet")
-    wal = path.with_name(path.name + "-wal")
-    mode = "mode=ro" if wal.exists() else "mode=ro&immutable=1"
     try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=_TIMEOUT_S)
-        try:
-            connection.execute("PRAGMA query_only=1")
+        with open_to_read(path, _TIMEOUT_S) as connection:
             yield connection
-        finally:
-            connection.close()
     except (sqlite3.Error, OverflowError, TypeError) as error:
         raise UnreadableError(f"metrics.db cannot be read: {error}") from error

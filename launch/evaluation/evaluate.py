@@ -116,7 +116,7 @@ class _Game:
         members: list[MemberEvaluation] = []
         recorded: list[MemberRecord] = []
         errors: list[LaunchError | ConfigError] = []
-        found = (run_dir / "members").glob("[0-9]*")
+        found = [path for path in (run_dir / "members").glob("*") if path.name.isdecimal()]
         for path in sorted(found, key=lambda path: int(path.name)):
             facts: dict[str, Any] = {"index": int(path.name), "overrides": {}}
             try:

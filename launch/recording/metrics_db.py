@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -186,9 +186,23 @@ def last_tick(path: Path) -> Tick | None:
     return Tick(*rows[0]) if rows else None
 
 
+@contextmanager
+def open_to_read(path: Path, timeout_s: float = 10.0) -> Iterator[sqlite3.Connection]:
+    """Open a `metrics.db` so that nothing is written, not even beside it: its directory may be read-only.
+
+    Raises:
+        sqlite3.Error: the file is missing, damaged or locked.
+    """
+    # SQLite leaves files of its own beside one that is not immutable; with such a file somebody has it open.
+    mode = "mode=ro" if path.with_name(path.name + "-wal").exists() else "mode=ro&immutable=1"
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=timeout_s)) as connection:
+        connection.execute("PRAGMA query_only=1")
+        yield connection
+
+
 def _query(path: Path, query: str, arguments: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=10.0)) as connection:
+        with open_to_read(path) as connection:
             return connection.execute(query, arguments).fetchall()
     except sqlite3.Error as error:
         raise OutputError("run-dir", f"{path}: {error}", "check that it is a run's metrics.db") from error

@@ -13,7 +13,7 @@ from laser.environments import task_ids
 from launch.command_line.overrides import find_leaves, show
 from launch.config import NOT_FLAGS, TrainConfig
 from launch.evaluation.evaluation_result import TaskResult
-from launch.recording.metrics_db import Axis, is_measured, last_tick, read_names, read_series
+from launch.recording.metrics_db import Axis, Tick, is_measured, last_tick, read_names, read_series
 from launch.report.repeating import sweep_command, train_command
 from launch.sessions.preset_changes import changes_from_preset
 from launch.sessions.run_directory import RunDirectory, config_from_record, read_record
@@ -79,13 +79,13 @@ class Recorded:
         A value that did not change is not recorded again.
         """
         points = read_series(self._metrics_path, name, axis) if name in self.names else []
-        if not points or is_measured(name):
+        if not points or is_measured(name) or self.end is None:
             return points
         end = float(getattr(self.end, axis))
         return [*points, (end, points[-1][1])] if end > points[-1][0] else points
 
     @cached_property
-    def end(self) -> Any:
+    def end(self) -> Tick | None:
         """How far it came: the last tick, or None where nothing was recorded."""
         return last_tick(self._metrics_path)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launch.evaluation.evaluation_result import EvaluationResult, TaskResult, published_words
+from launch.recording.metrics_db import Tick
 from launch.recording.progress import duration
 from launch.report.page import Page
 from launch.report.pictures import Line, Panel, draw
@@ -92,11 +93,9 @@ def write_run(recorded: Recorded, evaluation: EvaluationResult | None) -> tuple[
         OutputError: `metrics.db` is missing or damaged.
     """
     page, config, pictures = Page(recorded.path.resolve().name), recorded.config, {}
-    end = recorded.end
-    reached = f"{end.env_steps:,} env steps ({end.frames:,} frames), {end.learner_steps:,} learner steps"
     page.paragraph(
         f"{config.algorithm.name} on {config.env}, preset {config.preset or 'none'}, seed {config.seed}. "
-        + (f"{reached} in {duration(end.seconds)} of training." if end else "Nothing was recorded yet.")
+        + (_reached(recorded.end) if recorded.end else "Nothing was recorded yet.")
     )
     add_scores(page, recorded, evaluation)
     page.heading("Curves")
@@ -145,6 +144,11 @@ def add_settings(page: Page, recorded: Recorded) -> None:
     page.heading("Versions")
     versions = {**record.get("versions", {}), "commit": record.get("commit") or "unknown"}
     page.table(("package", "version"), [(str(name), str(value)) for name, value in versions.items()])
+
+
+def _reached(end: Tick) -> str:
+    steps = f"{end.env_steps:,} env steps ({end.frames:,} frames), {end.learner_steps:,} learner steps"
+    return f"{steps} in {duration(end.seconds)} of training."
 
 
 def _score_rows(what: str, tasks: Sequence[TaskResult]) -> Iterable[Sequence[str]]:

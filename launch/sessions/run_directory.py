@@ -132,9 +132,9 @@ def read_record(run_dir: Path) -> dict[str, Any]:
     A sweep's holds `sweep` (see `SweepConfig.to_json`), its members' each `member` with `index` and `overrides`.
     """
     path = run_dir / "config.json"
-    if not path.is_file():
-        raise NothingToResumeError("run-dir", f"{run_dir} holds no run: {path.name} is missing", "check the path")
     try:
+        if not path.is_file():
+            raise NothingToResumeError("run-dir", f"{run_dir} holds no run: {path.name} is missing", "check the path")
         record = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(record, dict) or "config" not in record:
             raise ValueError("it is not a run's record")

@@ -167,6 +167,11 @@ def test_no_checkpoint_and_none_that_verifies_are_errors(tmp_path):
         load_newest_checkpoint(tmp_path)
 
 
+def test_a_directory_that_cannot_be_looked_at_has_no_checkpoint():
+    with pytest.raises(NoCheckpointError, match="cannot be read: File name too long"):
+        load_newest_checkpoint(Path("a" * 300))
+
+
 def test_the_last_few_and_the_best_are_kept(tmp_path):
     scores = [None, 5.0, 1.0, float("nan"), 2.0, 3.0]
     for step, score in enumerate(scores):

@@ -100,6 +100,13 @@ def test_a_member_whose_environment_raises_does_not_hide_the_others(swept, fails
     assert LINE in result.words()
 
 
+def test_what_else_lies_among_the_members_is_none_of_them(swept, tmp_path):
+    copy = tmp_path / "sweep"
+    shutil.copytree(swept, copy)
+    (copy / "members" / "0 old").mkdir()
+    assert len(evaluate(copy, 1, quiet=True).members) == 2
+
+
 def test_where_every_environment_raises_the_first_is_named(swept, fails):
     fails.update(dict.fromkeys(FAILING, "step"))
     with pytest.raises(LaunchError, match="door is locked") as caught:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from launch.errors import OutputError
-from launch.recording.metrics_db import MetricsDb, Tick, read_names, read_series
+from launch.recording.metrics_db import MetricsDb, Tick, open_to_read, read_names, read_series
 
 
 def tick(step):
@@ -78,6 +78,14 @@ def test_a_damaged_file_is_an_error(tmp_path, content):
         MetricsDb(path)
     with pytest.raises(OutputError):
         read_names(path)
+
+
+def test_reading_writes_nothing_beside_the_file(tmp_path):
+    with MetricsDb(tmp_path / "metrics.db") as db:
+        db.write(Tick(1.0, 2.0, 3, 4, 5), {"a": 6.0})
+    with open_to_read(tmp_path / "metrics.db") as connection:
+        assert connection.execute("SELECT value FROM points").fetchall() == [(6.0,)]
+        assert [path.name for path in tmp_path.iterdir()] == ["metrics.db"]
 
 
 def test_a_missing_file_is_not_made_by_reading(tmp_path):

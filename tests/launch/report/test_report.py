@@ -13,6 +13,7 @@ from launch.command_line.arguments import parse_sweep, parse_train
 from launch.command_line.cli import run
 from launch.errors import run_reporting
 from launch.presets import change, load_preset
+from launch.recording.metrics_db import MetricsDb
 from launch.report.recorded import Recorded
 from launch.report.repeating import sweep_command
 from launch.report.report import ReportOptions, report
@@ -162,3 +163,12 @@ def test_a_run_that_has_just_begun_has_a_report(made, tmp_path, capsys):
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert "No episode has finished by the newest checkpoint." in words_of(path / "report" / "index.html")[0]
     assert result["page"].endswith("report/index.html")
+
+
+def test_a_run_of_which_nothing_was_recorded_has_a_report(made, tmp_path):
+    path = tmp_path / "run"
+    shutil.copytree(made / HOSTILE, path)
+    (path / "metrics.db").unlink()
+    MetricsDb(path / "metrics.db").close()
+    page = report(path, ReportOptions(quiet=True)).page
+    assert "Nothing was recorded yet." in words_of(page)[0]

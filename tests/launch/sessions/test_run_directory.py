@@ -203,6 +203,11 @@ def test_nothing_to_resume(tmp_path, config, content, says):
         pass
 
 
+def test_a_path_that_cannot_be_looked_at_holds_no_run():
+    with pytest.raises(NothingToResumeError, match=r"cannot be read: .*File name too long"):
+        read_record(Path("a" * 300))
+
+
 def test_the_newest_run_of_a_preset_is_found(tmp_path, config):
     with pytest.raises(NothingToResumeError, match="no run of preset cartpole on CartPole-v1"):
         newest_run("cartpole", "CartPole-v1", tmp_path)
