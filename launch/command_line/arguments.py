@@ -16,7 +16,7 @@ from launch.errors import NothingToResumeError
 from launch.presets import find_presets, load_preset
 from launch.sessions.run_directory import newest_run, read_record, saved_config
 from launch.sweeps.population import PbtConfig
-from launch.sweeps.sweep_config import SweepConfig, SweepOptions, parse_grid, read_base, sweep_from_json
+from launch.sweeps.sweep_config import ONE_MEMBER, SweepConfig, SweepOptions, parse_grid, read_base, sweep_from_json
 
 _GRID = "grid"
 _PBT = "pbt."
@@ -41,7 +41,7 @@ def parse_train(arguments: Sequence[str]) -> TrainConfig:
         base = _talking_like(preset, _same_preset(preset, saved_config(path), "train"))
     config, found = _with_values(base, file_name, values)
     problems += [*found, *find_problems(config)]
-    raise_problems([*problems, *_env_problems(config, problems)])
+    raise_problems([*problems, *_further_problems(config, problems)])
     return config
 
 
@@ -81,22 +81,19 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
     problems += [dataclasses.replace(problem, key=_PBT + problem.key) for problem in found]
     if evolving and not options.pbt:
         problems += [Problem(_PBT + key, "has no effect without --pbt", "add --pbt") for key in evolving]
-    grid: dict[str, list[Any]] = {}
-    try:
-        grid = parse_grid(base, given.lists.get(_GRID, []), [key_of(key) for key in known])
-        if resumed is not None:
-            problems += _changes(resumed, grid, options, pbt)
-            grid = resumed.grid
-    except ConfigError as error:
-        problems += error.problems
-    if problems:
-        problems += find_problems(base)
-        raise_problems([*problems, *_env_problems(base, problems)])
+    texts = given.lists.get(_GRID, [])
+    grid, found = parse_grid(base, texts, [key_of(key) for key in known])
+    problems += found
+    if resumed is not None:
+        problems += _changes(resumed, grid, options, pbt)
+        grid = resumed.grid
     sweep = SweepConfig(base, grid, options, pbt)
     try:
         sweep.members()
     except ConfigError as error:
-        raise_problems([*error.problems, *_env_problems(base, error.problems)])
+        has_grid = texts or any(problem.key == _GRID for problem in problems)
+        problems += [problem for problem in error.problems if problem != ONE_MEMBER or not has_grid]
+    raise_problems(list(dict.fromkeys([*problems, *_further_problems(base, problems)])))
     return sweep
 
 
@@ -126,17 +123,20 @@ def _switches() -> set[str]:
     return {key_of(name) for name, info in field_infos(TrainConfig).items() if info.type is bool}
 
 
-def _env_problems(config: TrainConfig, problems: Sequence[Problem]) -> list[Problem]:
-    """Return what is wrong with the environment's id, if there are mistakes already; else making it will say so."""
-    if not problems or any(problem.key.partition(".")[0] in ("env", "environment") for problem in problems):
+def _further_problems(config: TrainConfig, problems: Sequence[Problem]) -> list[Problem]:
+    """Return what is wrong with environment and schedule, if there are mistakes already; else training will say so."""
+    if not problems:
         return []
     from laser.environments import describe_environment
+    from launch.sessions.settings_schedule import find_schedule_problems
 
-    try:
-        describe_environment(config.env, config.environment)
-    except ConfigError as error:
-        return error.problems
-    return []
+    found = find_schedule_problems(config)
+    if not any(problem.key.partition(".")[0] in ("env", "environment") for problem in problems):
+        try:
+            describe_environment(config.env, config.environment)
+        except ConfigError as error:
+            found += error.problems
+    return found
 
 
 def _path_to_resume(preset: TrainConfig, values: Mapping[str, str], of_sweeps: bool) -> Path | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from laser.algorithms.base import Algorithm
-from laser.config import ConfigError, Problem, raise_problems
+from laser.config import ConfigError, Problem, find_problems, raise_problems
 from laser.environments import describe_environment
 from laser.environments.config import EnvironmentConfig
 from laser.specs import ArraySpec, EnvironmentSpec
@@ -81,34 +81,19 @@ def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False) -> Pla
     Raises:
         ConfigError: mistakes in the configs, members that cannot share a replay, or too little memory.
     """
-    for config in configs:
-        config.check()
-    raise_problems(_find_empty_shards(configs, share_replay))
-    known: dict[tuple[str, EnvironmentConfig], EnvironmentSpec] = {}
-    for config in configs:
-        key = (config.env, config.environment)
-        if key not in known:
-            known[key] = describe_environment(config.env, config.environment)
-    environments = [known[config.env, config.environment] for config in configs]
-    algorithms, problems = [], []
-    for config, environment in zip(configs, environments, strict=True):
-        try:
-            algorithms.append(config.algorithm.build(environment, config.network))
-            problems += find_schedule_problems(config)
-            problems += find_sampler_problems(config, algorithms[-1])
-        except ValueError as error:
-            problems += _named_problems(error)
-    for env, how in {(config.env, config.environment) for config in configs if config.capture_video}:
-        problems += find_video_problems("capture-video", env, how)
-    raise_problems(list(dict.fromkeys(problems)))
+    raise_problems(list(dict.fromkeys(problem for config in configs for problem in find_problems(config))))
+    environments, algorithms, problems = _build_algorithms(configs)
+    raise_problems(list(dict.fromkeys([*_find_empty_shards(configs, share_replay), *problems])))
     specs = [unroll_spec(*parts) for parts in zip(configs, environments, algorithms, strict=True)]
-    raise_problems(list(dict.fromkeys(_find_small_arenas(configs, specs))))
+    problems = list(_find_small_arenas(configs, specs))
     carried_states: dict[str, ArraySpec] = {}
     if share_replay:
-        raise_problems(_find_differences(specs))
+        problems += _find_differences(specs)
         for spec in specs:
             carried_states |= spec.core_state
-        raise_problems(_find_memoryless(configs, carried_states))
+        problems += _find_memoryless(configs, carried_states)
+    raise_problems(list(dict.fromkeys(problems)))
+    if share_replay:
         specs = [dataclasses.replace(spec, core_state=carried_states) for spec in specs]
     try:
         memory = _plan_memory(configs, specs, algorithms, share_replay)
@@ -120,6 +105,37 @@ def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False) -> Pla
 
         check_cluster(plan.config.ray_address, plan.needs)
     return plan
+
+
+def _build_algorithms(
+    configs: Sequence[TrainConfig],
+) -> tuple[list[EnvironmentSpec], list[Algorithm], list[Problem]]:
+    """Return each member's environment and algorithm, or what is wrong with any of them."""
+    known: dict[tuple[str, EnvironmentConfig], EnvironmentSpec] = {}
+    problems: list[Problem] = []
+    for env, how in dict.fromkeys((config.env, config.environment) for config in configs):
+        try:
+            known[env, how] = describe_environment(env, how)
+        except ConfigError as error:
+            problems += error.problems
+            continue
+        if any(config.capture_video for config in configs if (config.env, config.environment) == (env, how)):
+            problems += find_video_problems("capture-video", env, how)
+    environments, algorithms = [], []
+    for config in configs:
+        problems += find_schedule_problems(config)
+        environment = known.get((config.env, config.environment))
+        if environment is None:
+            continue
+        try:
+            algorithm = config.algorithm.build(environment, config.network)
+        except ValueError as error:
+            problems += _named_problems(error)
+            continue
+        problems += find_sampler_problems(config, algorithm)
+        environments.append(environment)
+        algorithms.append(algorithm)
+    return environments, algorithms, problems
 
 
 def _find_empty_shards(configs: Sequence[TrainConfig], share_replay: bool) -> list[Problem]:

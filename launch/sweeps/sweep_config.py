@@ -31,6 +31,12 @@ _OF_A_PRESET = ("algorithm.", "network.", *_OWN_IN_A_SHARED_REPLAY)
 
 _SAMPLING = tuple(field.name for field in dataclasses.fields(SamplingConfig))
 
+ONE_MEMBER = Problem(
+    "grid",
+    "is missing: the sweep would have one member",
+    "for example --grid algorithm.learning-rate=3e-4,6e-4, or --seeds 4",
+)
+
 PRESET = "preset"
 """Key whose values in a grid are presets: members learn as those say, so they may run different algorithms."""
 
@@ -79,17 +85,18 @@ class SweepConfig:
         Raises:
             ConfigError: every mistake that any of them has.
         """
-        problems = [*find_problems(self.options), *self._grid_problems()]
+        of_options = list(find_problems(self.options))
+        problems = [*of_options, *self._grid_problems()]
         if self.options.pbt:
             problems += [dataclasses.replace(item, key=f"pbt.{item.key}") for item in find_problems(self.pbt)]
-        raise_problems(problems)
-        num_members = math.prod(map(len, self.grid.values())) * self.options.seeds
+        num_seeds = max(1, self.options.seeds)
+        num_members = math.prod(map(len, self.grid.values())) * num_seeds
         if num_members > _MOST_MEMBERS:
             wrong = f"makes {num_members:,} members, and a sweep has at most {_MOST_MEMBERS:,}"
-            raise ConfigError([Problem("grid", wrong, "list fewer values")])
+            raise ConfigError([*problems, *([] if of_options else [Problem("grid", wrong, "list fewer values")])])
         points = list(itertools.product(*self.grid.values()))
         members = []
-        for number, (point, _) in enumerate(itertools.product(points, range(self.options.seeds))):
+        for number, (point, _) in enumerate(itertools.product(points, range(num_seeds))):
             overrides = dict(zip(self.grid, point, strict=True))
             start, where, values = self.base, "", dict(overrides)
             if PRESET in values:
@@ -101,7 +108,7 @@ class SweepConfig:
                 config = dataclasses.replace(config, seed=seed_for(self.base, "member", number))
             members.append(SweepMember(number, config, overrides))
             problems += find_problems(config)
-        if self.options.pbt:
+        if self.options.pbt and not problems:
             configs = [member.config for member in members]
             problems += [dataclasses.replace(item, key=f"pbt.{item.key}") for item in self.pbt.never(configs)]
         raise_problems(list(dict.fromkeys(problems)))
@@ -145,8 +152,7 @@ class SweepConfig:
         if "seed" in self.grid and self.options.seeds > 1:
             problems.append(Problem("grid", "seed lists the seeds, and so does --seeds", "leave one of them out"))
         if not self.grid and self.options.seeds == 1:
-            remedy = "for example --grid algorithm.learning-rate=3e-4,6e-4, or --seeds 4"
-            problems.append(Problem("grid", "is missing: the sweep would have one member", remedy))
+            problems.append(ONE_MEMBER)
         return problems
 
     def _overruled(self) -> list[Problem]:
@@ -180,16 +186,17 @@ def learning_as(preset: str, base: TrainConfig, share_replay: bool) -> TrainConf
     return apply_overrides(config, own)[0]
 
 
-def parse_grid(base: TrainConfig, texts: Sequence[str], given_outside: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the values of `KEY=V1,V2` texts, by key. A value with commas of its own stands in brackets: `(64,64)`.
+def parse_grid(
+    base: TrainConfig, texts: Sequence[str], given_outside: Sequence[str]
+) -> tuple[dict[str, list[Any]], list[Problem]]:
+    """Return the values of `KEY=V1,V2` texts, by key, and every mistake in them.
+
+    A value with commas of its own stands in brackets: `(64,64)`. What is wrong is left out.
 
     Args:
         base: whose keys they are.
         texts: one per --grid.
         given_outside: keys that the user set to one value.
-
-    Raises:
-        ConfigError: every mistake at once.
     """
     grid: dict[str, list[Any]] = {}
     problems: list[Problem] = []
@@ -201,6 +208,10 @@ def parse_grid(base: TrainConfig, texts: Sequence[str], given_outside: Sequence[
         if not equals or not key:
             problems.append(Problem("grid", f"must be KEY=V1,V2, got {text!r}", "for example seed=0,1,2"))
             continue
+        if sum(map(listed.count, "([")) != sum(map(listed.count, ")]")):
+            remedy = "for example network.hidden-sizes=(64,64),(128,128)"
+            problems.append(Problem("grid", f"{text} has a bracket without its other half", remedy))
+            continue
         if key in grid:
             problems.append(Problem("grid", f"{key} is given twice", "list all its values in one --grid"))
             continue
@@ -208,10 +219,14 @@ def parse_grid(base: TrainConfig, texts: Sequence[str], given_outside: Sequence[
             problems.append(Problem("grid", f"{key} has a value of its own outside of the grid", f"leave out --{key}"))
         read = []
         if key == PRESET:
-            problems += [problem for value in values for problem in _preset_problems(value)]
-            grid[key] = [value.replace("-", "_") for value in values]
+            for value in values:
+                found = _preset_problems(value)
+                problems += found
+                if not found:
+                    read.append(value.replace("-", "_"))
             if not values:
                 problems.append(Problem("grid", "preset lists no values", f"for example preset={base.preset}"))
+            grid |= {key: read} if read else {}
             continue
         if key == "env":  # a set stands for its tasks, a member each
             values = [task for value in values for task in SETS.get(value, (value,))]
@@ -227,9 +242,8 @@ def parse_grid(base: TrainConfig, texts: Sequence[str], given_outside: Sequence[
                 )
             else:
                 problems += apply_overrides(base, {key: ""}, NOT_FLAGS, "in --grid: ")[1]
-        grid[key] = read
-    raise_problems(problems)
-    return grid
+        grid |= {key: read} if read else {}
+    return grid, problems
 
 
 def sweep_from_json(record: dict[str, Any], base: TrainConfig) -> SweepConfig:
@@ -242,8 +256,9 @@ def sweep_from_json(record: dict[str, Any], base: TrainConfig) -> SweepConfig:
     texts = [f"{key}={','.join(f'({item})' for item in items)}" for key, items in value["grid"].items()]
     options, problems = apply_overrides(SweepOptions(), value["options"])
     pbt, found = apply_overrides(PbtConfig(), value["pbt"])
-    raise_problems(problems + found)
-    return SweepConfig(base, parse_grid(base, texts, ()), options, pbt)
+    grid, wrong = parse_grid(base, texts, ())
+    raise_problems([*problems, *found, *wrong])
+    return SweepConfig(base, grid, options, pbt)
 
 
 def read_base(record: dict[str, Any], path: Path) -> TrainConfig:

@@ -138,10 +138,11 @@ def test_all_mistakes_at_once_and_nothing_starts(calls, capsys, tmp_path):
 
 
 @pytest.mark.parametrize("command", [["train"], ["sweep", "--seeds", "2"]])
-def test_an_environment_that_is_not_there_is_named_among_other_mistakes(calls, capsys, command):
-    lines = errors(capsys, command[0], "cartpole", *command[1:], "--env", "CartPol-v1", "--algorithm.discount", "2")
-    assert [line.split(": ")[1] for line in lines] == ["algorithm.discount", "env"]
-    assert "CartPole-v1" in lines[1]
+def test_what_is_not_there_is_named_among_other_mistakes(calls, capsys, command):
+    wrong = ["--env", "CartPol-v1", "--algorithm.discount", "2", "--schedule", "missing.json"]
+    lines = errors(capsys, command[0], "cartpole", *command[1:], *wrong)
+    assert [line.split(": ")[1] for line in lines] == ["algorithm.discount", "schedule", "env"]
+    assert "CartPole-v1" in lines[2]
 
 
 def test_a_file_cannot_resume(calls, capsys, tmp_path):
@@ -167,7 +168,10 @@ def test_a_file_cannot_resume(calls, capsys, tmp_path):
         (["train", "cartpole", "--config"], "error: config: needs a value"),
         (["train", "cartpole", "--step"], "error: step: unknown key; did you mean steps?"),
         (["sweep", "cartpole", "--grid"], "error: grid: needs a value"),
-        (["sweep", "cartpole", "--share-replai"], "error: share-replai: unknown key; did you mean share-replay?"),
+        (
+            ["sweep", "cartpole", "--seeds", "2", "--share-replai"],
+            "error: share-replai: unknown key; did you mean share-replay?",
+        ),
         (["train", "cartpole", "--capacity-steps", "4"], "error: capacity-steps: unknown key; did you mean replay.cap"),
         (["train", "cartpole", "--replay.capacity-steps", "100"], "error: replay.capacity-steps: must hold a batch"),
         (["train", "cartpole", "--replay.min-steps", "1e9"], "error: replay.min-steps: must be at most"),

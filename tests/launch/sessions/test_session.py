@@ -141,3 +141,10 @@ def test_a_replay_without_room_for_the_frames_of_one_message_is_refused():
     make_plan(configs({"replay.capacity_bytes": least}, preset="pong"))
     with pytest.raises(ConfigError, match="in each of 2 shards"):  # an actor keeps to one of them
         make_plan(configs({"replay.capacity_bytes": least, "replay.num_shards": 2, "num_actors": 2}, preset="pong"))
+
+
+def test_what_is_wrong_with_any_member_is_told_at_once(tmp_path):
+    members = configs({"replay.num_shards": 2, "schedule": tmp_path / "missing.json"}, {"env": "CartPol-v1"})
+    with pytest.raises(ConfigError) as caught:
+        make_plan(members, share_replay=False)
+    assert [problem.key for problem in caught.value.problems] == ["replay.num-shards", "env", "schedule"]

@@ -40,12 +40,12 @@ def test_seeds_may_be_listed():
 
 
 def test_values_with_commas_stand_in_brackets():
-    grid = parse_grid(load_preset("cartpole"), ["network.hidden-sizes=(64,64),[32,],16"], ())
+    grid = parse_grid(load_preset("cartpole"), ["network.hidden-sizes=(64,64),[32,],16"], ())[0]
     assert grid == {"network.hidden-sizes": [(64, 64), (32,), (16,)]}
 
 
 def test_a_set_of_games_in_a_grid_is_a_member_each():
-    grid = parse_grid(load_preset("rainbow"), ["env=atari16,ALE/Zaxxon-v5"], ())
+    grid = parse_grid(load_preset("rainbow"), ["env=atari16,ALE/Zaxxon-v5"], ())[0]
     assert grid["env"] == [*ATARI16, "ALE/Zaxxon-v5"]
 
 
@@ -133,7 +133,25 @@ def test_each_mistake_is_one_line(arguments, says):
 
 def test_all_mistakes_are_told_at_once():
     found = mistakes("--grid", "seed=", "--grid", "stepz=1,2", "--grid", "steps=-1,x", "--sedes", "5", "surplus")
-    assert len(found) == 5
+    assert len(found) == 6
+
+
+def test_ranges_of_grid_options_and_evolution_are_told_with_all_else():
+    found = mistakes(
+        *["--grid", "algorithm.learning-rate=-1,1", "--grid", "steps=x,100000", "--grid", "network.hidden-sizes=(64"],
+        *["--seeds", "0", "--pbt", "--pbt.interval", "0", "--algorithm.discount", "2", "--env", "CartPol-v1"],
+    )
+    assert {line.partition(":")[0] for line in found} == {
+        "algorithm.learning-rate",
+        "steps",
+        "grid",
+        "seeds",
+        "pbt.interval",
+        "algorithm.discount",
+        "env",
+    }
+    assert len(found) == 7
+    assert "grid: network.hidden-sizes=(64 has a bracket without its other half" in "\n".join(found)
 
 
 def test_own_replays_may_differ_in_size():
