@@ -24,5 +24,7 @@ class ActorConfig:
         Literal["auto", "on", "off"], "compile the policy; auto: for frames, where a compiler is found"
     ] = "auto"
     insert_deadline_s: Annotated[
-        float, Bounds(above=0.0), "seconds an insert may wait for the replay before the run ends with an error"
+        float,
+        Bounds(above=0.0, most=1e6),
+        "seconds an insert may wait for the replay before the run ends with an error",
     ] = 600.0

@@ -80,13 +80,13 @@ class Film:
         factor = max(1, -(-_LEAST_SIDE // min(picture.shape[:2])))
         if factor > 1:
             picture = picture.repeat(factor, axis=0).repeat(factor, axis=1)
-        if self._encoder is None:
-            height, width = picture.shape[:2]
-            self._encoder = _start_encoder(self._path, width, height)
-        assert self._encoder.stdin is not None
         try:
+            if self._encoder is None:
+                height, width = picture.shape[:2]
+                self._encoder = _start_encoder(self._path, width, height)
+            assert self._encoder.stdin is not None
             self._encoder.stdin.write(np.ascontiguousarray(picture, np.uint8).tobytes())
-        except OSError:  # the disk is full, say; an evaluation does not end over its film
+        except (OSError, RuntimeError):  # no program that encodes, or a full disk: an evaluation does not end over it
             self._is_over = True
         self._num_frames += 1
 

@@ -102,6 +102,10 @@ def run_reporting(command: Callable[[], int], stderr: TextIO | None = None) -> i
     except LaunchError as error:
         print(one_line(error.problem), file=stream)
         return error.exit_code
+    except MemoryError as error:
+        what = str(error) or "there is not enough"
+        print(one_line(Problem("memory", what, "ask for less, or use a machine with more")), file=stream)
+        return FAILED
     except KeyboardInterrupt:
         print("interrupted", file=stream)
         return INTERRUPTED

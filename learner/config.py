@@ -35,7 +35,9 @@ class LearnerConfig:
     max_queued: Annotated[
         float, Bounds(above=0.0), "fresh unrolls that may wait for the learner, as a multiple of its batch"
     ] = 2.0
-    torch_threads: Annotated[int, Bounds(least=0), "threads of the train step on the CPU; 0 lets LASER choose"] = 0
+    torch_threads: Annotated[
+        int, Bounds(least=0, most=1024), "threads of the train step on the CPU; 0 lets LASER choose"
+    ] = 0
     replay_core_state: Annotated[
         Literal["stream", "stored", "zero"],
         "recurrent states of replayed columns; stream: walk whole episodes and compute them anew; stored: as the actor "
@@ -49,7 +51,7 @@ class LearnerConfig:
     ] = 300.0
     keep_checkpoints: Annotated[int, Bounds(least=1), "newest checkpoints kept, besides the best"] = 3
     deadline_s: Annotated[
-        float, Bounds(above=0.0), "seconds without anything arriving in the replay after which the run ends"
+        float, Bounds(above=0.0, most=1e6), "seconds without anything arriving in the replay after which the run ends"
     ] = 300.0
 
     def batches_together(self, view: Literal["unrolls", "steps"]) -> int:

@@ -29,6 +29,8 @@ class ReplayConfig(SamplingConfig):
         "recurrent agents' replay streams: every finished episode is equally likely, or every step of one",
     ] = "episode"
     lease_s: Annotated[
-        float, Bounds(above=0.0), "seconds without a request after which a learner no longer holds up anything"
+        float,
+        Bounds(above=0.0, most=1e6),
+        "seconds without a request after which a learner no longer holds up anything",
     ] = 300.0
     remover: Annotated[str, "which episode is forgotten when the replay is full"] = "fifo"

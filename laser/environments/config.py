@@ -18,7 +18,7 @@ class EnvironmentConfig:
         "auto: the environment's own vector form, else one after the other; async: a process each",
     ] = "auto"
     deadline_s: Annotated[
-        float, Bounds(above=0.0), "seconds after which a step counts as hung; a construction has 300 at least"
+        float, Bounds(above=0.0, most=1e6), "seconds after which a step counts as hung; a construction has 300 at least"
     ] = 60.0
     max_restarts: Annotated[
         int, Bounds(least=0, most=1_000_000), "rebuilds per actor before the run ends with the error"

@@ -29,7 +29,7 @@ class NetworkConfig:
         Literal["auto", "mlp", "atari_cnn", "impala_resnet", "crelu_cnn", "der_cnn", "cells_cnn"],
         "mlp for vectors; for frames atari_cnn, crelu_cnn, impala_resnet or bare convolutions: der_cnn, tiny cells_cnn",
     ] = "auto"
-    hidden_sizes: Annotated[tuple[int, ...], Bounds(least=1), "widths of the MLP's layers"] = (64, 64)
+    hidden_sizes: Annotated[tuple[int, ...], Bounds(least=1, most=65_536), "widths of the MLP's layers"] = (64, 64)
     activation: Annotated[Literal["tanh", "relu", "softsign", "crelu"], "after the MLP's layers"] = "tanh"
     width: Annotated[int, Bounds(least=1, most=16), "factor on the residual net's channels (16, 32, 32)"] = 1
     layer_norm: Annotated[

@@ -21,8 +21,8 @@ class Options:
     """What to measure."""
 
     preset: Annotated[str, "whose environment, networks and number of environments"] = "pong"
-    num_envs: Annotated[int, Bounds(least=0), "environments side by side; 0: the preset's"] = 0
-    seconds: Annotated[float, Bounds(above=0.0), "of measuring, per half"] = 5.0
+    num_envs: Annotated[int, Bounds(least=0, most=4096), "environments side by side; 0: the preset's"] = 0
+    seconds: Annotated[float, Bounds(above=0.0, most=1e6), "of measuring, per half"] = 5.0
     json: Annotated[bool, "print one JSON object"] = False
 
 

@@ -43,8 +43,8 @@ class Options:
 
     preset: Annotated[str, "whose networks, algorithm and batch"] = "pong"
     device: Annotated[str, "auto, cpu, cuda or cuda:N"] = "auto"
-    batch_size: Annotated[int, Bounds(least=0), "unrolls per batch; 0: the preset's"] = 0
-    seconds: Annotated[float, Bounds(above=0.0), "of measuring"] = 5.0
+    batch_size: Annotated[int, Bounds(least=0, most=1_000_000), "unrolls per batch; 0: the preset's"] = 0
+    seconds: Annotated[float, Bounds(above=0.0, most=1e6), "of measuring"] = 5.0
     json: Annotated[bool, "print one JSON object"] = False
 
 

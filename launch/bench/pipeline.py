@@ -34,8 +34,8 @@ class Options:
     runtime: Annotated[
         Literal["preset", "local", "lockstep", "ray"], "what the preset says, threads, one thread, or processes"
     ] = "preset"
-    num_envs: Annotated[int, Bounds(least=0), "environments per actor; 0: the preset's"] = 0
-    seconds: Annotated[float, Bounds(above=0.0), "of measuring, from the first updates on"] = 10.0
+    num_envs: Annotated[int, Bounds(least=0, most=4096), "environments per actor; 0: the preset's"] = 0
+    seconds: Annotated[float, Bounds(above=0.0, most=1e6), "of measuring, from the first updates on"] = 10.0
     json: Annotated[bool, "print one JSON object"] = False
 
 

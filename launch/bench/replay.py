@@ -31,10 +31,12 @@ class Options:
     """What to measure."""
 
     preset: Annotated[str, "whose unrolls"] = "pong"
-    num_items: Annotated[int, Bounds(least=1), "unrolls per sample"] = 128
-    num_envs: Annotated[int, Bounds(least=1), "unrolls per insert"] = 16
-    capacity_steps: Annotated[int, Bounds(least=1), "of the shard, which is full while it is measured"] = 100_000
-    seconds: Annotated[float, Bounds(above=0.0), "of measuring, per number"] = 3.0
+    num_items: Annotated[int, Bounds(least=1, most=1_000_000), "unrolls per sample"] = 128
+    num_envs: Annotated[int, Bounds(least=1, most=4096), "unrolls per insert"] = 16
+    capacity_steps: Annotated[int, Bounds(least=1, most=10**12), "of the shard, which is full while it is measured"] = (
+        100_000
+    )
+    seconds: Annotated[float, Bounds(above=0.0, most=1e6), "of measuring, per number"] = 3.0
     json: Annotated[bool, "print one JSON object"] = False
 
 

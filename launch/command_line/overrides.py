@@ -227,7 +227,10 @@ def _path(value: Any) -> Path:
         return value
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise ValueError(f"must be a path, got {_quoted(value)}")
-    return Path(value)
+    try:
+        return Path(value).expanduser()  # no shell does it in a file, nor after --run-dir=
+    except RuntimeError:
+        raise ValueError(f"must be a path in somebody's home, got {_quoted(value)}") from None
 
 
 def _quoted(value: Any) -> str:

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from laser.config import Problem
+from launch.errors import OutputError
 
 PACKAGE = "wandb>=0.20,<1"
 _MOST_WAITING = 1000
@@ -52,6 +53,9 @@ class WandbTracker:
         log: told how it ended, in a line.
         patience_s: how long the end of the run may wait.
         process: what to start, for tests.
+
+    Raises:
+        OutputError: the process cannot be started.
     """
 
     def __init__(
@@ -67,15 +71,20 @@ class WandbTracker:
         self._patience_s = patience_s
         self._waiting: queue.Queue[dict[str, Any] | None] = queue.Queue(_MOST_WAITING)
         self._output_path = directory / "wandb.log"
-        with self._output_path.open("a", encoding="utf-8") as output:
-            self._process = subprocess.Popen(
-                process,
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C is for the run, which then ends this one in good order
-            )
-        self._put({"id": wandb_id(directory), "dir": str(directory), **first})
+        try:
+            name = wandb_id(directory)
+            with self._output_path.open("a", encoding="utf-8") as output:
+                self._process = subprocess.Popen(
+                    process,
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # Ctrl-C is for the run, which then ends this one in good order
+                )
+        except OSError as error:
+            wrong = f"its process cannot be started: {error.filename or directory}: {error.strerror or error}"
+            raise OutputError("wandb", wrong, "mend that, or use --track none") from error
+        self._put({"id": name, "dir": str(directory), **first})
         self._thread = threading.Thread(target=self._send_until_closed, name="wandb", daemon=True)
         self._thread.start()
 
@@ -146,5 +155,8 @@ class WandbTracker:
             self.num_dropped += is_alive
 
     def _last_words(self) -> str:
-        lines = self._output_path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        try:
+            lines = self._output_path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        except OSError as error:
+            return f"{self._output_path.name} cannot be read: {error.strerror}"
         return lines[-1] if lines else f"{self._output_path.name} is empty"

@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import Any
 
 from laser.config import ConfigError
+from launch.command_line.overrides import find_leaves, show
 from launch.config import TrainConfig, leaves_directory
 from launch.config_json import config_from_json, config_to_json
 from launch.errors import CannotCreateError, NothingToResumeError, OutputError, RunInUseError
@@ -282,12 +283,14 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _check_same_run(config: TrainConfig, path: Path) -> None:
     saved = config_from_record(read_record(path), path)
-    for key, then, now in (
-        ("env", saved.env, config.env),
-        ("algorithm", saved.algorithm.name, config.algorithm.name),
-        ("algorithm.optimizer", saved.algorithm.optimizer, config.algorithm.optimizer),
-        ("network", saved.network, config.network),
-    ):
+    kept = [("env", saved.env, config.env), ("algorithm", saved.algorithm.name, config.algorithm.name)]
+    kept.append(("algorithm.optimizer", saved.algorithm.optimizer, config.algorithm.optimizer))
+    if type(saved.network) is type(config.network):
+        leaves = (find_leaves(network, "network.") for network in (saved.network, config.network))
+        kept += [(then.key, show(then.value), show(now.value)) for then, now in zip(*leaves, strict=True)]
+    else:
+        kept.append(("network", type(saved.network).__name__, type(config.network).__name__))
+    for key, then, now in kept:
         if then != now:
             raise NothingToResumeError(
                 key, f"{path} was trained with {then}, not {now}", "resume with the same one, or start a new run"

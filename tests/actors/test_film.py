@@ -92,3 +92,14 @@ def test_an_encoder_that_dies_costs_the_film_and_nothing_else():
         for _ in range(3):
             film.look(Drawn(), step())
         assert film.take() is None
+
+
+@pytest.mark.parametrize("error", [OSError("not executable"), RuntimeError("no ffmpeg exe could be found")])
+def test_so_does_one_that_cannot_be_started(monkeypatch, error):
+    def start(*arguments):
+        raise error
+
+    monkeypatch.setattr(film_module, "_start_encoder", start)
+    with Film() as film:
+        film.look(Drawn(), step())
+        assert film.take() is None

@@ -40,6 +40,11 @@ def test_config_errors_are_all_printed():
     assert found == (2, "error: a: x; y\nerror: b.c: z\n")
 
 
+def test_memory_that_is_not_there_is_one_line():
+    found = report(MemoryError("Unable to allocate 2 PiB"))
+    assert found == (1, "error: memory: Unable to allocate 2 PiB; ask for less, or use a machine with more\n")
+
+
 def test_stopping_is_no_error():
     assert report(StoppedError("stopped", "by Ctrl-C", "saved", exit_code=130)) == (130, "stopped: by Ctrl-C; saved\n")
 

@@ -66,10 +66,10 @@ def test_results_are_printed_with_their_units(capsys):
         ([], "error: bench: a name is missing; benches are "),
         (["learnr"], "error: bench: there is no bench 'learnr'; did you mean learner?"),
         (["learner", "--second", "1"], "error: second: unknown key; did you mean seconds?"),
-        (["learner", "--seconds", "0"], "error: seconds: must be above 0, got 0.0"),
+        (["learner", "--seconds", "0"], "error: seconds: must be above 0 and at most 1000000, got 0.0"),
         (["learner", "--preset", "pongg"], "error: preset: there is no preset 'pongg'; did you mean pong?"),
         (["--device", "tpu", "--preset", "pong", "learner"], "error: device: must be auto, cpu, cuda or cuda:N"),
-        (["--json", "--seconds", "0", "learner"], "error: seconds: must be above 0, got 0.0"),
+        (["--json", "--seconds", "0", "learner"], "error: seconds: must be above 0 and at most 1000000, got 0.0"),
         (["learner", "--device", "tpu"], "error: device: must be auto, cpu, cuda or cuda:N"),
     ],
 )

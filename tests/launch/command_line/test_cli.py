@@ -174,6 +174,15 @@ def test_a_file_cannot_resume(calls, capsys, tmp_path):
         ),
         (["train", "cartpole", "--capacity-steps", "4"], "error: capacity-steps: unknown key; did you mean replay.cap"),
         (["train", "cartpole", "--replay.capacity-steps", "100"], "error: replay.capacity-steps: must hold a batch"),
+        (
+            ["train", "cartpole", "--learner.torch-threads", "1e10"],
+            "error: learner.torch-threads: must be in [0, 1024]",
+        ),
+        (["train", "cartpole", "--network.hidden-sizes", "1e18"], "error: network.hidden-sizes: must be in [1, 65536]"),
+        (
+            ["train", "cartpole", "--environment.deadline-s", "1e10"],
+            "error: environment.deadline-s: must be above 0 and",
+        ),
         (["train", "cartpole", "--replay.min-steps", "1e9"], "error: replay.min-steps: must be at most"),
         (["trian"], "error: command: there is no command 'trian'; did you mean laser train?"),
         (["dashbord"], "error: command: there is no command 'dashbord'; did you mean laser dashboard?"),

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from launch.errors import OutputError
 from launch.recording import wandb_process, wandb_tracker
 from launch.recording.wandb_tracker import WandbTracker, find_wandb_problems, wandb_id
 
@@ -35,6 +36,13 @@ def test_rows_and_videos_arrive_in_order_with_their_global_step(track, tmp_path)
     assert video == {"video": str(tmp_path / "a.mp4"), "global_step": 6}
     assert lines == ["wandb finished"]
     assert tracker.num_dropped == 0
+
+
+def test_one_that_cannot_be_started_is_one_line(tmp_path):
+    with pytest.raises(OutputError, match=r"wandb: its process cannot be started: .*missing.*No such file"):
+        WandbTracker(tmp_path / "missing", {}, print)
+    with pytest.raises(OutputError, match="wandb: its process cannot be started: no-such-program: No such file"):
+        WandbTracker(tmp_path, {}, print, process=("no-such-program",))
 
 
 def test_one_that_hangs_costs_rows_and_not_time(track):
