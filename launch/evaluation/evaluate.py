@@ -15,6 +15,7 @@ from actors.film import Film
 from actors.policy import Policy, PolicyState
 from laser.config import ConfigError, raise_problems
 from laser.environments import EnvironmentConfig, EnvironmentFailedError, make_environment, task_ids
+from laser.environments.base import Transition, VectorEnvironment
 from laser.environments.spaces import ActionWriter
 from laser.environments.suite import find_suite
 from laser.ports import Parameters
@@ -29,7 +30,9 @@ from laser.specs import (
 from launch.config import TrainConfig
 from launch.errors import LaunchError, NothingToResumeError, OutputError
 from launch.evaluation.evaluation_result import EvaluationResult, TaskResult
+from launch.evaluation.playing import Playing
 from launch.evaluation.videos import find_video_problems, save_video
+from launch.recording.progress import Progress
 from launch.runtimes.hangs import wait_unless_hung
 from launch.runtimes.host import Host
 from launch.sessions.run_directory import RunDirectory, read_record, saved_config, slug
@@ -71,7 +74,7 @@ def evaluate(
         max_episode_frames: Atari: emulator frames per episode.
         test_levels: DeepMind Lab: the held-out variant of levels that have one.
         video: film an episode of each task into the run's `videos/`.
-        quiet: print nothing.
+        quiet: print nothing, and show no progress.
 
     Raises:
         NothingToResumeError: there is no run or no checkpoint that verifies.
@@ -81,7 +84,7 @@ def evaluate(
     changes: dict[str, Any] = {"test_levels": test_levels or None}
     changes |= {"max_noops": max_noops, "sticky_actions": sticky_actions, "max_episode_frames": max_episode_frames}
     changes = {name: value for name, value in changes.items() if value is not None}
-    game = _Game(episodes, checkpoint, greedy, num_envs, seed, device, changes, video)
+    game = _Game(episodes, checkpoint, greedy, num_envs, seed, device, changes, video, quiet)
     path = Path(run_dir)
     result = game.play_sweep(path) if "sweep" in read_record(path) else game.play(path)
     if not quiet:
@@ -101,6 +104,7 @@ class _Game:
     device: str
     changes: dict[str, Any]
     video: bool
+    quiet: bool
 
     def play(self, run_dir: Path) -> EvaluationResult:
         agent = read_agent(run_dir, self.checkpoint)
@@ -139,19 +143,35 @@ class _Game:
         return SweepEvaluation(run_dir, members, read_best_curve(recorded))
 
     def _play_task(self, agent: Agent, id: str, protocol: EnvironmentConfig, video: Path | None) -> TaskResult:
+        num_envs = min(self.num_envs, self.episodes)
+
         def make() -> Evaluator:
             return Evaluator(
-                lambda: make_environment(id, min(self.num_envs, self.episodes), protocol),
+                lambda: make_environment(id, num_envs, protocol),
                 lambda: agent.make_policy(self.seed, self.device, self.greedy),
                 self.seed,
             )
 
         film = Film() if video is not None else None
+        playing = Playing(self.episodes, num_envs)
+
+        def look(environment: VectorEnvironment, part: Transition) -> None:
+            playing.look(environment, part)
+            if film is not None:
+                film.look(environment, part)
+
         player = Host(make, None, f"player of {id}")  # a thread of its own, which may be left behind
         try:
-            look = film.look if film else None
-            playing = player.call("evaluate", agent.parameters(), self.episodes, look)
-            results = wait_unless_hung(playing, player, agent.config, math.inf, f"{id} to be played")
+            played = player.call("evaluate", agent.parameters(), self.episodes, look)
+            with Progress(
+                lambda: playing,
+                self.episodes,
+                id,
+                self.quiet,
+                line=lambda playing, _, title: playing.words(title),
+                share=lambda playing: playing.share,
+            ):
+                results = wait_unless_hung(played, player, agent.config, math.inf, f"{id} to be played")
             filmed = film.take() if film else None
             if video is not None and filmed is not None:
                 save_video(video, filmed)

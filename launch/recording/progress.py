@@ -30,13 +30,14 @@ class Progress:
     """Shows how far a run is, from a thread of its own: a slow or stopped terminal holds up nothing but this display.
 
     Args:
-        snapshot: returns how far the run is, with `env_steps`; called from the display's thread.
+        snapshot: returns how far the run is; called from the display's thread.
         num_steps: env steps the run is to take.
         title: what is being trained.
         quiet: show nothing.
         stream: default: standard error, so that standard output stays the result's.
         interval_s: seconds between two plain lines; a terminal is refreshed twice a second.
         line: says in a line what a snapshot, the steps and the title tell; by default `describe`.
+        share: of the work that is done at a snapshot, in [0, 1]; by default its `env_steps` of the steps.
     """
 
     def __init__(
@@ -48,10 +49,12 @@ class Progress:
         stream: TextIO | None = None,
         interval_s: float = 5.0,
         line: Callable[[Any, int, str], str] | None = None,
+        share: Callable[[Any], float] | None = None,
     ):
         self._snapshot, self._num_steps, self._title = snapshot, num_steps, title
         self._quiet = quiet
         self._line = line or describe
+        self._share = share or (lambda snapshot: snapshot.env_steps / max(1, num_steps))
         self._stream = stream or sys.stderr
         self._is_terminal = self._stream.isatty()
         self._interval_s = 0.5 if self._is_terminal else interval_s
@@ -90,8 +93,7 @@ class Progress:
 
     def _render(self) -> Text:
         snapshot = self._snapshot()
-        done = min(1.0, snapshot.env_steps / max(1, self._num_steps))
-        filled = round(24 * done)
+        filled = round(24 * min(1.0, self._share(snapshot)))
         bar = f"[green]{'━' * filled}[/green][dim]{'━' * (24 - filled)}[/dim]"
         return Text.from_markup(f"{bar}\n{escape(self._line(snapshot, self._num_steps, self._title))}")
 
