@@ -103,7 +103,7 @@ class Learner:
             settings.num_replayed,
             num_in_flight=2 if prefetch else 0,
             deadline_s=config.deadline_s,
-            stream_set=_stream_set(seed, 0) if walks_streams else None,
+            stream_set=_fresh_seed(seed, 0) if walks_streams else None,
             num_steps=settings.steps_per_item if steps_view else 0,
             discount=settings.discount,
             reward_clip=settings.step_reward_clip,
@@ -389,10 +389,14 @@ class Learner:
         step = self.train_step
         self._load_weights(state["tensors"])
         for name, target in step.targets.items():
-            target.parameters.load_numpy(state["tensors"][f"target_{name}"]["vector"].numpy())
+            saved = state["tensors"].get(f"target_{name}")  # the run may have had none so far
+            if saved is None:
+                target.parameters.vector.copy_(step.parameters.vector)
+            else:
+                target.parameters.load_numpy(saved["vector"].numpy())
         step.num_updates = state["numbers"]["num_steps"] * math.prod(self._settings.passes)
-        step.generator.set_state(torch.from_numpy(np.array(state["arrays"]["generator"], np.uint8)))
         numbers = state["numbers"]
+        self._load_generator(np.array(state["arrays"]["generator"], np.uint8), numbers["num_steps"])
         self.num_steps, self.progress = numbers["num_steps"], numbers["progress"]
         self._counters = defaultdict(float, numbers["counters"])
         self.change_settings(numbers.get("settings", {}))
@@ -401,6 +405,14 @@ class Learner:
         self._load_streams(state)
         self._publisher.version = numbers["version"] - 1
         self.publish()
+
+    def _load_generator(self, saved: np.ndarray, num_steps: int) -> None:
+        """Go on with the random numbers of a generator's state; on another kind of device they begin anew."""
+        generator = self.train_step.generator
+        if saved.nbytes == generator.get_state().nbytes:
+            generator.set_state(torch.from_numpy(saved))
+        else:
+            generator.manual_seed(_fresh_seed(self._seed, num_steps))
 
     def _load_streams(self, state: dict[str, Any]) -> None:
         replays = state["numbers"].get("replays")
@@ -413,7 +425,8 @@ class Learner:
                 self._replay_states.load_state_dict(saved)
                 self._mixer.stream_set, self._mixer.num_asked = state["numbers"]["streams"]
         elif self._mixer.stream_set is not None:
-            self._mixer.stream_set = _stream_set(self._seed, self.num_steps)
+            # A learner that starts again must not go on with streams whose states went with the old one.
+            self._mixer.stream_set = _fresh_seed(self._seed, self.num_steps)
 
     def _load_weights(self, weights: Mapping[str, Mapping[str, Tensor]]) -> None:
         own, saved = self.train_step.networks.state_dict(), weights["networks"]
@@ -440,6 +453,5 @@ class Learner:
         self._decode_s = decode_s
 
 
-def _stream_set(seed: int, num_steps: int) -> int:
-    # A learner that starts again must not go on with streams whose states went with the old one.
+def _fresh_seed(seed: int, num_steps: int) -> int:
     return int(np.random.SeedSequence([seed, num_steps]).generate_state(1, np.uint64)[0] >> 1)

@@ -126,8 +126,8 @@ class Acer(ActorCriticAlgorithm):
                 f"network: {config.name} puts heads of its own on LASER's networks, got {type(network).__name__}; "
                 "leave it out, or use laser"
             )
-        if math.isfinite(config.trust_region):
-            self.targets = {AVERAGE: Target(config.average_rate)}
+        # Without a trust region too, which may change while training.
+        self.targets = {AVERAGE: Target(config.average_rate)}
 
     def make_networks(self) -> nn.Module:
         """See `Algorithm.make_networks`."""
@@ -150,11 +150,9 @@ class Acer(ActorCriticAlgorithm):
     ) -> LossOutput:
         """See `Algorithm.loss`."""
         output = self.evaluate(networks, batch)
-        average: Statistics | None = None
-        if self.targets:
-            with torch.no_grad():
-                policy = self.evaluate(targets[AVERAGE], batch).policy
-                average = {name: value[:-1] for name, value in policy.items()}
+        with torch.no_grad():
+            policy = self.evaluate(targets[AVERAGE], batch).policy
+            average = {name: value[:-1] for name, value in policy.items()}
         with torch.autocast(batch.rewards.device.type, enabled=False):
             loss = self._loss(networks, output, average, batch, schedule, generator)
         return dataclasses.replace(loss, core_state=next_core_state(output))
@@ -163,7 +161,7 @@ class Acer(ActorCriticAlgorithm):
         self,
         networks: nn.Module,
         output: ActorCriticOutput,
-        average: Statistics | None,
+        average: Statistics,
         batch: Batch,
         schedule: Schedule,
         generator: Generator | None,
@@ -199,10 +197,8 @@ class Acer(ActorCriticAlgorithm):
             )
             if config.entropy_in_trust_region:  # d H / d phi
                 gradient = gradient - entropy_cost * (log_probs + 1.0)
-            projected = gradient
-            if average is not None:
-                kl_gradient = categorical_kl_gradient(average["logits"].softmax(-1), probs)
-                projected = project_to_trust_region(gradient, kl_gradient, live("trust_region", config, schedule))
+            kl_gradient = categorical_kl_gradient(average["logits"].softmax(-1), probs)
+            projected = project_to_trust_region(gradient, kl_gradient, live("trust_region", config, schedule))
             projected = torch.where(batch.valid.unsqueeze(-1), projected, 0.0)
         entropies = Categorical(probs.shape[-1]).log_prob_and_entropy({"logits": log_probs}, batch.actions)[1]
         weights = self._weights(batch)
@@ -227,7 +223,7 @@ class Acer(ActorCriticAlgorithm):
     def _metrics(
         self,
         batch: Batch,
-        average: Statistics | None,
+        average: Statistics,
         policy: Statistics,
         log_rhos: Tensor,
         entropies: Tensor,
@@ -238,19 +234,21 @@ class Acer(ActorCriticAlgorithm):
 
         Args:
             batch: the rows.
-            average: policy of the average network, or None without a trust region.
+            average: policy of the average network.
             policy: of T+1 rows.
             log_rhos: [T, B].
             entropies: [T, B].
             values: [T, B].
             moved: float [T, B], 1 where the trust region changed the gradient.
         """
-        rows = {"entropy": entropies, "value_mean": values, "projected_fraction": moved}
-        if average is not None:
-            with torch.no_grad():
-                rows["kl_from_average"] = self.distribution.kl(
-                    average, {name: value[:-1] for name, value in policy.items()}
-                )
+        with torch.no_grad():
+            moved_on = self.distribution.kl(average, {name: value[:-1] for name, value in policy.items()})
+        rows = {
+            "entropy": entropies,
+            "value_mean": values,
+            "projected_fraction": moved,
+            "kl_from_average": moved_on,
+        }
         truncated = (log_rhos > math.log(self.config.truncation)).float()
         by_source = means_by_source(batch.source, batch.valid, abs_log_rho=log_rhos.abs(), truncated_fraction=truncated)
         return {**means(batch.valid, **rows), **by_source}

@@ -91,7 +91,7 @@ class AcerContinuous(Acer):
         self,
         networks: Any,
         output: ActorCriticOutput,
-        average: Statistics | None,
+        average: Statistics,
         batch: Batch,
         schedule: Schedule,
         generator: Generator | None,
@@ -134,11 +134,9 @@ class AcerContinuous(Acer):
             if config.entropy_in_trust_region and "std" in parts:  # d H / d phi
                 parts["std"] = parts["std"] + entropy_cost / moving["std"]
             gradient = torch.cat(list(parts.values()), -1)
-            projected = gradient
-            if average is not None:
-                of_divergence = gaussian_kl_gradient(average, moving)
-                kl_gradient = torch.cat([of_divergence[name] for name in names], -1)
-                projected = project_to_trust_region(gradient, kl_gradient, live("trust_region", config, schedule))
+            of_divergence = gaussian_kl_gradient(average, moving)
+            kl_gradient = torch.cat([of_divergence[name] for name in names], -1)
+            projected = project_to_trust_region(gradient, kl_gradient, live("trust_region", config, schedule))
             moved = (projected != gradient).any(-1).float()
             projected = torch.where(batch.valid.unsqueeze(-1), projected, 0.0)
 

@@ -128,6 +128,35 @@ def test_what_cannot_change_is_refused(pair):
     assert call(0, "state_dict")["numbers"]["settings"] == {}
 
 
+def test_random_numbers_begin_anew_where_their_state_is_of_another_kind_of_device(pair):
+    _, call = pair
+    state = call(0, "state_dict")
+    state["arrays"]["generator"] = np.zeros(16, np.uint8)  # as large as a CUDA generator's
+    found = []
+    for num_steps in (3, 3, 4):
+        state["numbers"]["num_steps"] = num_steps
+        call(0, "load_state_dict", state)
+        found.append(call(0, "state_dict")["arrays"]["generator"])
+    assert np.array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], found[2])
+
+
+def test_a_target_that_a_checkpoint_lacks_begins_as_its_networks():
+    config = load_preset("acer_cartpole", {"num_envs": 2})
+    runtime = LocalRuntime()
+    with Recorder(in_turns=True) as recorder:
+        learner = make_program(config, describe_environment(config.env, config.environment), runtime, recorder).learner
+        state = wait(learner.call("state_dict"), 60, "the state")
+        vector = state["tensors"].pop("target_average")["vector"]
+        with torch.no_grad():
+            for value in state["tensors"]["networks"].values():
+                value += 1.0
+        wait(learner.call("load_state_dict", state), 60, "the learner to take it")
+        after = wait(learner.call("state_dict"), 60, "the state")["tensors"]["target_average"]["vector"]
+        runtime.close()
+    torch.testing.assert_close(after, vector + 1.0)
+
+
 def test_weights_of_other_networks_are_refused(pair):
     _, call = pair
     weights = call(0, "weights")
