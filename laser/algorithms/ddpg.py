@@ -60,7 +60,7 @@ class Critic(nn.Module):
     def forward(self, observations: Mapping[str, Tensor], actions: Tensor) -> Tensor:
         """Return Q [N] of normalised observations and actions [N, d]."""
         features = self.encoder(observations)
-        values: Tensor = self.head(self.mlp(torch.cat([features, actions.to(features.dtype)], -1)))
+        values: Tensor = self.head(self.mlp(torch.cat([features, actions], -1)))
         return values.squeeze(-1)
 
 

@@ -79,7 +79,7 @@ class TwinCritics(nn.Module):
     def forward(self, observations: Mapping[str, Tensor], actions: Tensor, num_critics: int = 2) -> Tensor:
         """Return values [num_critics, N] of observations and actions [N, d]."""
         features = self.encoder(observations)
-        values: Tensor = self.nets(torch.cat([features, actions.to(features.dtype)], -1), num_critics)
+        values: Tensor = self.nets(torch.cat([features, actions], -1), num_critics)
         return values
 
 

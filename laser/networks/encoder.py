@@ -69,7 +69,8 @@ class ObservationEncoder(nn.Module):
             features: Tensor = self.mlp(flat[0] if len(flat) == 1 else torch.cat(flat, -1))
             return features
         images = [torso(observations[name]) for name, torso in zip(self._frame_names, self.torsos, strict=True)]
-        parts = [*images, *(part.to(images[0].dtype) for part in flat)]
+        parts = [*images, *flat]
+        # In the widest precision: under autocast features of frames are rounded, and vectors beside them must not be.
         return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
     def _flatten(self, name: str, value: Tensor) -> Tensor:

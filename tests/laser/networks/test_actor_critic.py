@@ -1,8 +1,11 @@
 import pytest
 import torch
 
+from laser.algorithms.ddpg import Critic
+from laser.algorithms.twin_critics import TwinCritics
 from laser.networks.actor_critic import ActorCritic
 from laser.networks.config import NetworkConfig
+from laser.networks.encoder import ObservationEncoder
 from laser.networks.heads import MIN_STD
 from laser.specs import (
     CategorySpec,
@@ -118,6 +121,27 @@ def test_autocast_leaves_the_heads_in_float32(observations):
         output = run(network, values)
     assert output.values.dtype == output.policy["logits"].dtype == torch.float32
     torch.testing.assert_close(output.values, expected.values, atol=0.05, rtol=0.05)
+
+
+def test_vectors_beside_frames_are_not_rounded_under_autocast():
+    encoder, values = ObservationEncoder(MIXED, NetworkConfig()), sample(MIXED, (NUM_ROWS,))
+    values["scalar"] = torch.ones(NUM_ROWS)
+    near = values | {"scalar": torch.full((NUM_ROWS,), 1.001)}
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        difference = encoder(near) - encoder(values)
+    assert difference.max().item() == pytest.approx(0.001, rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", [TwinCritics, Critic])
+def test_nor_are_actions(kind):
+    actions = ContinuousActions((-1.0, -1.0), (1.0, 1.0))
+    critic = kind(EnvironmentSpec("x", FRAMES, actions), NetworkConfig(hidden_sizes=(8,)), 2)
+    for name, parameter in critic.named_parameters():
+        torch.nn.init.constant_(parameter, 0.0 if name.startswith("encoder") else 0.5)
+    seen, taken = sample(FRAMES, (NUM_ROWS,)), torch.full((NUM_ROWS, 2), 0.5)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        before, after = critic(seen, taken), critic(seen, taken + 0.001)
+    assert (before != after).all()
 
 
 @pytest.mark.slow
