@@ -218,13 +218,14 @@ class Learner:
         if self._replay_states is not None and loaded.streams is not None:
             batch = self._replay_states.join(batch, loaded.streams)
         metrics, output = self.train_step(batch, rate, self._schedule)
+        # First of all: on a card these are a graph's own buffers, which whatever runs next may write over.
+        self._metrics.add(metrics)
+        self._write_columns(loaded, output)
         if self._replay_states is not None and loaded.streams is not None:
             states = output.core_state
             if self._recomputes_states:
                 states = self.train_step.next_core_state(batch, self._schedule)
             self._replay_states.keep(states, loaded.streams)
-        self._metrics.add(metrics)
-        self._write_columns(loaded, output)
         self.num_steps += 1
         self._num_unpublished += 1
         self._counters["time/learner_step"] += time.perf_counter() - started

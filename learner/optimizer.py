@@ -74,8 +74,8 @@ class FlatOptimizer:
         self._first = torch.zeros_like(parameters.trainable) if kind == "adam" else None
         # A CPU's numbers are there, and arithmetic on single ones takes longer in torch; a GPU would be waited for.
         self._is_read = parameters.vector.device.type == "cpu"
-        rates = _spread(parameters, groups, lambda group, item: group.rate, 1.0)
-        decays = _spread(parameters, groups, lambda group, item: group.weight_decay * (item.ndim > 1), 0.0)
+        rates = _spread(parameters, groups, lambda group, _: group.rate, 1.0)
+        decays = _spread(parameters, groups, lambda group, is_matrix: group.weight_decay * is_matrix, 0.0)
         self.stretches = [
             Stretch(
                 parameters.trainable[place],
@@ -267,10 +267,17 @@ def _stretches(parameters: FlatParameters, groups: Sequence[ParameterGroup]) -> 
 def _spread(
     parameters: FlatParameters,
     groups: Sequence[ParameterGroup],
-    value_of: Callable[[ParameterGroup, Tensor], float],
+    value_of: Callable[[ParameterGroup, bool], float],
     default: float,
 ) -> Tensor | None:
     """Return a number per trainable weight, or None where all have the default.
+
+    Args:
+        parameters: of the networks.
+        groups: of these.
+        value_of: the number that a group has, and whether the parameter is one of matrices. Biases are none, however
+            many axes they have: those of several nets side by side are kept in one tensor.
+        default: of parameters in no group.
 
     Raises:
         ValueError: a group fits no parameter.
@@ -281,7 +288,8 @@ def _spread(
         group = next((group for group in groups if name.startswith(group.prefix)), None)
         if group is not None:
             unused.discard(group.prefix)
-            spread[start : start + item.numel()] = value_of(group, item)
+            is_matrix = item.ndim > 1 and "bias" not in name
+            spread[start : start + item.numel()] = value_of(group, is_matrix)
         start += item.numel()
     if unused:
         raise ValueError(f"parameter groups must fit the networks' parameters, but none begins with {sorted(unused)}")

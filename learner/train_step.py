@@ -102,8 +102,16 @@ class TrainStep:
         """Return the batch on the step's device; may be called from the prefetch thread."""
         if self._copy_stream is None:
             return batch
+        computing = torch.cuda.default_stream(self.device)
+
+        def move(tensor: Tensor) -> Tensor:
+            moved = tensor.pin_memory().to(self.device, non_blocking=True)
+            # The memory is this stream's, which would else hand it out again while the step may still read it.
+            moved.record_stream(computing)
+            return moved
+
         with torch.cuda.stream(self._copy_stream):
-            moved = _map_tensors(batch, lambda tensor: tensor.pin_memory().to(self.device, non_blocking=True))
+            moved = _map_tensors(batch, move)
         self._copy_stream.synchronize()  # this thread waits, the training thread does not
         return moved
 

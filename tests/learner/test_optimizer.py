@@ -4,6 +4,7 @@ from torch import nn
 
 from laser.algorithms.base import ParameterGroup
 from laser.flat_parameters import FlatParameters
+from laser.networks.parallel_mlp import ParallelMLP
 from learner.optimizer import FlatOptimizer
 
 
@@ -114,3 +115,14 @@ def test_parameters_with_a_period_move_only_when_it_divides_the_number():
     other = FlatOptimizer(FlatParameters(make_module()), "adam", 1e-8, 1.0, (ParameterGroup("0.", period=2),))
     with pytest.raises(ValueError, match="optimiser state"):
         other.load_state_dict(state)
+
+
+def test_no_bias_decays_however_many_axes_it_has():
+    module = ParallelMLP(2, 3, (4,), "relu")
+    torch.nn.init.ones_(module.biases[0])
+    parameters = FlatParameters(module)
+    optimizer = FlatOptimizer(parameters, "rmsprop", 1e-8, 1.0, (ParameterGroup("", weight_decay=0.1),))
+    before = {name: item.detach().clone() for name, item in module.named_parameters()}
+    optimizer.step(torch.zeros_like(parameters.trainable), torch.zeros(()), 0.1)
+    moved = {name for name, item in module.named_parameters() if not torch.equal(item, before[name])}
+    assert moved == {"weights.0", "weights.1"}

@@ -45,6 +45,12 @@ def test_float32_and_trailing_axes():
     np.testing.assert_allclose(got.numpy(), expected, rtol=1e-5, atol=1e-5)
 
 
+def test_by_doubling_too_no_product_of_huge_ratios_makes_something_of_nothing():
+    coefficients = torch.tensor([[1e30], [1e30], [0.0], [1e30], [1e30], [1e30]])
+    deltas = torch.tensor([[1.0], [2.0], [3.0], [0.0], [0.0], [0.0]])
+    torch.testing.assert_close(scan_by_doubling(deltas, coefficients), scan_row_by_row(deltas, coefficients))
+
+
 def test_inputs_keep_their_values_and_no_gradient_flows():
     deltas, coefficients = torch.randn(6, 2, requires_grad=True), torch.rand(6, 2, requires_grad=True)
     before = deltas.detach().clone(), coefficients.detach().clone()
