@@ -76,8 +76,13 @@ class ColumnWriter:
 
     def _send(self, writes: ColumnWrites) -> None:
         # What fails is counted: a shard that is gone costs numbers, not the run.
-        failures = [error for future in self._under_way if future.done() and (error := future.exception())]
-        self._under_way = [future for future in self._under_way if not future.done()]
+        under_way, self._under_way = self._under_way, []
+        failures = []
+        for future in under_way:  # each is asked once: it may be answered at any moment
+            if not future.done():
+                self._under_way.append(future)
+            elif error := future.exception():
+                failures.append(error)
         self._num_failed += len(failures)
         refused = [error for error in failures if not isinstance(error, (PortClosedError, PortTimeoutError))]
         if refused and not self._has_warned:  # what a shard refuses once it will refuse again

@@ -32,9 +32,9 @@ from replay_server.stream_homes import requests_by_home, settle_streams
 
 T = TypeVar("T")
 
-# Draws between two looks at the sizes of all shards. Each sample tells the sizes of the shards it came from, so this
-# only finds shards that were empty or unreachable. A count and not a time, so that the same calls give the same
-# draws.
+# Most draws between two looks at the sizes of all shards; the first ones follow each other after 1, 2, 4, ... draws,
+# since not all shards fill at once. Each sample tells the sizes of the shards it came from, so this only finds shards
+# that were empty or unreachable. A count and not a time, so that the same calls give the same draws.
 _DRAWS_PER_LOOK = 256
 # While no shard has anything yet, the sizes are asked for again after this long.
 _LOOK_AGAIN_S = 0.02
@@ -98,7 +98,7 @@ class ShardedReplay:
             elif request.table == "replay":
                 # A shard in which no episode has finished yet gets its streams as soon as one has.
                 late = (self._sizes["streams"] == 0) & (self._sizes["unrolls"] > 0)
-                look = self._num_draws % _DRAWS_PER_LOOK == 0 or (request.view == "streams" and bool(late.any()))
+                look = _is_time_to_look(self._num_draws) or (request.view == "streams" and bool(late.any()))
                 self._num_draws += 1
         if request.table == "online":
             return take_in_order(self._shards, request) if self._in_order else pool.sample(request)
@@ -293,6 +293,12 @@ class ShardedReplay:
             for view, sizes in self._sizes.items():
                 sizes[:] = state["sizes"][view]
             self._num_draws = state["num_draws"]
+
+
+def _is_time_to_look(num_draws: int) -> bool:
+    if num_draws < _DRAWS_PER_LOOK:
+        return num_draws & (num_draws + 1) == 0
+    return num_draws % _DRAWS_PER_LOOK == 0
 
 
 def _merge_receipts(parts: list[InsertReceipt]) -> InsertReceipt:

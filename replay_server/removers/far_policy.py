@@ -14,8 +14,8 @@ from replay_server.removers.fifo import Fifo
 class FarPolicy(Remover):
     """Forgets the finished episode with the largest fraction of far-policy steps, the oldest of several.
 
-    Where none has any, and for open episodes, it is first in, first out. O(live episodes), as vector operations.
-    Members that share a replay are all counted.
+    Where none has any it is first in, first out, and so it is for open episodes, which would else crowd out the others
+    if they never ended. O(live episodes), as vector operations. Members that share a replay are all counted.
 
     Source:
         Novati and Koumoutsakos 2019 (ReF-ER), section 3, rule 2.
@@ -25,6 +25,9 @@ class FarPolicy(Remover):
 
     def choose(self, index: EpisodeIndex) -> Episode | None:
         """See `Remover.choose`."""
+        oldest = Fifo().choose(index)
+        if oldest is not None and not oldest.finished:
+            return oldest
         slots = index.live_episodes.items
         fractions = index.far_of_episode[slots] / index.steps_of_episode[slots]
         while len(slots):
@@ -37,4 +40,4 @@ class FarPolicy(Remover):
             if removable:
                 return min(removable, key=lambda episode: episode.first_order)
             fractions[at_most] = -1.0
-        return Fifo().choose(index)
+        return oldest

@@ -89,6 +89,27 @@ def test_what_fails_is_counted_once_and_ends_nothing():
     writer.settle()
 
 
+def test_a_failure_that_comes_while_answers_are_looked_at_is_counted():
+    class Late(Future):
+        """Answered just after it was asked about for the first time."""
+
+        num_asked = 0
+
+        def done(self):
+            self.num_asked += 1
+            return self.num_asked > 1
+
+    late = Late()
+    late.set_exception(PortClosedError("gone"))
+    replay = Replay()
+    writer = ColumnWriter(replay, 0)
+    writer._under_way.append(late)
+    mix, values = Mix(None, sample(1, (1,))), {"rho": torch.zeros(1, 1)}
+    for _ in range(2):
+        writer.write_batch(mix, values, {}, WriteOptions())
+    assert writer.take_failed() == 1
+
+
 def test_what_the_replay_refuses_is_said_once_and_counted():
     replay = Replay()
     writer = ColumnWriter(replay, 0)

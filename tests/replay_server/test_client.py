@@ -7,6 +7,7 @@ import pytest
 from replay_helpers import Stream, join, make_spec
 
 from laser.ports import ColumnSpec, ColumnWrites, PortClosedError, PortError, PortTimeoutError, SampleRequest, wait
+from replay_server import client as module
 from replay_server.client import ShardedReplay
 from replay_server.config import ReplayConfig
 from replay_server.members import MemberSettings
@@ -100,7 +101,8 @@ def test_items_of_all_shards_carry_their_own_frames(make_replay):
 def test_a_split_with_old_sizes_states_the_probabilities_it_used(make_replay):
     client, _ = make_replay(2)
     fill(client, {0: 10, 1: 10})
-    wait(client.sample(SampleRequest(0, 10)), 5, "sample")  # learns the sizes 10 and 10
+    for _ in range(2):  # learns the sizes 10 and 10, and looks again after 1, 3, 7, ... draws
+        wait(client.sample(SampleRequest(0, 10)), 5, "sample")
     grown = Stream(SPEC, np.random.default_rng(9), actor=2)
     for _ in range(30):
         wait(client.insert(grown.next_unroll()), 5, "insert")
@@ -179,6 +181,18 @@ def test_a_sample_waits_until_some_shard_has_something(make_replay):
     future = client.sample(SampleRequest(0, 4))
     fill(client, {1: 4})
     assert set(wait(future, 5, "sample").keys["shard"].tolist()) == {1}
+
+
+def test_a_shard_that_fills_a_little_later_is_soon_drawn_from(make_replay):
+    client, _ = make_replay(2)
+    streams = fill(client, {0: 10, 1: 0})
+    wait(client.sample(SampleRequest(0, 10)), 5, "sample")
+    for _ in range(10):
+        wait(client.insert(streams[1].next_unroll()), 5, "insert")
+    found = [wait(client.sample(SampleRequest(0, 10)), 5, "sample").keys["shard"] for _ in range(20)]
+    assert 0.4 < np.mean(found[8:]) < 0.6
+    looks = [number for number in range(1000) if module._is_time_to_look(number)]
+    assert looks == [0, 1, 3, 7, 15, 31, 63, 127, 255, 256, 512, 768]
 
 
 def test_it_goes_on_without_a_shard_that_fails(make_replay):

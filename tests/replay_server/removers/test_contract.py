@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from replay_helpers import Stream, join, make_spec
 
-from laser.ports import wait
+from laser.ports import ColumnSpec, wait
 from replay_server.config import ReplayConfig
 from replay_server.members import MemberSettings
 from replay_server.removers import find_removers, make_remover
@@ -54,10 +54,12 @@ def test_fifo_forgets_in_the_order_in_which_episodes_ended():
     assert ends == sorted(ends)
 
 
-def test_an_episode_that_never_ends_does_not_crowd_out_the_others():
+@pytest.mark.parametrize("kind", find_removers())
+def test_an_episode_that_never_ends_does_not_crowd_out_the_others(kind):
     rng = np.random.default_rng(1)
     spec = make_spec(4)
-    shard = Shard(spec, ReplayConfig(capacity_steps=400), [MemberSettings(0)])
+    all_far = MemberSettings(0, columns=(ColumnSpec("rho", initial=10.0, far_bound=2.0),))
+    shard = Shard(spec, ReplayConfig(capacity_steps=400, remover=kind.name), [all_far])
     endless = Stream(spec, rng, environment=0, mean_length=None)
     others = Stream(spec, rng, environment=1, mean_length=6)
     for _ in range(300):
