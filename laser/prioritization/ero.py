@@ -68,26 +68,28 @@ class Ero(LearnedPrioritizer):
         """See `Prioritizer.values`."""
         td_errors = squashed(per_step["td_error"])
         with torch.inference_mode():
-            logits = self._logits(replayed, td_errors[0])
+            logits = self.network(*_features(replayed, td_errors[0]))
         return {KEEP: _probability(logits).unsqueeze(0), TD_ERROR: td_errors}
 
     def learn(self, replay_reward: float, reader: ReplayReader) -> Lesson | None:
         """See `LearnedPrioritizer.learn`."""
         size = self.settings.batch_size
         replayed = reader.draw_uniformly(size * self.settings.num_updates)
-        kept, td_errors = replayed.batch.columns[KEPT][0], replayed.batch.columns[TD_ERROR][0]
+        kept, features = replayed.batch.columns[KEPT][0], _features(replayed, replayed.batch.columns[TD_ERROR][0])
         for start in range(0, len(kept), size):
             part = slice(start, start + size)
-            self.climb(ero_objective(self._logits(replayed, td_errors)[part], kept[part], replay_reward))
+            logits = self.network(*(feature[part] for feature in features))
+            self.climb(ero_objective(logits, kept[part], replay_reward))
         with torch.inference_mode():
-            keep = _probability(self._logits(replayed, td_errors))
+            keep = _probability(self.network(*features))
         self._heard |= {"keep_mean": float(keep.mean()), "kept_fraction": float(kept.mean())}
         return Lesson(replayed.sample.keys, {KEEP: keep.unsqueeze(0)}, redraw=True)
 
-    def _logits(self, replayed: Replayed, td_errors: Tensor) -> Tensor:
-        rewards = replayed.batch.rewards[0]
-        logits: Tensor = self.network(rewards, td_errors, time_feature(replayed, rewards))
-        return logits
+
+def _features(replayed: Replayed, td_errors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what the network looks at, each [N]."""
+    rewards = replayed.batch.rewards[0]
+    return rewards, td_errors, time_feature(replayed, rewards)
 
 
 def _probability(logits: Tensor) -> Tensor:
