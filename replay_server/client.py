@@ -26,7 +26,8 @@ from laser.ports import (
     WriteReceipt,
 )
 from laser.unroll import Unrolls
-from replay_server.futures import combine, failed
+from replay_server.deadlines import Deadlines
+from replay_server.futures import combine, failed, forward
 from replay_server.online_pool import OnlinePool, take_in_order
 from replay_server.stream_homes import requests_by_home, settle_streams
 
@@ -36,6 +37,9 @@ T = TypeVar("T")
 # since not all shards fill at once. Each sample tells the sizes of the shards it came from, so this only finds shards
 # that were empty or unreachable. A count and not a time, so that the same calls give the same draws.
 _DRAWS_PER_LOOK = 256
+# Seconds after which a shard that does not answer counts as gone: long, since it may be saving what it holds. One that
+# was silent so long is not waited for again until it answers.
+_SILENT_S, _SILENT_AGAIN_S = 120.0, 1.0
 # While no shard has anything yet, the sizes are asked for again after this long.
 _LOOK_AGAIN_S = 0.02
 
@@ -46,8 +50,8 @@ class ShardedReplay:
     An actor's unrolls all go to shard `actor % K`, so a stream never crosses shards. A replay sample is split over
     the shards multinomially by their sizes as last heard; an item's probability is P(shard) as used for the split
     times its probability in the shard, so it is exact even when the sizes are a little old. A shard that fails is
-    left out of samples until it is seen alive again; one that has ended is drawn around. With one shard calls go
-    straight through.
+    left out of samples until it is seen alive again; one that has ended, or has not answered for two minutes, is drawn
+    around. With one shard calls go straight through.
 
     Each episode stream lives on one shard, alike many on all; one that has to move begins a new episode there.
 
@@ -69,6 +73,8 @@ class ShardedReplay:
         self._all_gone = False  # when last looked
         self._pools: dict[int, OnlinePool] = {}
         self._closed = False
+        self._deadlines = Deadlines()
+        self._silent: set[int] = set()
 
     # -- the port ------------------------------------------------------------------------------------------------------
 
@@ -121,7 +127,7 @@ class ShardedReplay:
             values = {name: array[chosen] for name, array in writes.values.items()}
             final_values = {name: array[chosen] for name, array in writes.final_values.items()}
             part = replace(writes, keys=writes.keys[chosen], values=values, final_values=final_values)
-            parts.append(self._shards[k].write(part))
+            parts.append(self._in_time(k, self._shards[k].write(part)))
         return combine(parts, _merge_writes)
 
     def stats(self) -> Future[dict[str, Any]]:
@@ -139,7 +145,7 @@ class ShardedReplay:
                 pooled = sum(pool.num_pooled for pool in self._pools.values())
             return {**_add(living), "shards": parts, "online_pooled": pooled}
 
-        return combine([_or_none(shard.stats()) for shard in self._shards], merge)
+        return combine(self._ask_stats(), merge)
 
     def close(self) -> None:
         """Fail samples that wait for fresh unrolls, drop pooled ones; the shards are closed by whoever made them."""
@@ -148,6 +154,31 @@ class ShardedReplay:
             pools = list(self._pools.values())
         for pool in pools:
             pool.close()
+        self._deadlines.close()
+
+    def _ask_stats(self) -> list[Future[dict[str, Any] | None]]:
+        return [_or_none(self._in_time(k, shard.stats())) for k, shard in enumerate(self._shards)]
+
+    def _in_time(self, shard: int, answer: Future[T], patience_s: float = 0.0) -> Future[T]:
+        """Return a future of a shard's answer, which fails if the shard is silent for long after `patience_s`."""
+
+        def answered(_: Future[T]) -> None:
+            with self._lock:
+                self._silent.discard(shard)
+
+        def settled(_: Future[T]) -> None:
+            if not answer.done():
+                with self._lock:
+                    self._silent.add(shard)
+
+        with self._lock:
+            silent_s = _SILENT_AGAIN_S if shard in self._silent else _SILENT_S
+        answer.add_done_callback(answered)
+        if answer.done():
+            return answer
+        timed = self._deadlines.within(patience_s + silent_s, answer, f"shard {shard} of the replay")
+        timed.add_done_callback(settled)
+        return timed
 
     def _read(self, request: SampleRequest, keys: np.ndarray) -> Future[Sample]:
         owners = keys["shard"]
@@ -157,7 +188,8 @@ class ShardedReplay:
         for k in np.unique(owners).tolist():
             mine = keys[owners == k]
             # What lay in a shard that is gone is gone too, as removed steps are.
-            parts.append(_or_none(self._shards[k].sample(replace(request, num_items=len(mine), keys=mine))))
+            part = self._shards[k].sample(replace(request, num_items=len(mine), keys=mine))
+            parts.append(_or_none(self._in_time(k, part, request.timeout_s)))
 
         def merge(answers: list[Sample | None]) -> Sample:
             samples = [sample for sample in answers if sample is not None]
@@ -177,8 +209,7 @@ class ShardedReplay:
             self._split(whole, request, deadline, sizes)
             return
         # Shards that cannot be reached count as empty.
-        asked = [_or_none(shard.stats()) for shard in self._shards]
-        looked = combine(asked, self._learn_sizes)
+        looked = combine(self._ask_stats(), self._learn_sizes)
         looked.add_done_callback(lambda _: self._looked(whole, request, deadline))
 
     def _learn_sizes(self, stats: list[dict[str, Any] | None]) -> None:
@@ -231,7 +262,7 @@ class ShardedReplay:
         for k, each in enumerate(requests):
             if each is None:
                 continue
-            part = self._shards[k].sample(each)
+            part = self._in_time(k, self._shards[k].sample(each), each.timeout_s)
             part.add_done_callback(partial(self._heard, k, request.view))
             asked.append(part)
 
@@ -260,7 +291,7 @@ class ShardedReplay:
                 message = f"waited {request.timeout_s:g} s for {request.num_items} {request.view}: {done.exception()}"
                 whole.set_exception(PortTimeoutError(message))
         else:
-            _forward(whole, done)
+            forward(whole, done)
 
     def _heard(self, shard: int, view: str, part: Future[Sample]) -> None:
         with self._lock:
@@ -331,14 +362,3 @@ def _or_none(future: Future[T]) -> Future[T | None]:
 
     future.add_done_callback(arrived)
     return answer
-
-
-def _forward(whole: Future[T], done: Future[T]) -> None:
-    """Give `whole` what became of `done`."""
-    if not whole.set_running_or_notify_cancel():
-        return
-    error = done.exception()
-    if error is None:
-        whole.set_result(done.result())
-    else:
-        whole.set_exception(error)

@@ -37,6 +37,17 @@ def settle(settled: Iterable[Settlement]) -> None:
             future.set_exception(error)
 
 
+def forward(whole: Future[T], done: Future[T]) -> None:
+    """Give `whole` what became of `done`."""
+    if not whole.set_running_or_notify_cancel():
+        return
+    error = done.exception()
+    if error is None:
+        whole.set_result(done.result())
+    else:
+        whole.set_exception(error)
+
+
 def combine(parts: Sequence[Future[T]], merge: Callable[[list[T]], R]) -> Future[R]:
     """Return a future of `merge(results)`, in the order of `parts`; the first error fails it.
 

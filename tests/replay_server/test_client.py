@@ -1,6 +1,7 @@
 """Several shards as one replay: routing, global probabilities, pooled fresh unrolls, shards that fail."""
 
 from collections import Counter
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -214,6 +215,42 @@ def test_it_goes_on_without_a_shard_that_fails(make_replay):
         wait(client.sample(SampleRequest(0, 30)), 5, "sample")
     with pytest.raises(PortClosedError):
         wait(client.sample(SampleRequest(0, 1, table="online")), 5, "online")
+
+
+class Hanging:
+    """A shard that does not answer while it hangs."""
+
+    def __init__(self, shard):
+        self._shard, self.hangs = shard, False
+
+    def __getattr__(self, name):
+        method = getattr(self._shard, name)
+        return (lambda *arguments: Future()) if self.hangs and name in ("sample", "stats", "write") else method
+
+
+def test_it_goes_on_without_a_shard_that_hangs_until_it_answers_again(make_replay, monkeypatch):
+    monkeypatch.setattr(module, "_SILENT_S", 0.2)
+    monkeypatch.setattr(module, "_SILENT_AGAIN_S", 0.0)
+    monkeypatch.setattr("replay_server.deadlines._LOOK_INTERVAL_S", 0.01)
+    client, shards = make_replay(2)
+    fill(client, {0: 10, 1: 10})
+    hanging = client._shards[1] = Hanging(shards[1])
+    keys = wait(client.sample(SampleRequest(0, 30)), 5, "sample").keys
+    hanging.hangs = True
+    for _ in range(20):
+        sample = wait(client.sample(SampleRequest(0, 30, timeout_s=0.1)), 5, "sample")
+        assert set(sample.keys["shard"].tolist()) == {0}
+    stats = wait(client.stats(), 5, "stats")
+    assert (stats["num_unrolls"], stats["shards"][1]) == (10, None)
+    writes = ColumnWrites(0, keys, {"priority": np.ones((30, 1), np.float32)})
+    with pytest.raises(PortClosedError, match="shard 1 of the replay has not answered for"):
+        wait(client.write(writes), 5, "write")
+    hanging.hangs = False
+    found = {
+        k for _ in range(20) for k in wait(client.sample(SampleRequest(0, 30)), 5, "sample").keys["shard"].tolist()
+    }
+    assert found == {0, 1}
+    client.close()
 
 
 def test_steps_of_a_shard_that_is_gone_are_gone(make_replay):
