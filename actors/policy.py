@@ -14,6 +14,7 @@ from laser.algorithms.base import ActInput, ActOutput, Algorithm
 from laser.compilation import compile_for_gpu, has_bfloat16
 from laser.compiled_program import CompilationError, CompiledProgram
 from laser.flat_parameters import FlatParameters, call_with
+from laser.ops.frame_stacks import stacks_to_channels
 from laser.ports import Parameters
 from laser.specs import EnvironmentSpec, FramesSpec
 
@@ -163,9 +164,7 @@ class Policy:
         tensor = torch.from_numpy(value).to(self.device)
         spec = self.environment.observations[name]
         if isinstance(spec, FramesSpec):
-            if len(spec.frame_shape) == 3:  # [N, stack, H, W, colours] -> [N, stack * colours, H, W]
-                tensor = tensor.permute(0, 1, 4, 2, 3).flatten(1, 2)
-            tensor = tensor.contiguous(memory_format=torch.channels_last)
+            tensor = stacks_to_channels(tensor).contiguous(memory_format=torch.channels_last)
         return tensor
 
 

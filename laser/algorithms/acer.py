@@ -23,6 +23,7 @@ from laser.networks.mlp import orthogonal
 from laser.ops.distributions import Categorical, Statistics
 from laser.ops.policy_gradient import value_loss, weighted_sum
 from laser.ops.retrace import retrace_targets
+from laser.ops.taken import taken
 from laser.ops.truncation_correction import categorical_gradient
 from laser.ops.trust_region_projection import categorical_kl_gradient, project_to_trust_region
 from laser.specs import ActionSpec, ContinuousActions, DiscreteActions, EnvironmentSpec
@@ -171,13 +172,12 @@ class Acer(ActorCriticAlgorithm):
         all_log_probs = output.policy["logits"].log_softmax(-1)
         log_probs, action_values = all_log_probs[:-1], output.values[:-1]
         probs = log_probs.exp()
-        taken = batch.actions.unsqueeze(-1)
-        q_taken = action_values.gather(-1, taken).squeeze(-1)
+        q_taken = taken(action_values, batch.actions)
         with torch.no_grad():
             all_values = (all_log_probs.exp() * output.values).sum(-1)
             values = all_values[:-1]
             mu_log_probs = batch.mu["logits"].log_softmax(-1)
-            log_rhos = (log_probs - mu_log_probs).gather(-1, taken).squeeze(-1)
+            log_rhos = taken(log_probs - mu_log_probs, batch.actions)
             q_retrace = retrace_targets(
                 q_taken,
                 all_values[1:],

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from laser.networks.heads import PopArtHead
 from laser.ops.popart import preserve_outputs, update_statistics
+from laser.ops.taken import taken
 
 
 class NormalizedCritic(NamedTuple):
@@ -39,7 +40,7 @@ def values_of_tasks(values: Tensor, tasks: Tensor) -> Tensor:
         [T+1, B].
     """
     rows = torch.cat([tasks, tasks[-1:]])
-    return values.gather(-1, rows.unsqueeze(-1)).squeeze(-1)
+    return taken(values, rows)
 
 
 def normalized_critic(
@@ -64,7 +65,7 @@ def normalized_critic(
         features.to(weight.dtype), _replaced(head.linear.weight, weight), _replaced(head.linear.bias, bias)
     )
     scales = new.scale[tasks]
-    values = outputs.gather(-1, tasks.unsqueeze(-1)).squeeze(-1)
+    values = taken(outputs, tasks)
     updates = {"linear.weight": weight, "linear.bias": bias, "mean": new.mean, "variance": new.variance}
     return NormalizedCritic(values, (targets - new.mean[tasks]) / scales, scales, updates)
 

@@ -21,6 +21,7 @@ from laser.networks.reactor import BEHAVIOUR, CRITIC, POLICY, ReactorNetworks, R
 from laser.ops.leave_one_out import importance_sampling, leave_one_out, mean_action_gap
 from laser.ops.policy_gradient import value_loss, weighted_sum
 from laser.ops.retrace import retrace_targets
+from laser.ops.taken import taken
 from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec
 
 ESTIMATORS = {"leave_one_out": leave_one_out, "importance_sampling": importance_sampling}
@@ -174,14 +175,14 @@ class Reactor(ActorCriticAlgorithm):
         all_log_pi = output.policy["logits"]
         log_pi, q_values = all_log_pi[:-1], output.q_values[:-1]
         guess = output.behaviour["logits"][:-1] if self._guesses else None
-        q_taken = _taken(q_values, actions)
+        q_taken = taken(q_values, actions)
         with torch.no_grad():
             log_mu = (batch.mu["logits"] if guess is None else guess).log_softmax(-1)
-            log_rhos = _taken(log_pi, actions) - _taken(log_mu, actions)
+            log_rhos = taken(log_pi, actions) - taken(log_mu, actions)
             rewards = config.learned_from(batch.rewards)
             next_values = (all_log_pi[1:].exp() * next_q_values).sum(-1)
             # Row 0 has no value of its own in the slow copy's window, and needs none: it cancels out of its target.
-            slow_q_taken = torch.cat([torch.zeros_like(q_taken[:1]), _taken(next_q_values[:-1], actions[1:])])
+            slow_q_taken = torch.cat([torch.zeros_like(q_taken[:1]), taken(next_q_values[:-1], actions[1:])])
             returns = retrace_targets(
                 slow_q_taken, next_values, log_rhos, rewards, batch.discounts, lambda_=config.trace_lambda, valid=valid
             )
@@ -198,7 +199,7 @@ class Reactor(ActorCriticAlgorithm):
         loss = value_term - policy_term
         metrics = {"action_gap": gap, "value_loss": value_term.detach()}
         if guess is not None:
-            log_guess = _taken(guess, actions)
+            log_guess = taken(guess, actions)
             loss = loss - weighted_sum(log_guess, weights)
             metrics |= means(valid, behaviour_surprise=-log_guess.detach())
         metrics |= {
@@ -208,7 +209,3 @@ class Reactor(ActorCriticAlgorithm):
             **means_by_source(batch.source, valid, abs_log_rho=log_rhos.abs()),
         }
         return LossOutput(loss, metrics)
-
-
-def _taken(values: Tensor, actions: Tensor) -> Tensor:
-    return values.gather(-1, actions.unsqueeze(-1)).squeeze(-1)

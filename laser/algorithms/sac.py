@@ -16,12 +16,12 @@ from laser.algorithms.twin_critics import (
     TwinCriticConfig,
     TwinCriticNetworks,
     climbed,
-    normal_like,
     rows_of,
 )
 from laser.batch import Batch
 from laser.config import Bounds, Problem, find_unused
 from laser.networks.config import NetworkConfig
+from laser.ops.distributions import normal_like
 from laser.ops.squashed_gaussian import UNIFORM_STD, squashed_draw
 from laser.specs import EnvironmentSpec
 

@@ -20,7 +20,7 @@ from laser.networks.config import NetworkConfig
 from laser.networks.encoder import ObservationEncoder
 from laser.networks.heads import PreciseLinear
 from laser.networks.parallel_mlp import ParallelMLP, uniform_
-from laser.ops.distributions import DiagonalGaussian
+from laser.ops.distributions import DiagonalGaussian, normal_like
 from laser.ops.squashed_gaussian import UNIFORM_STD
 from laser.specs import ArraySpec, EnvironmentSpec
 
@@ -242,9 +242,3 @@ def climbed(critics: nn.Module, states: Mapping[str, Tensor], actions: Tensor, *
         (slopes,) = pull_back(torch.ones_like(values))
     with_slopes: Tensor = values + (slopes * (actions - actions.detach())).sum(-1)
     return with_slopes
-
-
-def normal_like(like: Tensor, generator: Generator | None) -> Tensor:
-    """Return standard normal numbers of this shape; None uses torch's global generator."""
-    device = generator.device if generator is not None else like.device
-    return torch.randn(like.shape, generator=generator, dtype=like.dtype, device=device).to(like.device)

@@ -14,6 +14,7 @@ from typing import Protocol
 import torch
 from torch import Generator, Tensor
 
+from laser.ops.taken import taken
 from laser.ops.trust_region import (
     implied_policy_kl,
     implied_policy_kl_gaussian,
@@ -75,12 +76,12 @@ class Categorical:
 
     def log_prob(self, statistics: Statistics, actions: Tensor) -> Tensor:
         """See `Distribution.log_prob`."""
-        return _taken(statistics["logits"].log_softmax(-1), actions)
+        return taken(statistics["logits"].log_softmax(-1), actions)
 
     def log_prob_and_entropy(self, statistics: Statistics, actions: Tensor) -> tuple[Tensor, Tensor]:
         """See `Distribution.log_prob_and_entropy`."""
         log_probs = statistics["logits"].log_softmax(-1)
-        return _taken(log_probs, actions), _entropy(log_probs)
+        return taken(log_probs, actions), _entropy(log_probs)
 
     def sample(self, statistics: Statistics, generator: Generator | None) -> Tensor:
         """See `Distribution.sample`."""
@@ -125,8 +126,8 @@ class MultiCategorical:
     def log_prob_and_entropy(self, statistics: Statistics, actions: Tensor) -> tuple[Tensor, Tensor]:
         """See `Distribution.log_prob_and_entropy`."""
         log_probs = [logits.log_softmax(-1) for logits in self._split(statistics)]
-        taken = [_taken(part, actions[..., i]) for i, part in enumerate(log_probs)]
-        return torch.stack(taken).sum(0), torch.stack([_entropy(part) for part in log_probs]).sum(0)
+        chosen = [taken(part, actions[..., i]) for i, part in enumerate(log_probs)]
+        return torch.stack(chosen).sum(0), torch.stack([_entropy(part) for part in log_probs]).sum(0)
 
     def sample(self, statistics: Statistics, generator: Generator | None) -> Tensor:
         """See `Distribution.sample`."""
@@ -164,7 +165,7 @@ class MultiCategorical:
             log_pi, log_mu = pi_logits.log_softmax(-1), mu_logits.log_softmax(-1)
             drawn = (log_pi + part.view(len(part), *(1,) * (log_pi.ndim - 1), -1)).argmax(-1)
             differences = (log_pi - log_mu).expand(len(part), *log_pi.shape)
-            log_ratios.append(_taken(differences, drawn))
+            log_ratios.append(taken(differences, drawn))
         return implied_policy_kl_sampled(torch.stack(log_ratios).sum(0), rho_clip)
 
     def _split(self, statistics: Statistics) -> tuple[Tensor, ...]:
@@ -196,7 +197,9 @@ class DiagonalGaussian:
     def sample(self, statistics: Statistics, generator: Generator | None) -> Tensor:
         """See `Distribution.sample`."""
         return torch.addcmul(
-            statistics["mean"], statistics["std"], _normal(statistics["mean"].shape, statistics["mean"], generator)
+            statistics["mean"],
+            statistics["std"],
+            normal_like(statistics["mean"], generator),
         )
 
     def mode(self, statistics: Statistics) -> Tensor:
@@ -215,7 +218,7 @@ class DiagonalGaussian:
 
     def draw_noise(self, num_samples: int, like: Tensor, generator: Generator | None) -> Tensor:
         """Standard normal noise in pairs of opposite sign, which halves the draws and cancels odd errors."""
-        half = _normal(self.noise_shape((num_samples + 1) // 2), like, generator)
+        half = normal_like(like, generator, self.noise_shape((num_samples + 1) // 2))
         return torch.cat([half, -half])[:num_samples]
 
     def implied_kl(self, pi: Statistics, mu: Statistics, rho_clip: float, noise: Tensor | None) -> Tensor:
@@ -233,10 +236,6 @@ def distribution_for(actions: ActionSpec) -> Distribution:
             return MultiCategorical(actions.num_actions)
         case ContinuousActions():
             return DiagonalGaussian(len(actions.low))
-
-
-def _taken(table: Tensor, actions: Tensor) -> Tensor:
-    return table.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
 
 def _entropy(log_probs: Tensor) -> Tensor:
@@ -264,6 +263,14 @@ def _exponential(shape: tuple[int, ...], like: Tensor, generator: Generator | No
     return drawn.exponential_(generator=generator).clamp_(min=torch.finfo(like.dtype).tiny).to(like.device)
 
 
-def _normal(shape: tuple[int, ...], like: Tensor, generator: Generator | None) -> Tensor:
+def normal_like(like: Tensor, generator: Generator | None, shape: tuple[int, ...] | None = None) -> Tensor:
+    """Return standard normal numbers in the precision and place of `like`.
+
+    Args:
+        like: a tensor.
+        generator: source of randomness; None uses torch's global one.
+        shape: of the numbers; None: that of `like`.
+    """
     device = generator.device if generator is not None else like.device
+    shape = tuple(like.shape) if shape is None else shape
     return torch.randn(shape, generator=generator, dtype=like.dtype, device=device).to(like.device)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from laser.ops.taken import taken
 from laser.ops.truncation_correction import categorical_gradient
 from laser.ops.vtrace import MAX_LOG_RHO
 
@@ -42,9 +43,9 @@ def leave_one_out(
     """
     probs, q_values = log_probs.exp(), q_values.detach()
     with torch.no_grad():
-        betas = (-_taken(log_mu, actions)).clamp(max=MAX_LOG_RHO).exp().clamp(max=clip)
-        corrections = betas * (returns - _taken(q_values, actions))
-    return corrections * _taken(probs, actions) + (q_values * probs).sum(-1)
+        betas = (-taken(log_mu, actions)).clamp(max=MAX_LOG_RHO).exp().clamp(max=clip)
+        corrections = betas * (returns - taken(q_values, actions))
+    return corrections * taken(probs, actions) + (q_values * probs).sum(-1)
 
 
 def importance_sampling(
@@ -89,7 +90,3 @@ def mean_action_gap(q_values: Tensor, rows: Tensor) -> Tensor:
     best = q_values.amax(-1)
     others = (q_values.sum(-1) - best) / (q_values.shape[-1] - 1)
     return torch.where(rows, best - others, 0.0).sum() / rows.sum().clamp(min=1)
-
-
-def _taken(values: Tensor, actions: Tensor) -> Tensor:
-    return values.gather(-1, actions.unsqueeze(-1)).squeeze(-1)

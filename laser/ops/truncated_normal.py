@@ -7,11 +7,12 @@ import math
 import torch
 from torch import Generator, Tensor
 
-_LOG_2PI = math.log(2.0 * math.pi)
-
 
 def sample_truncated(mean: Tensor, std: Tensor, bound: float, generator: Generator | None) -> Tensor:
     """Draw from N(mean, std^2) given that no component is more than `bound` standard deviations away.
+
+    Its density is the normal one times a constant, so importance ratios between two policies that are cut off alike do
+    not notice, and algorithms work with the plain density.
 
     Args:
         mean: [..., d].
@@ -31,15 +32,3 @@ def sample_truncated(mean: Tensor, std: Tensor, bound: float, generator: Generat
     uniform = uniform.clamp(min=torch.finfo(uniform.dtype).eps / 4)
     standard = math.sqrt(2.0) * torch.erfinv((2.0 * uniform - 1.0) * limit)
     return mean + std * standard.clamp(-bound, bound)
-
-
-def truncated_log_density(actions: Tensor, mean: Tensor, std: Tensor, bound: float) -> Tensor:
-    """Return the log density [...] of `sample_truncated`; -inf outside.
-
-    It is the normal one less `d * log erf(bound / sqrt 2)`: importance ratios between two policies that are cut off
-    alike do not notice, which is why algorithms work with the plain density.
-    """
-    standard = (actions - mean) / std
-    terms = -0.5 * standard.square() - std.log() - 0.5 * _LOG_2PI - math.log(math.erf(bound / math.sqrt(2.0)))
-    # A hair wider, so that samples at the edge count as inside after rounding.
-    return torch.where(standard.abs() <= bound * (1.0 + 1e-5), terms, -math.inf).sum(-1)
