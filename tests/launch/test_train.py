@@ -330,7 +330,7 @@ def test_an_evaluation_whose_environment_fails_does_not_end_the_run(tmp_path, mo
 
 
 def test_networks_beyond_all_memory_are_refused_without_being_built(tmp_path):
-    network = dataclasses.replace(load_preset("cartpole").network, hidden_sizes=(10_000_000, 10_000_000))
+    network = dataclasses.replace(load_preset("cartpole").network, hidden_sizes=(65_536, 65_536))
     with pytest.raises(ConfigError, match=r"network: the run needs .*, nearly all of it for weights"):
         train(small(tmp_path / "run", network=network))
     assert not (tmp_path / "run").exists()
