@@ -37,9 +37,10 @@ T = TypeVar("T")
 # since not all shards fill at once. Each sample tells the sizes of the shards it came from, so this only finds shards
 # that were empty or unreachable. A count and not a time, so that the same calls give the same draws.
 _DRAWS_PER_LOOK = 256
-# Seconds after which a shard that does not answer counts as gone: long, since it may be saving what it holds. One that
-# was silent so long is not waited for again until it answers.
-_SILENT_S, _SILENT_AGAIN_S = 120.0, 1.0
+# Seconds after which a shard that does not answer counts as gone: long, since it may be saving what it holds, and
+# shorter than what those wait who ask for statistics. One that was silent so long is hardly waited for again until it
+# answers.
+_SILENT_S, _SILENT_AGAIN_S = 100.0, 1.0
 # While no shard has anything yet, the sizes are asked for again after this long.
 _LOOK_AGAIN_S = 0.02
 
@@ -50,7 +51,7 @@ class ShardedReplay:
     An actor's unrolls all go to shard `actor % K`, so a stream never crosses shards. A replay sample is split over
     the shards multinomially by their sizes as last heard; an item's probability is P(shard) as used for the split
     times its probability in the shard, so it is exact even when the sizes are a little old. A shard that fails is
-    left out of samples until it is seen alive again; one that has ended, or has not answered for two minutes, is drawn
+    left out of samples until it is seen alive again; one that has ended, or has not answered for long, is drawn
     around. With one shard calls go straight through.
 
     Each episode stream lives on one shard, alike many on all; one that has to move begins a new episode there.

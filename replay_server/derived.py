@@ -116,7 +116,7 @@ class Derived:
 
     def statistics(self) -> dict[str, np.ndarray]:
         """Return sums that may be added over shards, by name; empty where none are needed."""
-        statistics = {} if self.sums is None else {name: value.copy() for name, value in self.sums.sums.items()}
+        statistics = {} if self.sums is None else self.sums.sums
         if self.far:
             statistics["num_steps"] = np.array(float(self._index.num_steps))
             statistics |= {f"num_far/{name}": np.array(float(far.num_far)) for name, far in self.far.items()}
@@ -142,9 +142,7 @@ class Derived:
         return {
             "far": {name: far.state_dict() for name, far in self.far.items()},
             "discounts": {name: retrace.discount for name, retrace in self.retraces.items()},
-            # Not summed anew when loaded: the order of additions shows in the last digit.
-            "sums": {} if self.sums is None else {name: value.copy() for name, value in self.sums.sums.items()},
-            "num_forgotten": 0 if self.sums is None else self.sums.num_forgotten,
+            "step_sums": {} if self.sums is None else self.sums.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -154,8 +152,8 @@ class Derived:
         for name, retrace in self.retraces.items():
             retrace.discount = float(state["discounts"][name])
         if self.sums is not None:
-            self.sums.sums = {name: np.array(value) for name, value in state["sums"].items()}
-            self.sums.num_forgotten = int(state.get("num_forgotten", 0))
+            # What was saved before there were `step_sums` lies beside the rest.
+            self.sums.load_state_dict(state.get("step_sums", state))
 
     def check_valid(self) -> None:
         """Assert that counts and sums are those of a recount; for tests."""

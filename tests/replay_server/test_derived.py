@@ -1,5 +1,7 @@
 """What a shard derives, against naive recounts and the torch scan, under random operations."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -292,6 +294,25 @@ def test_a_huge_reward_that_has_left_leaves_nothing_behind():
             unroll.fields["rewards"][:] = 1e12
         wait(shard.insert(unroll), 5, "insert")
     shard.check_valid()
+
+
+def test_a_huge_reward_swallows_nothing_of_what_comes_and_goes_beside_it(monkeypatch):
+    monkeypatch.setattr(StepSums, "recount", lambda sums: pytest.fail("it would hide what was swallowed"))
+    rng, spec = np.random.default_rng(1), make_spec(LENGTH, vector_size=3)
+    shard = Shard(spec, ReplayConfig(capacity_steps=40 * LENGTH), [MemberSettings(0, needs_statistics=True)])
+    stream, largest = Stream(spec, rng, mean_length=7), []
+    for turn in range(60):
+        unroll = stream.next_unroll()
+        unroll.fields["rewards"][:] = rng.random(unroll.fields["rewards"].shape)
+        if turn == 10:
+            unroll.fields["rewards"][:, 1] = 1e9
+        wait(shard.insert(unroll), 5, "insert")
+        index = shard._store.index
+        rewards = index.pages.fields["rewards"][index.episode_of_row >= 0].astype(float)
+        assert shard._store.derived[0].sums.sums["reward_squares"] == pytest.approx(math.fsum(rewards**2), rel=1e-12)
+        largest.append(rewards.max())
+    assert max(largest) == 1e9
+    assert largest[-1] < 1.0, "it has left"
 
 
 def test_when_the_last_reward_has_left_the_sum_is_0_and_not_the_rounding_of_others(monkeypatch):
