@@ -1,5 +1,7 @@
 """What is said while an evaluation goes on."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from laser.environments.base import Transition
 from launch.evaluation.evaluate import evaluate
 from launch.evaluation.playing import Playing
 from launch.presets import load_preset
+from launch.recording.progress import Progress
 from launch.train import train
 
 
@@ -32,6 +35,6 @@ def test_episodes_count_as_far_as_each_environment_is_to_play_them():
 @pytest.mark.parametrize("quiet", [False, True])
 def test_who_waits_for_an_evaluation_is_told_how_far_it_is(tmp_path, monkeypatch, capsys, quiet):
     train(load_preset("cartpole", {"steps": 600, "quiet": True, "run_dir": str(tmp_path / "run")}))
-    monkeypatch.setattr("launch.recording.progress.Progress.__init__.__defaults__", ("", False, None, 0.02, None, None))
+    monkeypatch.setattr("launch.evaluation.evaluate.Progress", partial(Progress, interval_s=0.02))
     evaluate(tmp_path / "run", 200, quiet=quiet)
     assert ("of 200 episodes" in capsys.readouterr().err) is not quiet
