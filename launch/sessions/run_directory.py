@@ -13,8 +13,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
@@ -88,6 +88,7 @@ def open_run(
         _check_same_run(config, path)
     else:
         path = _make(config, runs_root, "sweep-" if "sweep" in facts else "")
+    found = set() if config.resume else {item.name for item in path.iterdir()}
     with _locked(path):
         if not config.resume and (path / "config.json").exists():
             raise CannotCreateError(
@@ -107,7 +108,7 @@ def open_run(
                 # It did not go on with the new settings, which would stand in the way of the next attempt.
                 replace_file(record, before)
             elif isinstance(error, OutputError):
-                shutil.rmtree(path, ignore_errors=True)  # there is nothing in it to go on from
+                _remove_all_but(found, path)  # there is nothing in it to go on from
                 raise OutputError(error.problem.key, error.problem.wrong, _START_AGAIN) from error
             raise
 
@@ -242,6 +243,15 @@ def _make(config: TrainConfig, runs_root: Path, prefix: str) -> Path:
             raise CannotCreateError("run-dir", f"{path}: {error.strerror}", "choose another --run-dir") from error
         return path
     raise AssertionError("unreachable")
+
+
+def _remove_all_but(kept: Collection[str], path: Path) -> None:
+    """Remove what is in a directory, but for these names; the directory too, if nothing is left."""
+    with suppress(OSError):  # what is left behind is in nobody's way, and another error is being told
+        for item in path.iterdir():
+            if item.name not in kept:
+                shutil.rmtree(item) if item.is_dir() else item.unlink()
+        path.rmdir()
 
 
 def _check_usable(path: Path) -> None:

@@ -263,6 +263,19 @@ def test_a_full_disk_before_it_goes_on_leaves_nothing_of_a_new_run(tmp_path, con
     assert not run.path.exists()
 
 
+def test_what_was_there_before_a_run_that_cannot_start_is_left_alone(tmp_path, config):
+    path = tmp_path / "run"
+    (path / "checkpoints").mkdir(parents=True)
+    for name in ("lock", "checkpoints/precious"):
+        (path / name).write_text("x")
+    failing = pytest.raises(OutputError, match="start again")
+    with failing, open_run(dataclasses.replace(config, run_dir=path), []) as run:
+        run.metrics_path.write_text("half")
+        raise output_error(run.metrics_path, OSError("full"))
+    names = {str(item.relative_to(path)) for item in path.rglob("*")}
+    assert names == {"lock", "checkpoints", "checkpoints/precious"}
+
+
 def test_a_full_disk_leaves_an_older_run_as_it_was(tmp_path, config):
     config = dataclasses.replace(config, run_dir=tmp_path / "run")
     with open_run(config, []) as run:
