@@ -139,7 +139,9 @@ def _made_for(config: TrainConfig) -> dict[str, Any]:
     whole = config_to_json(config)
     made_for = {name: whole[name] for name in ("num_actors", "num_envs", "unroll_length")}
     environment = {name: value for name, value in whole["environment"].items() if name not in _HOW_TO_WAIT}
-    return made_for | {"env_groups": config.actor.env_groups, "environment": environment}
+    # Left out on a CPU, as before there was a choice: such checkpoints are gone on from as well.
+    device = {} if config.actor.device == "cpu" else {"actor_device": config.actor.device}
+    return made_for | device | {"env_groups": config.actor.env_groups, "environment": environment}
 
 
 def _fill(shards: Sequence[ShardPort], states: Sequence[dict[str, Any]]) -> None:
