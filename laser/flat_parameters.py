@@ -105,9 +105,11 @@ class FlatParameters:
             raise ValueError(
                 f"parameters must have {self.vector.numel()} numbers for these networks, got {vector.size}"
             )
-        with torch.no_grad():
-            # A copy, because torch refuses to wrap read-only memory without a warning.
-            self.vector.copy_(torch.from_numpy(np.array(vector, np.float32)))
+        if self.vector.device.type == "cpu":
+            np.copyto(self.vector.numpy(), vector)
+            return
+        # A copy, because torch refuses to wrap read-only memory without a warning.
+        self.vector.copy_(torch.from_numpy(np.array(vector, np.float32)))
 
 
 def call_with(tensors: Mapping[str, Tensor], module: nn.Module, function: Callable[..., R], *arguments: Any) -> R:

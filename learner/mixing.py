@@ -172,7 +172,9 @@ class Mixer:
         self._ask_ahead(max(1, self._num_in_flight), most)
         asked = self._in_flight[0]
         futures = [part.answer for part in asked if part is not None]
-        waiting = bool(wait_for(futures, timeout=timeout_s, return_when=FIRST_EXCEPTION).not_done)
+        waiting = False
+        if not all(future.done() for future in futures):
+            waiting = bool(wait_for(futures, timeout=timeout_s, return_when=FIRST_EXCEPTION).not_done)
         for part in asked:
             if part is None or not part.answer.done() or (error := part.answer.exception()) is None:
                 continue

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -115,17 +116,18 @@ class FlatOptimizer:
         for stretch in self.stretches:
             if stretch.period not in due:
                 continue
-            root_scale, step_size = self._correct(self.num_steps[stretch.period], applied * learning_rate)
+            made = self.num_steps[stretch.period]
+            root_scale, step_size = self._correct(made.item() if self._is_read else made, applied * learning_rate)
             numbers = [torch.as_tensor(each) for each in (scale, applied, root_scale, step_size, self.epsilon)]
             _move(stretch, stretch.part_of(gradient), *numbers)
         return norm, torch.as_tensor(applied)
 
     def numbers(self, learning_rate: float) -> Tensor:
         """Return what `traced_step` needs beside tensors that stay: [2 * number of paces + 2], on a CPU."""
-        numbers: list[Tensor | float] = [self.max_gradient_norm, self.epsilon]
+        numbers: list[Any] = [self.max_gradient_norm, self.epsilon]
         for num_steps in self.num_steps.values():
-            numbers += self._correct(num_steps + 1.0, learning_rate)
-        return torch.tensor(numbers)
+            numbers += self._correct(num_steps.item() + 1.0, learning_rate)
+        return torch.from_numpy(np.array(numbers, np.float32))  # a third of `torch.tensor`'s time
 
     @staticmethod
     def traced_step(
@@ -172,11 +174,13 @@ class FlatOptimizer:
             return min(self.max_gradient_norm / (size + 1e-12), 1.0), 1.0
         return _judge(norm, loss, self.max_gradient_norm)
 
-    def _correct(self, num_steps: Tensor, learning_rate: Tensor | float) -> tuple[Tensor | float, Tensor | float]:
+    def _correct(
+        self, num_steps: Tensor | float, learning_rate: Tensor | float
+    ) -> tuple[Tensor | float, Tensor | float]:
         """Return what to multiply the second moments' root with, and the step size, for moments that started at 0."""
         if self._first is None:
             return 1.0, learning_rate
-        steps = max(num_steps.item(), 1.0) if self._is_read else num_steps.clamp(min=1.0)
+        steps = num_steps.clamp(min=1.0) if isinstance(num_steps, Tensor) else max(num_steps, 1.0)
         return (1 - 0.999**steps) ** -0.5, learning_rate / (1 - 0.9**steps)
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -202,6 +206,11 @@ class FlatOptimizer:
             value.copy_(state[_name(period)])
         if self._first is not None:
             self._first.copy_(state["first"])
+
+
+def update_metrics(norm: Tensor, applied: Tensor) -> dict[str, Tensor]:
+    """Return by name what is recorded of an update: its gradient's norm, and 1 if it was applied, 0 if refused."""
+    return {"gradient_norm": norm, "updates_applied": applied}
 
 
 def _judge(norm: Tensor, loss: Tensor, max_gradient_norm: Tensor | float) -> tuple[Tensor, Tensor]:

@@ -22,7 +22,7 @@ from laser.ops.frame_stacks import stack_frames
 from laser.specs import FramesSpec
 from laser.unroll import UnrollSpec
 from learner.config import LearnerConfig
-from learner.optimizer import FlatOptimizer
+from learner.optimizer import FlatOptimizer, update_metrics
 from learner.target_network import TargetNetwork
 from learner.update_program import Loss, UpdateProgram
 
@@ -179,7 +179,9 @@ class TrainStep:
         with torch.no_grad(), torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
             return self._algorithm.prepare(self.networks, self._stacked(batch))
 
-    def __call__(self, batch: Batch, learning_rate: float, schedule: Schedule) -> tuple[dict[str, Tensor], LossOutput]:
+    def __call__(
+        self, batch: Batch, learning_rate: float, schedule: Schedule
+    ) -> tuple[Mapping[str, Tensor], LossOutput]:
         """Apply one update.
 
         Args:
@@ -188,7 +190,7 @@ class TrainStep:
             schedule: numbers that change over training, e.g. {"progress": 0.3}.
 
         Returns:
-            metrics (scalar tensors, on the device) and what the loss said.
+            metrics (scalar tensors, on the device) and what else the loss said.
         """
         if self._algorithm.config.passes != (1, 1):
             return self._passes(batch, learning_rate, schedule)
@@ -196,22 +198,26 @@ class TrainStep:
 
     def _pass(
         self, which: int, batch: Batch, learning_rate: float, schedule: Schedule
-    ) -> tuple[dict[str, Tensor], LossOutput]:
+    ) -> tuple[Mapping[str, Tensor], LossOutput]:
         self.num_updates += 1
         schedule = self._with_due(schedule, self.num_updates)
+        metrics: Mapping[str, Tensor]
         if self._programs:
-            output, norm, applied = self._programs[which](batch, schedule, learning_rate, self.num_updates)
+            metrics, output = self._programs[which](batch, schedule, learning_rate, self.num_updates)
         else:
             self._seed_card()
             output, gradient = self._gradients[which](batch, schedule)
             self._write_state(output)
             norm, applied = self.optimizer.step(gradient, output.loss, learning_rate, self.num_updates)
+            metrics = {**output.metrics, **update_metrics(norm, applied)}
         for target in self.targets.values():
             if not (self._programs and target.is_slow):  # the program has moved it
                 target.follow(self.parameters, self.num_updates)
-        return {**output.metrics, "gradient_norm": norm, "updates_applied": applied}, output
+        return metrics, output
 
-    def _passes(self, batch: Batch, learning_rate: float, schedule: Schedule) -> tuple[dict[str, Tensor], LossOutput]:
+    def _passes(
+        self, batch: Batch, learning_rate: float, schedule: Schedule
+    ) -> tuple[Mapping[str, Tensor], LossOutput]:
         num_epochs, num_minibatches = self._algorithm.config.passes
         batch = self._prepared(batch)
         num_columns = batch.shape[1]

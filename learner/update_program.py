@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -10,10 +11,11 @@ import torch
 from torch import Generator, Tensor, nn
 
 from laser.algorithms.base import LossOutput, Schedule, Targets
+from laser.algorithms.metrics import StackedMetrics, stack
 from laser.batch import Batch
 from laser.compiled_program import CompiledProgram
 from laser.flat_parameters import FlatParameters, call_with
-from learner.optimizer import FlatOptimizer, Stretch
+from learner.optimizer import FlatOptimizer, Stretch, update_metrics
 from learner.target_network import TargetNetwork
 
 Loss = Callable[[nn.Module, Targets, Batch, Schedule], LossOutput]
@@ -24,14 +26,16 @@ class _Update:
     """What an update returns.
 
     Args:
-        output: what the loss said.
-        norm: of the gradient.
-        applied: 1, or 0 if it was refused.
-        scale: what the gradient was multiplied with. Returned so that it is worked out once and not for every weight.
+        output: what the loss said, without its metrics.
+        names: of the metrics.
+        metrics: float32 [names], those of the loss and of the update.
+        applied: 1, or 0 if it was refused. As `scale` returned so that it is worked out once and not for every weight.
+        scale: what the gradient was multiplied with.
     """
 
     output: LossOutput
-    norm: Tensor
+    names: Sequence[str]
+    metrics: Tensor
     applied: Tensor
     scale: Tensor
 
@@ -82,14 +86,14 @@ class UpdateProgram:
 
     def __call__(
         self, batch: Batch, schedule: Schedule, learning_rate: float, number: int
-    ) -> tuple[LossOutput, Tensor, Tensor]:
+    ) -> tuple[StackedMetrics, LossOutput]:
         """Apply update `number` (the first is 1).
 
         Returns:
-            what the loss said, the gradient's norm, and 1.0 if the update was applied, 0.0 if it was refused.
+            metrics of the loss and of the update, and what else the loss said.
         """
         done = self._update(batch, schedule, self._optimizer.numbers(learning_rate), self._due(number))
-        return done.output, done.norm, done.applied
+        return StackedMetrics(done.names, done.metrics), done.output
 
     def compile(self, batch: Batch, schedule: Schedule, number: int) -> None:
         """Compile for such a batch and update; changes nothing that is trained."""
@@ -154,4 +158,5 @@ class UpdateProgram:
                     for stretch in stretches:
                         stretch.part_of(trainable).lerp_(stretch.weights, target.rate)
                     buffers.copy_(held["buffers"])
-        return _Update(output, norm, applied, scale)
+        metrics = stack({**output.metrics, **update_metrics(norm, applied)})
+        return _Update(dataclasses.replace(output, metrics={}), tuple(metrics), metrics.vector, applied, scale)

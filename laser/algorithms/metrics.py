@@ -6,7 +6,7 @@ says how many those were. Where it is 0 the mean is 0 too and means nothing: `Me
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -69,6 +69,36 @@ def means_by_source(source: Tensor, valid: Tensor, **values: Tensor) -> dict[str
     return metrics
 
 
+class StackedMetrics(Mapping[str, Tensor]):
+    """Scalars by name that lie in one vector already.
+
+    Args:
+        names: of the scalars.
+        vector: float32 [names].
+    """
+
+    def __init__(self, names: Sequence[str], vector: Tensor):
+        self._places = {name: place for place, name in enumerate(names)}
+        self.vector = vector
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.vector[self._places[name]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def stack(metrics: Mapping[str, Tensor]) -> StackedMetrics:
+    """Return scalars in one vector."""
+    if isinstance(metrics, StackedMetrics):
+        return metrics
+    values = [value if value.dtype == torch.float32 else value.float() for value in metrics.values()]
+    return StackedMetrics(tuple(metrics), torch.stack(values))
+
+
 class MetricMeans:
     """Means of a loss's metrics over many learner steps; stays on the metrics' device until it is asked.
 
@@ -109,7 +139,7 @@ class _Means:
     def add(self, metrics: Mapping[str, Tensor]) -> None:
         """Take in the scalars of one learner step."""
         self._names = self._names or list(metrics)
-        self._newest.append(torch.stack([value.float() for value in metrics.values()]))
+        self._newest.append(stack(metrics).vector)
         if len(self._newest) == _MOST_UNSUMMED:
             self._sum_up()
 
