@@ -100,7 +100,7 @@ def learning(config: TrainConfig, seconds: float) -> float:
     spec = unroll_spec(config, environment.spec, algorithm)
     step = TrainStep(algorithm, algorithm.make_networks(), spec, config.learner, torch.device("cpu"), seed=1)
     sample = _real_unrolls(config, environment, spec, algorithm)
-    batch = collate(Mix(sample, None), spec, 0, config.algorithm.discount, 0)
+    (batch,) = collate([Mix(sample, None)], spec, 0, config.algorithm.discount, 0)
     environment.close()
 
     def train() -> int:

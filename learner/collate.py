@@ -40,16 +40,16 @@ def collate(
     newest_version: int,
     correction: Correction = Correction(),
 ) -> list[Batch]:
-    """Put the samples of each mix side by side as columns, fresh ones first.
+    """Put the samples of a mix side by side as columns, fresh ones first; or of several that were drawn together.
 
-    Several mixes at once, of small batches of single steps, take half the time of one after the other.
+    Several small batches of single steps at once take less than half the time of one after the other.
 
     Image observations of unrolls and streams stay single frames here, uint8 [B, stack - 1 + T + 1, *frame_shape]; the
     train step stacks them on its device (`laser.ops.frame_stacks`). The two rows of n-step windows share no frames, and
     come stacked: uint8 [2, B, channels, height, width], channels-last in memory.
 
     Args:
-        mixes: the samples of each batch; of the same size, and without images, if there is more than one.
+        mixes: the samples of each batch; if there is more than one, all that were drawn together, without images.
         spec: their layout.
         member: whose learner this is; tells own from foreign experience.
         discount: gamma.
@@ -59,25 +59,20 @@ def collate(
     Returns:
         a batch on the CPU for each mix.
     """
-    parts = [part for mix in mixes for part in mix.parts]
+    num_batches = len(mixes)
+    mix = mixes[0] if num_batches == 1 else Mix(None, mixes[0].drawn)
+    parts = mix.parts
     # [T, B]; strides are part of what is compiled for, so they are those of `example_batch`.
     origins = np.ascontiguousarray(np.concatenate([origins_of(part, spec.unroll_length) for part in parts]).T)
     own = origins["member"] == member
     source = np.where(own, OWN_REPLAY, FOREIGN_REPLAY).astype(np.int8)
     fields = {name: _side_by_side(parts, name, spec) for name in spec.fields}
     discounts = (1.0 - fields["terminated"].astype(np.float32)) * np.float32(discount)
-    start = 0
-    for mix in mixes:
-        for part in mix.parts:
-            columns = slice(start, start + len(part.unrolls))
-            start = columns.stop
-            if part is mix.online:
-                source[:, columns] = ONLINE
-            elif part.discounts is not None:  # windows know how many steps they fold
-                discounts[:, columns] = part.discounts.T
+    source[:, : mix.num_online] = ONLINE
+    if mix.replayed is not None and mix.replayed.discounts is not None:  # windows know how many steps they fold
+        discounts[:, mix.num_online :] = mix.replayed.discounts.T
     observations = {name[13:]: value for name, value in fields.items() if name.startswith("observations/")}
     lag = np.where(own, newest_version - origins["parameter_version"], 0).astype(np.float32)
-    weights = np.concatenate([_importance_weights(mix, correction) for mix in mixes])
     batch = Batch(
         observations=_tensors(observations) | {name: _decode(parts, spec, name) for name in spec.frames},
         first=torch.from_numpy(fields["first"]),
@@ -91,11 +86,11 @@ def collate(
         source=torch.from_numpy(source),
         task=torch.from_numpy(origins["task"].astype(np.int64)),
         policy_lag=torch.from_numpy(lag),
-        importance_weights=torch.from_numpy(weights),
+        importance_weights=torch.from_numpy(_importance_weights(mix, correction, num_batches)),
         core_state=_tensors({name[11:]: value for name, value in fields.items() if name.startswith("core_state/")}),
-        columns=_columns(mixes, spec.unroll_length),
+        columns=_columns(mix, spec.unroll_length),
     )
-    return [batch] if len(mixes) == 1 else _cut(batch, len(mixes))
+    return [batch] if num_batches == 1 else _cut(batch, num_batches)
 
 
 def example_batch(
@@ -194,41 +189,39 @@ def _decode(parts: list[Sample], spec: UnrollSpec, name: str) -> Tensor:
     return torch.from_numpy(out)
 
 
-def _importance_weights(mix: Mix, correction: Correction) -> np.ndarray:
-    # float32 [B], 1 for fresh columns.
+def _importance_weights(mix: Mix, correction: Correction, num_batches: int) -> np.ndarray:
+    # float32 [B], 1 for fresh columns; of the items of several batches, in turns.
     weights = np.ones(mix.num_online, np.float32)
     if mix.replayed is None:
         return weights
     if not correction.exponent:
         return np.ones(mix.num_online + len(mix.replayed.unrolls), np.float32)
-    probabilities = mix.replayed.probabilities
+    probabilities = mix.replayed.probabilities.reshape(-1, num_batches)
     # Relative to the largest no step becomes longer than without.
-    largest = probabilities.min() if correction.relative else 1.0 / mix.replayed.num_stored
+    largest = probabilities.min(axis=0) if correction.relative else 1.0 / mix.replayed.num_stored
     replayed = (largest / probabilities) ** correction.exponent
-    return np.concatenate([weights, replayed.astype(np.float32)])
+    return np.concatenate([weights, replayed.reshape(-1).astype(np.float32)])
 
 
-def _columns(mixes: Sequence[Mix], num_rows: int) -> dict[str, Tensor]:
-    names = [] if mixes[0].replayed is None else list(mixes[0].replayed.columns)
-    columns = {}
-    for name in names:
-        arrays = []
-        for mix in mixes:
-            assert mix.replayed is not None, "batches that are collated together are alike"
-            arrays += [np.zeros((num_rows, mix.num_online), np.float32), mix.replayed.columns[name].swapaxes(0, 1)]
-        columns[name] = torch.from_numpy(np.concatenate(arrays, axis=1))
-    return columns
+def _columns(mix: Mix, num_rows: int) -> dict[str, Tensor]:
+    if mix.replayed is None:
+        return {}
+    fresh = np.zeros((num_rows, mix.num_online), np.float32)
+    return {
+        name: torch.from_numpy(np.concatenate([fresh, array.swapaxes(0, 1)], axis=1))
+        for name, array in mix.replayed.columns.items()
+    }
 
 
 def _cut(batch: Batch, num_batches: int) -> list[Batch]:
-    """Return batches that lie side by side, each contiguous."""
+    """Return batches whose items take turns, each contiguous."""
 
     def cut(name: str, value: Any) -> Any:
         if isinstance(value, dict):
             pieces = {key: cut(name, item) for key, item in value.items()}
             return [{key: pieces[key][number] for key in pieces} for number in range(num_batches)]
         axis = 0 if name in WITHOUT_TIME else 1
-        return value.unflatten(axis, (num_batches, -1)).movedim(axis, 0).contiguous().unbind()
+        return value.unflatten(axis, (-1, num_batches)).movedim(axis + 1, 0).contiguous().unbind()
 
     names = [item.name for item in dataclasses.fields(batch)]
     pieces = {name: cut(name, getattr(batch, name)) for name in names}

@@ -28,10 +28,12 @@ class Mix:
     Args:
         online: fresh unrolls, or None when the batch has none.
         replayed: replayed unrolls, or None.
+        drawn: where the items of several batches were drawn together, all of them: batch k of n has items k, k + n, ...
     """
 
     online: Sample | None
     replayed: Sample | None
+    drawn: Sample | None = None
 
     @property
     def num_online(self) -> int:
@@ -194,7 +196,7 @@ class Mixer:
         if self._batches_per_draw > 1 and online is None and replayed is not None:
             together = len(replayed.keys) // self._num_replayed
             # Not stretch by stretch: neighbours may come from the same shard or stratum of priorities.
-            return [Mix(None, take_sample(replayed, slice(k, None, together))) for k in range(together)]
+            return [Mix(None, take_sample(replayed, slice(k, None, together)), replayed) for k in range(together)]
         return [Mix(online, replayed)]
 
     def close(self) -> None:

@@ -85,15 +85,13 @@ class ArrayReader:
                 wrong = f"{name} must be in [{start}, {start + num_values - 1}], got {batch}"
                 raise EnvironmentFailedError("wrong_shape", wrong)
             return categories
-        if not np.isfinite(batch).all():
-            raise EnvironmentFailedError("not_finite", f"{name} is not finite: {_first_bad(batch)}")
-        if batch.dtype == np.float64:
-            with np.errstate(over="ignore"):
-                values = np.array(batch, np.float32, order="C")
-            if not np.isfinite(values).all():
+        with np.errstate(over="ignore"):
+            values = np.array(batch, np.float32, order="C")
+        if not np.isfinite(values).all():
+            if np.isfinite(batch).all():
                 raise EnvironmentFailedError("not_finite", f"{name} does not fit float32: {_first_bad(values, batch)}")
-            return values
-        return np.array(batch, np.float32, order="C")
+            raise EnvironmentFailedError("not_finite", f"{name} is not finite: {_first_bad(batch)}")
+        return values
 
 
 @dataclass(frozen=True)
@@ -232,9 +230,10 @@ class ActionWriter:
             shifted: np.ndarray = np.add(actions, self.spec.start, dtype=np.dtype(self.dtype), casting="unsafe")
             return shifted
         low, high, half = self._bounds
-        mapped: np.ndarray = low + half * (np.clip(actions, -1.0, 1.0) + 1.0)
+        # `np.clip` takes twice as long as both of its halves.
+        mapped: np.ndarray = low + half * (np.minimum(np.maximum(actions, -1.0), 1.0) + 1.0)
         # The bounds are met exactly whatever the rounding.
-        mapped = np.clip(mapped, low, high).astype(self.dtype)
+        mapped = np.minimum(np.maximum(mapped, low), high).astype(self.dtype)
         return mapped if self.spec.shape is None else mapped.reshape(len(actions), *self.spec.shape)
 
     @cached_property

@@ -34,18 +34,16 @@ def read_rewards(rewards: Any, num_envs: int) -> np.ndarray:
         checked = np.array(rewards, np.float32)
     if checked.shape != (num_envs,):
         raise EnvironmentFailedError("wrong_shape", f"rewards must have shape ({num_envs},), got {checked.shape}")
+    if (np.abs(checked) <= MAX_REWARD).all():  # and finite
+        return checked
     if not np.isfinite(checked).all():
         bad = int(np.flatnonzero(~np.isfinite(checked))[0])
         reward = np.asarray(rewards, np.float64)[bad]
         wrong = "does not fit float32" if np.isfinite(reward) else "is not finite"
         raise EnvironmentFailedError("not_finite", f"reward {wrong}: {reward} of environment {bad}")
-    if (np.abs(checked) > MAX_REWARD).any():
-        bad = int(np.abs(checked).argmax())
-        wrong = (
-            f"reward is beyond +-{MAX_REWARD:g}, where sums of returns overflow: {checked[bad]:g} of environment {bad}"
-        )
-        raise EnvironmentFailedError("not_finite", wrong)
-    return checked
+    bad = int(np.abs(checked).argmax())
+    wrong = f"reward is beyond +-{MAX_REWARD:g}, where sums of returns overflow: {checked[bad]:g} of environment {bad}"
+    raise EnvironmentFailedError("not_finite", wrong)
 
 
 def draw(id: str, render: Callable[[], Any]) -> np.ndarray | None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from laser.messages import take_sample
 from laser.ports import KEY_DTYPE, Sample
 from laser.specs import ArraySpec, ContinuousActions, EnvironmentSpec, VectorSpec
 from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
@@ -34,18 +35,15 @@ def make_sample(rng, num, replayed):
     )
 
 
-@pytest.mark.parametrize("num_online", [0, 2])
-@pytest.mark.parametrize("exponent", [0.0, 0.4])
-def test_together_as_one_by_one(num_online, exponent):
-    rng = np.random.default_rng(0)
-    mixes = [
-        Mix(make_sample(rng, num_online, False) if num_online else None, make_sample(rng, 5, True)) for _ in range(4)
-    ]
-    arguments = SPEC, 1, 0.9, 10, Correction(exponent)
+@pytest.mark.parametrize("correction", [Correction(), Correction(0.4), Correction(0.4, relative=False)])
+def test_drawn_together_as_one_by_one(correction):
+    drawn = make_sample(np.random.default_rng(0), 20, True)
+    mixes = [Mix(None, take_sample(drawn, slice(k, None, 4)), drawn) for k in range(4)]
+    arguments = SPEC, 1, 0.9, 10, correction
     together = collate(mixes, *arguments)
     apart = [batch for mix in mixes for batch in collate([mix], *arguments)]
     assert len(together) == 4
-    example = example_batch(SPEC, num_online + 5, ["rho"], "steps")
+    example = example_batch(SPEC, 5, ["rho"], "steps")
     for one, other in zip(together, apart, strict=True):
         for item in dataclasses.fields(one):
             got, wanted, layout = (getattr(batch, item.name) for batch in (one, other, example))
@@ -57,5 +55,18 @@ def test_together_as_one_by_one(num_online, exponent):
                 assert (parts[0].shape, parts[0].dtype) == (parts[2].shape, parts[2].dtype)
     assert not torch.equal(together[0].rewards, together[1].rewards)
     for mix, batch in zip(mixes, together, strict=True):
-        assert batch.discounts[0, num_online:].tolist() == mix.replayed.discounts[:, 0].tolist()
-    assert torch.equal(together[0].online[0], torch.arange(num_online + 5) < num_online)
+        assert batch.discounts[0].tolist() == mix.replayed.discounts[:, 0].tolist()
+    assert not together[0].online.any()
+
+
+def test_fresh_columns_come_first():
+    rng = np.random.default_rng(0)
+    mix = Mix(make_sample(rng, 2, False), make_sample(rng, 5, True))
+    (batch,) = collate([mix], SPEC, 1, 0.9, 10, Correction(0.4))
+    assert torch.equal(batch.online[0], torch.arange(7) < 2)
+    assert batch.discounts[0, 2:].tolist() == mix.replayed.discounts[:, 0].tolist()
+    terminated = mix.online.unrolls.fields["terminated"][:, 0]
+    assert batch.discounts[0, :2].tolist() == np.where(terminated, np.float32(0), np.float32(0.9)).tolist()
+    assert batch.columns["rho"][0].tolist() == [0.0, 0.0, *mix.replayed.columns["rho"][:, 0].tolist()]
+    assert batch.importance_weights[:2].tolist() == [1.0, 1.0]
+    assert batch.importance_weights[2:].max() == 1.0

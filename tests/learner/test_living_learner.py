@@ -107,7 +107,7 @@ def test_what_the_replay_derives_follows_the_discount(tmp_path, monkeypatch):
 def test_a_round_of_updates_is_published_once_and_single_ones_add_up_to_the_interval(pair):
     programs, _ = pair
     learner = programs[0].learner._host._component
-    learner._mixer.next = lambda most: [mix] * most
+    learner._mixer.next = lambda most: [mix]
     learner._mixer.num_replays_due = 0
     (mix,) = learner._mixer.poll(5.0) or [None]
     before = learner.version
