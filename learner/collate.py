@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from laser.batch import FOREIGN_REPLAY, ONLINE, OWN_REPLAY, WITHOUT_TIME, Batch
+from laser.batch import FOREIGN_REPLAY, ONLINE, OWN_REPLAY, Batch
 from laser.frames import decompress_frames
 from laser.ports import ORIGIN_DTYPE, Sample
 from laser.unroll import UnrollSpec
@@ -61,36 +60,51 @@ def collate(
     """
     num_batches = len(mixes)
     mix = mixes[0] if num_batches == 1 else Mix(None, mixes[0].drawn)
-    parts = mix.parts
-    # [T, B]; strides are part of what is compiled for, so they are those of `example_batch`.
-    origins = np.ascontiguousarray(np.concatenate([origins_of(part, spec.unroll_length) for part in parts]).T)
-    own = origins["member"] == member
-    source = np.where(own, OWN_REPLAY, FOREIGN_REPLAY).astype(np.int8)
-    fields = {name: _side_by_side(parts, name, spec) for name in spec.fields}
-    discounts = (1.0 - fields["terminated"].astype(np.float32)) * np.float32(discount)
-    source[:, : mix.num_online] = ONLINE
-    if mix.replayed is not None and mix.replayed.discounts is not None:  # windows know how many steps they fold
-        discounts[:, mix.num_online :] = mix.replayed.discounts.T
-    observations = {name[13:]: value for name, value in fields.items() if name.startswith("observations/")}
-    lag = np.where(own, newest_version - origins["parameter_version"], 0).astype(np.float32)
-    batch = Batch(
-        observations=_tensors(observations) | {name: _decode(parts, spec, name) for name in spec.frames},
-        first=torch.from_numpy(fields["first"]),
-        actions=torch.from_numpy(fields["actions"]),
-        rewards=torch.from_numpy(fields["rewards"]),
-        discounts=torch.from_numpy(discounts),
-        valid=torch.from_numpy(fields["valid"]),
-        mu=_tensors({name[3:]: value for name, value in fields.items() if name.startswith("mu/")}),
-        last_action=torch.from_numpy(fields["last_action"]),
-        last_reward=torch.from_numpy(fields["last_reward"]),
-        source=torch.from_numpy(source),
-        task=torch.from_numpy(origins["task"].astype(np.int64)),
-        policy_lag=torch.from_numpy(lag),
-        importance_weights=torch.from_numpy(_importance_weights(mix, correction, num_batches)),
-        core_state=_tensors({name[11:]: value for name, value in fields.items() if name.startswith("core_state/")}),
-        columns=_columns(mix, spec.unroll_length),
+    parts, num_online = mix.parts, mix.num_online
+    # All are [batches, T, B, ...] from here on, without T where it is said once, and contiguous: strides are part of
+    # what is compiled for, so they are those of `example_batch`.
+    origins = [_in_turns(origins_of(part, spec.unroll_length), num_batches) for part in parts]
+    member_of, task_of, version_of = (
+        _joined([part[name] for part in origins], 2) for name in ("member", "task", "parameter_version")
     )
-    return [batch] if num_batches == 1 else _cut(batch, num_batches)
+    own = member_of == member
+    source = np.where(own, np.int8(OWN_REPLAY), np.int8(FOREIGN_REPLAY))
+    source[:, :, :num_online] = ONLINE
+    fields = {name: _side_by_side(parts, name, spec, num_batches) for name in spec.fields}
+    discounts = (1.0 - fields["terminated"].astype(np.float32)) * np.float32(discount)
+    if mix.replayed is not None and mix.replayed.discounts is not None:  # windows know how many steps they fold
+        discounts[:, :, num_online:] = _in_turns(mix.replayed.discounts, num_batches)
+    arrays = {
+        "first": fields["first"],
+        "actions": fields["actions"],
+        "rewards": fields["rewards"],
+        "discounts": discounts,
+        "valid": fields["valid"],
+        "last_action": fields["last_action"],
+        "last_reward": fields["last_reward"],
+        "source": source,
+        "task": task_of.astype(np.int64),
+        "policy_lag": np.where(own, newest_version - version_of, 0).astype(np.float32),
+        "importance_weights": _importance_weights(mix, correction, num_batches),
+    }
+    by_name = {
+        kind: {name[len(kind) + 1 :]: value for name, value in fields.items() if name.startswith(f"{kind}/")}
+        for kind in ("observations", "mu", "core_state")
+    }
+    by_name["columns"] = _columns(mix, spec.unroll_length, num_batches)
+    cut = {name: torch.from_numpy(array).unbind() for name, array in arrays.items()}
+    cut_by_name = {
+        kind: {name: torch.from_numpy(array).unbind() for name, array in named.items()}
+        for kind, named in by_name.items()
+    }
+    cut_by_name["observations"] |= {name: (_decode(parts, spec, name),) for name in spec.frames}
+    batches = []
+    for number in range(num_batches):
+        values: dict[str, Any] = {name: pieces[number] for name, pieces in cut.items()}
+        for kind, named in cut_by_name.items():
+            values[kind] = {name: pieces[number] for name, pieces in named.items()}
+        batches.append(Batch(**values))
+    return batches
 
 
 def example_batch(
@@ -147,24 +161,30 @@ def origins_of(part: Sample, unroll_length: int) -> np.ndarray:
     return origins
 
 
-def _side_by_side(parts: list[Sample], name: str, spec: UnrollSpec) -> np.ndarray:
+def _in_turns(array: np.ndarray, num_batches: int, *, has_time: bool = True) -> np.ndarray:
+    """Return a view [batches, T, N / batches, ...] of items [N, T, ...] that take turns; both may lack T."""
+    turns = array.reshape(-1, num_batches, *array.shape[1:])
+    first, others = ((1, 2, 0), range(3, turns.ndim)) if has_time else ((1, 0), range(2, turns.ndim))
+    return turns.transpose(*first, *others)
+
+
+def _side_by_side(parts: list[Sample], name: str, spec: UnrollSpec, num_batches: int) -> np.ndarray:
     item = spec.fields[name]
-    if item.rows == "once":
-        # Streams come without recurrent states, which join when the batch is trained on.
-        arrays = [part.unrolls.fields.get(name) for part in parts]
-        shapes = [(len(part.unrolls), *item.array.shape) for part in parts]
-        dtype = item.array.dtype
-        return np.concatenate(
-            [np.zeros(shape, dtype) if array is None else array for array, shape in zip(arrays, shapes, strict=True)]
-        )
-    columns = [part.unrolls.fields[name] for part in parts]
-    num_columns, num_rows = sum(map(len, columns)), columns[0].shape[1]
-    out = np.empty((num_rows, num_columns, *columns[0].shape[2:]), columns[0].dtype)
-    start = 0
-    for array in columns:
-        out[:, start : start + len(array)] = array.swapaxes(0, 1)
-        start += len(array)
-    return out
+    has_time = item.rows != "once"
+    columns = []
+    for part in parts:
+        array = part.unrolls.fields.get(name)
+        if array is None:  # streams come without recurrent states, which join when the batch is trained on
+            array = np.zeros((len(part.unrolls), *item.array.shape), item.array.dtype)
+        columns.append(_in_turns(array, num_batches, has_time=has_time))
+    return _joined(columns, 2 if has_time else 1)
+
+
+def _joined(arrays: list[np.ndarray], axis: int) -> np.ndarray:
+    """Return arrays one after the other along an axis, contiguous whatever they were."""
+    shape = list(arrays[0].shape)
+    shape[axis] = sum(array.shape[axis] for array in arrays)
+    return np.concatenate(arrays, axis=axis, out=np.empty(shape, arrays[0].dtype))
 
 
 def _decode(parts: list[Sample], spec: UnrollSpec, name: str) -> Tensor:
@@ -190,43 +210,21 @@ def _decode(parts: list[Sample], spec: UnrollSpec, name: str) -> Tensor:
 
 
 def _importance_weights(mix: Mix, correction: Correction, num_batches: int) -> np.ndarray:
-    # float32 [B], 1 for fresh columns; of the items of several batches, in turns.
-    weights = np.ones(mix.num_online, np.float32)
-    if mix.replayed is None:
-        return weights
-    if not correction.exponent:
-        return np.ones(mix.num_online + len(mix.replayed.unrolls), np.float32)
-    probabilities = mix.replayed.probabilities.reshape(-1, num_batches)
-    # Relative to the largest no step becomes longer than without.
-    largest = probabilities.min(axis=0) if correction.relative else 1.0 / mix.replayed.num_stored
-    replayed = (largest / probabilities) ** correction.exponent
-    return np.concatenate([weights, replayed.reshape(-1).astype(np.float32)])
+    # float32 [batches, B], 1 for fresh columns.
+    num_replayed = 0 if mix.replayed is None else len(mix.replayed.unrolls) // num_batches
+    weights = np.ones((num_batches, mix.num_online + num_replayed), np.float32)
+    if mix.replayed is not None and correction.exponent:
+        probabilities = _in_turns(mix.replayed.probabilities, num_batches, has_time=False)
+        # Relative to the largest no step becomes longer than without.
+        largest = probabilities.min(axis=1, keepdims=True) if correction.relative else 1.0 / mix.replayed.num_stored
+        weights[:, mix.num_online :] = (largest / probabilities) ** correction.exponent
+    return weights
 
 
-def _columns(mix: Mix, num_rows: int) -> dict[str, Tensor]:
+def _columns(mix: Mix, num_rows: int, num_batches: int) -> dict[str, np.ndarray]:
+    # float32 [batches, T, B] by name, 0 for fresh columns.
     if mix.replayed is None:
         return {}
-    fresh = np.zeros((num_rows, mix.num_online), np.float32)
-    return {
-        name: torch.from_numpy(np.concatenate([fresh, array.swapaxes(0, 1)], axis=1))
-        for name, array in mix.replayed.columns.items()
-    }
-
-
-def _cut(batch: Batch, num_batches: int) -> list[Batch]:
-    """Return batches whose items take turns, each contiguous."""
-
-    def cut(name: str, value: Any) -> Any:
-        if isinstance(value, dict):
-            pieces = {key: cut(name, item) for key, item in value.items()}
-            return [{key: pieces[key][number] for key in pieces} for number in range(num_batches)]
-        axis = 0 if name in WITHOUT_TIME else 1
-        return value.unflatten(axis, (-1, num_batches)).movedim(axis + 1, 0).contiguous().unbind()
-
-    names = [item.name for item in dataclasses.fields(batch)]
-    pieces = {name: cut(name, getattr(batch, name)) for name in names}
-    return [Batch(**{name: pieces[name][number] for name in names}) for number in range(num_batches)]
-
-
-def _tensors(arrays: dict[str, np.ndarray]) -> dict[str, Tensor]:
-    return {name: torch.from_numpy(value) for name, value in arrays.items()}
+    fresh = np.zeros((num_batches, num_rows, mix.num_online), np.float32)
+    replayed = {name: _in_turns(array, num_batches) for name, array in mix.replayed.columns.items()}
+    return {name: _joined([fresh, array], 2) for name, array in replayed.items()}
