@@ -72,12 +72,13 @@ class Answers:
         else:
             sample = assemble_unrolls(store, member, draw, self._shard)
             member.limiter.sampled_steps += int(sample.unrolls.fields["valid"].sum())
-        return self._with_statistics(replace(sample, num_draws=num_draws), request)
+        return self._with_statistics(sample, request, num_draws)
 
-    def _with_statistics(self, sample: Sample, request: SampleRequest) -> Sample:
+    def _with_statistics(self, sample: Sample, request: SampleRequest, num_draws: np.ndarray | None = None) -> Sample:
         first = sample.keys if sample.keys.ndim == 1 else sample.keys[:, 0]
         ages = self._store.pages.ages(first["page"]) * self._store.index.unroll_length
-        return replace(sample, statistics=self._store.derived[request.member].statistics(), ages=ages)
+        statistics = self._store.derived[request.member].statistics()
+        return replace(sample, statistics=statistics, ages=ages, num_draws=num_draws)
 
     def _take_online(self, member: Member, num_items: int) -> Sample:
         num_queued = len(member.queue)

@@ -60,9 +60,7 @@ def assemble_steps(store: Store, member: Member, draw: Draw, shard: int, request
         draw.num_stored,
         member.columns.gather_rows(draw.pages, draw.rows),
         windows.discounts[:, None],
-        _frame_windows(
-            store, np.stack([pages, windows.pages], axis=1), np.stack([draw.rows, windows.boundaries], axis=1)
-        ),
+        _frame_windows(store, (pages, windows.pages), (draw.rows, windows.boundaries)),
     )
 
 
@@ -95,7 +93,7 @@ def assemble_streams(store: Store, member: Member, drawn: StreamRows, streams: S
         draw.num_stored,
         {name: values.reshape(pages.shape) for name, values in columns.items()},
         None,
-        _frame_windows(store, drawn.pages, drawn.rows),
+        _frame_windows(store, list(drawn.pages.T), list(drawn.rows.T)),
         origins,
         np.array(streams, np.int64),
     )
@@ -139,10 +137,10 @@ def _headers_of_rows(store: Store, draw: Draw) -> np.ndarray:
     return headers
 
 
-def _frame_windows(store: Store, pages: np.ndarray, rows: np.ndarray) -> FrameWindows | None:
+def _frame_windows(store: Store, pages: Sequence[np.ndarray], rows: Sequence[np.ndarray]) -> FrameWindows | None:
+    """Return what images of boundary rows are cut from; `pages` and `rows` are those of all items, row after row."""
     if not store.images:
         return None
-    distinct, unrolls = np.unique(pages, return_inverse=True)
-    return FrameWindows(
-        store.frames(distinct), store.pages.fields["first"][distinct], unrolls.reshape(rows.shape), rows
-    )
+    at = np.stack(rows, axis=1)
+    distinct, unrolls = np.unique(np.stack(pages, axis=1), return_inverse=True)
+    return FrameWindows(store.frames(distinct), store.pages.fields["first"][distinct], unrolls.reshape(at.shape), at)

@@ -138,8 +138,12 @@ class Member:
         """Count a draw; return how often each of its items has been drawn by now, int64 [N], at most 65,535."""
         counts = self.num_draws.reshape(-1)
         items = draw.pages.astype(np.int64) * self._index.unroll_length + (draw.rows if view == "steps" else 0)
-        distinct, times = np.unique(items, return_counts=True)
-        counts[distinct] = np.minimum(counts[distinct] + times, np.iinfo(np.uint16).max)
+        most = np.iinfo(np.uint16).max
+        if counts.take(items).max(initial=0) <= most - len(items):
+            np.add.at(counts, items, np.uint16(1))
+        else:  # some may pass the largest number, and would begin at 0 again
+            distinct, times = np.unique(items, return_counts=True)
+            counts[distinct] = np.minimum(counts[distinct] + times, most)
         return counts.take(items).astype(np.int64)
 
     def redraw(self, rng: np.random.Generator) -> None:

@@ -142,3 +142,19 @@ def test_draws_are_counted_per_item_and_begin_anew_with_it(view):
         assert drawn.num_draws.tolist() == [counts[key] for key in keys]
     assert len({key[2] for key in counts}) > 2, "no page was used twice"
     shard.close()
+
+
+def test_draws_are_counted_up_to_65535_and_stay_there():
+    shard = make_shard(capacity_unrolls=6)
+    fill(shard, Stream(shard.spec, np.random.default_rng(0), mean_length=2), 3)
+    num_draws = shard._members[0].num_draws
+    num_draws[:] = 65_520
+    for _ in range(40):
+        before = num_draws.copy()
+        drawn = wait(shard.sample(SampleRequest(0, 5, view="steps")), 5, "sample")
+        assert (num_draws >= before).all()
+        times = Counter(map(tuple, drawn.keys.tolist()))
+        for key, count in zip(drawn.keys, drawn.num_draws.tolist(), strict=True):
+            assert count == min(int(before[key["page"], key["row"]]) + times[tuple(key.tolist())], 65_535)
+    assert num_draws.max() == 65_535
+    shard.close()
