@@ -397,7 +397,7 @@ class Actor(Waiting):
         while len(self._unacknowledged) > num_left:
             left_s = started + timeout_s - time.perf_counter()
             receipt = self._unacknowledged[0]
-            if wait_for([receipt], max(0.0, left_s)).not_done:
+            if not receipt.done() and wait_for([receipt], max(0.0, left_s)).not_done:
                 break
             self._unacknowledged.popleft()
             for reason, count in receipt.result().rejected.items():
