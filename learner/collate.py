@@ -61,6 +61,7 @@ def collate(
     num_batches = len(mixes)
     mix = mixes[0] if num_batches == 1 else Mix(None, mixes[0].drawn)
     parts, num_online = mix.parts, mix.num_online
+    assert parts, "mixes that are collated together were drawn together"
     # All are [batches, T, B, ...] from here on, without T where it is said once, and contiguous: strides are part of
     # what is compiled for, so they are those of `example_batch`.
     origins = [_in_turns(origins_of(part, spec.unroll_length), num_batches) for part in parts]
