@@ -80,7 +80,7 @@ class Policy:
         self.greedy = greedy
         self._seed = seed
         self.networks = algorithm.seeded_networks(seed).to(self.device).eval()
-        self.parameters = FlatParameters(self.networks)
+        self.parameters = FlatParameters(self.networks, algorithm.acts_with)
         on_card = self.device.type != "cpu"
         # A compiled module is called like the module itself, which is all that `act` does with it.
         self._forward: nn.Module = compile_for_gpu(self.networks) if compiled and on_card else self.networks

@@ -7,7 +7,7 @@ of a population one memcpy. For small networks this removes most of a learner st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -26,9 +26,10 @@ class FlatParameters:
 
     Args:
         module: changed in place; must not be moved to another device or dtype afterwards.
+        published: `to_numpy` and `load_numpy` are about parameters and buffers whose names begin so; "": about all.
     """
 
-    def __init__(self, module: nn.Module):
+    def __init__(self, module: nn.Module, published: Sequence[str] = ("",)):
         parameters = list(module.parameters())
         buffers = [buffer for buffer in module.buffers() if buffer.dtype == torch.float32]
         wrong = [str(item.dtype) for item in parameters if item.dtype != torch.float32]
@@ -49,6 +50,8 @@ class FlatParameters:
         self._names = [name for name, _ in module.named_parameters()]
         self._buffer_names = [name for name, buffer in module.named_buffers() if buffer.dtype == torch.float32]
         self._shapes = [item.shape for item in [*parameters, *buffers]]
+        places = _places(zip([*self._names, *self._buffer_names], self._shapes, strict=True), tuple(published))
+        self._published = [self.vector[place] for place in places]
 
     @property
     def trainable(self) -> Tensor:
@@ -90,26 +93,28 @@ class FlatParameters:
         return views
 
     def to_numpy(self) -> np.ndarray:
-        """Return a read-only float32 copy of the vector."""
-        copy = self.vector.detach().to("cpu", copy=True).numpy()
+        """Return a read-only float32 copy of what is published of the vector."""
+        copy = np.concatenate([part.cpu().numpy() for part in self._published])
         copy.flags.writeable = False
         return copy
 
     def load_numpy(self, vector: np.ndarray) -> None:
-        """Copy a vector in.
+        """Copy in what `to_numpy` gave.
 
         Raises:
             ValueError: it has another length, so it belongs to other networks.
         """
-        if vector.shape != self.vector.shape:
-            raise ValueError(
-                f"parameters must have {self.vector.numel()} numbers for these networks, got {vector.size}"
-            )
-        if self.vector.device.type == "cpu":
-            np.copyto(self.vector.numpy(), vector)
-            return
-        # A copy, because torch refuses to wrap read-only memory without a warning.
-        self.vector.copy_(torch.from_numpy(np.array(vector, np.float32)))
+        sizes = [len(part) for part in self._published]
+        if vector.shape != (sum(sizes),):
+            raise ValueError(f"parameters must have {sum(sizes)} numbers for these networks, got {vector.size}")
+        start = 0
+        for part, size in zip(self._published, sizes, strict=True):
+            values = vector[start : start + size]
+            start += size
+            if part.device.type == "cpu":
+                np.copyto(part.numpy(), values)
+            else:  # a copy, because torch refuses to wrap read-only memory without a warning
+                part.copy_(torch.from_numpy(np.array(values, np.float32)))
 
 
 def call_with(tensors: Mapping[str, Tensor], module: nn.Module, function: Callable[..., R], *arguments: Any) -> R:
@@ -127,6 +132,25 @@ class _Caller(nn.Module):
 
     def forward(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(self.module, *arguments)
+
+
+def _places(items: Iterable[tuple[str, torch.Size]], prefixes: tuple[str, ...]) -> list[slice]:
+    """Return where items whose names begin with one of the prefixes lie, of all one after the other; neighbours as one.
+
+    Raises:
+        ValueError: there are none.
+    """
+    places: list[slice] = []
+    start = 0
+    for name, shape in items:
+        stop = start + shape.numel()
+        if name.startswith(prefixes):
+            before = places.pop() if places and places[-1].stop == start else slice(start, start)
+            places.append(slice(before.start, stop))
+        start = stop
+    if not places:
+        raise ValueError(f"networks must have parameters whose names begin with one of {list(prefixes)}")
+    return places
 
 
 def _view(flat: Tensor, shape: torch.Size) -> Tensor:

@@ -280,11 +280,11 @@ class ReplayPort(Protocol):
 
 @dataclass(frozen=True)
 class Parameters:
-    """One published version of the networks: every parameter and buffer, flattened, float32 and read-only.
+    """One published version of the networks: what acting needs of their parameters and buffers, flattened, read-only.
 
     Args:
         version: counts publications from 0.
-        vector: float32 [num_parameters].
+        vector: float32 [num_parameters]; see `laser.flat_parameters.FlatParameters`.
     """
 
     version: int

@@ -52,7 +52,7 @@ class TrainStep:
     ):
         self.device = device
         self.networks = networks.to(device).train()
-        self.parameters = FlatParameters(self.networks)
+        self.parameters = FlatParameters(self.networks, algorithm.acts_with)
         self._state = self.networks.state_dict()  # views of the same memory
         has_frames = bool(spec.frames)
         self._compiled = config.compile == "on" or (

@@ -266,6 +266,8 @@ class Algorithm(ABC):
     targets: Mapping[str, Target] = {}
     """Target networks by name; losses get them, checkpoints keep them."""
     parameter_groups: tuple[ParameterGroup, ...] = ()
+    acts_with: tuple[str, ...] = ("",)
+    """How the names of the parameters and buffers begin that `act` looks at: no others are sent to actors."""
     per_step: tuple[str, ...] = ()
     """What the loss says about every item, whatever the sampler:
 

@@ -119,6 +119,7 @@ class TwinCriticAlgorithm(StepAlgorithm):
     """
 
     config: TwinCriticConfig
+    acts_with = ("actor.", "has_learned")
     random_std: ClassVar[float]
     """What is stored as mu's standard deviation, beside a mean of 0, while it acts at random."""
     statistic_prefix: ClassVar[str]

@@ -1,12 +1,14 @@
 """A compiled policy beside the same one uncompiled."""
 
 import dataclasses
+from contextlib import suppress
 
 import numpy as np
 import pytest
 import torch
 
 from actors.policy import Policy, PolicyState
+from laser.algorithms import find_algorithms
 from laser.algorithms.dqn import DqnConfig
 from laser.algorithms.laser import LaserConfig
 from laser.algorithms.racer import RacerConfig
@@ -33,7 +35,7 @@ def make(name, seed=0, **options):
     environment = EnvironmentSpec("probe", {"x": VectorSpec((4,))}, actions)
     network = dataclasses.replace(NetworkConfig(hidden_sizes=(8,)), core=core)
     policy = Policy(config.build(environment, network), environment, seed, **options)
-    vector = np.random.default_rng(1).normal(size=policy.parameters.vector.numel()).astype(np.float32) * 0.3
+    vector = np.random.default_rng(1).normal(size=policy.parameters.to_numpy().size).astype(np.float32) * 0.3
     policy.load(Parameters(3, vector))
     return policy, PolicyState(NUM_ENVS, environment, policy.algorithm)
 
@@ -78,6 +80,27 @@ def test_a_look_says_what_acting_would_and_leaves_no_trace(name):
     looked = [policy.look({"x": each}, state) for each in seen]
     assert not all(np.array_equal(looked[0][key], looked[1][key]) for key in looked[0])
     torch.testing.assert_close(rollout(policy, state), reference, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", find_algorithms().values(), ids=find_algorithms())
+def test_what_is_published_is_all_that_acting_looks_at(kind):
+    environments = [EnvironmentSpec("probe", {"x": VectorSpec((4,))}, actions) for actions in (DISCRETE, CONTINUOUS)]
+    policies = []
+    for seed in (0, 1):
+        for environment in environments:
+            with suppress(ValueError):  # acts in the other's spaces
+                algorithm = kind().build(environment, NetworkConfig(hidden_sizes=(8,)))
+                policies.append(Policy(algorithm, environment, seed))
+    one, other = policies[0], policies[len(policies) // 2]
+    for buffer in one.networks.buffers():
+        buffer.fill_(1.0)  # SAC and TD3 have learned
+    assert not np.array_equal(one.parameters.to_numpy(), other.parameters.to_numpy())
+    other.load(Parameters(1, one.parameters.to_numpy()))
+    said = []
+    for policy in (one, other):
+        policy.generator.manual_seed(5)
+        said.append(rollout(policy, PolicyState(NUM_ENVS, policy.environment, policy.algorithm)))
+    torch.testing.assert_close(said[0], said[1], rtol=0, atol=0)
 
 
 @pytest.mark.slow

@@ -53,6 +53,26 @@ def test_load_restores_what_to_numpy_gave():
         torch.testing.assert_close(a, b, rtol=0, atol=0)
 
 
+def test_a_part_is_published_and_the_rest_stays():
+    one, other, untouched = (make_module() for _ in range(3))
+    with torch.no_grad():
+        for item in [*other.parameters(), *untouched.parameters()]:
+            item.add_(1.0)
+        one[1].running_var.fill_(3.0)
+    published = ("0.", "3.bias", "1.running")
+    whole, part = FlatParameters(one), FlatParameters(other, published)
+    with pytest.raises(ValueError, match="must have"):
+        part.load_numpy(whole.to_numpy())
+    part.load_numpy(FlatParameters(one, published).to_numpy())
+    sent = other.state_dict()
+    for name, value in one.state_dict().items():
+        if value.dtype == torch.float32:
+            kept = value if name.startswith(published) else untouched.state_dict()[name]
+            torch.testing.assert_close(sent[name], kept, rtol=0, atol=0)
+    with pytest.raises(ValueError, match=r"begin with one of \['critic'\]"):
+        FlatParameters(make_module(), ["critic"])
+
+
 def test_a_vector_of_other_networks_is_refused():
     with pytest.raises(ValueError, match="must have"):
         FlatParameters(make_module()).load_numpy(np.zeros(3, np.float32))
