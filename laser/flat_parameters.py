@@ -138,7 +138,7 @@ def _places(items: Iterable[tuple[str, torch.Size]], prefixes: tuple[str, ...]) 
     """Return where items whose names begin with one of the prefixes lie, of all one after the other; neighbours as one.
 
     Raises:
-        ValueError: there are none.
+        ValueError: no name begins so.
     """
     places: list[slice] = []
     start = 0
@@ -148,9 +148,9 @@ def _places(items: Iterable[tuple[str, torch.Size]], prefixes: tuple[str, ...]) 
             before = places.pop() if places and places[-1].stop == start else slice(start, start)
             places.append(slice(before.start, stop))
         start = stop
-    if not places:
+    if not places and "" not in prefixes:
         raise ValueError(f"networks must have parameters whose names begin with one of {list(prefixes)}")
-    return places
+    return places or [slice(0, 0)]
 
 
 def _view(flat: Tensor, shape: torch.Size) -> Tensor:

@@ -73,6 +73,12 @@ def test_a_part_is_published_and_the_rest_stays():
         FlatParameters(make_module(), ["critic"])
 
 
+def test_a_module_without_parameters_has_nothing_to_publish():
+    parameters = FlatParameters(nn.Flatten())
+    assert parameters.to_numpy().shape == (0,)
+    parameters.load_numpy(np.zeros(0, np.float32))
+
+
 def test_a_vector_of_other_networks_is_refused():
     with pytest.raises(ValueError, match="must have"):
         FlatParameters(make_module()).load_numpy(np.zeros(3, np.float32))
