@@ -125,6 +125,7 @@ class CountingAlgorithm:
     acting_state: ClassVar = {}
     behaviour: ClassVar = {"logits": ArraySpec((5,))}
     columns: ClassVar = ()
+    acts_with: ClassVar = ("",)
 
     def __init__(self):
         self.calls = 0
