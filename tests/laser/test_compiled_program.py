@@ -4,7 +4,10 @@ import dataclasses
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch.fx.experimental.proxy_tensor import make_fx
 
+from laser import compiled_program
 from laser.compiled_program import CompilationError, CompiledProgram
 
 # torch's own, while it compiles
@@ -84,6 +87,21 @@ def test_random_numbers_are_those_of_uncompiled_code_and_nobody_elses():
     after = torch.randn(1)
     torch.manual_seed(5)
     assert after == torch.randn(1)
+
+
+def test_biases_are_added_apart_from_products_but_where_one_is_scaled():
+    def layers(x, weight, bias):
+        return F.linear(x, weight, bias).relu(), torch.addmm(bias, x, weight.T, beta=0.5)
+
+    arguments = torch.randn(3, 4), torch.randn(2, 4), torch.randn(2)
+    traced = make_fx(layers)(*arguments)
+    aten = torch.ops.aten
+    assert sum(node.target is aten.addmm.default for node in traced.graph.nodes) == 2
+    compiled_program._BiasApart()(traced.graph)
+    traced.recompile()
+    kinds = [node.target for node in traced.graph.nodes if node.op == "call_function"]
+    assert [kinds.count(kind) for kind in (aten.addmm.default, aten.mm.default, aten.add.Tensor)] == [1, 1, 1]
+    torch.testing.assert_close(traced(*arguments), layers(*arguments))
 
 
 def test_a_branch_that_hangs_on_a_number_is_refused_in_one_line():

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from laser.algorithms.metrics import MetricMeans, explained_variance, means, means_by_source
+from laser.algorithms.metrics import MetricMeans, explained_variance, means, means_by_source, stack
 from laser.batch import FOREIGN_REPLAY, ONLINE, OWN_REPLAY
 
 VALUES = torch.tensor([[1.0, 2.0, 3.0], [5.0, float("nan"), 7.0]])
@@ -42,6 +42,20 @@ def test_means_over_steps_count_rows_of_a_source_alike():
         }
     )
     assert averages.take() == {}
+
+
+def test_metrics_in_one_vector_are_those_of_a_dict():
+    metrics = {"loss": torch.tensor(2.0), "count": torch.tensor(3), "half": torch.tensor(0.5, dtype=torch.bfloat16)}
+    stacked = stack(metrics)
+    assert {name: value.item() for name, value in stacked.items()} == {"loss": 2.0, "count": 3.0, "half": 0.5}
+    assert stacked.vector.dtype == torch.float32
+    assert stack(stacked) is stacked
+    plain, vectors = MetricMeans(), MetricMeans()
+    for factor in (1, 3):
+        scaled = {name: value * factor for name, value in metrics.items()}
+        plain.add(scaled)
+        vectors.add(stack(scaled))
+    assert vectors.take() == plain.take() == {"loss": 4.0, "count": 6.0, "half": 1.0}
 
 
 def test_means_and_explained_variance():
