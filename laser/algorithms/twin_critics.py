@@ -240,6 +240,8 @@ def climbed(critics: nn.Module, states: Mapping[str, Tensor], actions: Tensor, *
 
     with torch.no_grad():
         values, pull_back, *_ = vjp(value, actions)
-        (slopes,) = pull_back(torch.ones_like(values))
+        # Every layer back as precisely as it went forward: autocast would round the first one's weights and slopes.
+        with torch.autocast(actions.device.type, enabled=False):
+            (slopes,) = pull_back(torch.ones_like(values))
     with_slopes: Tensor = values + (slopes * (actions - actions.detach())).sum(-1)
     return with_slopes

@@ -14,6 +14,7 @@ from torch import nn
 from laser.algorithms.base import ActInput, is_due
 from laser.algorithms.sac import SacConfig
 from laser.algorithms.td3 import Td3Config
+from laser.algorithms.twin_critics import climbed
 from laser.networks.config import NetworkConfig
 from laser.specs import EnvironmentSpec, FramesSpec, VectorSpec
 from laser.unroll import UnrollSpec
@@ -166,6 +167,15 @@ def test_the_policys_loss_does_not_reach_the_critics(name):
     unweighted = dataclasses.replace(batch, importance_weights=torch.zeros_like(batch.importance_weights))
     gradient = run(algorithm, networks, slow, unweighted)[1]
     assert all((value == 0).all() == key.startswith("critics") for key, value in gradient.items())
+
+
+def test_the_slopes_that_the_policy_climbs_are_not_rounded_to_bfloat16():
+    _, networks, _, _ = build(BOTH["sac"])
+    critics, states = networks.critics.float(), {"observation": torch.randn(NUM, NUM_INPUTS)}
+    actions = torch.zeros(NUM, 2, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        (slopes,) = torch.autograd.grad(climbed(critics, states, actions).sum(), actions)
+    assert (slopes != slopes.bfloat16()).float().mean() > 0.9
 
 
 @pytest.mark.parametrize("name", BOTH)
