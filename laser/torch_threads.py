@@ -1,4 +1,4 @@
-"""How many threads torch computes with, said by each thread for itself."""
+"""How torch computes on behalf of a Python thread, said by each thread for itself."""
 
 from __future__ import annotations
 
@@ -23,6 +23,17 @@ def set_torch_threads(number: int) -> None:
         torch.set_num_threads(number)
         # A thread takes up the number that was set last, by anyone, when it first asks or computes.
         torch.get_num_threads()
+
+
+def flush_denormals() -> None:
+    """Let the calling thread, and the helpers it gets later, take numbers below 1e-38 for 0.
+
+    Processors take up to a hundred times as long over them, and training is full of them: where a unit has died, Adam's
+    mean of its gradients shrinks until it can shrink no further, and stays there (SAC on Hopper-v5 after 30,000
+    updates: a fifth of all weights; an Intel Xeon makes 327 updates/s without them, 277 with them). Helpers are born
+    with what their thread has said, so it must say so before it first computes.
+    """
+    torch.set_flush_denormal(True)
 
 
 @contextmanager

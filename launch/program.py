@@ -26,7 +26,7 @@ from laser.environments import make_environment
 from laser.ports import ParameterPort, ReplayPort, ReportPort
 from laser.prioritization.base import Prioritizer, missing_numbers, prioritizer_for
 from laser.specs import ArraySpec, EnvironmentSpec
-from laser.torch_threads import set_torch_threads
+from laser.torch_threads import flush_denormals, set_torch_threads
 from laser.unroll import UnrollSpec
 from launch.computing import compiles_policy, learner_threads, num_env_groups, resolve_device
 from launch.config import TrainConfig
@@ -287,6 +287,7 @@ def connect(shards: Sequence[ReplayPort], config: TrainConfig) -> ReplayPort:
 def make_learner(member: Member, shards: Sequence[ReplayPort], parameters: ParameterPort, incarnation: int) -> Learner:
     """Make the learner."""
     config, environment = member.config, member.environment
+    flush_denormals()
     set_torch_threads(learner_threads(config, environment, member.population))
     algorithm = config.algorithm.build(environment, config.network)
     settings = config.learner

@@ -75,8 +75,13 @@ class UpdateProgram:
             "stretches": optimizer.stretches,
             "num_steps": optimizer.num_steps,
             "buffers": parameters.buffers,
+            # In the stretches that move together: compiled code writes the whole of what it writes a part of.
             "targets": {
-                name: [target.parameters.trainable, target.parameters.buffers] for name, target in targets.items()
+                name: [
+                    *(stretch.part_of(target.parameters.trainable) for stretch in optimizer.stretches),
+                    target.parameters.buffers,
+                ]
+                for name, target in targets.items()
             },
         }
         # Those that are copied now and then are left to `TargetNetwork`.
@@ -154,9 +159,9 @@ class UpdateProgram:
             )
             for name, target in self._slow.items():
                 if target.period in due:
-                    trainable, buffers = held["targets"][name]
-                    for stretch in stretches:
-                        stretch.part_of(trainable).lerp_(stretch.weights, target.rate)
+                    *parts, buffers = held["targets"][name]
+                    for part, stretch in zip(parts, stretches, strict=True):
+                        part.lerp_(stretch.weights, target.rate)
                     buffers.copy_(held["buffers"])
         metrics = stack({**output.metrics, **update_metrics(norm, applied)})
         return _Update(dataclasses.replace(output, metrics={}), tuple(metrics), metrics.vector, applied, scale)

@@ -84,12 +84,13 @@ def test_evaluation_plays_whole_games(monkeypatch):
     assert asked == [dataclasses.replace(config.environment, life_loss_ends_episode=False)]
 
 
-def test_only_the_learner_computes_with_several_threads(monkeypatch, tmp_path):
-    seen = {}
+def test_only_the_learner_computes_with_several_threads_and_without_denormals(monkeypatch, tmp_path):
+    seen, flushing = {}, set()
 
     def spied(method, role):
         def call(component, *arguments):
             seen[role] = torch.get_num_threads()
+            flushing.update({role} if float(torch.tensor(1.5e-38) * 0.5) == 0.0 else ())
             return method(component, *arguments)
 
         return call
@@ -106,3 +107,5 @@ def test_only_the_learner_computes_with_several_threads(monkeypatch, tmp_path):
     config = load_preset("cartpole", {**SMALL, "learner.torch_threads": 2})
     train(dataclasses.replace(config, runtime="local", run_dir=tmp_path / "run"))
     assert seen == {"learner": 2, "actor": 1, "prefetcher": 1, "main": 1}
+    assert flushing >= {"learner"}
+    assert "actor" not in flushing
