@@ -15,10 +15,12 @@ Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 
 class _SoftsignFunction(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = x / (x.abs() + 1.0)
-        ctx.save_for_backward(y)
-        return y
+    def forward(x: Tensor) -> Tensor:
+        return x / (x.abs() + 1.0)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(output)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from laser.algorithms.sac import SacConfig
 from laser.algorithms.td3 import Td3Config
 from laser.algorithms.twin_critics import climbed
 from laser.networks.config import NetworkConfig
+from laser.networks.mlp import ACTIVATIONS
 from laser.specs import EnvironmentSpec, FramesSpec, VectorSpec
 from laser.unroll import UnrollSpec
 from learner.collate import example_batch
@@ -176,6 +177,20 @@ def test_the_slopes_that_the_policy_climbs_are_not_rounded_to_bfloat16():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         (slopes,) = torch.autograd.grad(climbed(critics, states, actions).sum(), actions)
     assert (slopes != slopes.bfloat16()).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_the_slopes_are_those_of_the_smaller_critic_whatever_the_activation(activation):
+    torch.manual_seed(1)
+    network = dataclasses.replace(NETWORK, activation=activation)
+    critics = BOTH["sac"].build(make_environment(CONTINUOUS), network).make_networks().critics.double()
+    states = {"observation": torch.randn(NUM, NUM_INPUTS, dtype=torch.float64)}
+    actions = torch.randn(NUM, 2, dtype=torch.float64).requires_grad_()
+    values = critics(states, actions).amin(0)
+    with_slopes = climbed(critics, states, actions)
+    torch.testing.assert_close(with_slopes, values)
+    slopes, expected = (torch.autograd.grad(found.sum(), actions)[0] for found in (with_slopes, values))
+    torch.testing.assert_close(slopes, expected)
 
 
 @pytest.mark.parametrize("name", BOTH)
