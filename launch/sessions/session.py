@@ -15,7 +15,7 @@ from laser.environments import task_ids
 from laser.environments.base import EnvironmentFailedError
 from laser.ports import PortError, wait
 from laser.specs import EnvironmentSpec
-from launch.computing import note_idle_gpu
+from launch.computing import note_busy_cores, note_idle_gpu
 from launch.config import TrainConfig
 from launch.errors import LaunchError, NothingToResumeError
 from launch.program import Member, Program, describe, make_population
@@ -86,8 +86,10 @@ def run_session(
         for run, recorder in zip(runs, recorders, strict=True):
             for tracker in runtime.trackers(str(run.path)):
                 recorder.track(tracker)
-        for note in [*runtime.notes, note_idle_gpu(config, plan.environments[0])]:
-            if note and not config.quiet:
+        if not config.quiet:
+            own = [note_idle_gpu(config, plan.environments[0])]
+            own += [note_busy_cores(config, plan.environments[0], len(plan.configs))]
+            for note in filter(None, [*runtime.notes, *own]):
                 say(f"warning: {note}")
         members = _number_members(plan, [state.next_incarnation if state else 0 for state in saved])
         programs = make_population(members, recorders, runtime, plan.share_replay)
