@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 
 _LOCK = threading.Lock()
@@ -33,6 +34,8 @@ def flush_denormals() -> None:
     updates: a fifth of all weights; an Intel Xeon makes 327 updates/s without them, 277 with them). Helpers are born
     with what their thread has said, so it must say so before it first computes.
     """
+    # NumPy 1 looks at the smallest number when it is first asked about a type, and warns where that is 0.
+    np.finfo(np.float32), np.finfo(np.float64)
     torch.set_flush_denormal(True)
 
 
