@@ -30,8 +30,8 @@ def flush_denormals() -> None:
     """Let the calling thread, and the helpers it gets later, take numbers below 1e-38 for 0.
 
     Processors are slow over them, and training is full of them: where a unit gets no gradient any more, Adam's mean of
-    its gradients shrinks until it can shrink no further, and stays there (SAC on Hopper-v5 after 19,000 updates: 23 % of
-    all weights; on an Intel Xeon an update in a loop of its own takes 1.65 ms without denormals, 1.9 with them).
+    its gradients shrinks until it can shrink no further, and stays there (SAC on Hopper-v5 after 19,000 updates: 23 %
+    of all weights; on an Intel Xeon an update in a loop of its own takes 1.65 ms without denormals, 1.9 with them).
     Helpers are born with what their thread has said, so it must say so before it first computes.
     """
     # NumPy 1 looks at the smallest number when it is first asked about a type, and warns where that is 0.
