@@ -16,7 +16,8 @@ import torch
 import torch._inductor
 from torch import Generator, Tensor
 from torch._inductor.custom_graph_pass import CustomGraphPass
-from torch.fx import Graph
+from torch._ops import OpOverload
+from torch.fx import Graph, GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
 R = TypeVar("R")
@@ -47,13 +48,8 @@ class _BiasApart(CustomGraphPass):
         return "laser: bias apart"
 
 
-# `cpp_wrapper`: the program is all C++ and runs without the interpreter's lock. `fallback_random`: random numbers are
-# those of uncompiled code; what the compiler would put in their place draws one by one (0.15 ms for 768).
-_OPTIONS: dict[str, Any] = {
-    "cpp_wrapper": True,
-    "fallback_random": True,
-    "post_grad_custom_post_pass": _BiasApart(),
-}
+# `cpp_wrapper`: the program is all C++ and runs without the interpreter's lock.
+_OPTIONS: dict[str, Any] = {"cpp_wrapper": True, "post_grad_custom_post_pass": _BiasApart()}
 
 
 class CompilationError(RuntimeError):
@@ -68,11 +64,30 @@ class _Place(NamedTuple):
     strides: tuple[int, ...] | None  # None: contiguous
 
 
+@dataclasses.dataclass(frozen=True)
+class _Draw:
+    """Random numbers that a function draws, whatever its arguments: made before each call and handed in.
+
+    Args:
+        fill: the distribution's operator, which fills a tensor in place.
+        example: of their shape and type.
+        parameters: of the distribution.
+    """
+
+    fill: Callable[..., Tensor]
+    example: Tensor
+    parameters: tuple[Any, ...]
+
+    def __call__(self, generator: Generator | None) -> Tensor:
+        """Return new numbers."""
+        return self.fill(torch.empty_like(self.example), *self.parameters, generator=generator)
+
+
 @dataclasses.dataclass
 class _Compiled:
     run: Callable[..., Any]
     structure: Any  # of what the function returns
-    draws: bool  # random numbers
+    draws: list[_Draw]
 
 
 class CompiledProgram(Generic[R]):
@@ -85,11 +100,12 @@ class CompiledProgram(Generic[R]):
             not lie side by side it gets copies.
         held: the first argument of every call, a tree whose tensors stay the same, without gaps between elements; none
             may overlap another that is changed in place.
-        generator: random numbers begin anew in every call, at a seed from it: torch's global generator, which compiled
-            code draws from, is anybody's. None: they go on wherever that one is.
+        generator: what all that the function draws comes from, in the order of an uncompiled call that is given it.
+            None: torch's global one, which is anybody's.
 
     Raises:
-        CompilationError: by the call that compiles; often the function looks at a tensor's numbers to choose a branch.
+        CompilationError: by the call that compiles; often the function looks at a tensor's numbers to choose a branch,
+            or draws random numbers of a kind that is not known here.
 
     Source:
         `torch.fx.experimental.proxy_tensor.make_fx` for tracing, `torch._inductor.compile` for the code.
@@ -107,10 +123,8 @@ class CompiledProgram(Generic[R]):
         tensors: list[Tensor] = []
         structure = _flatten(arguments, tensors)
         compiled = self._compiled.get(structure) or self._compile(structure, tensors)
-        if compiled.draws and self._generator is not None:
-            seed = torch.randint(2**62, (), generator=self._generator)
-            torch.default_generator.manual_seed(int(seed))
-        outputs = compiled.run(*self._held, *tensors)
+        drawn = [draw(self._generator) for draw in compiled.draws]
+        outputs = compiled.run(*self._held, *tensors, *drawn)
         return cast(R, _unflatten(compiled.structure, iter(outputs)))
 
     def compile(self, *arguments: Any) -> None:
@@ -134,14 +148,58 @@ class CompiledProgram(Generic[R]):
         examples: list[Any] = [tensor.detach().clone() for tensor in (*self._held, *tensors)]
         try:
             graph = make_fx(flat, tracing_mode="fake", _allow_non_fake_inputs=True)(*examples)
-            run = torch._inductor.compile(graph, examples, options=_OPTIONS)
+            draws = _take_draws_out(graph)
+            run = torch._inductor.compile(graph, [*examples, *(draw.example for draw in draws)], options=_OPTIONS)
         except Exception as error:  # whatever the function, torch or a C++ compiler say
             why = " ".join(str(error).split())[:200]
             raise CompilationError(f"{type(error).__name__}: {why}") from error
-        targets = [node.target for node in graph.graph.nodes if isinstance(node.target, torch._ops.OpOverload)]
-        draws = any(torch.Tag.nondeterministic_seeded in target.tags for target in targets)
         compiled = self._compiled[structure] = _Compiled(run, found[-1], draws)
         return compiled
+
+
+_ATEN = torch.ops.aten
+_FILLS = {  # what makes a tensor of random numbers: what fills one with the same numbers
+    _ATEN.randn.default: _ATEN.normal_.default,
+    _ATEN.randn.generator: _ATEN.normal_.default,
+    _ATEN.randn_like.default: _ATEN.normal_.default,
+    _ATEN.rand.default: _ATEN.uniform_.default,
+    _ATEN.rand.generator: _ATEN.uniform_.default,
+    _ATEN.rand_like.default: _ATEN.uniform_.default,
+}
+_FILL_EMPTY = (_ATEN.exponential_.default, _ATEN.normal_.default, _ATEN.uniform_.default)
+
+
+def _take_draws_out(graph: GraphModule) -> list[_Draw]:
+    """Turn what a traced function draws into arguments after its others, in the order of drawing; return the draws.
+
+    Compiled code can draw from torch's global generator only, which other threads use at the same time.
+    """
+    draws: list[_Draw] = []
+    last = graph.graph.find_nodes(op="placeholder")[-1:]
+    for node in list(graph.graph.nodes):
+        target = node.target
+        if not isinstance(target, OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
+            continue
+        if target in _FILLS:
+            fill, parameters, replaced = _FILLS[target], (), [node]
+        elif target in _FILL_EMPTY and node.args[0].target is _ATEN.empty.memory_format:
+            fill, parameters, replaced = target, node.args[1:], [node, node.args[0]]
+        else:
+            raise NotImplementedError(
+                f"it draws with {target}; torch.randn, torch.rand, and normal_, uniform_ or exponential_ of what "
+                "torch.empty made can be compiled"
+            )
+        value = node.meta["val"]
+        # After the last argument, or before everything.
+        with graph.graph.inserting_after(*last) if last else graph.graph.inserting_before():
+            last = [graph.graph.placeholder(f"drawn_{len(draws)}")]
+        last[0].meta = dict(node.meta)
+        for old in replaced:
+            old.replace_all_uses_with(last[0])
+            graph.graph.erase_node(old)
+        draws.append(_Draw(fill, torch.empty(value.shape, dtype=value.dtype), parameters))
+    graph.recompile()
+    return draws
 
 
 def _flatten(value: Any, tensors: list[Tensor]) -> Any:

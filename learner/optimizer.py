@@ -126,7 +126,8 @@ class FlatOptimizer:
         """Return what `traced_step` needs beside tensors that stay: [2 * number of paces + 2], on a CPU."""
         numbers: list[Any] = [self.max_gradient_norm, self.epsilon]
         for num_steps in self.num_steps.values():
-            numbers += self._correct(num_steps.item() + 1.0, learning_rate)
+            # `item` lets go of the interpreter's lock, and waits for it while other threads are at work.
+            numbers += self._correct(float(num_steps.numpy()) + 1.0, learning_rate)
         return torch.from_numpy(np.array(numbers, np.float32))  # a third of `torch.tensor`'s time
 
     @staticmethod

@@ -307,7 +307,8 @@ class TrainStep:
         return dataclasses.replace(batch, observations=observations)
 
     def _plain_loss(self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule) -> LossOutput:
-        # Tracing cannot follow a generator; compiled losses draw from torch's global ones, which are seeded for them.
+        # Tracing cannot follow a generator. On a CPU `CompiledProgram` makes these draws come from ours, on a card they
+        # come from its own, which is seeded for them.
         generator = None if self._compiled else self.generator
         return self._algorithm.loss(networks, targets, batch, schedule, generator)
 

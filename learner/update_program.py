@@ -44,12 +44,12 @@ class UpdateProgram:
     """Updates networks on a CPU like `TrainStep` does step by step; its numbers may differ in their last bits.
 
     Args:
-        loss: of networks, slow copies, a batch and a schedule; draws from torch's global generator.
+        loss: of networks, slow copies, a batch and a schedule; draws as if from torch's global generator.
         networks: trained in place.
         targets: slow copies by name.
         parameters: of the networks.
         optimizer: of these parameters.
-        generator: where the seeds of random numbers come from.
+        generator: what the loss draws comes from.
         autocast: compute matrix products in bfloat16.
     """
 

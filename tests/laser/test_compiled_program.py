@@ -69,24 +69,36 @@ def test_compiling_alone_changes_nothing():
 
 
 @pytest.mark.slow
-def test_random_numbers_are_those_of_uncompiled_code_and_nobody_elses():
-    def function(held, x):
-        return x + torch.randn(4)
+def test_random_numbers_are_those_of_uncompiled_code_with_the_same_generator_and_nobody_elses():
+    def function(held, x, generator=None):
+        normal = torch.randn((2, 3), generator=generator)
+        drawn = torch.empty(5).exponential_(2.0, generator=generator).clamp_(min=0.1)
+        return normal, drawn, torch.rand(4, generator=generator) + x, torch.randn(1, generator=generator)
 
     mine = CompiledProgram(function, (), torch.Generator().manual_seed(7))
-    first = mine(torch.zeros(4))
     torch.manual_seed(99)  # somebody else's
-    second = mine(torch.zeros(4))
-    seeds = torch.Generator().manual_seed(7)
-    for got in (first, second):
-        torch.manual_seed(int(torch.randint(2**62, (), generator=seeds)))
-        torch.testing.assert_close(got, torch.randn(4), rtol=0, atol=0)
-    still = CompiledProgram(lambda held, x: x * 2, (), torch.Generator().manual_seed(7))
-    torch.manual_seed(5)
-    still(torch.zeros(4))  # draws nothing, so it begins nothing anew
+    got = [mine(torch.ones(4)), mine(torch.ones(4))]
     after = torch.randn(1)
-    torch.manual_seed(5)
+    generator = torch.Generator().manual_seed(7)
+    expected = [function((), torch.ones(4), generator), function((), torch.ones(4), generator)]
+    torch.testing.assert_close(got, expected, rtol=0, atol=0)
+    torch.manual_seed(99)
     assert after == torch.randn(1)
+
+
+@pytest.mark.slow
+def test_numbers_that_are_like_a_tensor_are_drawn_and_a_program_without_a_generator_draws_from_the_global_one():
+    program = CompiledProgram(lambda held: torch.randn_like(held[0]) + torch.rand_like(held[0]), [torch.zeros(2, 3)])
+    torch.manual_seed(5)
+    got = program()
+    torch.manual_seed(5)
+    torch.testing.assert_close(got, torch.randn(2, 3) + torch.rand(2, 3), rtol=0, atol=0)
+
+
+def test_draws_that_hang_on_the_numbers_of_a_tensor_are_refused_by_name():
+    program = CompiledProgram(lambda held, x: x.multinomial(1))
+    with pytest.raises(CompilationError, match=r"draws with aten.multinomial"):
+        program(torch.ones(3))
 
 
 def test_biases_are_added_apart_from_products_but_where_one_is_scaled():
