@@ -69,7 +69,7 @@ class _Draw:
     """Random numbers that a function draws, whatever its arguments: made before each call and handed in.
 
     Args:
-        fill: the distribution's operator, which fills a tensor in place.
+        fill: the distribution's method of `Tensor`, which fills one in place.
         example: of their shape and type.
         parameters: of the distribution.
     """
@@ -158,15 +158,19 @@ class CompiledProgram(Generic[R]):
 
 
 _ATEN = torch.ops.aten
-_FILLS = {  # what makes a tensor of random numbers: what fills one with the same numbers
-    _ATEN.randn.default: _ATEN.normal_.default,
-    _ATEN.randn.generator: _ATEN.normal_.default,
-    _ATEN.randn_like.default: _ATEN.normal_.default,
-    _ATEN.rand.default: _ATEN.uniform_.default,
-    _ATEN.rand.generator: _ATEN.uniform_.default,
-    _ATEN.rand_like.default: _ATEN.uniform_.default,
+_FILLS: dict[Any, Callable[..., Tensor]] = {  # what makes random numbers, and what fills a tensor with the same ones
+    _ATEN.randn.default: Tensor.normal_,
+    _ATEN.randn.generator: Tensor.normal_,
+    _ATEN.randn_like.default: Tensor.normal_,
+    _ATEN.rand.default: Tensor.uniform_,
+    _ATEN.rand.generator: Tensor.uniform_,
+    _ATEN.rand_like.default: Tensor.uniform_,
 }
-_FILL_EMPTY = (_ATEN.exponential_.default, _ATEN.normal_.default, _ATEN.uniform_.default)
+_FILL_EMPTY: dict[Any, Callable[..., Tensor]] = {
+    _ATEN.exponential_.default: Tensor.exponential_,
+    _ATEN.normal_.default: Tensor.normal_,
+    _ATEN.uniform_.default: Tensor.uniform_,
+}
 
 
 def _take_draws_out(graph: GraphModule) -> list[_Draw]:
@@ -183,7 +187,7 @@ def _take_draws_out(graph: GraphModule) -> list[_Draw]:
         if target in _FILLS:
             fill, parameters, replaced = _FILLS[target], (), [node]
         elif target in _FILL_EMPTY and node.args[0].target is _ATEN.empty.memory_format:
-            fill, parameters, replaced = target, node.args[1:], [node, node.args[0]]
+            fill, parameters, replaced = _FILL_EMPTY[target], node.args[1:], [node, node.args[0]]
         else:
             raise NotImplementedError(
                 f"it draws with {target}; torch.randn, torch.rand, and normal_, uniform_ or exponential_ of what "

@@ -2,12 +2,27 @@
 
 import os
 
-# Threads that share out an operator spin where they wait for each other, by libgomp's default for some milliseconds.
-# When two learners of two threads each run on two cores, each spins while what it waits for cannot run: TD3 with nets
-# of 256x256 then makes 14 env steps/s, alone 225. So short a spin leaves 77, and alone as many as before; 1,000 leaves
-# 102, and alone 7 % fewer. libgomp reads this when torch loads it, so it is set with the first import.
+
+def _spin_count() -> str:
+    """Return how often a thread that shares out an operator looks for the others before it sleeps.
+
+    libgomp's default spins for some milliseconds. When two learners of two threads each run on two cores, each spins
+    while what it waits for cannot run: TD3 with nets of 256x256 then made 14 updates/s, alone 225. On an Intel Xeon
+    (2 cores, torch 2.13), where between two of its updates 5,000 looks just suffice to find the helper awake, TD3 makes
+    391 updates/s with 5,000 and 333 with 2,000 if it is alone, and two at once 100 and 160 each. So it is 5,000 where
+    the machine has cores to spare for two threads as this process begins.
+    """
+    try:
+        with open("/proc/loadavg", encoding="ascii") as file:
+            running = int(file.read().split()[3].partition("/")[0])  # at this moment, this thread included
+    except (OSError, ValueError, IndexError):  # not Linux, or hidden
+        running = 1
+    return "5000" if running - 1 + 2 <= (os.cpu_count() or 1) else "2000"
+
+
+# libgomp reads this when torch loads it, so it is set with the first import.
 if "OMP_WAIT_POLICY" not in os.environ:
-    os.environ.setdefault("GOMP_SPINCOUNT", "2000")
+    os.environ.setdefault("GOMP_SPINCOUNT", _spin_count())
 
 # Activations of many frames are too large for malloc to keep: the kernel hands out their memory anew in every update,
 # page by page. In pages of 2 MiB an update of Pong's net in float32 has 640 page faults, not 33,000, and 15 ms of

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -94,6 +93,10 @@ class FlatOptimizer:
             period: torch.zeros((), device=parameters.vector.device)
             for period in sorted({stretch.period for stretch in self.stretches})
         }
+        # The same memory, for `numbers`.
+        self._made = [made.numpy() for made in self.num_steps.values()] if self._is_read else []
+        self._numbers = torch.empty(2 * len(self.num_steps) + 2)
+        self._numbers_read = self._numbers.numpy()
 
     @torch.no_grad()
     def step(self, gradient: Tensor, loss: Tensor, learning_rate: float, number: int = 0) -> tuple[Tensor, Tensor]:
@@ -123,12 +126,17 @@ class FlatOptimizer:
         return norm, torch.as_tensor(applied)
 
     def numbers(self, learning_rate: float) -> Tensor:
-        """Return what `traced_step` needs beside tensors that stay: [2 * number of paces + 2], on a CPU."""
+        """Return what `traced_step` needs beside tensors that stay, on a CPU.
+
+        Returns:
+            [2 * number of paces + 2], the same tensor every time.
+        """
         numbers: list[Any] = [self.max_gradient_norm, self.epsilon]
-        for num_steps in self.num_steps.values():
-            # `item` lets go of the interpreter's lock, and waits for it while other threads are at work.
-            numbers += self._correct(float(num_steps.numpy()) + 1.0, learning_rate)
-        return torch.from_numpy(np.array(numbers, np.float32))  # a third of `torch.tensor`'s time
+        for made in self._made:
+            numbers += self._correct(float(made) + 1.0, learning_rate)
+        # Calls into torch take several times as long right after an update, which leaves nothing else in the caches.
+        self._numbers_read[:] = numbers
+        return self._numbers
 
     @staticmethod
     def traced_step(

@@ -7,13 +7,35 @@ import os
 import re
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
+
+import launch
 
 
 @pytest.mark.parametrize("module", ["launch.train", "launch.command_line.cli", "laser"])
 def test_waiting_threads_spin_for_a_short_time(module):
-    assert spin_count(module) == "2000"
+    assert spin_count(module) in ("2000", "5000")
+
+
+@pytest.mark.parametrize(
+    ("loadavg", "num_cores", "spin"),
+    [
+        ("0.00 0.01 0.05 1/110 4242", 2, "5000"),
+        ("0.00 0.01 0.05 2/110 4242", 2, "2000"),
+        ("9.00 0.01 0.05 3/110 4242", 4, "5000"),
+        ("0.00 0.01 0.05 4/110 4242", 4, "2000"),
+        ("0.00 0.01 0.05 1/110 4242", 1, "2000"),
+        ("", 2, "5000"),
+    ],
+)
+def test_they_spin_for_longer_where_two_cores_are_free(loadavg, num_cores, spin):
+    with (
+        mock.patch("builtins.open", mock.mock_open(read_data=loadavg)),
+        mock.patch("os.cpu_count", return_value=num_cores),
+    ):
+        assert launch._spin_count() == spin
 
 
 @pytest.mark.parametrize(
