@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 import torch
@@ -120,12 +120,25 @@ class CompiledProgram(Generic[R]):
 
     def __call__(self, *arguments: Any) -> R:
         """Run, with `held` before the arguments."""
-        tensors: list[Tensor] = []
-        structure = _flatten(arguments, tensors)
-        compiled = self._compiled.get(structure) or self._compile(structure, tensors)
-        drawn = [draw(self._generator) for draw in compiled.draws]
-        outputs = compiled.run(*self._held, *tensors, *drawn)
-        return cast(R, _unflatten(compiled.structure, iter(outputs)))
+        return self.in_a_row([arguments])[0]
+
+    def in_a_row(self, calls: Sequence[Sequence[Any]]) -> list[R]:
+        """Run once for each of these arguments, with nothing in between.
+
+        A program leaves little else in the caches, so that what is done in Python before and after takes several times
+        as long as if it is done for all calls together; and threads that share out its operators fall asleep meanwhile.
+        """
+        ready: list[tuple[_Compiled, list[Tensor]]] = []
+        for arguments in calls:
+            tensors: list[Tensor] = []
+            structure = _flatten(arguments, tensors)
+            compiled = self._compiled.get(structure) or self._compile(structure, tensors)
+            ready.append((compiled, tensors + [draw(self._generator) for draw in compiled.draws]))
+        outputs = [compiled.run(*self._held, *tensors) for compiled, tensors in ready]
+        return [
+            cast(R, _unflatten(compiled.structure, iter(output)))
+            for (compiled, _), output in zip(ready, outputs, strict=True)
+        ]
 
     def compile(self, *arguments: Any) -> None:
         """Compile for such arguments, if that is not done yet, and run nothing."""

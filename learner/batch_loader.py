@@ -69,15 +69,15 @@ class BatchLoader:
         """Whether batches are made before they are asked for."""
         return self._prefetcher is not None
 
-    def next(self, most: int) -> LoadedBatch:
-        """Wait for the next batch, where none is made ahead; see `Mixer.next`.
+    def next(self, most: int) -> list[LoadedBatch]:
+        """Wait for the next batch, where none is made ahead, and those drawn together with it; see `Mixer.next`.
 
         Raises:
             PortTimeoutError: nothing arrived within the deadline; says what was missing.
         """
         if not self._loaded:
             self._loaded.extend(self.load(self._mixer.next(most)))
-        return self._loaded.popleft()
+        return [self._loaded.popleft() for _ in range(min(most, len(self._loaded)))]
 
     def poll(self, timeout_s: float) -> LoadedBatch | None:
         """Return the next batch, or None if its experience is not there after `timeout_s`.

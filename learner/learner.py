@@ -170,7 +170,7 @@ class Learner:
         self._counters["time/learner_wait"] += time.perf_counter() - started
         self.waiting_for = self._mixer.waiting_for
         if loaded is not None:
-            self._update(loaded)
+            self._update([loaded])
             self._publish_if_due()
         if time.monotonic() - self._reported < REPORT_INTERVAL_S:
             return None
@@ -185,53 +185,70 @@ class Learner:
         Raises:
             PortTimeoutError: no batch came, and nothing arrived within the deadline; says what was missing.
         """
-        for number in range(num_batches):
-            self._step(num_batches - number)
+        while num_batches > 0:
+            num_batches -= self._step(num_batches)
             while self._mixer.num_replays_due:
                 self._step(1)
         # Once: nobody takes parameters over in between.
         self._publish_if_due()
         self._settle()
 
-    def _step(self, most: int) -> None:
+    def _step(self, most: int) -> int:
+        """Learn from the next batch and those drawn together with it; return how many there were."""
         started = time.perf_counter()
-        loaded = self.loader.next(most)
+        together = self.loader.next(most)
         self._counters["time/learner_wait"] += time.perf_counter() - started
-        self._update(loaded)
+        # What is said of the replay, and states of streams, concern the networks as the update before leaves them.
+        if self._replay_states is not None or _statistics(together[0]):
+            for loaded in together:
+                self._update([loaded])
+        else:
+            self._update(together)
+        return len(together)
 
     def _settle(self) -> None:
         self._publisher.settle()
         self._writer.settle()
 
-    def _update(self, loaded: LoadedBatch) -> None:
+    def _update(self, together: Sequence[LoadedBatch]) -> None:
+        """Apply an update for each batch."""
         started = time.perf_counter()
-        settings = self._settings
-        rate = learning_rate_at(self.progress, settings.learning_rate, settings.learning_rate_schedule)
-        rate *= settings.rate_factor(self.num_steps)
-        self._learning_rate = float(rate)
-        statistics = loaded.mix.replayed.statistics if loaded.mix.replayed is not None else {}
+        batches = [self._prepare(loaded) for loaded in together]
+        rates = [self._rate(self.num_steps + number) for number in range(len(together))]
+        self._learning_rate = rates[-1]
+        told = self.train_step.in_turn(batches, rates, self._schedule)
+        for loaded, batch, (metrics, output) in zip(together, batches, told, strict=True):
+            # First of all: on a card these are a graph's own buffers, which whatever runs next may write over.
+            self._metrics.add(metrics)
+            self._write_columns(loaded, output)
+            if self._replay_states is not None and loaded.streams is not None:
+                states = output.core_state
+                if self._recomputes_states:
+                    states = self.train_step.next_core_state(batch, self._schedule)
+                self._replay_states.keep(states, loaded.streams)
+            self.num_steps += 1
+            self._num_unpublished += 1
+            self._learned.add(loaded.mix)
+            self._ages.add(loaded.mix, self.version)
+        self._counters["time/learner_step"] += time.perf_counter() - started
+        self.heartbeat = time.monotonic()
+
+    def _prepare(self, loaded: LoadedBatch) -> Batch:
+        """Return a batch with what the learner adds to it; let the networks hear of the replay it came from."""
+        statistics = _statistics(loaded)
         if statistics:
             self.train_step.observe(statistics, self.num_steps)
         if self._algorithm.config.counts_far_policy and statistics:
             self._stored["stored_far_fraction"] = stored_far_fraction(statistics)
-        batch = loaded.batch
         if self._replay_states is not None and loaded.streams is not None:
-            batch = self._replay_states.join(batch, loaded.streams)
-        metrics, output = self.train_step(batch, rate, self._schedule)
-        # First of all: on a card these are a graph's own buffers, which whatever runs next may write over.
-        self._metrics.add(metrics)
-        self._write_columns(loaded, output)
-        if self._replay_states is not None and loaded.streams is not None:
-            states = output.core_state
-            if self._recomputes_states:
-                states = self.train_step.next_core_state(batch, self._schedule)
-            self._replay_states.keep(states, loaded.streams)
-        self.num_steps += 1
-        self._num_unpublished += 1
-        self._counters["time/learner_step"] += time.perf_counter() - started
-        self._learned.add(loaded.mix)
-        self._ages.add(loaded.mix, self.version)
-        self.heartbeat = time.monotonic()
+            return self._replay_states.join(loaded.batch, loaded.streams)
+        return loaded.batch
+
+    def _rate(self, num_steps: int) -> float:
+        """Return the step size after so many learner steps."""
+        settings = self._settings
+        rate = learning_rate_at(self.progress, settings.learning_rate, settings.learning_rate_schedule)
+        return float(rate * settings.rate_factor(num_steps))
 
     @property
     def _recomputes_states(self) -> bool:
@@ -452,6 +469,10 @@ class Learner:
         decode_s = self.loader.decode_s
         self._counters["time/decode"] += decode_s - self._decode_s
         self._decode_s = decode_s
+
+
+def _statistics(loaded: LoadedBatch) -> Mapping[str, Any]:
+    return {} if loaded.mix.replayed is None else loaded.mix.replayed.statistics
 
 
 def _fresh_seed(seed: int, num_steps: int) -> int:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from laser.algorithms.base import ParameterGroup
 from laser.flat_parameters import FlatParameters
+
+Number = Tensor | float
 
 
 @dataclass(frozen=True)
@@ -93,10 +96,6 @@ class FlatOptimizer:
             period: torch.zeros((), device=parameters.vector.device)
             for period in sorted({stretch.period for stretch in self.stretches})
         }
-        # The same memory, for `numbers`.
-        self._made = [made.numpy() for made in self.num_steps.values()] if self._is_read else []
-        self._numbers = torch.empty(2 * len(self.num_steps) + 2)
-        self._numbers_read = self._numbers.numpy()
 
     @torch.no_grad()
     def step(self, gradient: Tensor, loss: Tensor, learning_rate: float, number: int = 0) -> tuple[Tensor, Tensor]:
@@ -120,23 +119,18 @@ class FlatOptimizer:
             if stretch.period not in due:
                 continue
             made = self.num_steps[stretch.period]
-            root_scale, step_size = self._correct(made.item() if self._is_read else made, applied * learning_rate)
+            root_scale: Number = 1.0
+            step_size: Number = applied * learning_rate
+            if self._first is not None:
+                root_scale, step_size = _correct(made.item() if self._is_read else made, step_size)
             numbers = [torch.as_tensor(each) for each in (scale, applied, root_scale, step_size, self.epsilon)]
             _move(stretch, stretch.part_of(gradient), *numbers)
         return norm, torch.as_tensor(applied)
 
     def numbers(self, learning_rate: float) -> Tensor:
-        """Return what `traced_step` needs beside tensors that stay, on a CPU.
-
-        Returns:
-            [2 * number of paces + 2], the same tensor every time.
-        """
-        numbers: list[Any] = [self.max_gradient_norm, self.epsilon]
-        for made in self._made:
-            numbers += self._correct(float(made) + 1.0, learning_rate)
-        # Calls into torch take several times as long right after an update, which leaves nothing else in the caches.
-        self._numbers_read[:] = numbers
-        return self._numbers
+        """Return what `traced_step` needs beside tensors that stay, [3] on a CPU."""
+        numbers = np.array([self.max_gradient_norm, self.epsilon, learning_rate], np.float32)
+        return torch.from_numpy(numbers)  # a third of `torch.tensor`'s time
 
     @staticmethod
     def traced_step(
@@ -146,7 +140,7 @@ class FlatOptimizer:
         loss: Tensor,
         numbers: Tensor,
         due: Collection[int],
-    ) -> tuple[Tensor, ...]:
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Apply a gradient like `step`, as a compiled program can.
 
         Args:
@@ -158,21 +152,27 @@ class FlatOptimizer:
             due: the periods that divide the update's number.
 
         Returns:
-            the gradient's norm, whether the step was applied, and what the gradient was multiplied with.
+            the gradient's norm, whether the step was applied, and scalars that all weights share; a program that
+            returns them, too, works them out once and not for every weight.
         """
-        max_gradient_norm, epsilon, *corrections = numbers.unbind()
+        max_gradient_norm, epsilon, learning_rate = numbers.unbind()
         norm = torch.linalg.vector_norm(gradient)
         scale, applied = _judge(norm, loss, max_gradient_norm)
-        for place, (period, made) in enumerate(num_steps.items()):
+        shared = [scale]
+        for period, made in num_steps.items():
             if period not in due:
                 continue
             made.add_(applied)
-            root_scale, step_size = corrections[2 * place : 2 * place + 2]
+            root_scale, step_size = torch.ones(()), applied * learning_rate
+            if stretches[0].first is not None:
+                # In double precision, which the difference of numbers near 1 needs.
+                corrected = _correct(made.double(), step_size)
+                root_scale, step_size = (torch.as_tensor(number).float() for number in corrected)
+            shared += [root_scale, step_size]
             for stretch in stretches:
                 if stretch.period == period:
-                    part = stretch.part_of(gradient)
-                    _move(stretch, part, scale, applied, root_scale, applied * step_size, epsilon)
-        return norm, applied, scale
+                    _move(stretch, stretch.part_of(gradient), scale, applied, root_scale, step_size, epsilon)
+        return norm, applied, shared
 
     def _judge(self, norm: Tensor, loss: Tensor) -> tuple[Tensor | float, Tensor | float]:
         """Return what to multiply the gradient with, and 1 if it is to be applied, else 0."""
@@ -182,15 +182,6 @@ class FlatOptimizer:
                 return 0.0, 0.0
             return min(self.max_gradient_norm / (size + 1e-12), 1.0), 1.0
         return _judge(norm, loss, self.max_gradient_norm)
-
-    def _correct(
-        self, num_steps: Tensor | float, learning_rate: Tensor | float
-    ) -> tuple[Tensor | float, Tensor | float]:
-        """Return what to multiply the second moments' root with, and the step size, for moments that started at 0."""
-        if self._first is None:
-            return 1.0, learning_rate
-        steps = num_steps.clamp(min=1.0) if isinstance(num_steps, Tensor) else max(num_steps, 1.0)
-        return (1 - 0.999**steps) ** -0.5, learning_rate / (1 - 0.9**steps)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return copies of the moments."""
@@ -226,6 +217,12 @@ def _judge(norm: Tensor, loss: Tensor, max_gradient_norm: Tensor | float) -> tup
     fine = torch.isfinite(norm) & torch.isfinite(loss)
     scale = torch.clamp(max_gradient_norm / (norm + 1e-12), max=1.0)
     return torch.where(fine, scale, 0.0), fine.float()
+
+
+def _correct(num_steps: Number, step_size: Number) -> tuple[Number, Number]:
+    """Return what to multiply the second moments' root with, and the step size, for moments that started at 0."""
+    steps = num_steps.clamp(min=1.0) if isinstance(num_steps, Tensor) else max(num_steps, 1.0)
+    return (1 - 0.999**steps) ** -0.5, step_size / (1 - 0.9**steps)
 
 
 def _move(

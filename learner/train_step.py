@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from laser.algorithms.base import Algorithm, LossOutput, Schedule, Targets
+from laser.algorithms.metrics import StackedMetrics
 from laser.batch import WITHOUT_TIME, Batch
 from laser.compilation import can_compile, compile_for_gpu, has_bfloat16
 from laser.compiled_program import CompilationError
@@ -24,7 +25,7 @@ from laser.unroll import UnrollSpec
 from learner.config import LearnerConfig
 from learner.optimizer import FlatOptimizer, update_metrics
 from learner.target_network import TargetNetwork
-from learner.update_program import Loss, UpdateProgram
+from learner.update_program import Loss, UpdateInput, UpdateProgram
 
 Record = TypeVar("Record", Batch, LossOutput)
 
@@ -73,6 +74,7 @@ class TrainStep:
         self.num_updates = 0
         self._periods = {group.prefix: group.period for group in algorithm.parameter_groups if group.period > 1}
         self._algorithm = algorithm
+        self._passes_over = algorithm.config.passes != (1, 1)  # batches several times, or in parts
         self._spec = spec
         wants_bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and has_frames)
         self._autocast = wants_bfloat16 and has_bfloat16(device)
@@ -192,21 +194,48 @@ class TrainStep:
         Returns:
             metrics (scalar tensors, on the device) and what else the loss said.
         """
-        if self._algorithm.config.passes != (1, 1):
-            return self._passes(batch, learning_rate, schedule)
-        return self._pass(0, batch, learning_rate, schedule)
+        ((metrics, output),) = self.in_turn([batch], [learning_rate], schedule)
+        return metrics, output
+
+    def in_turn(
+        self, batches: Sequence[Batch], learning_rates: Sequence[float], schedule: Schedule
+    ) -> Iterator[tuple[Mapping[str, Tensor], LossOutput]]:
+        """Apply an update for each batch, and yield what `__call__` returns of it.
+
+        Each update waits until it is asked for, but on a CPU those that are compiled whole: they have no use for what
+        their caller does in between, and are faster without (`CompiledProgram.in_a_row`).
+        """
+        if self._programs and not self._passes_over and all(target.is_slow for target in self.targets.values()):
+            yield from self._run(0, batches, learning_rates, schedule)
+            return
+        for batch, learning_rate in zip(batches, learning_rates, strict=True):
+            if self._passes_over:
+                yield self._passes(batch, learning_rate, schedule)
+            else:
+                yield self._pass(0, batch, learning_rate, schedule)
+
+    def _run(
+        self, which: int, batches: Sequence[Batch], learning_rates: Sequence[float], schedule: Schedule
+    ) -> list[tuple[StackedMetrics, LossOutput]]:
+        first = self.num_updates + 1
+        self.num_updates += len(batches)
+        return self._programs[which](
+            [
+                UpdateInput(batch, self._with_due(schedule, number), learning_rate, number)
+                for number, (batch, learning_rate) in enumerate(zip(batches, learning_rates, strict=True), first)
+            ]
+        )
 
     def _pass(
         self, which: int, batch: Batch, learning_rate: float, schedule: Schedule
     ) -> tuple[Mapping[str, Tensor], LossOutput]:
-        self.num_updates += 1
-        schedule = self._with_due(schedule, self.num_updates)
         metrics: Mapping[str, Tensor]
         if self._programs:
-            metrics, output = self._programs[which](batch, schedule, learning_rate, self.num_updates)
+            ((metrics, output),) = self._run(which, [batch], [learning_rate], schedule)
         else:
+            self.num_updates += 1
             self._seed_card()
-            output, gradient = self._gradients[which](batch, schedule)
+            output, gradient = self._gradients[which](batch, self._with_due(schedule, self.num_updates))
             self._write_state(output)
             norm, applied = self.optimizer.step(gradient, output.loss, learning_rate, self.num_updates)
             metrics = {**output.metrics, **update_metrics(norm, applied)}
@@ -251,7 +280,7 @@ class TrainStep:
 
     def _whole(self, batch: Batch) -> tuple[int, Batch]:
         """Return a batch as its program takes it where it is not cut into parts, and the program's index."""
-        return (0, batch) if self._algorithm.config.passes == (1, 1) else (1, self._prepared(batch))
+        return (1, self._prepared(batch)) if self._passes_over else (0, batch)
 
     @torch.no_grad()
     def _write_state(self, output: LossOutput) -> None:

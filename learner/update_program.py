@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Generator, Tensor, nn
@@ -29,15 +29,31 @@ class _Update:
         output: what the loss said, without its metrics.
         names: of the metrics.
         metrics: float32 [names], those of the loss and of the update.
-        applied: 1, or 0 if it was refused. As `scale` returned so that it is worked out once and not for every weight.
-        scale: what the gradient was multiplied with.
+        applied: 1, or 0 if it was refused.
+        shared: see `FlatOptimizer.traced_step`.
     """
 
     output: LossOutput
     names: Sequence[str]
     metrics: Tensor
     applied: Tensor
-    scale: Tensor
+    shared: Sequence[Tensor]
+
+
+class UpdateInput(NamedTuple):
+    """What one update is made from.
+
+    Args:
+        batch: on the learner's device.
+        schedule: numbers that change over training.
+        learning_rate: step size.
+        number: of the update; the first is 1.
+    """
+
+    batch: Batch
+    schedule: Schedule
+    learning_rate: float
+    number: int
 
 
 class UpdateProgram:
@@ -89,16 +105,19 @@ class UpdateProgram:
         self._update = CompiledProgram(self._updated, held, generator)
         self._core_state = CompiledProgram(self._stepped, held, generator)
 
-    def __call__(
-        self, batch: Batch, schedule: Schedule, learning_rate: float, number: int
-    ) -> tuple[StackedMetrics, LossOutput]:
-        """Apply update `number` (the first is 1).
+    def __call__(self, updates: Sequence[UpdateInput]) -> list[tuple[StackedMetrics, LossOutput]]:
+        """Apply updates, one after the other with nothing in between.
 
         Returns:
-            metrics of the loss and of the update, and what else the loss said.
+            of each, metrics of the loss and of the update, and what else the loss said.
         """
-        done = self._update(batch, schedule, self._optimizer.numbers(learning_rate), self._due(number))
-        return StackedMetrics(done.names, done.metrics), done.output
+        done = self._update.in_a_row(
+            [
+                (update.batch, update.schedule, self._optimizer.numbers(update.learning_rate), self._due(update.number))
+                for update in updates
+            ]
+        )
+        return [(StackedMetrics(each.names, each.metrics), each.output) for each in done]
 
     def compile(self, batch: Batch, schedule: Schedule, number: int) -> None:
         """Compile for such a batch and update; changes nothing that is trained."""
@@ -154,7 +173,7 @@ class UpdateProgram:
             fine = torch.isfinite(loss)
             for name, value in output.state_updates.items():
                 views[name].copy_(torch.where(fine, value.detach(), views[name]))
-            norm, applied, scale = self._optimizer.traced_step(
+            norm, applied, shared = self._optimizer.traced_step(
                 stretches, held["num_steps"], gradient, loss, numbers, due
             )
             for name, target in self._slow.items():
@@ -164,4 +183,4 @@ class UpdateProgram:
                         part.lerp_(stretch.weights, target.rate)
                     buffers.copy_(held["buffers"])
         metrics = stack({**output.metrics, **update_metrics(norm, applied)})
-        return _Update(dataclasses.replace(output, metrics={}), tuple(metrics), metrics.vector, applied, scale)
+        return _Update(dataclasses.replace(output, metrics={}), tuple(metrics), metrics.vector, applied, shared)

@@ -87,6 +87,20 @@ def test_random_numbers_are_those_of_uncompiled_code_with_the_same_generator_and
 
 
 @pytest.mark.slow
+def test_calls_in_a_row_are_as_one_after_the_other():
+    def function(held, x, times):
+        held[0].add_(x + torch.randn(3))
+        return held[0] * times
+
+    vectors = torch.zeros(2, 3)
+    one, other = (CompiledProgram(function, [vector], torch.Generator().manual_seed(7)) for vector in vectors)
+    calls = [(torch.ones(3), 1), (torch.ones(3), 2), (torch.ones(3), 1)]  # the second is another program
+    torch.testing.assert_close(one.in_a_row(calls), [other(*call) for call in calls], rtol=0, atol=0)
+    assert vectors[0].tolist() == vectors[1].tolist() != [0.0] * 3
+    assert one.in_a_row([]) == []
+
+
+@pytest.mark.slow
 def test_numbers_that_are_like_a_tensor_are_drawn_and_a_program_without_a_generator_draws_from_the_global_one():
     program = CompiledProgram(lambda held: torch.randn_like(held[0]) + torch.rand_like(held[0]), [torch.zeros(2, 3)])
     torch.manual_seed(5)

@@ -87,10 +87,11 @@ def test_where_images_are_decoded_each_is_collated_by_itself(load):
     assert calls == [[1], [2]]
 
 
-def test_what_waits_is_given_before_more_is_drawn(load):
-    draws = Draws([mix(1), mix(2)], [mix(3)])
+def test_what_was_drawn_together_is_given_together_and_what_waits_before_more_is_drawn(load):
+    draws = Draws([mix(1), mix(2)], [mix(3), mix(4)])
     loader, _ = load(draws)
-    assert [loader.next(most).batch for most in (3, 2, 1)] == ["batch 1", "batch 2", "batch 3"]
+    given = [[loaded.batch for loaded in loader.next(most)] for most in (3, 1, 2)]
+    assert given == [["batch 1", "batch 2"], ["batch 3"], ["batch 4"]]
     assert draws.num_wanted == [3, 1]
 
 

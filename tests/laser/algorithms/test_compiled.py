@@ -43,25 +43,17 @@ def test_so_do_convolutions_over_stacks_of_frames():
 def compare(algorithm, batch, **tolerances):
     """Some updates, of which one is refused, compiled and not; all that they say and change is the same."""
     spec = UnrollSpec(batch.shape[0], algorithm.environment, algorithm.behaviour, dict(algorithm.core_state))
+    spoilt = "importance_weights" if algorithm.config.view == "steps" else "rewards"
+    refused = dataclasses.replace(batch, **{spoilt: getattr(batch, spoilt) * torch.nan})
     steps, said = [], []
     for compiled in ("off", "on"):
         config = LearnerConfig(compile=compiled, precision="float32")
         step = TrainStep(algorithm, algorithm.seeded_networks(0), spec, config, torch.device("cpu"), 0)
-        step._compiled = True  # draw from torch's global generator, as compiled code must
         steps.append(step)
-        for number in range(4):
-            torch.manual_seed(number)
-            if step._programs:  # they would begin the random numbers anew by themselves
-                for program in step._programs:
-                    program._update._generator = None
-            refused = batch
-            if number == 1 and algorithm.config.view == "steps":
-                refused = dataclasses.replace(batch, importance_weights=batch.importance_weights * torch.nan)
-            elif number == 1:
-                refused = dataclasses.replace(batch, rewards=batch.rewards * torch.nan)
-            metrics, output = step(refused, 1e-3, {})
-            assert metrics["updates_applied"] == float(number != 1)
+        for metrics, output in step.in_turn([batch, refused, batch, batch], [1e-3, 1e-3, 5e-4, 1e-3], {}):
             said.append((output.loss, metrics, output.column_writes, output.final_writes, output.per_step))
+        applied = [metrics["updates_applied"].item() for _, metrics, *_ in said[-4:]]
+        assert applied == [1.0, 0.0, 1.0, 1.0]
     one, other = steps
     torch.testing.assert_close(said[:4], said[4:], equal_nan=True, **tolerances)
     torch.testing.assert_close(one.parameters.vector, other.parameters.vector, **tolerances)
