@@ -19,6 +19,7 @@ from launch.train import train
 from learner.collate import example_batch
 from learner.column_writer import ColumnWriter
 from learner.publisher import Publisher
+from learner.train_step import TrainStep
 
 
 @pytest.fixture
@@ -102,6 +103,32 @@ def test_what_the_replay_derives_follows_the_discount(tmp_path, monkeypatch):
     values = {"run_dir": tmp_path / "run", "schedule": tmp_path / "schedule.json", "steps": 320, "quiet": True}
     train(load_preset("v_racer_pendulum", values | {"replay.min_steps": 256}))
     assert (told[0], told[-1]) == (0.98, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("preset", "events"),
+    [("td3_pendulum", ["learn from 2"]), ("v_racer_pendulum", ["hear", "learn from 1", "hear", "learn from 1"])],
+)
+def test_batches_drawn_together_are_learned_from_together_unless_the_networks_hear_of_the_replay_before_each(
+    preset, events, tmp_path, monkeypatch
+):
+    happened = []
+    in_turn, observe = TrainStep.in_turn, TrainStep.observe
+
+    def watched_in_turn(self, batches, rates, schedule):
+        happened.append(f"learn from {len(batches)}")
+        return in_turn(self, batches, rates, schedule)
+
+    def watched_observe(self, statistics, num_updates):
+        happened.append("hear")
+        observe(self, statistics, num_updates)
+
+    monkeypatch.setattr(TrainStep, "in_turn", watched_in_turn)
+    monkeypatch.setattr(TrainStep, "observe", watched_observe)
+    values = {"runtime": "lockstep", "steps": 300, "num_envs": 1, "num_actors": 1, "quiet": True}
+    values |= {"unroll_length": 4, "replay.min_steps": 256, "learner.batches_per_draw": 2, "learner.compile": "off"}
+    train(load_preset(preset, values | {"run_dir": tmp_path / "run"}))
+    assert happened[-len(events) :] == events
 
 
 def test_a_round_of_updates_is_published_once_and_single_ones_add_up_to_the_interval(pair):
