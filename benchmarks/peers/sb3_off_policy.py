@@ -46,6 +46,7 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, required=True, help="width of both layers")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1, help="torch threads")
+    parser.add_argument("--together", type=int, default=1, help="updates at a time, after as many env steps")
     parser.add_argument("--episodes", type=int, default=0, help="of evaluation; 0: none")
     parser.add_argument("--evaluation-seed", type=int, default=0, help="of the first reset for evaluation")
     options = parser.parse_args()
@@ -59,8 +60,8 @@ def main() -> None:
         "batch_size": 256,
         "tau": 0.005,
         "gamma": 0.99,
-        "train_freq": 1,
-        "gradient_steps": 1,
+        "train_freq": options.together,
+        "gradient_steps": options.together,
         "policy_kwargs": {"net_arch": [options.hidden, options.hidden]},
         "seed": options.seed,
         "device": "cpu",
