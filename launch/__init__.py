@@ -7,10 +7,10 @@ def _spin_count() -> str:
     """Return how often a thread that shares out an operator looks for the others before it sleeps.
 
     libgomp's default spins for some milliseconds. When two learners of two threads each run on two cores, each spins
-    while what it waits for cannot run: TD3 with nets of 256x256 then made 14 updates/s, alone 225. On an Intel Xeon
-    (2 cores, torch 2.13), where between two of its updates 5,000 looks just suffice to find the helper awake, TD3 makes
-    391 updates/s with 5,000 and 333 with 2,000 if it is alone, and two at once 100 and 160 each. So it is 5,000 where
-    the machine has cores to spare for two threads as this process begins.
+    while what it waits for cannot run: TD3 with nets of 256x256 then made 14 updates/s, alone 225. With 2,000 looks two
+    at once made 160 updates/s each on an Intel Xeon and with 5,000 100; but alone 333 and 391, since what is done in
+    Python between two updates takes as long as 5,000 looks. So it is 5,000 where the machine has cores to spare for two
+    threads as this process begins.
     """
     try:
         with open("/proc/loadavg", encoding="ascii") as file:
