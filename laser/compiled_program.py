@@ -96,8 +96,8 @@ class CompiledProgram(Generic[R]):
     Args:
         function: of trees: mappings, lists, tuples and dataclasses of tensors, and constants that can be hashed.
             It must depend on nothing else that changes: what it reads elsewhere is compiled in as it is. It may change
-            tensors in place, and return a tree. A constant that changes compiles it anew. Of tensors whose elements do
-            not lie side by side it gets copies.
+            tensors in place, and return a tree; what it returns of `held` itself changes with later calls. A constant
+            that changes compiles it anew. Of tensors whose elements do not lie side by side it gets copies.
         held: the first argument of every call, a tree whose tensors stay the same, without gaps between elements; none
             may overlap another that is changed in place.
         generator: what all that the function draws comes from, in the order of an uncompiled call that is given it.
