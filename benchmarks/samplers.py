@@ -80,6 +80,8 @@ def time_of(learner: Learner, num_updates: int) -> tuple[float, float]:
     """Return seconds per update: of the wall, and of the CPU over all threads."""
     goal = learner.num_steps + num_updates
     wall, cpu = time.perf_counter(), time.process_time()
+    if not learner.loader.is_ahead:
+        learner.step(num_updates)
     while learner.num_steps < goal:
         learner.tick()
     return (time.perf_counter() - wall) / num_updates, (time.process_time() - cpu) / num_updates
