@@ -179,11 +179,6 @@ _FILLS: dict[Any, Callable[..., Tensor]] = {  # what makes random numbers, and w
     _ATEN.rand.generator: Tensor.uniform_,
     _ATEN.rand_like.default: Tensor.uniform_,
 }
-_FILL_EMPTY: dict[Any, Callable[..., Tensor]] = {
-    _ATEN.exponential_.default: Tensor.exponential_,
-    _ATEN.normal_.default: Tensor.normal_,
-    _ATEN.uniform_.default: Tensor.uniform_,
-}
 
 
 def _take_draws_out(graph: GraphModule) -> list[_Draw]:
@@ -199,12 +194,11 @@ def _take_draws_out(graph: GraphModule) -> list[_Draw]:
             continue
         if target in _FILLS:
             fill, parameters, replaced = _FILLS[target], (), [node]
-        elif target in _FILL_EMPTY and node.args[0].target is _ATEN.empty.memory_format:
-            fill, parameters, replaced = _FILL_EMPTY[target], node.args[1:], [node, node.args[0]]
+        elif target is _ATEN.exponential_.default and node.args[0].target is _ATEN.empty.memory_format:
+            fill, parameters, replaced = Tensor.exponential_, node.args[1:], [node, node.args[0]]
         else:
             raise NotImplementedError(
-                f"it draws with {target}; torch.randn, torch.rand, and normal_, uniform_ or exponential_ of what "
-                "torch.empty made can be compiled"
+                f"it draws with {target}; torch.randn, torch.rand and torch.empty(...).exponential_ can be compiled"
             )
         value = node.meta["val"]
         # After the last argument, or before everything.

@@ -14,10 +14,10 @@ def _spin_count() -> str:
     """
     try:
         with open("/proc/loadavg", encoding="ascii") as file:
-            running = int(file.read().split()[3].partition("/")[0])  # at this moment, this thread included
+            others = int(file.read().split()[3].partition("/")[0]) - 1  # threads that run at this moment, and not this
     except (OSError, ValueError, IndexError):  # not Linux, or hidden
-        running = 1
-    return "5000" if running - 1 + 2 <= (os.cpu_count() or 1) else "2000"
+        others = 0
+    return "5000" if others + 2 <= (os.cpu_count() or 1) else "2000"
 
 
 # libgomp reads this when torch loads it, so it is set with the first import.

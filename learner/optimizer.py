@@ -158,7 +158,7 @@ class FlatOptimizer:
         max_gradient_norm, epsilon, learning_rate = numbers.unbind()
         norm = torch.linalg.vector_norm(gradient)
         scale, applied = _judge(norm, loss, max_gradient_norm)
-        shared = [scale]
+        shared = [scale, applied]
         for period, made in num_steps.items():
             if period not in due:
                 continue

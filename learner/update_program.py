@@ -29,14 +29,12 @@ class _Update:
         output: what the loss said, without its metrics.
         names: of the metrics.
         metrics: float32 [names], those of the loss and of the update.
-        applied: 1, or 0 if it was refused.
-        shared: see `FlatOptimizer.traced_step`.
+        shared: scalars of the optimiser's, returned for the program's sake; see `FlatOptimizer.traced_step`.
     """
 
     output: LossOutput
     names: Sequence[str]
     metrics: Tensor
-    applied: Tensor
     shared: Sequence[Tensor]
 
 
@@ -183,4 +181,4 @@ class UpdateProgram:
                         part.lerp_(stretch.weights, target.rate)
                     buffers.copy_(held["buffers"])
         metrics = stack({**output.metrics, **update_metrics(norm, applied)})
-        return _Update(dataclasses.replace(output, metrics={}), tuple(metrics), metrics.vector, applied, shared)
+        return _Update(dataclasses.replace(output, metrics={}), tuple(metrics), metrics.vector, shared)
