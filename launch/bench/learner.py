@@ -14,17 +14,21 @@ from typing import Annotated, Any, ClassVar
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from laser.algorithms.base import Algorithm
 from laser.batch import Batch
 from laser.config import Bounds, raise_problems
 from laser.environments import describe_environment
+from laser.unroll import UnrollSpec
 from launch.bench import machine
 from launch.computing import resolve_device
+from launch.config import TrainConfig
 from launch.presets import load_preset
 from launch.program import unroll_spec
 from learner.collate import example_batch
+from learner.config import LearnerConfig
 from learner.train_step import TrainStep
 
-# Dense bfloat16 operations per second, from the makers' data sheets; the first name found in the card's name counts.
+# Dense bfloat16 operations per second, from the makers' data sheets; the first name found in the GPU's name counts.
 _PEAK_FLOPS = {
     "H200": 989e12,
     "H100 PCIe": 756e12,
@@ -48,38 +52,74 @@ class Options:
     json: Annotated[bool, "print one JSON object"] = False
 
 
+@dataclass(frozen=True)
+class Update:
+    """What an update of a config is made from.
+
+    Args:
+        config: of the run whose learner it belongs to.
+        algorithm: the loss.
+        spec: layout of the items that a batch is made of.
+        batch: an example, in the host's memory.
+    """
+
+    config: TrainConfig
+    algorithm: Algorithm
+    spec: UnrollSpec
+    batch: Batch
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of a batch: its items times their length; with frames that many frames."""
+        return self.config.algorithm.batch_size * self.spec.unroll_length
+
+    def make_step(self, settings: LearnerConfig, device: torch.device) -> TrainStep:
+        """Return the update with fresh networks; nothing is compiled yet."""
+        return TrainStep(self.algorithm, self.algorithm.make_networks(), self.spec, settings, device, seed=0)
+
+    def count_flops(self, device: torch.device) -> int:
+        """Return the floating-point operations of one update; element-wise ones, which are few, are not counted."""
+        step = self.make_step(dataclasses.replace(self.config.learner, compile="off"), device)
+        counter = FlopCounterMode(display=False)
+        # Which module they belong to is not asked for, and following modules fails where a loss calls autograd itself.
+        counter.mod_tracker = _NoModules()  # type: ignore[assignment]
+        with counter:
+            step(step.to_device(self.batch), 1e-6, {})
+        return int(counter.get_total_flops())
+
+
+def make_update(config: TrainConfig) -> Update:
+    """Return the update of a checked config, with an example of its batches."""
+    settings = config.algorithm
+    environment = describe_environment(config.env, config.environment)
+    algorithm = settings.build(environment, config.network)
+    spec = unroll_spec(config, environment, algorithm)
+    spec = dataclasses.replace(spec, unroll_length=settings.rows_per_item(spec.unroll_length))
+    columns = [column.name for column in algorithm.columns]
+    return Update(config, algorithm, spec, example_batch(spec, settings.batch_size, columns, settings.view))
+
+
 def run(options: Options) -> dict[str, Any]:
     """Measure the train step on batches that lie ready, and what it costs to bring one to the device."""
     config = dataclasses.replace(load_preset(options.preset), device=options.device, runtime="local")
     raise_problems(list(config.single_problems()))
-    settings = config.algorithm
     if options.batch_size:
-        settings = dataclasses.replace(settings, batch_size=options.batch_size)
-    spec_of_environment = describe_environment(config.env, config.environment)
-    algorithm = settings.build(spec_of_environment, config.network)
-    spec = unroll_spec(config, spec_of_environment, algorithm)
-    spec = dataclasses.replace(spec, unroll_length=settings.rows_per_item(spec.unroll_length))
-    device = torch.device(resolve_device(config))
-    batch = example_batch(spec, settings.batch_size, [column.name for column in algorithm.columns], settings.view)
-
-    def make(compiled: bool) -> TrainStep:
-        learner = config.learner if compiled else dataclasses.replace(config.learner, compile="off")
-        return TrainStep(algorithm, algorithm.make_networks(), spec, learner, device, seed=0)
-
-    flops = _count_flops(make(compiled=False), batch)
-    step = make(compiled=True)
-    step.warm_up(batch, {})
-    moved = step.to_device(batch)
-    step_s = _median_s(lambda: step(moved, 1e-6, {}), device, options.seconds)
+        algorithm = dataclasses.replace(config.algorithm, batch_size=options.batch_size)
+        config = dataclasses.replace(config, algorithm=algorithm)
+    update, device = make_update(config), torch.device(resolve_device(config))
+    flops = update.count_flops(device)
+    step = update.make_step(config.learner, device)
+    step.warm_up(update.batch, {})
+    moved = step.to_device(update.batch)
+    step_s = median_s(lambda: step(moved, 1e-6, {}), device, options.seconds)
     transfer_s = (
-        _median_s(lambda: step.to_device(batch), device, 0.1 * options.seconds) if device.type == "cuda" else 0.0
+        median_s(lambda: step.to_device(update.batch), device, 0.1 * options.seconds) if device.type == "cuda" else 0.0
     )
-    num_rows = settings.batch_size * spec.unroll_length
     result = {
         "preset": config.preset,
         "computes": step.description,
-        "batch_rows": num_rows,
-        "frames_per_second": num_rows / step_s,
+        "batch_rows": update.num_rows,
+        "frames_per_second": update.num_rows / step_s,
         "updates_per_second": 1.0 / step_s,
         "step_ms": 1e3 * step_s,
         "transfer_ms": 1e3 * transfer_s,
@@ -88,7 +128,7 @@ def run(options: Options) -> dict[str, Any]:
     }
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
-        result["card"] = name
+        result["gpu"] = name
         peak = next((value for key, value in _PEAK_FLOPS.items() if key in name), None)
         if peak is not None:
             result["share_of_peak"] = flops / step_s / peak
@@ -112,21 +152,13 @@ def kernel_work(work: Callable[[], Any], times: int) -> dict[str, float]:
     return {"system_ms": 1e3 * system_s / times, "page_faults": (after.ru_minflt - before.ru_minflt) / times}
 
 
-def _count_flops(step: TrainStep, batch: Batch) -> int:
-    """Floating-point operations of one update; element-wise ones, which are few, are not counted."""
-    counter = FlopCounterMode(display=False)
-    # Which module they belong to is not asked for, and following modules fails where a loss calls autograd itself.
-    counter.mod_tracker = _NoModules()  # type: ignore[assignment]
-    with counter:
-        step(step.to_device(batch), 1e-6, {})
-    return int(counter.get_total_flops())
-
-
 class _NoModules(nullcontext[None]):
     parents: ClassVar[set[str]] = {"Global"}
 
 
-def _median_s(work: Callable[[], Any], device: torch.device, seconds: float) -> float:
+def median_s(work: Callable[[], Any], device: torch.device, seconds: float) -> float:
+    """Return the median seconds of a call, each with the device at rest before and after it."""
+
     def once() -> float:
         start = time.perf_counter()
         work()

@@ -1,0 +1,184 @@
+"""A training run, or a sweep, for some seconds: measured from its first updates on, and leaving nothing behind."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from laser.environments import describe_environment
+from laser.ports import wait
+from laser.torch_threads import torch_threads
+from launch.config import TrainConfig
+from launch.program import Member, Program, make_population
+from launch.recording.recorder import Recorder, Snapshot
+from launch.runtimes.placement import Needs
+from launch.sessions.attendant import Attendant
+from launch.sessions.pace import PaceLimit
+from launch.sessions.schedules import FreeSchedule, LockstepSchedule, Schedule
+from launch.sessions.session import LEASE_S, make_runtime, slack_steps
+
+_START_DEADLINE_S = 600.0  # compilation is part of it
+_LEARNER_SECONDS = ("learner_step", "publish", "learner_wait")
+_ACTOR_SECONDS = ("environment", "inference", "insert_wait")
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """The numbers of one agent.
+
+    Args:
+        warm_up_s: seconds until learner and actors were compiled and ready.
+        start_s: seconds until the first update, the warm-up included; none of them is measured.
+        seconds: how long it was measured.
+        env_steps_per_second: agent decisions.
+        frames_per_second: env steps times action repeat.
+        updates_per_second: of the learner.
+        idle_share: of the learner's time, what it waited for batches.
+        actor_shares: of the actors' time, what they spent on each of their parts.
+        policy_lag: quantiles over the newest batches, in parameter versions, by name.
+        mean_return: of the last 20 training episodes; NaN before the first.
+        bottleneck: what limited the run, in words; "" while unknown.
+    """
+
+    warm_up_s: float
+    start_s: float
+    seconds: float
+    env_steps_per_second: float
+    frames_per_second: float
+    updates_per_second: float
+    idle_share: float
+    actor_shares: dict[str, float]
+    policy_lag: dict[str, float]
+    mean_return: float
+    bottleneck: str
+
+
+@torch_threads(1)
+def measure_run(
+    configs: Sequence[TrainConfig],
+    seconds: float,
+    *,
+    share_replay: bool = False,
+    watch: Callable[[Sequence[Snapshot]], bool] | None = None,
+) -> list[MeasuredRun]:
+    """Train for some seconds and return what each agent made of them.
+
+    Args:
+        configs: checked; one for each agent.
+        seconds: of measuring, from the moment at which every agent has made an update.
+        share_replay: one replay for all agents.
+        watch: called with the agents' progress about ten times a second while measuring; True ends the measurement.
+    """
+    configs = [_endless(config) for config in configs]
+    in_turns = configs[0].runtime == "lockstep"
+    constructed = time.monotonic()
+    with ExitStack() as stack:
+        recorders = [stack.enter_context(Recorder(in_turns=in_turns)) for _ in configs]
+        runtime = make_runtime(
+            configs[0], Needs(num_learners=len(configs), num_actors=sum(config.num_actors for config in configs))
+        )
+        stack.callback(runtime.close)
+        programs = make_population(_members(configs), recorders, runtime, share_replay)
+        for program in programs:
+            for worker in (program.learner, *program.actors):
+                wait(worker.call("warm_up"), _START_DEADLINE_S, f"{worker.name} to start")
+        warm = time.monotonic()
+        span = _Span(programs, recorders, seconds, watch)
+        attendants = [Attendant(*each) for each in zip(programs, recorders, strict=True)]
+        _schedule(configs, attendants, span.is_over).run()
+        assert span.begin, "a learner made no update"
+        return [
+            _measured(before, recorder.snapshot(), warm - constructed, span.begun - constructed)
+            for before, recorder in zip(span.begin, recorders, strict=True)
+        ]
+
+
+class _Span:
+    """The time that is measured: begins when every agent has made an update."""
+
+    def __init__(
+        self,
+        programs: Sequence[Program],
+        recorders: Sequence[Recorder],
+        seconds: float,
+        watch: Callable[[Sequence[Snapshot]], bool] | None,
+    ):
+        self.begin: list[Snapshot] = []
+        self.begun = math.nan
+        self._programs, self._recorders, self._seconds, self._watch = programs, recorders, seconds, watch
+        self._give_up = time.monotonic() + _START_DEADLINE_S
+
+    def is_over(self) -> bool:
+        snapshots = [recorder.snapshot() for recorder in self._recorders]
+        if self.begin:
+            seen_enough = self._watch is not None and self._watch(snapshots)
+            return seen_enough or snapshots[0].seconds >= self._seconds
+        if all(snapshot.learner_steps > 0 for snapshot in snapshots):
+            for program, recorder in zip(self._programs, self._recorders, strict=True):
+                recorder.report(wait(program.learner.call("report"), _START_DEADLINE_S, "the learner's report"))
+                recorder.begin()
+            self.begun = time.monotonic()
+            self.begin = [recorder.snapshot() for recorder in self._recorders]
+        return time.monotonic() > self._give_up
+
+
+def _endless(config: TrainConfig) -> TrainConfig:
+    """Return a config that neither ends by itself, nor evaluates, nor writes checkpoints."""
+    return dataclasses.replace(
+        config,
+        steps=2**62,
+        stop_at_return=math.inf,
+        evaluation=dataclasses.replace(config.evaluation, interval=0),
+        learner=dataclasses.replace(config.learner, checkpoint_interval_s=1e9),
+    )
+
+
+def _members(configs: Sequence[TrainConfig]) -> list[Member]:
+    members, first_actor = [], 0
+    for number, config in enumerate(configs):
+        environment = describe_environment(config.env, config.environment)
+        members.append(Member(config, environment, number, first_actor, population=len(configs)))
+        first_actor += config.num_actors
+    return members
+
+
+def _schedule(configs: Sequence[TrainConfig], attendants: Sequence[Attendant], is_over: Callable[[], bool]) -> Schedule:
+    if configs[0].runtime == "lockstep":
+        return LockstepSchedule(attendants, is_over, lambda *_: None)
+    pace = PaceLimit(len(configs), slack_steps(configs), LEASE_S) if len(configs) > 1 else None
+    return FreeSchedule(attendants, is_over, lambda *_: None, pace=pace)
+
+
+def _measured(begin: Snapshot, end: Snapshot, warm_up_s: float, start_s: float) -> MeasuredRun:
+    span_s = end.seconds - begin.seconds
+
+    def spent(name: str) -> float:
+        return end.counters.get(f"time/{name}", 0.0) - begin.counters.get(f"time/{name}", 0.0)
+
+    learner = {name: spent(name) for name in _LEARNER_SECONDS}
+    actors = {name: spent(name) for name in _ACTOR_SECONDS}
+    return MeasuredRun(
+        warm_up_s=warm_up_s,
+        start_s=start_s,
+        seconds=span_s,
+        env_steps_per_second=(end.env_steps - begin.env_steps) / span_s,
+        frames_per_second=(end.frames - begin.frames) / span_s,
+        updates_per_second=(end.learner_steps - begin.learner_steps) / span_s,
+        idle_share=_share(learner["learner_wait"], learner),
+        actor_shares={name: _share(value, actors) for name, value in actors.items()},
+        policy_lag={
+            name.removeprefix("policy_lag/"): value
+            for name, value in end.gauges.items()
+            if name.startswith("policy_lag/")
+        },
+        mean_return=end.mean_return,
+        bottleneck=end.bottleneck,
+    )
+
+
+def _share(part: float, parts: dict[str, float]) -> float:
+    return part / (sum(parts.values()) or 1.0)
