@@ -53,10 +53,11 @@ def load_bench(name: str) -> Bench:
 
 def machine() -> dict[str, Any]:
     """Return where the numbers were taken, for a bench's result."""
-    return {"machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}"}
+    return {"machine": f"{processor()}, {os.cpu_count()} cores, {platform.system()}"}
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Return the name of the processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from laser.environments import describe_environment
@@ -21,7 +21,8 @@ from launch.sessions.pace import PaceLimit
 from launch.sessions.schedules import FreeSchedule, LockstepSchedule, Schedule
 from launch.sessions.session import LEASE_S, make_runtime, slack_steps
 
-_START_DEADLINE_S = 600.0  # compilation is part of it
+START_DEADLINE_S = 600.0
+"""Seconds until the first update, compilation included."""
 _LEARNER_SECONDS = ("learner_step", "publish", "learner_wait")
 _ACTOR_SECONDS = ("environment", "inference", "insert_wait")
 
@@ -57,13 +58,66 @@ class MeasuredRun:
     bottleneck: str
 
 
-@torch_threads(1)
+@dataclass(frozen=True)
+class Running:
+    """Agents that are ready to train: compiled, with their environments made.
+
+    Args:
+        programs: one for each agent.
+        recorders: their progress.
+        warm_up_s: what it took until they were ready.
+    """
+
+    programs: list[Program]
+    recorders: list[Recorder]
+    warm_up_s: float
+
+    def run(self, is_over: Callable[[], bool]) -> None:
+        """Train until `is_over` says so, which is asked about ten times a second; to be called once."""
+        attendants = [Attendant(*each) for each in zip(self.programs, self.recorders, strict=True)]
+        configs = [program.config for program in self.programs]
+        _schedule(configs, attendants, is_over).run()
+
+    def snapshots(self) -> list[Snapshot]:
+        """Return how far each agent is."""
+        return [recorder.snapshot() for recorder in self.recorders]
+
+    def has_learned(self) -> bool:
+        """Return whether every agent has made an update."""
+        return all(recorder.position().learner_steps > 0 for recorder in self.recorders)
+
+
+@contextmanager
+def ready_to_run(configs: Sequence[TrainConfig], *, share_replay: bool = False) -> Iterator[Running]:
+    """Make agents ready to train, and take them down in the end.
+
+    Args:
+        configs: checked; one for each agent.
+        share_replay: one replay for all agents.
+    """
+    configs = [_endless(config) for config in configs]
+    begun = time.monotonic()
+    with ExitStack() as stack:
+        stack.enter_context(torch_threads(1))
+        in_turns = configs[0].runtime == "lockstep"
+        recorders = [stack.enter_context(Recorder(in_turns=in_turns)) for _ in configs]
+        num_actors = sum(config.num_actors for config in configs)
+        runtime = make_runtime(configs[0], Needs(num_learners=len(configs), num_actors=num_actors))
+        stack.callback(runtime.close)
+        programs = make_population(_members(configs), recorders, runtime, share_replay)
+        for program in programs:
+            for worker in (program.learner, *program.actors):
+                wait(worker.call("warm_up"), START_DEADLINE_S, f"{worker.name} to start")
+        yield Running(programs, recorders, time.monotonic() - begun)
+
+
 def measure_run(
     configs: Sequence[TrainConfig],
     seconds: float,
     *,
     share_replay: bool = False,
     watch: Callable[[Sequence[Snapshot]], bool] | None = None,
+    alone: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> list[MeasuredRun]:
     """Train for some seconds and return what each agent made of them.
 
@@ -72,57 +126,40 @@ def measure_run(
         seconds: of measuring, from the moment at which every agent has made an update.
         share_replay: one replay for all agents.
         watch: called with the agents' progress about ten times a second while measuring; True ends the measurement.
+        alone: what to enter, once all is ready, for as long as it trains.
     """
-    configs = [_endless(config) for config in configs]
-    in_turns = configs[0].runtime == "lockstep"
-    constructed = time.monotonic()
-    with ExitStack() as stack:
-        recorders = [stack.enter_context(Recorder(in_turns=in_turns)) for _ in configs]
-        runtime = make_runtime(
-            configs[0], Needs(num_learners=len(configs), num_actors=sum(config.num_actors for config in configs))
-        )
-        stack.callback(runtime.close)
-        programs = make_population(_members(configs), recorders, runtime, share_replay)
-        for program in programs:
-            for worker in (program.learner, *program.actors):
-                wait(worker.call("warm_up"), _START_DEADLINE_S, f"{worker.name} to start")
-        warm = time.monotonic()
-        span = _Span(programs, recorders, seconds, watch)
-        attendants = [Attendant(*each) for each in zip(programs, recorders, strict=True)]
-        _schedule(configs, attendants, span.is_over).run()
+    with ready_to_run(configs, share_replay=share_replay) as running, alone():
+        started = time.monotonic()
+        span = _Span(running, seconds, watch)
+        running.run(span.is_over)
         assert span.begin, "a learner made no update"
+        start_s = running.warm_up_s + span.begun - started
         return [
-            _measured(before, recorder.snapshot(), warm - constructed, span.begun - constructed)
-            for before, recorder in zip(span.begin, recorders, strict=True)
+            difference(before, after, running.warm_up_s, start_s)
+            for before, after in zip(span.begin, running.snapshots(), strict=True)
         ]
 
 
 class _Span:
     """The time that is measured: begins when every agent has made an update."""
 
-    def __init__(
-        self,
-        programs: Sequence[Program],
-        recorders: Sequence[Recorder],
-        seconds: float,
-        watch: Callable[[Sequence[Snapshot]], bool] | None,
-    ):
+    def __init__(self, running: Running, seconds: float, watch: Callable[[Sequence[Snapshot]], bool] | None):
         self.begin: list[Snapshot] = []
         self.begun = math.nan
-        self._programs, self._recorders, self._seconds, self._watch = programs, recorders, seconds, watch
-        self._give_up = time.monotonic() + _START_DEADLINE_S
+        self._running, self._seconds, self._watch = running, seconds, watch
+        self._give_up = time.monotonic() + START_DEADLINE_S
 
     def is_over(self) -> bool:
-        snapshots = [recorder.snapshot() for recorder in self._recorders]
         if self.begin:
+            snapshots = self._running.snapshots()
             seen_enough = self._watch is not None and self._watch(snapshots)
             return seen_enough or snapshots[0].seconds >= self._seconds
-        if all(snapshot.learner_steps > 0 for snapshot in snapshots):
-            for program, recorder in zip(self._programs, self._recorders, strict=True):
-                recorder.report(wait(program.learner.call("report"), _START_DEADLINE_S, "the learner's report"))
+        if self._running.has_learned():
+            for program, recorder in zip(self._running.programs, self._running.recorders, strict=True):
+                recorder.report(wait(program.learner.call("report"), START_DEADLINE_S, "the learner's report"))
                 recorder.begin()
             self.begun = time.monotonic()
-            self.begin = [recorder.snapshot() for recorder in self._recorders]
+            self.begin = self._running.snapshots()
         return time.monotonic() > self._give_up
 
 
@@ -153,7 +190,8 @@ def _schedule(configs: Sequence[TrainConfig], attendants: Sequence[Attendant], i
     return FreeSchedule(attendants, is_over, lambda *_: None, pace=pace)
 
 
-def _measured(begin: Snapshot, end: Snapshot, warm_up_s: float, start_s: float) -> MeasuredRun:
+def difference(begin: Snapshot, end: Snapshot, warm_up_s: float, start_s: float) -> MeasuredRun:
+    """Return the numbers of what lies between two moments of one agent."""
     span_s = end.seconds - begin.seconds
 
     def spent(name: str) -> float:

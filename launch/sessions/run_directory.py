@@ -320,7 +320,7 @@ def _write_record(path: Path, config: TrainConfig, command: Sequence[str], facts
         "command": line,
         "history": [*history, {"time": now, "command": line}],
         "versions": _versions(),
-        "commit": _commit(),
+        "commit": commit_of_sources(),
         "config": config_to_json(config),
         "changes": changes_from_preset(config),
         **facts,
@@ -338,7 +338,7 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def _commit() -> str | None:
+def commit_of_sources() -> str | None:
     """Return the commit of the sources that run, with "+changes" when they differ from it; None outside a checkout."""
     here = str(Path(__file__).resolve().parent)
     try:

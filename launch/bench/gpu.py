@@ -1,0 +1,118 @@
+"""The GPU check, two parts of five minutes each: right and fast alone (A), the whole program on Pong (B)."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, Literal
+
+from laser.config import Problem
+from launch.bench.gpu_steps.child import command
+from launch.bench.gpu_steps.entries import EntriesFile, Entry
+from launch.bench.gpu_steps.plan import PARTS, seconds_of, slots_of
+from launch.bench.gpu_steps.runner import Runner
+from launch.bench.gpu_steps.table import table
+from launch.config import find_device_problems
+from launch.errors import StoppedError
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to check, and where to keep what is found."""
+
+    device: Annotated[
+        str, "cuda, or cpu: the same steps where there is no GPU; what only a GPU has is stood in for"
+    ] = "cuda"
+    quick: Annotated[bool, "tiny sizes, each part within 85 seconds: whether it runs, no measurement"] = False
+    part: Annotated[
+        Literal["both", "A", "B"], "A: ceilings, tests, losses, updates; B: the whole program, learning, a sweep"
+    ] = "both"
+    out: Annotated[Path | None, "file that every result is appended to at once, one line of JSON each"] = None
+    json: Annotated[bool, "print one JSON object"] = False
+
+    def single_problems(self) -> Iterator[Problem]:
+        """Yield why the device cannot be used."""
+        if self.device not in ("cuda", "cpu"):
+            yield Problem("device", f"must be cuda or cpu, got {self.device!r}")
+        else:
+            yield from find_device_problems("device", self.device)
+
+
+def run(options: Options) -> dict[str, Any]:
+    """Run the steps of the parts that were asked for, each in a process of its own, and print every result at once.
+
+    Raises:
+        ConfigError: the file cannot be written.
+        StoppedError: SIGTERM came.
+    """
+    started = time.monotonic()
+    entries: list[Entry] = []
+    stream = sys.stderr if options.json else sys.stdout  # then the object is all there is on standard output
+
+    def say(line: str) -> None:
+        print(line, file=stream, flush=True)
+
+    with EntriesFile(options.out) as file, _ending_on_sigterm(options.out):
+
+        def take(entry: Entry) -> None:
+            file.append(entry)
+            entries.append(entry)
+            say(str(entry))
+
+        from launch.bench.gpu_steps.machine import machine_facts  # imports torch
+
+        facts = machine_facts(options.device)
+        take(Entry("machine", details={**facts, "device": options.device, "quick": options.quick}))
+        runner = Runner(
+            lambda step, seconds, folder: command(
+                step, seconds, folder, options.device, options.quick, _known(entries)
+            ),
+            take,
+            say,
+        )
+        for part in PARTS if options.part == "both" else (options.part,):
+            runner.run(part, slots_of(part, options.quick), seconds_of(options.quick))
+    say(f"\n{table(entries)}\n")
+    counts = {kind: sum(entry.kind == kind for entry in entries) for kind in ("result", "skipped", "failed")}
+    summary = {
+        "results": counts["result"],
+        "skipped": counts["skipped"],
+        "failed": counts["failed"],
+        "seconds": time.monotonic() - started,
+        "machine": f"{facts['processor']}, {facts['cores']} cores, GPU {facts['GPU']}",
+    }
+    return {"entries": [entry.to_json() for entry in entries], **summary} if options.json else summary
+
+
+def _known(entries: list[Entry]) -> dict[str, float]:
+    """Return what later steps may use of earlier ones' results."""
+    return {
+        f"{entry.step}: {entry.name}": entry.value
+        for entry in entries
+        if entry.kind == "result" and entry.step == "ceilings" and entry.value is not None
+    }
+
+
+@contextmanager
+def _ending_on_sigterm(out: Path | None) -> Iterator[None]:
+    """Let SIGTERM end the check as Ctrl-C does, with its processes; outside the main thread do nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        kept = f"what was measured is in {out}" if out else "--out FILE would have kept what was measured"
+        raise StoppedError("stopped", "by SIGTERM", kept, exit_code=128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,73 @@
+"""The process of one step: `python -m launch.bench.gpu_steps.child TASK`, where TASK is a JSON object."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from launch.bench.gpu_steps.context import Context
+from launch.bench.gpu_steps.runner import Step
+from launch.bench.gpu_steps.turns import Turns
+
+_PR_SET_PDEATHSIG = 1
+_PATIENCE = 0.55  # of a step's time
+_MARGIN_S = 2.0
+
+
+def command(step: Step, seconds: float, folder: str, device: str, quick: bool, known: Mapping[str, float]) -> list[str]:
+    """Return the command of a step's process.
+
+    Args:
+        step: what it measures.
+        seconds: until it is killed.
+        folder: of the steps that run at the same time (see `Turns`).
+        device: where networks compute.
+        quick: see `Context`.
+        known: see `Context`.
+    """
+    task = {
+        "where": step.where,
+        "device": device,
+        "quick": quick,
+        "seconds": seconds,
+        "folder": folder,
+        "share": step.share,
+        "known": dict(known),
+    }
+    # The sources that run now, wherever the user stands.
+    root = str(Path(__file__).resolve().parents[3])
+    program = (
+        f"import sys; sys.path.insert(0, {root!r}); from launch.bench.gpu_steps.child import main; main(sys.argv[1])"
+    )
+    return [sys.executable, "-c", program, json.dumps(task)]
+
+
+def main(task: str) -> None:
+    """Run the step, and leave without waiting for threads or for a driver that does not let go."""
+    # What anybody prints goes to standard error; nothing that this process starts inherits the way to the runner.
+    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # the runner may be killed, too
+    code = 0
+    try:
+        values: dict[str, Any] = json.loads(task)
+        if values["share"][1] > 1:  # others compile beside it
+            os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "2")
+        module, _, function = values.pop("where").partition(":")
+        turns = Turns(Path(values.pop("folder")), _PATIENCE * values["seconds"], values["seconds"] - _MARGIN_S)
+        context = Context(output, share=tuple(values.pop("share")), turns=turns, **values)
+        getattr(importlib.import_module(f"launch.bench.gpu_steps.{module}"), function)(context)
+    except BaseException:  # noqa: BLE001 - its last line is what the runner shows
+        traceback.print_exc()
+        code = 1
+    for stream in (output, sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)

@@ -1,0 +1,112 @@
+"""What a step knows of its task, and how it says what it found."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TextIO
+
+from launch.bench.gpu_steps.entries import Entry
+from launch.bench.gpu_steps.turns import Turns
+from launch.command_line.cli import finite
+
+
+class Context:
+    """Handed to a step's function.
+
+    Args:
+        output: takes a line of JSON for every entry.
+        device: where networks compute.
+        quick: use tiny sizes: the numbers are no measurement.
+        seconds: until the step is killed.
+        share: which of how many processes that share the step's work this is.
+        known: what earlier steps found, by "STEP: NAME".
+        turns: with the steps that run at the same time; None: there are none.
+    """
+
+    def __init__(
+        self,
+        output: TextIO,
+        device: str,
+        quick: bool,
+        seconds: float,
+        share: tuple[int, int] = (0, 1),
+        known: Mapping[str, float] | None = None,
+        turns: Turns | None = None,
+    ):
+        self.device, self.quick, self.share, self.known = device, quick, share, dict(known or {})
+        self._output, self._turns = output, turns
+        self._beside = ""
+        self._deadline = time.monotonic() + seconds
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether networks compute on a GPU."""
+        return self.device.startswith("cuda")
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the step is killed."""
+        return self._deadline - time.monotonic()
+
+    def result(
+        self,
+        name: str,
+        value: float,
+        unit: str,
+        *,
+        beside: str = "",
+        note: str = "",
+        stand_in: bool = False,
+        details: Mapping[str, object] | None = None,
+    ) -> None:
+        """Say a number. One that is not finite is said to have failed."""
+        if not math.isfinite(value):
+            self.fail(name, f"{value} {unit} is not a finite number")
+            return
+        note = "; ".join(filter(None, (note, self._beside)))
+        self._say(Entry("result", "", "", name, float(value), unit, beside, note, stand_in, dict(details or {})))
+
+    def skip(self, name: str, why: str) -> None:
+        """Say that something is left out."""
+        self._say(Entry("skipped", name=name, note=why))
+
+    def fail(self, name: str, why: str) -> None:
+        """Say that something failed."""
+        self._say(Entry("failed", name=name, note=" ".join(why.split())[:300]))
+
+    @contextmanager
+    def measuring(self, name: str) -> Iterator[None]:
+        """Let what goes wrong inside cost one measurement, not the step."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - said in one line; the traceback goes to standard error
+            traceback.print_exc(file=sys.stderr)
+            self.fail(name, f"{type(error).__name__}: {error}")
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Measure inside: the steps that run at the same time rest meanwhile, once all of them are ready."""
+        if self._turns is None:
+            yield
+            return
+        with self._turns.alone() as is_quiet:
+            self._beside = "" if is_quiet else "beside steps that still got ready"
+            yield
+            self._beside = ""
+
+    def has_time(self, name: str, least_s: float) -> bool:
+        """Return whether so many seconds are left; say that `name` is skipped where not."""
+        if self.left_s >= least_s:
+            return True
+        self.skip(name, f"the step's time is spent: {max(0.0, self.left_s):.0f} s were left")
+        return False
+
+    def _say(self, entry: Entry) -> None:
+        self._output.write(json.dumps(finite(entry.to_json())) + "\n")
+        self._output.flush()

@@ -1,0 +1,48 @@
+"""The machine that the GPU check runs on: GPU, driver, torch, CUDA, cores, commit."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from typing import Any
+
+import torch
+
+from launch import bench
+from launch.sessions.run_directory import commit_of_sources
+
+_QUERY_S = 10.0
+
+
+def machine_facts(device: str) -> dict[str, Any]:
+    """Return what a number means nothing without; this process does not touch the GPU."""
+    gpu, driver = _ask_driver() if device.startswith("cuda") else ("none", "none")
+    has_affinity = hasattr(os, "sched_getaffinity")
+    return {
+        "GPU": gpu,
+        "driver": driver,
+        "torch": torch.__version__,
+        "CUDA": torch.version.cuda or "none",
+        "python": platform.python_version(),
+        "processor": bench.processor(),
+        "cores": len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count(),
+        # A copy without its history may have been told of it.
+        "commit": commit_of_sources() or os.environ.get("LASER_COMMIT") or "unknown",
+    }
+
+
+def _ask_driver() -> tuple[str, str]:
+    try:
+        answer = subprocess.run(
+            ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader", "--id=0"],
+            capture_output=True,
+            text=True,
+            timeout=_QUERY_S,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        ).stdout
+        name, _, driver = answer.splitlines()[0].rpartition(", ")
+    except (OSError, subprocess.SubprocessError, IndexError):
+        return "unknown", "unknown"
+    return name, driver
