@@ -27,9 +27,7 @@ from launch.errors import StoppedError
 class Options:
     """What to check, and where to keep what is found."""
 
-    device: Annotated[
-        str, "cuda, or cpu: the same steps where there is no GPU; what only a GPU has is stood in for"
-    ] = "cuda"
+    device: Annotated[str, "cuda, or cpu: the same steps without a GPU; what only a GPU has is stood in for"] = "cuda"
     quick: Annotated[bool, "tiny sizes, each part within 85 seconds: whether it runs, no measurement"] = False
     part: Annotated[
         Literal["both", "A", "B"], "A: ceilings, tests, losses, updates; B: the whole program, learning, a sweep"

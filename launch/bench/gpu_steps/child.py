@@ -59,6 +59,8 @@ def main(task: str) -> None:
     code = 0
     try:
         values: dict[str, Any] = json.loads(task)
+        if values["device"] == "cpu" and values["quick"]:  # threads of several steps would wait for each other
+            os.environ["OMP_NUM_THREADS"] = "1"
         if values["share"][1] > 1:  # others compile beside it
             os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "2")
         module, _, function = values.pop("where").partition(":")

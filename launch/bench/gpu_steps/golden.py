@@ -6,8 +6,6 @@ import importlib
 import json
 from typing import Any
 
-import torch
-
 from launch.bench.gpu_steps.checkout import find_tests, import_from_tests
 from launch.bench.gpu_steps.context import Context
 from launch.bench.gpu_steps.modes import settings_of
@@ -37,7 +35,6 @@ def compare(context: Context) -> None:
                 break
             with context.measuring(f"{name}, {mode}"):
                 _compare_one(context, golden, name, mode, kept[name])
-            torch.compiler.reset()
 
 
 def _compare_one(context: Context, golden: Any, name: str, mode: str, kept: dict[str, list[float]]) -> None:

@@ -1,4 +1,7 @@
-"""A table of what the GPU check has measured: `python -m launch.bench.gpu_steps.table FILE` prints it for docs/gpu.md."""
+"""A table of what the GPU check has measured, for docs/gpu.md.
+
+python -m launch.bench.gpu_steps.table FILE
+"""
 
 from __future__ import annotations
 

@@ -97,12 +97,17 @@ class _Cells:
         self._usual_switch_s = sys.getswitchinterval()
         self._cell: tuple[int, bool] | None = None
         self._begin: Snapshot | None = None
+        self._is_over = False
         self._since = time.monotonic()
         settle_s, cell_s = (_QUICK_CELL_S, _QUICK_CELL_S) if context.quick else (_SETTLE_S, _CELL_S)
         self._settle_s, self._cell_s = settle_s, cell_s
 
     def is_over(self) -> bool:
         """Go on; return whether all cells are measured, or no time is left for another."""
+        self._is_over = self._is_over or self._go_on()
+        return self._is_over
+
+    def _go_on(self) -> bool:
         spent_s = time.monotonic() - self._since
         if self._cell is None:
             return self._running.has_learned() and not self._enter_next()

@@ -6,7 +6,8 @@ import dataclasses
 import resource
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -120,7 +121,7 @@ def _measure_mode(context: Context, update: Update, mode: str, step: TrainStep, 
     device, seconds = torch.device(context.device), _QUICK_SECONDS if context.quick else _SECONDS
     stand_in = mode == "graphs" and not context.on_gpu
     moved = step.to_device(update.batch)
-    step_s = median_s(lambda: step(moved, 1e-6, {}), device, seconds)
+    step_s = _in_a_row_s(lambda: step(moved, 1e-6, {}), device, seconds)
     details = {"computes": step.description, "batch_rows": update.num_rows, "flops": flops}
     if update.spec.frames:
         context.result(f"{mode}, frames", update.num_rows / step_s, "frames/s", stand_in=stand_in, details=details)
@@ -140,22 +141,44 @@ def _measure_transfer(context: Context, update: Update, step: TrainStep) -> None
     """Measure batches that come from the host's memory, as the learner's prefetching thread brings them."""
     device, seconds = torch.device(context.device), _QUICK_SECONDS if context.quick else _SECONDS
     num_bytes = sum(tensor.nbytes for tensor in _tensors(update.batch))
-    both_s = median_s(lambda: step(step.to_device(update.batch), 1e-6, {}), device, seconds)
+    moved = step.to_device(update.batch)
+
+    def update_and_copy_the_next() -> None:
+        nonlocal moved
+        step(moved, 1e-6, {})
+        with step.to_device.beside():
+            moved = step.to_device(update.batch)
+
     name = "batches from the host"
-    context.result(f"{name}, frames", update.num_rows / both_s, "frames/s", note="copied, and then learned from")
+    both_s = _in_a_row_s(update_and_copy_the_next, device, seconds)
+    note = "each copied while the one before is learned from"
+    context.result(f"{name}, frames", update.num_rows / both_s, "frames/s", note=note)
     if not context.on_gpu:
         return  # nothing is copied
     copy_s = median_s(lambda: step.to_device(update.batch), device, 0.5 * seconds)
     ceiling = context.known.get(f"ceilings: {HOST_BANDWIDTH}")
     note = f"{ceiling:.3g} GB/s were measured from pinned memory" if ceiling else ""
-    context.result(f"{name}, copy", 1e3 * copy_s, "ms", note=f"{num_bytes / 2**20:.1f} MiB, pinned anew")
+    context.result(f"{name}, copy", 1e3 * copy_s, "ms", note=f"{num_bytes / 2**20:.1f} MiB, through a pinned buffer")
     context.result(f"{name}, bandwidth", num_bytes / copy_s / 1e9, "GB/s", note=note)
+
+
+def _in_a_row_s(work: Callable[[], Any], device: torch.device, seconds: float) -> float:
+    """Return the seconds of a call among many in a row, as a learner makes them: nobody waits for each."""
+    for _ in range(2):
+        work()
+    _synchronize(device)
+    started, count = time.perf_counter(), 0
+    while count < 2 or time.perf_counter() - started < seconds:
+        work()
+        count += 1
+    _synchronize(device)
+    return (time.perf_counter() - started) / count
 
 
 def _host_s(step: TrainStep, batch: Batch, device: torch.device) -> float:
     """Return the median seconds until the call of an update returns."""
     times = []
-    for _ in range(_HOST_CALLS):
+    for _ in range(_HOST_CALLS if device.type == "cuda" else 2):
         _synchronize(device)
         started = time.perf_counter()
         step(batch, 1e-6, {})

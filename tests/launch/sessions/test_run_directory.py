@@ -289,4 +289,4 @@ def test_a_full_disk_leaves_an_older_run_as_it_was(tmp_path, config):
 
 def test_outside_a_checkout_there_is_no_commit(monkeypatch):
     monkeypatch.setattr(module, "__file__", "/launch.py")
-    assert module._commit() is None
+    assert module.commit_of_sources() is None
