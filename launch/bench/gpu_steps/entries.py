@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from laser.config import ConfigError, Problem
 from launch.command_line.cli import finite
@@ -48,7 +48,8 @@ class Entry:
     def to_json(self) -> dict[str, Any]:
         """Return what is said, without what is empty."""
         values = dataclasses.asdict(self)
-        return {key: value for key, value in values.items() if key == "kind" or value not in ("", None, False, {})}
+        # 0 is a number, and not empty.
+        return {key: value for key, value in values.items() if value or (key == "value" and value is not None)}
 
     def __str__(self) -> str:
         """Return one line for a person."""
@@ -67,17 +68,16 @@ class Entry:
         return f" [{'; '.join(marks)}]" if marks else ""
 
 
-def entry_from_json(values: dict[str, Any]) -> Entry:
+def entry_from_json(values: Any) -> Entry:
     """Return the entry of a line; keys of newer versions are passed over.
 
     Raises:
         ValueError: it is none.
     """
+    if not isinstance(values, dict) or values.get("kind") not in get_args(Kind):
+        raise ValueError(f"not an entry: {values!r}")
     known = {item.name for item in dataclasses.fields(Entry)}
-    try:
-        return Entry(**{key: value for key, value in values.items() if key in known})
-    except TypeError as error:
-        raise ValueError(f"not an entry: {values!r}") from error
+    return Entry(**{key: value for key, value in values.items() if key in known})
 
 
 def readable(value: float | None) -> str:
@@ -145,7 +145,6 @@ def read_entries(path: Path) -> Iterator[Entry]:
     """Yield the entries of a file; a line that was cut off is passed over."""
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            values = json.loads(line)
-            yield entry_from_json(values)
-        except (ValueError, AttributeError):
+            yield entry_from_json(json.loads(line))
+        except ValueError:
             continue

@@ -109,7 +109,7 @@ class Runner:
             running = []
             for step in slot.steps:
                 child = _Child(part, step, self._command(step, deadline - self._clock(), folder), self._clock)
-                stack.callback(child.end)  # on Ctrl-C too
+                stack.callback(child.close)  # on Ctrl-C too
                 running.append(child)
             while running and self._clock() < deadline:
                 _wait_for_output(running, min(_LOOK_S, max(0.0, deadline - self._clock())))
@@ -147,7 +147,7 @@ class _Child:
         self._begun = clock()
         self._rest = b""
         self._code: int | None = None
-        self._words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `verdict`
+        self._words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -161,8 +161,6 @@ class _Child:
 
     def read(self) -> Iterator[Entry]:
         """Yield the entries that have come since."""
-        if self.output.closed:
-            return
         while True:
             try:
                 block = os.read(self.output.fileno(), 65_536)
@@ -175,7 +173,7 @@ class _Child:
         for line in lines:
             try:
                 entry = entry_from_json(json.loads(line))
-            except (ValueError, AttributeError):
+            except ValueError:
                 continue  # something else than the step printed to its standard output
             yield replace(entry, part=self._part, step=self._step.name)
 
@@ -200,12 +198,16 @@ class _Child:
         except subprocess.TimeoutExpired:  # inside a driver that does not let go
             self._code = -signal.SIGKILL
 
+    def close(self) -> None:
+        """End it if that has not been done, and close its files."""
+        self.end()
+        self.output.close()
+        self._words.close()
+
     def verdict(self, killed: bool = False) -> Entry:
         """Return how it ended, once it has."""
         seconds = self._clock() - self._begun
         words = self._last_words()
-        self.output.close()
-        self._words.close()
         part, name = self._part, self._step.name
         if killed:
             return Entry(
