@@ -148,15 +148,21 @@ class _Span:
         self.begun = math.nan
         self._running, self._seconds, self._watch = running, seconds, watch
         self._give_up = time.monotonic() + START_DEADLINE_S
+        self._is_over = False
 
     def is_over(self) -> bool:
+        self._is_over = self._is_over or self._go_on()
+        return self._is_over
+
+    def _go_on(self) -> bool:
         if self.begin:
             snapshots = self._running.snapshots()
             seen_enough = self._watch is not None and self._watch(snapshots)
-            return seen_enough or snapshots[0].seconds >= self._seconds
+            return seen_enough or min(snapshot.seconds for snapshot in snapshots) >= self._seconds
         if self._running.has_learned():
             for program, recorder in zip(self._running.programs, self._running.recorders, strict=True):
                 recorder.report(wait(program.learner.call("report"), START_DEADLINE_S, "the learner's report"))
+            for recorder in self._running.recorders:
                 recorder.begin()
             self.begun = time.monotonic()
             self.begin = self._running.snapshots()

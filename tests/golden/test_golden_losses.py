@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from golden_losses import GOLDEN, KEPT, follow
+from golden_losses import GOLDEN, KEPT, draws_as_on_cpu, follow, largest_difference
 
 from laser.algorithms import find_algorithms
 
@@ -31,3 +31,22 @@ def test_updates_follow_the_kept_ones_and_repeat_bit_by_bit(name, kept):
 def test_every_algorithm_is_followed_and_no_other_is_kept(kept):
     assert {config.name for config, _ in GOLDEN.values()} == set(find_algorithms())
     assert set(kept) == set(GOLDEN)
+
+
+def test_the_largest_difference_is_relative_to_what_was_kept(kept):
+    (name, *_) = GOLDEN
+    told = {what: list(numbers) for what, numbers in kept[name].items()}
+    assert largest_difference(told, kept[name]) == 0.0
+    told["loss"][3] += 0.02 * abs(told["loss"][3])
+    assert largest_difference(told, kept[name]) == pytest.approx(0.02)
+    # Numbers near 0 count as the tests' tolerance takes them.
+    assert largest_difference({"loss": [1e-3]}, {"loss": [0.0]}) == pytest.approx(1e-2)
+
+
+@pytest.mark.parametrize(
+    ("name", "eager", "compiled"), [("impala", True, True), ("sac", True, False), ("ppo", False, False)]
+)
+def test_which_losses_draw_the_noise_of_the_cpu_on_a_gpu(name, eager, compiled):
+    assert draws_as_on_cpu(name, "cuda") == eager
+    assert draws_as_on_cpu(name, "cuda", compile="on") == compiled
+    assert draws_as_on_cpu(name, "cpu", compile="on")
