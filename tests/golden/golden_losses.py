@@ -46,7 +46,7 @@ def follow(name: str, device: str = "cpu", **settings: Any) -> dict[str, list[fl
     told: dict[str, list[float]] = {"loss": [], "gradient norm": [], "distance": []}
     for number in range(NUM_UPDATES):
         batch = step.to_device(batch_for(algorithm, seed=number))
-        metrics, output = step(batch, 1e-3, {"progress": number / NUM_UPDATES})
+        metrics, output = step(batch, 1e-3, {"progress": step.scalar(number / NUM_UPDATES)})
         # A compiled update may write its results over those of the one before.
         assert float(metrics["updates_applied"]) == 1.0
         told["loss"].append(float(output.loss))

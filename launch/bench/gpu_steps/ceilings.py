@@ -38,6 +38,7 @@ def _measure_copies(context: Context, device: torch.device) -> None:
         "GB/s",
         note=f"read and written, {num_bytes / 2**30:.3g} GiB each way, median of 30",
         stand_in=not context.on_gpu,
+        details={"gpu": torch.cuda.get_device_name(device)} if context.on_gpu else None,
     )
 
 
@@ -56,8 +57,7 @@ def _measure_products(context: Context, device: torch.device) -> None:
 
 def _measure_host_copies(context: Context, device: torch.device) -> None:
     num_bytes = 2**30 if context.on_gpu and not context.quick else 16 * 2**20
-    source = torch.randint(0, 255, (num_bytes,), dtype=torch.uint8)
-    source = source.pin_memory() if context.on_gpu else source
+    source = torch.ones(num_bytes, dtype=torch.uint8, pin_memory=context.on_gpu)
     target = torch.empty(num_bytes, dtype=torch.uint8, device=device)
     seconds = _median_s(lambda: target.copy_(source, non_blocking=True), device, times=20)
     note = f"{'pinned' if context.on_gpu else 'ordinary'} memory, {num_bytes / 2**20:.0f} MiB, median of 20"

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,7 @@ def main(task: str) -> None:
         module, _, function = values.pop("where").partition(":")
         turns = Turns(Path(values.pop("folder")), _PATIENCE * values["seconds"], values["seconds"] - _MARGIN_S)
         context = Context(output, share=tuple(values.pop("share")), turns=turns, **values)
+        warnings.showwarning = context.warn
         getattr(importlib.import_module(f"launch.bench.gpu_steps.{module}"), function)(context)
     except BaseException:  # noqa: BLE001 - its last line is what the runner shows
         traceback.print_exc()

@@ -15,6 +15,8 @@ from launch.bench.gpu_steps.entries import Entry
 from launch.bench.gpu_steps.turns import Turns
 from launch.command_line.cli import finite
 
+_MOST_WORDS = 300
+
 
 class Context:
     """Handed to a step's function.
@@ -43,6 +45,7 @@ class Context:
         self._output, self._turns = output, turns
         self._beside = ""
         self._deadline = time.monotonic() + seconds
+        self._warned: set[str] = set()
 
     @property
     def on_gpu(self) -> bool:
@@ -78,7 +81,23 @@ class Context:
 
     def fail(self, name: str, why: str) -> None:
         """Say that something failed."""
-        self._say(Entry("failed", name=name, note=" ".join(why.split())[:300]))
+        self._say(Entry("failed", name=name, note=" ".join(why.split())[:_MOST_WORDS]))
+
+    def warn(
+        self,
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        """Say a warning of a program that runs otherwise than it was asked to; takes the place of `showwarning`."""
+        text = " ".join(str(message).split())[:_MOST_WORDS]
+        print(f"{category.__name__}: {text}", file=sys.stderr)
+        if issubclass(category, RuntimeWarning) and text not in self._warned:
+            self._warned.add(text)
+            self._say(Entry("warned", note=text))
 
     @contextmanager
     def measuring(self, name: str) -> Iterator[None]:

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 from laser.config import ConfigError, Problem
 from launch.command_line.cli import finite
 
-Kind = Literal["machine", "result", "skipped", "failed", "ended"]
+Kind = Literal["machine", "result", "skipped", "failed", "warned", "ended"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Entry:
     """One thing a step says.
 
     Args:
-        kind: what it is: where the check runs, a number, something that was left out, an error, the end of a step.
+        kind: what it is: where the check runs, a number, something that was left out, an error, a warning, the end of a
+            step.
         part: A or B.
         step: the step's name.
         name: of the number, or of the measurement that was skipped or failed.

@@ -8,7 +8,7 @@ from typing import Any
 
 from launch.bench.gpu_steps.checkout import find_tests, import_from_tests
 from launch.bench.gpu_steps.context import Context
-from launch.bench.gpu_steps.modes import settings_of
+from launch.bench.gpu_steps.modes import as_asked, settings_of
 
 _LEAST_S = {"eager": 2.0, "compiled": 15.0, "graphs": 15.0}
 # The step's time may not be enough to compile all of them.
@@ -39,7 +39,8 @@ def compare(context: Context) -> None:
 
 def _compare_one(context: Context, golden: Any, name: str, mode: str, kept: dict[str, list[float]]) -> None:
     settings = settings_of(mode)
-    told = golden.follow(name, context.device, **settings)
+    with as_asked():
+        told = golden.follow(name, context.device, **settings)
     difference = golden.largest_difference(told, kept)
     if golden.draws_as_on_cpu(name, context.device, **settings):
         stand_in = mode == "graphs" and not context.on_gpu

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from launch.bench.gpu_steps.checkout import find_tests
 from launch.bench.gpu_steps.context import Context
 
-_LEAST_S = 5.0
+_LEAST_S, _SAY_S = 5.0, 10.0
 _PASSED = 0, 1  # pytest's exit codes: all passed, some failed
 
 
@@ -21,7 +22,7 @@ def run(context: Context) -> None:
     if tests is None:
         context.skip("tests", "needs a checkout")
         return
-    if importlib.util.find_spec("pytest") is None:
+    if not all(importlib.util.find_spec(name) for name in ("pytest", "pytest_timeout")):
         context.skip("tests", "needs pytest: pip install pytest pytest-timeout")
         return
     import pytest
@@ -48,6 +49,7 @@ class _Outcomes:
         self.counts: Counter[str] = Counter()
         self._context = context
         self._is_over = False
+        self._said_at = time.monotonic()
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         if not self._context.on_gpu:
@@ -65,6 +67,8 @@ class _Outcomes:
             self.counts["skipped"] += 1
         elif report.when == "call":
             self.counts["passed"] += 1
+        if report.when == "teardown" and time.monotonic() - self._said_at >= _SAY_S:
+            self.say()  # a test may take the process with it
 
     def pytest_runtest_teardown(self, item: Any, nextitem: Any) -> None:
         if nextitem is not None and self._context.left_s < _LEAST_S:
@@ -72,6 +76,8 @@ class _Outcomes:
             self._is_over = True
 
     def say(self) -> None:
+        """Say how many tests came to what end so far."""
+        self._said_at = time.monotonic()
         note = "the step's time was spent before the others" if self._is_over else ""
         names = ("passed", "failed", "skipped") if self._context.on_gpu else ("collected",)
         for name in names:

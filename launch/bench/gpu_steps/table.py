@@ -31,7 +31,7 @@ def table(entries: Iterable[Entry]) -> str:
         _, results, others = machines[-1]
         if entry.kind == "result":
             results[entry.part, entry.step, entry.name] = entry
-        elif entry.kind in ("failed", "skipped"):
+        elif entry.kind in ("failed", "skipped", "warned"):
             others.append(entry)
     return "\n\n".join(_table_of(*each) for each in machines) or "nothing has been measured"
 
@@ -40,7 +40,7 @@ def _table_of(machine: str, results: dict[tuple[str, str, str], Entry], others: 
     lines = [f"{machine}.", ""]
     lines += [_HEAD, *map(_row, results.values())] if results else ["Nothing was measured."]
     if others:
-        lines += ["", "Missing:", "", *(f"* {entry.part}: {entry}" for entry in others)]
+        lines += ["", "Missing, or to know:", "", *(f"* {entry.part}: {entry}" for entry in others)]
     return "\n".join(lines)
 
 

@@ -15,7 +15,7 @@ from laser.batch import Batch
 from laser.networks.config import NetworkConfig
 from launch.bench.gpu_steps.ceilings import HOST_BANDWIDTH, MATRIX_PEAK
 from launch.bench.gpu_steps.context import Context
-from launch.bench.gpu_steps.modes import MODES, settings_of
+from launch.bench.gpu_steps.modes import MODES, as_asked, settings_of
 from launch.bench.learner import Update, make_update, median_s
 from launch.presets import load_preset
 from learner.train_step import TrainStep
@@ -104,10 +104,11 @@ def _make_ready(context: Context, update: Update, mode: str) -> TrainStep:
     before = _start_counting_memory(device)
     started = time.perf_counter()
     step = update.make_step(dataclasses.replace(update.config.learner, **settings_of(mode)), device)
-    step.warm_up(update.batch, {})
-    moved = step.to_device(update.batch)
-    for _ in range(2):
-        step(moved, 1e-6, {})
+    with as_asked():
+        step.warm_up(update.batch, {})
+        moved = step.to_device(update.batch)
+        for _ in range(2):
+            step(moved, 1e-6, {})
     _synchronize(device)
     stand_in = mode == "graphs" and not context.on_gpu
     seconds, num_bytes = time.perf_counter() - started, _peak_bytes(device) - before

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import warnings
 
 import pytest
 
@@ -44,3 +45,14 @@ def test_without_time_something_is_skipped_and_said_to_be(output):
     assert context.has_time("a", 5.0)
     assert not context.has_time("b", 15.0)
     assert [entry["name"] for entry in said(output)] == ["b"]
+
+
+def test_a_program_that_runs_otherwise_than_asked_says_so_once(output, monkeypatch):
+    context = Context(output, "cpu", True, 60.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", context.warn)
+        for _ in range(2):
+            warnings.warn("the loss cannot be compiled and runs uncompiled", RuntimeWarning, stacklevel=1)
+        warnings.warn("old", DeprecationWarning, stacklevel=1)
+    assert said(output) == [{"kind": "warned", "note": "the loss cannot be compiled and runs uncompiled"}]

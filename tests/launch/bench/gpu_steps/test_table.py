@@ -25,7 +25,7 @@ def test_a_row_for_each_number_the_newest_of_each_and_what_is_missing():
         "| A | update | eager | 2 | ms |  |",
         "| A | update | graphs | 0.5 | ms | stand-in: no GPU; 0.4 elsewhere; a / b |",
         "",
-        "Missing:",
+        "Missing, or to know:",
         "",
         "* A: tests: failed: exit code 3",
     ]
