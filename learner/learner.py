@@ -372,6 +372,7 @@ class Learner:
     def close(self) -> None:
         """Stop loading and forget requests in flight."""
         self.loader.close()
+        self.train_step.close()
 
     def newest(self) -> Parameters:
         """Return the current parameters without publishing them."""

@@ -423,6 +423,7 @@ def test_a_learner_goes_on_from_another_kind_of_device():
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype:UserWarning")
 def test_an_update_on_a_gpu_waits_for_nothing_that_the_gpu_has_still_to_do():
     setup = Setup(learning_rate=1e-2, device="cuda", compile="on", recompute_core_state=True)
     setup.collect(20)
