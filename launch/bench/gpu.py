@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from laser.config import Problem
 from launch.bench.gpu_steps.child import command
 from launch.bench.gpu_steps.entries import EntriesFile, Entry
-from launch.bench.gpu_steps.plan import PARTS, seconds_of, slots_of
+from launch.bench.gpu_steps.plan import PARTS, seconds_of, slots_of, steps_of
 from launch.bench.gpu_steps.runner import Runner
 from launch.bench.gpu_steps.table import table
 from launch.config import find_device_problems
@@ -32,8 +32,20 @@ class Options:
     part: Annotated[
         Literal["both", "A", "B"], "A: ceilings, tests, losses, updates; B: the whole program, learning, a sweep"
     ] = "both"
+    step: Annotated[str, "only steps with this in their names, which then share the part's time"] = ""
     out: Annotated[Path | None, "file that every result is appended to at once, one line of JSON each"] = None
     json: Annotated[bool, "print one JSON object"] = False
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts that were asked for."""
+        return tuple(PARTS) if self.part == "both" else (self.part,)
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield why nothing would run."""
+        if not any(slots_of(part, self.quick, self.step) for part in self.parts):
+            names = ", ".join(dict.fromkeys(step.name for part in self.parts for step in steps_of(part)))
+            yield Problem("step", f"no step has {self.step!r} in its name", f"steps are {names}")
 
     def single_problems(self) -> Iterator[Problem]:
         """Yield why the device cannot be used."""
@@ -75,8 +87,8 @@ def run(options: Options) -> dict[str, Any]:
             take,
             say,
         )
-        for part in PARTS if options.part == "both" else (options.part,):
-            runner.run(part, slots_of(part, options.quick), seconds_of(options.quick))
+        for part in options.parts:
+            runner.run(part, slots_of(part, options.quick, options.step), seconds_of(options.quick))
     say(f"\n{table(entries)}\n")
     counts = {kind: sum(entry.kind == kind for entry in entries) for kind in ("result", "skipped", "failed")}
     summary = {

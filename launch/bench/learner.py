@@ -18,6 +18,7 @@ from laser.algorithms.base import Algorithm
 from laser.batch import Batch
 from laser.config import Bounds, raise_problems
 from laser.environments import describe_environment
+from laser.specs import EnvironmentSpec
 from laser.unroll import UnrollSpec
 from launch.bench import machine
 from launch.computing import resolve_device
@@ -88,10 +89,15 @@ class Update:
         return int(counter.get_total_flops())
 
 
-def make_update(config: TrainConfig) -> Update:
-    """Return the update of a checked config, with an example of its batches."""
+def make_update(config: TrainConfig, environment: EnvironmentSpec | None = None) -> Update:
+    """Return the update of a checked config, with an example of its batches.
+
+    Args:
+        config: of a run.
+        environment: what its environment offers; None: make one, and look.
+    """
     settings = config.algorithm
-    environment = describe_environment(config.env, config.environment)
+    environment = environment or describe_environment(config.env, config.environment)
     algorithm = settings.build(environment, config.network)
     spec = unroll_spec(config, environment, algorithm)
     spec = dataclasses.replace(spec, unroll_length=settings.rows_per_item(spec.unroll_length))

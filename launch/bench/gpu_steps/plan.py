@@ -58,10 +58,28 @@ PARTS: dict[str, tuple[Slot, ...]] = {
 _QUICK_S = {"A": (10.0, 35.0, 40.0), "B": (25.0, 60.0, 0.0)}
 
 
-def slots_of(part: str, quick: bool) -> list[Slot]:
-    """Return a part's slots, with the times of a quick check if it is one."""
-    if not quick:
-        return list(PARTS[part])
+def steps_of(part: str) -> list[Step]:
+    """Return all steps of a part."""
+    return [step for slot in PARTS[part] for step in slot.steps]
+
+
+def slots_of(part: str, quick: bool, name: str = "") -> list[Slot]:
+    """Return a part's slots, with the times of a quick check if it is one.
+
+    Args:
+        part: A or B.
+        quick: a quick check.
+        name: only steps with this in their names; they share the part's time.
+    """
+    slots = _quick_slots(part) if quick else list(PARTS[part])
+    if not name:
+        return slots
+    chosen = [replace(slot, steps=tuple(step for step in slot.steps if name in step.name)) for slot in slots]
+    chosen = [slot for slot in chosen if slot.steps]
+    return [replace(slot, seconds=seconds_of(quick) / len(chosen)) for slot in chosen]
+
+
+def _quick_slots(part: str) -> list[Slot]:
     slots = []
     for slot, seconds in zip(PARTS[part], _QUICK_S[part], strict=True):
         steps = [step for step in slot.steps if step.share[0] < _NUM_GOLDEN_QUICK]

@@ -24,7 +24,7 @@ _SOLVED = 18.0
 _MARGIN_S = 4.0  # for ending a run
 _SHORT_SWITCH_S = 2e-4
 _NUM_LEARNERS = 4
-_SETTLE_S, _CELL_S = 1.0, 3.0
+_SETTLE_S, _CELL_S = 0.7, 2.5
 _QUICK_CELL_S = 0.5
 
 
@@ -41,7 +41,7 @@ def learning(context: Context) -> None:
 def residual(context: Context) -> None:
     """Measure the program with IMPALA's residual net."""
     config = _pong(context, _ACTORS, _ENVS, NetworkConfig(torso="impala_resnet"))
-    (measured,) = measure_run([config], _seconds(context, 8.0), alone=context.alone)
+    (measured,) = measure_run([config], _seconds(context, 6.0), alone=context.alone)
     _say(context, f"residual net, {_environments(config)}", measured)
 
 
@@ -83,8 +83,9 @@ def inference(context: Context) -> None:
 
 
 def _measure_cells(context: Context, config: TrainConfig, actors: Sequence[int], suffix: str = "") -> None:
-    """Measure a program with all of its actors and with some of them; then the same with short turns of threads."""
-    cells = [(min(number, config.num_actors), short) for short in (False, True) for number in actors]
+    """Measure a program with so many of its actors, and with the first number once more with short turns of threads."""
+    numbers = [min(number, config.num_actors) for number in actors]
+    cells = [(number, False) for number in numbers] + [(numbers[0], True)]
     with ready_to_run([config]) as running, context.alone():
         running.run(_Cells(context, running, list(dict.fromkeys(cells)), suffix).is_over)
 
@@ -151,7 +152,7 @@ class _Cells:
 def sweep(context: Context) -> None:
     """Measure four learners on one device that share a replay."""
     configs = [dataclasses.replace(_pong(context, 1, _LEARNING_ENVS), seed=seed) for seed in range(_NUM_LEARNERS)]
-    measured = measure_run(configs, _seconds(context, 6.0), share_replay=True, alone=context.alone)
+    measured = measure_run(configs, _seconds(context, 5.0), share_replay=True, alone=context.alone)
     env_steps = sum(each.env_steps_per_second for each in measured)
     updates = [each.updates_per_second for each in measured]
     environments = f"{_NUM_LEARNERS} learners, each with {_environments(configs[0])}"

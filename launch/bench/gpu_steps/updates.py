@@ -13,6 +13,7 @@ import torch
 
 from laser.batch import Batch
 from laser.networks.config import NetworkConfig
+from laser.specs import ContinuousActions, EnvironmentSpec, VectorSpec
 from launch.bench.gpu_steps.ceilings import HOST_BANDWIDTH, MATRIX_PEAK
 from launch.bench.gpu_steps.context import Context
 from launch.bench.gpu_steps.modes import MODES, as_asked, settings_of
@@ -22,6 +23,10 @@ from learner.train_step import TrainStep
 
 # Published by LeanRL for its CUDA-graph variants on an H100; env steps are part of them.
 _LEANRL = {"sac": 725, "td3": 936}
+# Of Hopper-v5's shapes, which need no MuJoCo.
+_HOPPER = EnvironmentSpec(
+    "Hopper-v5", {"observation": VectorSpec((11,))}, ContinuousActions((-1.0,) * 3, (1.0,) * 3, (3,))
+)
 _LEAST_S = {"eager": 5.0, "compiled": 20.0, "graphs": 15.0}
 _LEAST_QUICK_S = 3.0
 _SECONDS, _QUICK_SECONDS = 2.0, 0.1
@@ -76,7 +81,7 @@ def _measure_steps(context: Context, preset: str) -> None:
     beside = f"LeanRL {_LEANRL[preset]} on an H100, env step included"
     # What is compared with the published number comes first.
     modes = ("eager",) if context.quick and not context.on_gpu else ("graphs", "eager", "compiled")
-    _measure_modes(context, make_update(config), modes, beside)
+    _measure_modes(context, make_update(config, _HOPPER), modes, beside)
 
 
 def _measure_modes(context: Context, update: Update, modes: Sequence[str], beside: str = "") -> None:

@@ -23,7 +23,7 @@ SAYS = """import json; print(json.dumps({"kind": "result", "name": "a", "value":
 def one_step(monkeypatch):
     """A check of one step, which says one number."""
     monkeypatch.setattr(gpu, "command", lambda *_: [sys.executable, "-c", SAYS])
-    monkeypatch.setattr(gpu, "slots_of", lambda part, quick: [Slot(20.0, (Step(f"step of {part}"),), 0.5)])
+    monkeypatch.setattr(gpu, "slots_of", lambda part, quick, name: [Slot(20.0, (Step(f"step of {part}"),), 0.5)])
 
 
 def test_results_are_printed_at_once_and_as_a_table(one_step, capsys, tmp_path):
@@ -69,6 +69,10 @@ def test_what_was_measured_before_is_kept(one_step, tmp_path):
             ["--device", "cpu", "--out", "/no/such/folder/out"],
             "error: out: /no/such/folder/out cannot be written: No such",
         ),
+        (
+            ["--device", "cpu", "--part", "A", "--step", "swep"],
+            "error: step: no step has 'swep' in its name; steps are c",
+        ),
         (["--device", "cpu", "--secnods", "1"], "error: secnods: unknown key"),
     ],
 )
@@ -89,7 +93,7 @@ from launch.__main__ import main
 from launch.bench import gpu
 from launch.bench.gpu_steps.runner import Slot, Step
 gpu.command = lambda *_: [sys.executable, "-c", {step!r}]
-gpu.slots_of = lambda part, quick: [Slot(60.0, (Step("waits"),))]
+gpu.slots_of = lambda part, quick, name: [Slot(60.0, (Step("waits"),))]
 sys.exit(main(["bench", "gpu", "--device", "cpu", "--out", {str(out)!r}]))
 """
     check = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
@@ -115,6 +119,15 @@ def test_a_parts_steps_fit_its_time_and_can_be_found(part, quick):
             module, _, function = step.where.partition(":")
             assert callable(getattr(__import__(f"launch.bench.gpu_steps.{module}", fromlist=[function]), function))
             assert step.share[0] < step.share[1]
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_step_alone_has_the_parts_time(quick):
+    (slot,) = slots_of("B", quick, "8 x 64")
+    assert [step.name for step in slot.steps] == ["grid of 8 x 64"]
+    assert slot.seconds == seconds_of(quick)
+    assert len(slots_of("A", quick, "update")[0].steps) == 5
+    assert slots_of("A", quick, "sweep") == []
 
 
 def test_both_parts_of_a_quick_check_take_less_than_three_minutes():
