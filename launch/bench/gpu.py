@@ -25,7 +25,7 @@ from launch.errors import StoppedError
 
 @dataclass(frozen=True)
 class Options:
-    """What to check, and where to keep what is found."""
+    """Choice of the steps, and of the file that keeps their results."""
 
     device: Annotated[str, "cuda, or cpu: the same steps without a GPU; what only a GPU has is stood in for"] = "cuda"
     quick: Annotated[bool, "tiny sizes, each part within 85 seconds: whether it runs, no measurement"] = False
@@ -42,7 +42,7 @@ class Options:
         return tuple(PARTS) if self.part == "both" else (self.part,)
 
     def problems(self) -> Iterator[Problem]:
-        """Yield why nothing would run."""
+        """Yield that no step would run."""
         if not any(slots_of(part, self.quick, self.step) for part in self.parts):
             names = ", ".join(dict.fromkeys(step.name for part in self.parts for step in steps_of(part)))
             yield Problem("step", f"no step has {self.step!r} in its name", f"steps are {names}")
@@ -102,7 +102,7 @@ def run(options: Options) -> dict[str, Any]:
 
 
 def _known(entries: list[Entry]) -> dict[str, float]:
-    """Return what later steps may use of earlier ones' results."""
+    """Return the results that later steps use: the ceilings."""
     return {
         f"{entry.step}: {entry.name}": entry.value
         for entry in entries

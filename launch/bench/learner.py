@@ -55,7 +55,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Update:
-    """What an update of a config is made from.
+    """The parts that an update of a config is made of.
 
     Args:
         config: of the run whose learner it belongs to.

@@ -15,5 +15,5 @@ def find_tests() -> Path | None:
 
 
 def import_from_tests(tests: Path) -> None:
-    """Let modules of the tests' shared material be imported by their names."""
+    """Make the tests' shared modules importable by their names."""
     sys.path[:0] = [str(tests / folder) for folder in _SHARED]

@@ -1,4 +1,4 @@
-"""The process of one step: `python -m launch.bench.gpu_steps.child TASK`, where TASK is a JSON object."""
+"""The process of one step: its command, and what runs in it."""
 
 from __future__ import annotations
 
@@ -52,11 +52,15 @@ def command(step: Step, seconds: float, folder: str, device: str, quick: bool, k
 
 
 def main(task: str) -> None:
-    """Run the step, and leave without waiting for threads or for a driver that does not let go."""
-    # What anybody prints goes to standard error; nothing that this process starts inherits the way to the runner.
+    """Run a step, and end the process without waiting for threads or for a driver that hangs.
+
+    Args:
+        task: a JSON object, as `command` writes it.
+    """
+    # Printed text goes to standard error. Processes that this one starts do not inherit `output`.
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # the runner may be killed, too
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # as soon as the runner is killed
     code = 0
     try:
         values: dict[str, Any] = json.loads(task)

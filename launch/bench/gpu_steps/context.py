@@ -1,4 +1,4 @@
-"""What a step knows of its task, and how it says what it found."""
+"""The context of a step: its task, its time, and the way that its results take."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_WORDS = 300
 
 
 class Context:
-    """Handed to a step's function.
+    """The task of a step, and where it reports its results. Used from one thread.
 
     Args:
         output: takes a line of JSON for every entry.
@@ -27,7 +27,7 @@ class Context:
         quick: use tiny sizes: the numbers are no measurement.
         seconds: until the step is killed.
         share: which of how many processes that share the step's work this is.
-        known: what earlier steps found, by "STEP: NAME".
+        known: results of earlier steps, by "STEP: NAME".
         turns: with the steps that run at the same time; None: there are none.
     """
 
@@ -68,7 +68,7 @@ class Context:
         stand_in: bool = False,
         details: Mapping[str, object] | None = None,
     ) -> None:
-        """Say a number. One that is not finite is said to have failed."""
+        """Report a number; one that is not finite counts as failed."""
         if not math.isfinite(value):
             self.fail(name, f"{value} {unit} is not a finite number")
             return
@@ -76,11 +76,11 @@ class Context:
         self._say(Entry("result", "", "", name, float(value), unit, beside, note, stand_in, dict(details or {})))
 
     def skip(self, name: str, why: str) -> None:
-        """Say that something is left out."""
+        """Report that a measurement is left out, and why."""
         self._say(Entry("skipped", name=name, note=why))
 
     def fail(self, name: str, why: str) -> None:
-        """Say that something failed."""
+        """Report that a measurement failed, and why."""
         self._say(Entry("failed", name=name, note=" ".join(why.split())[:_MOST_WORDS]))
 
     def warn(
@@ -92,7 +92,7 @@ class Context:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        """Say a warning of a program that runs otherwise than it was asked to; takes the place of `showwarning`."""
+        """Report a RuntimeWarning, once: LASER runs otherwise than configured. Replaces `warnings.showwarning`."""
         text = " ".join(str(message).split())[:_MOST_WORDS]
         print(f"{category.__name__}: {text}", file=sys.stderr)
         if issubclass(category, RuntimeWarning) and text not in self._warned:
@@ -101,7 +101,7 @@ class Context:
 
     @contextmanager
     def measuring(self, name: str) -> Iterator[None]:
-        """Let what goes wrong inside cost one measurement, not the step."""
+        """Report an error inside as the failure of one measurement, and go on."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - said in one line; the traceback goes to standard error
@@ -110,7 +110,7 @@ class Context:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Measure inside: the steps that run at the same time rest meanwhile, once all of them are ready."""
+        """Wait for this step's turn, and keep the steps that run at the same time from measuring inside."""
         if self._turns is None:
             yield
             return
@@ -120,7 +120,7 @@ class Context:
             self._beside = ""
 
     def has_time(self, name: str, least_s: float) -> bool:
-        """Return whether so many seconds are left; say that `name` is skipped where not."""
+        """Return whether so many seconds are left; where not, report `name` as skipped."""
         if self.left_s >= least_s:
             return True
         self.skip(name, f"the step's time is spent: {max(0.0, self.left_s):.0f} s were left")

@@ -1,4 +1,4 @@
-"""Entries of the GPU check: what a step has to say, one line of JSON each, kept as soon as it is said."""
+"""Entries of the GPU check: numbers, failures and omissions, one line of JSON each, on the disk at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Kind = Literal["machine", "result", "skipped", "failed", "warned", "ended"]
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing a step says.
+    """A number of a step, or the reason why one is missing.
 
     Args:
         kind: what it is: where the check runs, a number, something that was left out, an error, a warning, the end of a
@@ -47,7 +47,7 @@ class Entry:
     details: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is said, without what is empty."""
+        """Return a JSON object of the fields that are not empty."""
         values = dataclasses.asdict(self)
         # 0 is a number, and not empty.
         return {key: value for key, value in values.items() if value or (key == "value" and value is not None)}
@@ -82,7 +82,7 @@ def entry_from_json(values: Any) -> Entry:
 
 
 def readable(value: float | None) -> str:
-    """Return a number with about four digits that count."""
+    """Return a number with about four significant digits."""
     if value is None or not math.isfinite(value):
         return "unknown"
     if value == 0 or (float(value).is_integer() and abs(value) < 1e6):

@@ -18,7 +18,7 @@ _BESIDE = "1e-4 is what the CPU's test lets processors differ by"
 
 
 def compare(context: Context) -> None:
-    """Follow this process's share of the algorithms: all of them uncompiled first, since that takes moments."""
+    """Compare this process's share of the algorithms, first all of them uncompiled, which takes moments."""
     tests = find_tests()
     if tests is None:
         context.skip("golden losses", "needs a checkout")

@@ -17,7 +17,7 @@ _PASSED = 0, 1  # pytest's exit codes: all passed, some failed
 
 
 def run(context: Context) -> None:
-    """Run them in this process; every failure is said at once."""
+    """Run the tests in this process, and report every failure at once."""
     tests = find_tests()
     if tests is None:
         context.skip("tests", "needs a checkout")
@@ -76,7 +76,7 @@ class _Outcomes:
             self._is_over = True
 
     def say(self) -> None:
-        """Say how many tests came to what end so far."""
+        """Report the counts so far."""
         self._said_at = time.monotonic()
         note = "the step's time was spent before the others" if self._is_over else ""
         names = ("passed", "failed", "skipped") if self._context.on_gpu else ("collected",)

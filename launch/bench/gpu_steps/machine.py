@@ -16,7 +16,7 @@ _QUERY_S = 10.0
 
 
 def machine_facts(device: str) -> dict[str, Any]:
-    """Return what a number means nothing without; this process does not touch the GPU."""
+    """Return the facts that every number depends on, by name, without touching the GPU from this process."""
     gpu, driver = _ask_driver() if device.startswith("cuda") else ("none", "none")
     has_affinity = hasattr(os, "sched_getaffinity")
     return {

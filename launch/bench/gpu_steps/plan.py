@@ -1,4 +1,4 @@
-"""The plan of the GPU check: which steps each part has, in which order, and how much of its time each may take.
+"""The plan of the GPU check: the steps of each part, their order, and their shares of its time.
 
 Steps of one slot run at the same time: what they compile, on cores that would idle, takes most of a short check. Those
 that measure then do so one at a time (`turns.py`).

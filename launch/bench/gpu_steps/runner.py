@@ -29,7 +29,7 @@ _MOST_WORDS = 300
 
 @dataclass(frozen=True)
 class Step:
-    """What one process measures.
+    """The work of one process.
 
     Args:
         name: of the step.
@@ -67,7 +67,7 @@ class Runner:
     Args:
         command: what to start for a step.
         take: called with every entry at once.
-        say: takes a line about progress.
+        say: called with lines about progress.
         clock: seconds, for tests.
     """
 
@@ -178,7 +178,7 @@ class _Child:
             yield replace(entry, part=self._part, step=self._step.name)
 
     def has_exited(self) -> bool:
-        """Return whether the process is through; it is not reaped yet, so that its group's number is still its own."""
+        """Return whether the process has exited. It is not reaped yet, so its group's number is still its own."""
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def end(self) -> None:

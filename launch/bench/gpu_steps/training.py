@@ -29,7 +29,7 @@ _QUICK_CELL_S = 0.5
 
 
 def learning(context: Context) -> None:
-    """Let the small net learn for two minutes, and say the program's speed on the way."""
+    """Let the small net learn for two minutes, and report its curve and the program's speed."""
     config = _pong(context, _ACTORS, _LEARNING_ENVS)
     curve = _Curve(context)
     seconds = min(2.0 if context.quick else _LEARNING_S, context.left_s - _MARGIN_S)
@@ -83,7 +83,7 @@ def inference(context: Context) -> None:
 
 
 def _measure_cells(context: Context, config: TrainConfig, actors: Sequence[int], suffix: str = "") -> None:
-    """Measure a program with so many of its actors, and with the first number once more with short turns of threads."""
+    """Measure a program with each of these numbers of actors; the first once more, with short thread switches."""
     numbers = [min(number, config.num_actors) for number in actors]
     cells = [(number, False) for number in numbers] + [(numbers[0], True)]
     with ready_to_run([config]) as running, context.alone():
@@ -91,7 +91,7 @@ def _measure_cells(context: Context, config: TrainConfig, actors: Sequence[int],
 
 
 class _Cells:
-    """Goes through cells while a program runs: lets some of its actors rest, waits a moment, and measures."""
+    """Measures cells while a program runs: pauses some of its actors, waits a moment, and counts env steps."""
 
     def __init__(self, context: Context, running: Running, cells: Sequence[tuple[int, bool]], suffix: str):
         self._context, self._running, self._waiting, self._suffix = context, running, list(cells), suffix
@@ -104,7 +104,7 @@ class _Cells:
         self._settle_s, self._cell_s = settle_s, cell_s
 
     def is_over(self) -> bool:
-        """Go on; return whether all cells are measured, or no time is left for another."""
+        """Do what is due; return whether all cells are measured, or no time is left for another."""
         self._is_over = self._is_over or self._go_on()
         return self._is_over
 
@@ -125,7 +125,7 @@ class _Cells:
         return not self._enter_next()
 
     def _enter_next(self) -> bool:
-        """Let the actors of the next cell work and the others rest; return whether there is a next."""
+        """Start the actors of the next cell and pause the others; return whether there is a next cell."""
         sys.setswitchinterval(self._usual_switch_s)
         if not self._waiting:
             return False
@@ -192,7 +192,7 @@ def _tiny(config: TrainConfig) -> TrainConfig:
 
 
 class _Curve:
-    """Says points of a learning curve, and when the return is reached that counts as solved."""
+    """Reports points of a learning curve, and the time at which Pong counts as solved."""
 
     def __init__(self, context: Context):
         self._context = context
@@ -220,7 +220,7 @@ class _Curve:
         return self._context.left_s < _MARGIN_S
 
     def end(self) -> None:
-        """Say how far it came."""
+        """Report the last point, and how far the run came."""
         if self._newest is None:
             return
         self._say_point(self._newest)
@@ -241,7 +241,7 @@ class _Curve:
 
 
 def _say(context: Context, name: str, measured: MeasuredRun) -> None:
-    """Say all numbers of a run."""
+    """Report all numbers of a run."""
     note = f"over {measured.seconds:.0f} s; {measured.bottleneck or 'too short to say what limits'}"
     context.result(name, measured.env_steps_per_second, "env steps/s", note=note, details=_details(measured))
     frames = 3600 * measured.frames_per_second / 1e6
@@ -258,7 +258,7 @@ def _say(context: Context, name: str, measured: MeasuredRun) -> None:
 
 
 def _say_briefly(context: Context, name: str, measured: MeasuredRun) -> None:
-    """Say how fast a run was, and the rest as a note."""
+    """Report the speed of a run, and the rest as a note."""
     inference = 100 * measured.actor_shares["inference"]
     note = (
         f"{measured.updates_per_second:.0f} updates/s, learner idle {100 * measured.idle_share:.0f} %, "

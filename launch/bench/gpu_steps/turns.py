@@ -13,7 +13,7 @@ _LOOK_S = 0.02
 
 
 class Turns:
-    """A process's part in it. Locks of the kernel, which a process that dies gives back.
+    """A process's place among them. The kernel frees the file locks of a process that dies.
 
     Args:
         folder: for the locks, the same for all.
@@ -47,7 +47,7 @@ class Turns:
 
 
 def _take(lock: int, until: float) -> bool:
-    """Return whether nobody else held a lock at some moment until then; it is held from that moment on."""
+    """Take a lock as soon as nobody else holds it; return whether that came before `until`."""
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -85,7 +85,7 @@ def _measure_steps(context: Context, preset: str) -> None:
 
 
 def _measure_modes(context: Context, update: Update, modes: Sequence[str], beside: str = "") -> None:
-    """Make the update in each mode, beside other steps that compile, and then measure one after the other, alone."""
+    """Compile the update in each mode, beside other steps, and then measure the modes one by one, alone."""
     device = torch.device(context.device)
     flops = update.count_flops(device)
     ready: dict[str, TrainStep] = {}
@@ -104,7 +104,7 @@ def _measure_modes(context: Context, update: Update, modes: Sequence[str], besid
 
 
 def _make_ready(context: Context, update: Update, mode: str) -> TrainStep:
-    """Return the update, compiled and called once; say how long that took, and how much memory."""
+    """Return the update, compiled and called; report the seconds and the memory that this took."""
     device = torch.device(context.device)
     before = _start_counting_memory(device)
     started = time.perf_counter()
@@ -169,7 +169,7 @@ def _measure_transfer(context: Context, update: Update, step: TrainStep) -> None
 
 
 def _in_a_row_s(work: Callable[[], Any], device: torch.device, seconds: float) -> float:
-    """Return the seconds of a call among many in a row, as a learner makes them: nobody waits for each."""
+    """Return the mean seconds of a call among many in a row, with no wait in between, as a learner makes them."""
     for _ in range(2):
         work()
     _synchronize(device)
@@ -193,7 +193,7 @@ def _host_s(step: TrainStep, batch: Batch, device: torch.device) -> float:
 
 
 def _with_random_frames(batch: Batch) -> Batch:
-    """Return the batch with pictures of noise: a GPU takes less power, and so is faster, over zeros."""
+    """Return the batch with noise for frames: zeros would cost a GPU less power, and so be faster."""
     observations = {
         name: torch.randint_like(value, 256) if value.dtype == torch.uint8 else torch.randn_like(value)
         for name, value in batch.observations.items()
@@ -207,7 +207,7 @@ def _tensors(batch: Batch) -> list[torch.Tensor]:
 
 
 def _start_counting_memory(device: torch.device) -> int:
-    """Return the bytes that are taken now, from which the peak counts."""
+    """Begin to count the peak; return the bytes that are allocated now."""
     if device.type != "cuda":
         return 0
     torch.cuda.empty_cache()
