@@ -225,10 +225,10 @@ class _Curve:
             return
         self._say_point(self._newest)
         if not self._solved:
-            reached = f"{self._newest.mean_return:.1f} after {self._newest.env_steps:,} env steps"
-            self._context.skip(
-                f"time to a mean return of {_SOLVED:g}", f"not reached in {self._newest.seconds:.0f} s: {reached}"
-            )
+            newest = self._newest
+            reached = f"{newest.mean_return:.1f}" if newest.episodes else "no episode"
+            why = f"not reached in {newest.seconds:.0f} s: {reached} after {newest.env_steps:,} env steps"
+            self._context.skip(f"time to a mean return of {_SOLVED:g}", why)
 
     def _say_point(self, snapshot: Snapshot) -> None:
         name = f"curve, after {snapshot.seconds:.0f} s"
