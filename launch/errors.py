@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import ClassVar, TextIO, cast
 
 from laser.config import ConfigError, Problem
+from launch.gpu_errors import explain_error
 from launch.streams import FailingStream
 
 _PACKAGES = ("actors", "laser", "launch", "learner", "replay_server")
@@ -116,6 +117,12 @@ def run_reporting(command: Callable[[], int], stderr: TextIO | None = None) -> i
             print(one_line(Problem("stdout", f"cannot be written: {error.strerror}", "free space")), file=stream)
             return OutputError.exit_code
         return UNREAD  # as `head` leaves it
+    except Exception as error:
+        problem = explain_error(error)
+        if problem is None:
+            raise
+        print(one_line(problem), file=stream)
+        return FAILED
 
 
 def _show_warning(

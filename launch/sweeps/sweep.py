@@ -56,7 +56,9 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
         stop = stack.enter_context(stop_on_signals())
         if not base.quiet:
             sharing = "sharing one replay" if share_replay else "each with a replay of its own"
-            say(f"{len(members)} members, {sharing}, in {run.path}; they will need {plan.needs_in(run.path)}")
+            say(
+                f"{len(members)} members, {sharing}, in {run.path}{plan.where}; they will need {plan.needs_in(run.path)}"
+            )
         try:
             outcomes = run_session(
                 plan,

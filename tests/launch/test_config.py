@@ -48,7 +48,7 @@ def test_the_default_config_is_right():
             "ray-address",
             "needs runtime ray, got runtime local; leave runtime out",
         ),
-        ({"ray_address": "a:1", "runtime": "ray", "device": "cuda:1"}, "device", "Ray chooses the card"),
+        ({"ray_address": "a:1", "runtime": "ray", "device": "cuda:1"}, "device", "Ray chooses the GPU"),
         ({"run_dir": Path("../elsewhere")}, "run-dir", "leaves the working directory"),
         ({"run_dir": Path("runs/../../x")}, "run-dir", "leaves the working directory"),
         ({"algorithm": LaserConfig(learning_rate=float("nan"))}, "algorithm.learning-rate", "finite"),
