@@ -86,10 +86,10 @@ def learner_threads(config: TrainConfig, environment: EnvironmentSpec, device: s
     """Return how many threads torch uses in a learner: one beside a GPU, which computes for it.
 
     On the CPU with frames, all learners together half of the cores: threads that outnumber free cores spin at every
-    barrier (measured on two cores beside one actor: 792 env steps/s on Pong with two threads, 1,576 with one). MLPs are too
-    small to share out, but for agents that learn from single steps with wide ones, if they are alone or take turns with
-    others: actors wait for them most of the time (TD3 on Hopper, two threads over one: 1.5 times the env steps/s in
-    lockstep, 1.2 beside its actor).
+    barrier (measured on two cores beside one actor: 792 env steps/s on Pong with two threads, 1,576 with one). MLPs are
+    too small to share out, but for agents that learn from single steps with wide ones, if they are alone or take turns
+    with others: actors wait for them most of the time (TD3 on Hopper, two threads over one: 1.5 times the env steps/s
+    in lockstep, 1.2 beside its actor).
     """
     if config.learner.torch_threads:
         return config.learner.torch_threads

@@ -118,10 +118,10 @@ def run_reporting(command: Callable[[], int], stderr: TextIO | None = None) -> i
             return OutputError.exit_code
         return UNREAD  # as `head` leaves it
     except Exception as error:
-        problem = explain_error(error)
-        if problem is None:
+        explained = explain_error(error)
+        if explained is None:
             raise
-        print(one_line(problem), file=stream)
+        print(one_line(explained), file=stream)
         return FAILED
 
 

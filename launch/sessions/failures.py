@@ -50,7 +50,7 @@ def explained(outcome: Outcome, config: TrainConfig) -> Outcome:
 
 
 def log_failure(run: RunDirectory, error: Exception) -> None:
-    """Keep in the log what ended a run; of a GPU's error also where it was noticed, which the user's line leaves out."""
+    """Keep in the log what ended a run; of a GPU's error also the traceback, which the user's line leaves out."""
     run.log(f"failed: {type(error).__name__}: {error}")
     if explain_error(error) is not None:
         run.log("".join(traceback.format_exception(error)))
