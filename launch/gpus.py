@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +33,9 @@ def find_lost_gpu() -> Problem | None:
     """Return why a GPU that this machine seems to have cannot be used; None if one can, or there is none to lose."""
     if num_gpus():
         return find_old_gpu(0)
-    return why_no_gpu() if kind_of(_reason()) in ("driver", "busy", "start") else None
+    kind = kind_of(_reason())
+    has_driver = kind == "build" and driver_cuda() != ""
+    return why_no_gpu() if has_driver or kind in ("driver", "busy", "start") else None
 
 
 def find_old_gpu(index: int, key: str = "device") -> Problem | None:
@@ -72,6 +75,16 @@ def is_built_for(capability: tuple[int, int], architectures: list[str]) -> bool:
 def index_of(device: str) -> int:
     """Return the number of a GPU called cuda or cuda:N."""
     return int(device.partition(":")[2] or 0)
+
+
+def driver_cuda() -> str:
+    """Return the newest CUDA that the NVIDIA driver runs, such as "12.8"; "" without a driver."""
+    version = ctypes.c_int(0)
+    try:
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return ""
+    return f"{version.value // 1000}.{version.value % 1000 // 10}" if version.value else ""
 
 
 def free_bytes(device: str) -> int:

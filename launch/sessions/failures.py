@@ -61,11 +61,12 @@ def _gpu_problem(error: Exception, config: TrainConfig, num_members: int) -> Pro
     text = memory_text(error)
     if not text:
         return explain_error(error)
+    sizes = {"impala_resnet": "network.width, ", "mlp": "network.hidden-sizes, "}.get(config.network.torso, "")
     fewer = ", use fewer members" if num_members > 1 else ""
     return Problem(
         "algorithm.batch-size",
         f"the GPU has no memory left for batches of {_batch_words(config)}{memory_words(text)}",
-        f"lower it, unroll-length, network.width or learner.num-prefetch{fewer}, or end what else uses the GPU",
+        f"lower it, unroll-length, {sizes}or learner.num-prefetch{fewer}, or end what else uses the GPU",
     )
 
 
