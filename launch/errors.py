@@ -7,7 +7,9 @@ reader of standard output that has gone.
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -121,6 +123,8 @@ def run_reporting(command: Callable[[], int], stderr: TextIO | None = None) -> i
         explained = explain_error(error)
         if explained is None:
             raise
+        if os.environ.get("CUDA_LAUNCH_BLOCKING") == "1":  # who asked for it wants to see where
+            traceback.print_exception(error, file=stream)
         print(one_line(explained), file=stream)
         return FAILED
 

@@ -137,7 +137,7 @@ def explain(text: str, build: Build, key: str = "device") -> Problem | None:
             found = _LIBRARY.search(text) or _KERNEL.search(text)
             assert found is not None
             wrong = f"the GPU stopped with an error: {found[1].strip().rstrip('.')}"
-            remedy = "run again with CUDA_LAUNCH_BLOCKING=1, and the traceback in log.txt names what failed"
+            remedy = "run again with CUDA_LAUNCH_BLOCKING=1, and the traceback names what failed"
             return Problem(key, wrong, remedy)
         case None:
             return None

@@ -60,7 +60,11 @@ def _gpu_problem(error: Exception, config: TrainConfig, num_members: int) -> Pro
     """Return what an error of a GPU means in a run of this config; None for other errors."""
     text = memory_text(error)
     if not text:
-        return explain_error(error)
+        problem = explain_error(error)
+        # As `log_failure` leaves it.
+        return problem and dataclasses.replace(
+            problem, remedy=problem.remedy.replace("the traceback", "the traceback in log.txt")
+        )
     sizes = {"impala_resnet": "network.width, ", "mlp": "network.hidden-sizes, "}.get(config.network.torso, "")
     fewer = ", use fewer members" if num_members > 1 else ""
     return Problem(

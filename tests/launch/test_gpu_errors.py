@@ -167,12 +167,16 @@ def test_a_full_memory_explains_what_follows_it():
     assert "no memory left" in explain_error(later).wrong
 
 
-def test_a_gpus_error_ends_any_command_with_one_line_and_others_keep_their_traceback(capsys):
+def test_a_gpus_error_ends_any_command_with_one_line_and_others_keep_their_traceback(capsys, monkeypatch):
     def fail():
         raise RuntimeError("CUDA error: device-side assert triggered" + _ADVICE)
 
     assert run_reporting(fail) == FAILED
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: device: the GPU stopped with an error: device-side assert triggered; run again")
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    assert run_reporting(fail) == FAILED
+    first, *_, last = capsys.readouterr().err.splitlines()
+    assert (first, last) == ("Traceback (most recent call last):", line)
     with pytest.raises(ZeroDivisionError):
         run_reporting(lambda: 1 // 0)
