@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from laser.algorithms.base import ActInput, ActOutput, Algorithm
-from laser.compilation import compile_for_gpu, has_bfloat16
+from laser.compilation import has_bfloat16
 from laser.compiled_program import CompilationError, CompiledProgram
 from laser.flat_parameters import FlatParameters, call_with
+from laser.gpu import HostCalls, on_stream
+from laser.graphed_program import GraphedProgram
 from laser.ops.frame_stacks import stacks_to_channels
 from laser.ports import Parameters
 from laser.specs import EnvironmentSpec, FramesSpec
@@ -61,7 +65,7 @@ class Policy:
         seed: of the actions' random numbers.
         device: where the networks live.
         greedy: take the mode of the distribution instead of a sample.
-        compiled: compile acting, once per number of environments; on a GPU the networks alone.
+        compiled: compile acting, once per number of environments; on a GPU it is one CUDA graph.
     """
 
     def __init__(
@@ -81,14 +85,16 @@ class Policy:
         self._seed = seed
         self.networks = algorithm.seeded_networks(seed).to(self.device).eval()
         self.parameters = FlatParameters(self.networks, algorithm.acts_with)
-        on_card = self.device.type != "cpu"
-        # A compiled module is called like the module itself, which is all that `act` does with it.
-        self._forward: nn.Module = compile_for_gpu(self.networks) if compiled and on_card else self.networks
         self.version = -1
         self.generator = torch.Generator(device=self.device).manual_seed(seed)
         self._program: CompiledProgram[ActOutput] | None = None
-        if compiled and not on_card:
-            self._program = CompiledProgram(self._traced, [self.parameters.vector], self.generator)
+        if compiled:
+            program = CompiledProgram if self.device.type == "cpu" else GraphedProgram
+            self._program = program(self._traced, [self.parameters.vector], self.generator, self.device)
+        self._host_calls: HostCalls[ActOutput] | None = None
+        if self.device.type != "cpu":
+            self._host_calls = HostCalls(self._act_there, self.device)
+            torch.cuda.synchronize(self.device)  # the weights were laid out on this thread's stream, not on that one
         self._has_frames = any(isinstance(spec, FramesSpec) for spec in environment.observations.values())
         # Where there are units for it the small convolutional nets run about twice as fast in it; MLPs gain nothing.
         self._autocast = self._has_frames and has_bfloat16(self.device)
@@ -99,7 +105,8 @@ class Policy:
 
     def load(self, parameters: Parameters) -> None:
         """Take over a published version; the policy keeps no reference to it."""
-        self.parameters.load_numpy(parameters.vector)
+        with self._on_stream():
+            self.parameters.load_numpy(parameters.vector)
         self.version = parameters.version
 
     def warm_up(self, observations: dict[str, np.ndarray], state: PolicyState) -> None:
@@ -130,16 +137,16 @@ class Policy:
     ) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray]:
         """Like `act`, and the state values [N] too."""
         inputs = ActInput(
-            {name: self._to_tensor(name, value) for name, value in observations.items()},
-            torch.from_numpy(state.last_action).to(self.device),
-            torch.from_numpy(state.last_reward).to(self.device),
-            torch.from_numpy(state.first).to(self.device),
-            {name: torch.from_numpy(value).to(self.device) for name, value in state.core_state.items()},
+            {name: torch.from_numpy(value) for name, value in observations.items()},
+            torch.from_numpy(state.last_action),
+            torch.from_numpy(state.last_reward),
+            torch.from_numpy(state.first),
+            {name: torch.from_numpy(value) for name, value in state.core_state.items()},
         )
-        output = self._act(self._forward, inputs, self.generator) if self._program is None else self._program(inputs)
-        state.core_state = {name: _to_numpy(value) for name, value in output.core_state.items()}
-        mu = {name: _to_numpy(value) for name, value in output.mu.items()}
-        return _to_numpy(output.actions), mu, _to_numpy(output.values)
+        output = self._act_there(inputs) if self._host_calls is None else self._host_calls(inputs)
+        state.core_state = {name: value.numpy() for name, value in output.core_state.items()}
+        mu = {name: value.numpy() for name, value in output.mu.items()}
+        return output.actions.numpy(), mu, output.values.numpy()
 
     def look(self, observations: dict[str, np.ndarray], state: PolicyState) -> dict[str, np.ndarray]:
         """Return mu of observations that nobody acts on; state and random numbers stay as they were."""
@@ -148,6 +155,13 @@ class Policy:
         state.core_state = core_state
         self.generator.set_state(before)
         return mu
+
+    def _act_there(self, inputs: ActInput) -> ActOutput:
+        """Act on the device that the inputs are on."""
+        inputs = dataclasses.replace(
+            inputs, observations={name: self._as_seen(name, value) for name, value in inputs.observations.items()}
+        )
+        return self._act(self.networks, inputs, self.generator) if self._program is None else self._program(inputs)
 
     def _act(self, networks: nn.Module, inputs: ActInput, generator: torch.Generator | None) -> ActOutput:
         with (
@@ -160,13 +174,11 @@ class Policy:
     def _traced(self, held: Sequence[Tensor], inputs: ActInput) -> ActOutput:
         return call_with(self.parameters.views(held), self.networks, self._act, inputs, None)
 
-    def _to_tensor(self, name: str, value: np.ndarray) -> Tensor:
-        tensor = torch.from_numpy(value).to(self.device)
-        spec = self.environment.observations[name]
-        if isinstance(spec, FramesSpec):
-            tensor = stacks_to_channels(tensor).contiguous(memory_format=torch.channels_last)
-        return tensor
+    def _as_seen(self, name: str, value: Tensor) -> Tensor:
+        """Return an observation as networks see it: frames as channels, in the layout that convolutions want."""
+        if isinstance(self.environment.observations[name], FramesSpec):
+            return stacks_to_channels(value).contiguous(memory_format=torch.channels_last)
+        return value
 
-
-def _to_numpy(tensor: Tensor) -> np.ndarray:
-    return tensor.cpu().numpy()
+    def _on_stream(self) -> AbstractContextManager[Any]:
+        return on_stream(None if self._host_calls is None else self._host_calls.stream)

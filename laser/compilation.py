@@ -1,4 +1,4 @@
-"""Whether LASER can compile here, and torch.compile for GPUs; what runs on CPUs is in `laser.compiled_program`.
+"""Facts about compiling: whether LASER can compile here, and whether products in bfloat16 pay.
 
 Compiling traces by patching `nn.Module` for the whole process, so it must be through before other threads run networks:
 components compile in their `warm_up`, which is called for one after the other before anything ticks.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
@@ -21,26 +19,19 @@ def is_traced() -> bool:
 
 
 def can_compile(device: torch.device) -> bool:
-    """Return whether compiling works here; warn once where a C++ compiler is missing."""
-    if device.type == "cuda" or any(shutil.which(name) for name in ("g++", "c++", "clang++")):
+    """Return whether compiling works here; warn once where a compiler is missing."""
+    if device.type == "cuda":  # Triton builds what launches its kernels
+        wanted, kinds = "C", ("gcc", "cc", "clang")
+    else:
+        wanted, kinds = "C++", ("g++", "c++", "clang++")
+    if any(shutil.which(name) for name in kinds):
         return True
     warnings.warn(
-        "no C++ compiler found: networks run uncompiled, about half as fast; laser doctor says how to mend it",
+        f"no {wanted} compiler found: networks run uncompiled, about half as fast; laser doctor says how to mend it",
         RuntimeWarning,
         stacklevel=2,
     )
     return False
-
-
-def compile_for_gpu(function: Callable[..., Any]) -> Any:
-    """Return `function` compiled for fixed shapes; its kernels are launched as one CUDA graph.
-
-    `torch.autograd.grad` is traced too, so that a loss and its gradient can be one program.
-    """
-    torch._dynamo.config.trace_autograd_ops = True
-    # The members of a sweep may each need a program of their own; beyond the default of 8 the others run uncompiled.
-    torch._dynamo.config.recompile_limit = 1_000
-    return torch.compile(function, dynamic=False, mode="reduce-overhead")
 
 
 def cpu_has_bfloat16() -> bool:

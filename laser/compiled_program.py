@@ -8,9 +8,9 @@ look at.
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar, cast
 
 import torch
 import torch._inductor
@@ -19,6 +19,9 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch._ops import OpOverload
 from torch.fx import Graph, GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
+
+from laser.gpu import CPU
+from laser.tensor_trees import flatten, unflatten
 
 R = TypeVar("R")
 
@@ -48,24 +51,23 @@ class _BiasApart(CustomGraphPass):
         return "laser: bias apart"
 
 
-# `cpp_wrapper`: the program is all C++ and runs without the interpreter's lock.
-_OPTIONS: dict[str, Any] = {"cpp_wrapper": True, "post_grad_custom_post_pass": _BiasApart()}
+_OPTIONS: dict[str, dict[str, Any]] = {
+    # `cpp_wrapper`: the program is all C++ and runs without the interpreter's lock.
+    "cpu": {"cpp_wrapper": True, "post_grad_custom_post_pass": _BiasApart()},
+    # `laser.graphed_program` makes the graphs: torch's own belong to the thread that imported them first.
+    "cuda": {"triton.cudagraphs": False},
+}
+_ALIGNMENT_BYTES = 16  # of the widest loads
+# Products stay in full float32 where they are not autocast; the compiler advises otherwise at every program.
+_TF32_ADVICE = "TensorFloat32 tensor cores for float32 matrix multiplication available but not enabled"
 
 
 class CompilationError(RuntimeError):
     """A function cannot be compiled; says why in one line."""
 
 
-class _Place(NamedTuple):
-    """Where a tensor stands in a tree: what compiled code assumes of it."""
-
-    shape: torch.Size
-    dtype: torch.dtype
-    strides: tuple[int, ...] | None  # None: contiguous
-
-
 @dataclasses.dataclass(frozen=True)
-class _Draw:
+class Draw:
     """Random numbers that a function draws, whatever its arguments: made before each call and handed in.
 
     Args:
@@ -80,18 +82,22 @@ class _Draw:
 
     def __call__(self, generator: Generator | None) -> Tensor:
         """Return new numbers."""
-        return self.fill(torch.empty_like(self.example), *self.parameters, generator=generator)
+        return self.into(torch.empty_like(self.example), generator)
+
+    def into(self, tensor: Tensor, generator: Generator | None) -> Tensor:
+        """Fill a tensor like the example with new numbers, and return it."""
+        return self.fill(tensor, *self.parameters, generator=generator)
 
 
 @dataclasses.dataclass
 class _Compiled:
     run: Callable[..., Any]
     structure: Any  # of what the function returns
-    draws: list[_Draw]
+    draws: list[Draw]
 
 
 class CompiledProgram(Generic[R]):
-    """A function as CPU code, compiled at the first call with arguments of new shapes. Used from one thread.
+    """A function as compiled code, made at the first call with arguments of new shapes. Used from one thread.
 
     Args:
         function: of trees: mappings, lists, tuples and dataclasses of tensors, and constants that can be hashed.
@@ -102,6 +108,7 @@ class CompiledProgram(Generic[R]):
             may overlap another that is changed in place.
         generator: what all that the function draws comes from, in the order of an uncompiled call that is given it.
             None: torch's global one, which is anybody's.
+        device: where the function computes and all tensors are.
 
     Raises:
         CompilationError: by the call that compiles; often the function looks at a tensor's numbers to choose a branch,
@@ -111,10 +118,17 @@ class CompiledProgram(Generic[R]):
         `torch.fx.experimental.proxy_tensor.make_fx` for tracing, `torch._inductor.compile` for the code.
     """
 
-    def __init__(self, function: Callable[..., R], held: Any = (), generator: Generator | None = None):
+    def __init__(
+        self,
+        function: Callable[..., R],
+        held: Any = (),
+        generator: Generator | None = None,
+        device: torch.device = CPU,
+    ):
+        self.device = device
         self._function = function
         self._held: list[Tensor] = []
-        self._held_structure = _flatten(held, self._held)
+        self._held_structure = flatten(held, self._held)
         self._generator = generator
         self._compiled: dict[Any, _Compiled] = {}
 
@@ -131,19 +145,19 @@ class CompiledProgram(Generic[R]):
         ready: list[tuple[_Compiled, list[Tensor]]] = []
         for arguments in calls:
             tensors: list[Tensor] = []
-            structure = _flatten(arguments, tensors)
+            structure = flatten(arguments, tensors)
             compiled = self._compiled.get(structure) or self._compile(structure, tensors)
             ready.append((compiled, tensors + [draw(self._generator) for draw in compiled.draws]))
         outputs = [compiled.run(*self._held, *tensors) for compiled, tensors in ready]
         return [
-            cast(R, _unflatten(compiled.structure, iter(output)))
+            cast(R, unflatten(compiled.structure, iter(output)))
             for (compiled, _), output in zip(ready, outputs, strict=True)
         ]
 
     def compile(self, *arguments: Any) -> None:
         """Compile for such arguments, if that is not done yet, and run nothing."""
         tensors: list[Tensor] = []
-        structure = _flatten(arguments, tensors)
+        structure = flatten(arguments, tensors)
         if structure not in self._compiled:
             self._compile(structure, tensors)
 
@@ -152,22 +166,33 @@ class CompiledProgram(Generic[R]):
 
         def flat(*values: Tensor) -> list[Tensor]:
             leaves = iter(values)
-            held, arguments = _unflatten(self._held_structure, leaves), _unflatten(structure, leaves)
+            held, arguments = unflatten(self._held_structure, leaves), unflatten(structure, leaves)
             outputs: list[Tensor] = []
-            found.append(_flatten(self._function(held, *arguments), outputs))
+            found.append(flatten(self._function(held, *arguments), outputs))
             return [output.detach() for output in outputs]
 
         # Copies: what lies in one vector does not overlap, and looks as if it did.
-        examples: list[Any] = [tensor.detach().clone() for tensor in (*self._held, *tensors)]
+        examples: list[Any] = [_example(tensor) for tensor in (*self._held, *tensors)]
         try:
             graph = make_fx(flat, tracing_mode="fake", _allow_non_fake_inputs=True)(*examples)
             draws = _take_draws_out(graph)
-            run = torch._inductor.compile(graph, [*examples, *(draw.example for draw in draws)], options=_OPTIONS)
-        except Exception as error:  # whatever the function, torch or a C++ compiler say
+            warnings.filterwarnings("ignore", _TF32_ADVICE, UserWarning)
+            inputs = [*examples, *(draw.example for draw in draws)]
+            run = torch._inductor.compile(graph, inputs, options=_OPTIONS[self.device.type])
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # whatever the function, torch or a compiler say
             why = " ".join(str(error).split())[:200]
             raise CompilationError(f"{type(error).__name__}: {why}") from error
         compiled = self._compiled[structure] = _Compiled(run, found[-1], draws)
         return compiled
+
+
+def _example(tensor: Tensor) -> Tensor:
+    """Return a copy that begins as far from an aligned address as the tensor does: code for a GPU relies on it."""
+    shift = tensor.storage_offset() % (_ALIGNMENT_BYTES // tensor.element_size())
+    memory = tensor.new_empty(shift + tensor.numel())
+    return memory.as_strided(tensor.shape, tensor.stride(), shift).copy_(tensor.detach())
 
 
 _ATEN = torch.ops.aten
@@ -181,12 +206,12 @@ _FILLS: dict[Any, Callable[..., Tensor]] = {  # what makes random numbers, and w
 }
 
 
-def _take_draws_out(graph: GraphModule) -> list[_Draw]:
+def _take_draws_out(graph: GraphModule) -> list[Draw]:
     """Turn what a traced function draws into arguments after its others, in the order of drawing; return the draws.
 
     Compiled code can draw from torch's global generator only, which other threads use at the same time.
     """
-    draws: list[_Draw] = []
+    draws: list[Draw] = []
     last = graph.graph.find_nodes(op="placeholder")[-1:]
     for node in list(graph.graph.nodes):
         target = node.target
@@ -208,74 +233,6 @@ def _take_draws_out(graph: GraphModule) -> list[_Draw]:
         for old in replaced:
             old.replace_all_uses_with(last[0])
             graph.graph.erase_node(old)
-        draws.append(_Draw(fill, torch.empty(value.shape, dtype=value.dtype), parameters))
+        draws.append(Draw(fill, torch.empty(value.shape, dtype=value.dtype, device=value.device), parameters))
     graph.recompile()
     return draws
-
-
-def _flatten(value: Any, tensors: list[Tensor]) -> Any:
-    """Add the tensors of a tree to a list, in order; return what is left of it, which can be hashed."""
-    made_of: Any = type(value)
-    kind = _kind_of(made_of)
-    if kind == "tensor":
-        if value.is_contiguous():
-            tensors.append(value)
-            return _Place(value.shape, value.dtype, None)
-        if not _is_dense(value):
-            value = value.contiguous()
-        tensors.append(value)
-        return _Place(value.shape, value.dtype, None if value.is_contiguous() else value.stride())
-    if kind == "mapping":
-        return (dict, tuple(value), _flatten_all(value.values(), tensors))
-    if kind == "sequence":
-        return (list, (), _flatten_all(value, tensors))
-    if kind == "dataclass":
-        names = _field_names(made_of)
-        return (made_of, names, _flatten_all([getattr(value, name) for name in names], tensors))
-    return value
-
-
-def _flatten_all(values: Iterable[Any], tensors: list[Tensor]) -> tuple[Any, ...]:
-    parts: list[Any] = []
-    for value in values:
-        if type(value) is Tensor and value.is_contiguous():  # nearly all: a call for each would take twice as long
-            tensors.append(value)
-            parts.append(_Place(value.shape, value.dtype, None))
-        else:
-            parts.append(_flatten(value, tensors))
-    return tuple(parts)
-
-
-@functools.cache
-def _kind_of(kind: type) -> Literal["tensor", "mapping", "sequence", "dataclass", "constant"]:
-    """Return what part of a tree values of a type are; remembered, since it is asked for every one of each call."""
-    if issubclass(kind, Tensor):
-        return "tensor"
-    if issubclass(kind, Mapping):
-        return "mapping"
-    if issubclass(kind, list | tuple):
-        return "sequence"
-    return "dataclass" if dataclasses.is_dataclass(kind) else "constant"
-
-
-def _is_dense(value: Tensor) -> bool:
-    """Return whether a tensor's elements lie side by side, so that a copy has the same strides."""
-    return torch.empty_like(value, device="meta").stride() == value.stride()
-
-
-def _unflatten(structure: Any, tensors: Iterator[Tensor]) -> Any:
-    if isinstance(structure, _Place):
-        return next(tensors)
-    if not isinstance(structure, tuple):
-        return structure
-    kind, names, parts = structure
-    values = [next(tensors) if type(part) is _Place else _unflatten(part, tensors) for part in parts]
-    if kind is list:
-        return values
-    named = dict(zip(names, values, strict=True))
-    return named if kind is dict else kind(**named)
-
-
-@functools.cache
-def _field_names(kind: Any) -> tuple[str, ...]:
-    return tuple(item.name for item in dataclasses.fields(kind))

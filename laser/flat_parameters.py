@@ -15,7 +15,26 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from laser.gpu import HostCopy, ToHost
+
 R = TypeVar("R")
+
+
+class PublishedCopy:
+    """A copy of published parameters that may still be under way.
+
+    Args:
+        copy: of one vector.
+    """
+
+    def __init__(self, copy: HostCopy):
+        self._copy = copy
+
+    def result(self) -> np.ndarray:
+        """Wait until the copy is there, and return it: read-only float32."""
+        (vector,) = self._copy.result()
+        vector.flags.writeable = False
+        return vector
 
 
 class FlatParameters:
@@ -52,6 +71,7 @@ class FlatParameters:
         self._shapes = [item.shape for item in [*parameters, *buffers]]
         places = _places(zip([*self._names, *self._buffer_names], self._shapes, strict=True), tuple(published))
         self._published = [self.vector[place] for place in places]
+        self._to_host: ToHost | None = None
 
     @property
     def trainable(self) -> Tensor:
@@ -62,6 +82,11 @@ class FlatParameters:
     def buffers(self) -> Tensor:
         """The rest of the vector (a view)."""
         return self.vector[self.num_trainable :]
+
+    @property
+    def is_copied_later(self) -> bool:
+        """Whether `start_copy` returns before the copy is there."""
+        return self.vector.device.type != "cpu"
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
         """Yield names and parameters in the order of the vector."""
@@ -94,9 +119,15 @@ class FlatParameters:
 
     def to_numpy(self) -> np.ndarray:
         """Return a read-only float32 copy of what is published of the vector."""
-        copy = np.concatenate([part.cpu().numpy() for part in self._published])
-        copy.flags.writeable = False
-        return copy
+        return self.start_copy().result()
+
+    def start_copy(self) -> PublishedCopy:
+        """Begin what `to_numpy` does, of the vector as it is now, and wait for nothing; used from one thread."""
+        if not self.is_copied_later:
+            return PublishedCopy(HostCopy([np.concatenate([part.numpy() for part in self._published])]))
+        if self._to_host is None:
+            self._to_host = ToHost(self.vector.device)
+        return PublishedCopy(self._to_host.start([torch.cat(self._published)]))
 
     def load_numpy(self, vector: np.ndarray) -> None:
         """Copy in what `to_numpy` gave.

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from laser.batch import Batch
+from laser.gpu import ToDevice
 from learner.mixing import Mix, Mixer
 from learner.prefetcher import Prefetcher
 
@@ -37,9 +38,9 @@ class BatchLoader:
 
     Args:
         mixer: draws.
-        collate: puts mixes of the same size side by side, each as a batch on the device.
+        collate: puts mixes of the same size side by side, each as a batch on the CPU.
         prepare: says of mixes and their batches what can be said before the loss; see `SamplerFeed.prepare`.
-        device: the learner's.
+        to_device: moves batches to where the learner computes.
         one_by_one: collate each mix by itself, as images are.
         num_prefetch: so many batches are kept ready by a thread of its own; 0: every batch is asked for when it is
             needed, which makes the order of all calls repeatable.
@@ -50,7 +51,7 @@ class BatchLoader:
         mixer: Mixer,
         collate: Callable[[Sequence[Mix]], list[Batch]],
         prepare: Callable[[Sequence[Mix], Sequence[Batch]], list[dict[str, Tensor]]],
-        device: torch.device,
+        to_device: ToDevice,
         *,
         one_by_one: bool,
         num_prefetch: int,
@@ -59,7 +60,7 @@ class BatchLoader:
         self._mixer = mixer
         self._collate = collate
         self._prepare = prepare
-        self._device = device
+        self._to_device = to_device
         self._one_by_one = one_by_one
         self._loaded: deque[LoadedBatch] = deque()
         self._prefetcher = Prefetcher(self._make, num_prefetch) if num_prefetch else None
@@ -91,13 +92,15 @@ class BatchLoader:
         """Decode mixes that were drawn together, and move them to the device."""
         started = time.perf_counter()
         together = [[mix] for mix in mixes] if self._one_by_one or not mixes else [mixes]
-        batches = [batch for some in together for batch in self._collate(some)]
-        loaded = []
-        for mix, batch, prepared in zip(mixes, batches, self._prepare(mixes, batches), strict=True):
-            streams = None
-            if mix.replayed is not None and mix.replayed.streams is not None:
-                streams = torch.from_numpy(mix.replayed.streams).to(self._device)
-            loaded.append(LoadedBatch(batch, mix, streams, prepared))
+        collated = [batch for some in together for batch in self._collate(some)]
+        with self._to_device.beside():
+            moved = [self._to_device((batch, _streams(mix))) for mix, batch in zip(mixes, collated, strict=True)]
+            said = self._prepare(mixes, [batch for batch, _ in moved])
+            self._to_device.hand_over(value for prepared in said for value in prepared.values())
+        loaded = [
+            LoadedBatch(batch, mix, streams, prepared)
+            for mix, (batch, streams), prepared in zip(mixes, moved, said, strict=True)
+        ]
         self.decode_s += time.perf_counter() - started
         return loaded
 
@@ -112,3 +115,9 @@ class BatchLoader:
             # Of those drawn together, one kind of work at a time: that keeps a small core's caches warm.
             self._loaded.extend(self.load(self._mixer.poll(timeout_s)))
         return self._loaded.popleft() if self._loaded else None
+
+
+def _streams(mix: Mix) -> Tensor | None:
+    if mix.replayed is None or mix.replayed.streams is None:
+        return None
+    return torch.from_numpy(mix.replayed.streams)

@@ -9,9 +9,11 @@ from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from laser.algorithms.base import WriteOptions
+from laser.gpu import CPU, HostCopy, ToHost
 from laser.ports import ColumnWrites, PortClosedError, PortTimeoutError, ReplayPort, wait
 from learner.mixing import Mix
 
@@ -21,14 +23,26 @@ DEADLINE_S = 60.0
 class ColumnWriter:
     """Sends values to the replay's columns without waiting for them. Used from one thread.
 
+    What a GPU has computed is sent when the values of the next batch are there: its copy has come by then.
+
     Args:
         replay: where they go.
         member: whose columns they are.
         batches_per_write: values of so many batches go together.
+        device: where the values are.
     """
 
-    def __init__(self, replay: ReplayPort, member: int, batches_per_write: int = 1):
+    def __init__(
+        self,
+        replay: ReplayPort,
+        member: int,
+        batches_per_write: int = 1,
+        device: torch.device = CPU,
+    ):
         self._replay = replay
+        self._to_host = ToHost(device)
+        self._is_copied_later = device.type != "cpu"
+        self._copying: _CopiedBatch | None = None
         self._member = member
         self._batches_per_write = batches_per_write
         self._waiting: list[ColumnWrites] = []
@@ -50,14 +64,21 @@ class ColumnWriter:
         if mix.replayed is None or not values:
             return
         replayed = slice(mix.num_online, None)
-        arrays = {name: value[:, replayed].T.contiguous().cpu().numpy() for name, value in values.items()}
-        final = {name: value[0, replayed].contiguous().cpu().numpy() for name, value in final_values.items()}
-        keys = mix.replayed.keys
-        if keys.ndim == 2:  # the rows of a stream's piece lie here and there
-            num_rows = next(iter(arrays.values())).shape[1]
-            keys = keys[:, :num_rows].reshape(-1)
-            arrays = {name: value.reshape(-1, 1) for name, value in arrays.items()}
-        writes = ColumnWrites(self._member, keys, arrays, final, options.far_bounds, options.sweep)
+        copy = self._to_host.start(
+            [value[:, replayed].T.contiguous() for value in values.values()]
+            + [value[0, replayed].contiguous() for value in final_values.values()]
+        )
+        self.hand_over()
+        self._copying = _CopiedBatch(copy, tuple(values), tuple(final_values), mix.replayed.keys, options)
+        if not self._is_copied_later:
+            self.hand_over()
+
+    def hand_over(self) -> None:
+        """Send values whose copies were under way, or let them wait to go together; waits for the copies."""
+        copied, self._copying = self._copying, None
+        if copied is None:
+            return
+        writes = copied.writes(self._member)
         if self._waiting and not _go_together(self._waiting[-1], writes):
             self._flush()
         self._waiting.append(writes)
@@ -66,6 +87,7 @@ class ColumnWriter:
 
     def write(self, writes: ColumnWrites) -> None:
         """Write, after what waits to go together."""
+        self.hand_over()
         self._flush()
         self._send(writes)
 
@@ -97,10 +119,33 @@ class ColumnWriter:
 
     def settle(self) -> None:
         """Write what waits to go together, and wait until everything is written."""
+        self.hand_over()
         self._flush()
         for future in self._under_way:
             wait(future, DEADLINE_S, "the replay to take column writes")
         self._under_way = []
+
+
+@dataclasses.dataclass(frozen=True)
+class _CopiedBatch:
+    """Values of one batch on their way to the host, and what they belong to."""
+
+    copy: HostCopy
+    names: tuple[str, ...]
+    final_names: tuple[str, ...]
+    keys: np.ndarray
+    options: WriteOptions
+
+    def writes(self, member: int) -> ColumnWrites:
+        arrays = self.copy.result()
+        values = dict(zip(self.names, arrays, strict=False))
+        final = dict(zip(self.final_names, arrays[len(self.names) :], strict=True))
+        keys = self.keys
+        if keys.ndim == 2:  # the rows of a stream's piece lie here and there
+            num_rows = arrays[0].shape[1]
+            keys = keys[:, :num_rows].reshape(-1)
+            values = {name: value.reshape(-1, 1) for name, value in values.items()}
+        return ColumnWrites(member, keys, values, final, self.options.far_bounds, self.options.sweep)
 
 
 def _go_together(one: ColumnWrites, other: ColumnWrites) -> bool:

@@ -19,6 +19,9 @@ class LearnerConfig:
     compile: Annotated[
         Switch, "compile the train step; auto: where it pays for its start-up time, which is never in lockstep"
     ] = "auto"
+    cuda_graphs: Annotated[
+        Switch, "replay a compiled update as one CUDA graph; auto: on a GPU. On a CPU the recording is stood in for"
+    ] = "auto"
     precision: Annotated[
         Literal["auto", "float32", "bfloat16"],
         "autocast of convolutions and matrix products; auto: bfloat16 for frames. Devices that are slower in bfloat16 "

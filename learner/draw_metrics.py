@@ -60,9 +60,7 @@ class DrawMetrics:
             times: see `Sample.num_draws`.
             num_items: how many were drawn.
         """
-        # On a GPU the next step's graph writes into the same memory.
-        kept = {name: value.clone() if value.is_cuda else value for name, value in said.items()}
-        self._newest.append(_Draws(kept, probabilities, times, num_items))
+        self._newest.append(_Draws(said, probabilities, times, num_items))
 
     def take(self) -> dict[str, float]:
         """Return the summary of what came since the last call, and begin anew."""

@@ -17,6 +17,7 @@ from laser.algorithms.base import Algorithm, AlgorithmConfig, LossOutput
 from laser.algorithms.metrics import MetricMeans
 from laser.algorithms.refer import stored_far_fraction
 from laser.batch import Batch
+from laser.gpu import own_stream
 from laser.ports import (
     ColumnWrites,
     ParameterPort,
@@ -91,6 +92,7 @@ class Learner:
         self._config = config
         self._member = member
         networks = algorithm.seeded_networks(seed)
+        own_stream(torch.device(device))
         self.train_step = TrainStep(algorithm, networks, spec, config, torch.device(device), seed + 1)
         if self.train_step.is_compiled:  # the code is then the same for all values, so for all members of a sweep
             self._schedule = self._taken_from_schedule(self._settings.live_settings)
@@ -122,7 +124,7 @@ class Learner:
                 settings.steps_per_item,
                 settings.step_reward_clip,
                 lambda: self._settings.discount,
-                lambda mix: self._collate([mix])[0],
+                lambda mix: self.train_step.to_device(self._collate([mix])[0]),
             ),
         )
         self._replay_states = (
@@ -133,7 +135,7 @@ class Learner:
             self._mixer,
             self._collate,
             self._feed.prepare,
-            self.train_step.device,
+            self.train_step.to_device,
             one_by_one=bool(spec.frames),
             num_prefetch=config.num_prefetch if prefetch else 0,
         )
@@ -143,7 +145,7 @@ class Learner:
         self._ages = AgeQuantiles(member)
         self._learned = LearnedCounts()
         self._publisher = Publisher(parameters, self.train_step.parameters)
-        self._writer = ColumnWriter(replay, member, config.batches_together(settings.view))
+        self._writer = ColumnWriter(replay, member, config.batches_together(settings.view), self.train_step.device)
         self._num_unpublished = 0
         self._learning_rate = math.nan
         self._stored: dict[str, float] = {}
@@ -166,7 +168,12 @@ class Learner:
             PortTimeoutError: no batch came, and nothing arrived in the replay for the whole deadline.
         """
         started = time.perf_counter()
-        loaded = self.loader.poll(0.2)
+        # What a GPU has still to hand over is not waited for while there is another update to ask it for.
+        loaded = self.loader.poll(0.0) if self._publisher.is_copying else None
+        if loaded is None:
+            self._publisher.hand_over()
+            self._writer.hand_over()
+            loaded = self.loader.poll(0.2)
         self._counters["time/learner_wait"] += time.perf_counter() - started
         self.waiting_for = self._mixer.waiting_for
         if loaded is not None:
@@ -218,7 +225,6 @@ class Learner:
         self._learning_rate = rates[-1]
         told = self.train_step.in_turn(batches, rates, self._schedule)
         for loaded, batch, (metrics, output) in zip(together, batches, told, strict=True):
-            # First of all: on a card these are a graph's own buffers, which whatever runs next may write over.
             self._metrics.add(metrics)
             self._write_columns(loaded, output)
             if self._replay_states is not None and loaded.streams is not None:
@@ -264,7 +270,7 @@ class Learner:
             for mix, batch in zip(mixes, batches, strict=True):
                 for value in batch.core_state.values():
                     value[mix.num_online :] = 0
-        return [self.train_step.to_device(batch) for batch in batches]
+        return batches
 
     def publish(self) -> None:
         """Publish the current parameters as the next version."""

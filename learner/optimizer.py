@@ -13,6 +13,7 @@ from torch import Tensor
 
 from laser.algorithms.base import ParameterGroup
 from laser.flat_parameters import FlatParameters
+from laser.gpu import to_device
 
 Number = Tensor | float
 
@@ -128,9 +129,10 @@ class FlatOptimizer:
         return norm, torch.as_tensor(applied)
 
     def numbers(self, learning_rate: float) -> Tensor:
-        """Return what `traced_step` needs beside tensors that stay, [3] on a CPU."""
+        """Return what `traced_step` needs beside tensors that stay, [3]."""
         numbers = np.array([self.max_gradient_norm, self.epsilon, learning_rate], np.float32)
-        return torch.from_numpy(numbers)  # a third of `torch.tensor`'s time
+        # `from_numpy` takes a third of `torch.tensor`'s time.
+        return to_device(torch.from_numpy(numbers), self.parameters.vector.device)
 
     @staticmethod
     def traced_step(
@@ -163,7 +165,7 @@ class FlatOptimizer:
             if period not in due:
                 continue
             made.add_(applied)
-            root_scale, step_size = torch.ones(()), applied * learning_rate
+            root_scale, step_size = torch.ones_like(norm), applied * learning_rate
             if stretches[0].first is not None:
                 # In double precision, which the difference of numbers near 1 needs.
                 corrected = _correct(made.double(), step_size)

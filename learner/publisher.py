@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
-from laser.flat_parameters import FlatParameters
+from laser.flat_parameters import FlatParameters, PublishedCopy
 from laser.ports import ParameterPort, Parameters, wait
 
 DEADLINE_S = 60.0
@@ -12,6 +12,8 @@ DEADLINE_S = 60.0
 
 class Publisher:
     """Publishes copies of the parameters under ascending versions, one at a time. Used from one thread.
+
+    A copy from a GPU takes a moment, which nobody waits for: `publish` begins it, and hands over the one before.
 
     Args:
         store: where they go.
@@ -22,13 +24,30 @@ class Publisher:
         self.version = -1
         self._store = store
         self._parameters = parameters
+        self._copying: PublishedCopy | None = None  # of the newest version
         self._under_way: Future[None] | None = None
+
+    @property
+    def is_copying(self) -> bool:
+        """Whether the newest version has not been handed over yet."""
+        return self._copying is not None
 
     def publish(self) -> None:
         """Publish the parameters as the next version; waits only for the previous publication to be through."""
-        self.settle()
+        self.hand_over()
+        self._settle_store()
         self.version += 1
-        self._under_way = self._store.publish(self.newest())
+        self._copying = self._parameters.start_copy()
+        if not self._parameters.is_copied_later:
+            self.hand_over()
+
+    def hand_over(self) -> None:
+        """Hand the newest version to the store, if that is not done yet; waits until its copy is there."""
+        if self._copying is None:
+            return
+        self._settle_store()
+        copy, self._copying = self._copying, None
+        self._under_way = self._store.publish(Parameters(self.version, copy.result()))
 
     def newest(self) -> Parameters:
         """Return the parameters as they are now, under the newest version, without publishing them."""
@@ -36,6 +55,10 @@ class Publisher:
 
     def settle(self) -> None:
         """Wait until the newest publication is through."""
+        self.hand_over()
+        self._settle_store()
+
+    def _settle_store(self) -> None:
         if self._under_way is not None:
             wait(self._under_way, DEADLINE_S, "the parameter store to take the newest version")
             self._under_way = None

@@ -6,19 +6,18 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from laser.algorithms.base import Algorithm, LossOutput, Schedule, Targets
-from laser.algorithms.metrics import StackedMetrics
+from laser.algorithms.metrics import StackedMetrics, stack
 from laser.batch import WITHOUT_TIME, Batch
-from laser.compilation import can_compile, compile_for_gpu, has_bfloat16
+from laser.compilation import can_compile, has_bfloat16
 from laser.compiled_program import CompilationError
 from laser.flat_parameters import FlatParameters
+from laser.gpu import RunAhead, ToDevice, to_device
 from laser.ops.frame_stacks import stack_frames
 from laser.specs import FramesSpec
 from laser.unroll import UnrollSpec
@@ -31,7 +30,7 @@ Record = TypeVar("Record", Batch, LossOutput)
 
 
 class TrainStep:
-    """Updates networks from batches. Used from one thread.
+    """Updates networks from batches. Used from one thread; on a GPU its work belongs to that thread's stream.
 
     Args:
         algorithm: the loss.
@@ -78,48 +77,25 @@ class TrainStep:
         self._spec = spec
         wants_bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and has_frames)
         self._autocast = wants_bfloat16 and has_bfloat16(device)
+        self._graphed = config.cuda_graphs == "on" or (config.cuda_graphs == "auto" and device.type == "cuda")
         # One of whole batches, and one of the parts that several passes cut them into.
-        self._programs = (
-            [self._program(loss) for loss in (self._stacked_loss, self._plain_loss)]
-            if self._compiled and device.type == "cpu"
-            else []
-        )
-        on_card = self._compiled and not self._programs
-        self._losses, self._gradients = [], []
-        for loss in (self._stacked_loss, self._plain_loss):
-            # Forward and backward are one program: the wrappers around two cost a small agent a fifth of its step.
-            gradient = partial(self._differentiated, loss)
-            self._losses.append(compile_for_gpu(loss) if on_card else loss)
-            self._gradients.append(compile_for_gpu(gradient) if on_card else gradient)
-        # Copies to the card run beside the previous step's kernels.
-        self._copy_stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._losses: list[Loss] = [self._stacked_loss, self._plain_loss]
+        self._programs = [self._program(loss) for loss in self._losses] if self._compiled else []
+        self.to_device = ToDevice(device, torch.cuda.current_stream(device) if device.type == "cuda" else None)
+        self._run_ahead = RunAhead(device)
 
     @property
     def description(self) -> str:
         """How it computes, for the log."""
         parts = [str(self.device), "bfloat16" if self._autocast else "float32"]
-        return ", ".join([*parts, "compiled" if self._compiled else "eager"])
-
-    def to_device(self, batch: Batch) -> Batch:
-        """Return the batch on the step's device; may be called from the prefetch thread."""
-        if self._copy_stream is None:
-            return batch
-        computing = torch.cuda.default_stream(self.device)
-
-        def move(tensor: Tensor) -> Tensor:
-            moved = tensor.pin_memory().to(self.device, non_blocking=True)
-            # The memory is this stream's, which would else hand it out again while the step may still read it.
-            moved.record_stream(computing)
-            return moved
-
-        with torch.cuda.stream(self._copy_stream):
-            moved = _map_tensors(batch, move)
-        self._copy_stream.synchronize()  # this thread waits, the training thread does not
-        return moved
+        parts.append("compiled" if self._compiled else "eager")
+        if self._compiled and self._graphed:
+            parts.append("one CUDA graph an update" if self.device.type == "cuda" else "as a CUDA graph would be")
+        return ", ".join(parts)
 
     def scalar(self, value: float) -> float | Tensor:
         """Return a number for the loss's schedule, so that other values of it do not compile the loss anew."""
-        return torch.tensor(value, dtype=torch.float32, device=self.device) if self._compiled else value
+        return torch.full((), value, dtype=torch.float32, device=self.device) if self._compiled else value
 
     @property
     def is_compiled(self) -> bool:
@@ -136,35 +112,18 @@ class TrainStep:
         """
         try:
             self._warm_up(self.to_device(batch), schedule)
-            if core_state and self._compiled:
-                self._warm_up_core_state(self.to_device(batch), schedule)
+            if core_state and self._programs:
+                which, whole = self._whole(self.to_device(batch))
+                self._programs[which].compile_core_state(whole, schedule)
         except CompilationError as error:
             warnings.warn(f"the loss cannot be compiled and runs uncompiled: {error}", RuntimeWarning, stacklevel=2)
             self._programs, self._compiled = [], False
 
     def _warm_up(self, batch: Batch, schedule: Schedule) -> None:
-        if not self._compiled:
-            return
-        periods = [*self._periods.values()]
-        if self._programs:  # they move slow copies, too
-            periods += [target.period for target in self.targets.values() if target.is_slow]
-        for which, part in self._parts_of(batch):
+        periods = [*self._periods.values(), *(target.period for target in self.targets.values() if target.is_slow)]
+        for which, part in self._parts_of(batch) if self._programs else ():
             for number in range(1, 1 + math.lcm(*periods)):
-                due = self._with_due(schedule, number)
-                if self._programs:
-                    self._programs[which].compile(part, due, number)
-                    continue
-                state = torch.get_rng_state()
-                output, gradient = self._gradients[which](part, due)
-                self.optimizer.step(gradient, torch.full_like(output.loss, torch.nan), 0.0, number)  # refused
-                torch.set_rng_state(state)
-
-    def _warm_up_core_state(self, batch: Batch, schedule: Schedule) -> None:
-        if self._programs:
-            which, batch = self._whole(batch)
-            self._programs[which].compile_core_state(batch, schedule)
-        else:
-            self.next_core_state(batch, schedule)
+                self._programs[which].compile(part, self._with_due(schedule, number), number)
 
     def _parts_of(self, batch: Batch) -> Iterator[tuple[int, Batch]]:
         """Yield batches of all sizes that one update may have, each with the index of its program."""
@@ -219,12 +178,13 @@ class TrainStep:
     ) -> list[tuple[StackedMetrics, LossOutput]]:
         first = self.num_updates + 1
         self.num_updates += len(batches)
-        return self._programs[which](
-            [
-                UpdateInput(batch, self._with_due(schedule, number), learning_rate, number)
-                for number, (batch, learning_rate) in enumerate(zip(batches, learning_rates, strict=True), first)
-            ]
-        )
+        updates = [
+            UpdateInput(batch, self._with_due(schedule, number), learning_rate, number)
+            for number, (batch, learning_rate) in enumerate(zip(batches, learning_rates, strict=True), first)
+        ]
+        done = self._programs[which](updates)
+        self._run_ahead.handed_over()
+        return done
 
     def _pass(
         self, which: int, batch: Batch, learning_rate: float, schedule: Schedule
@@ -234,11 +194,11 @@ class TrainStep:
             ((metrics, output),) = self._run(which, [batch], [learning_rate], schedule)
         else:
             self.num_updates += 1
-            self._seed_card()
-            output, gradient = self._gradients[which](batch, self._with_due(schedule, self.num_updates))
+            output, gradient = self._differentiated(which, batch, self._with_due(schedule, self.num_updates))
             self._write_state(output)
             norm, applied = self.optimizer.step(gradient, output.loss, learning_rate, self.num_updates)
             metrics = {**output.metrics, **update_metrics(norm, applied)}
+            self._run_ahead.handed_over()
         for target in self.targets.values():
             if not (self._programs and target.is_slow):  # the program has moved it
                 target.follow(self.parameters, self.num_updates)
@@ -250,13 +210,20 @@ class TrainStep:
         num_epochs, num_minibatches = self._algorithm.config.passes
         batch = self._prepared(batch)
         num_columns = batch.shape[1]
-        means: dict[str, Tensor] = {}
+        sums: dict[tuple[str, ...], Tensor] = {}  # by the metrics that a pass had
         for _ in range(num_epochs):
             order = torch.randperm(num_columns, generator=self.generator, device=self.device)
             for columns in order.tensor_split(num_minibatches):
                 metrics, output = self._pass(1, take_columns(batch, columns), learning_rate, schedule)
-                for name, value in metrics.items():
-                    means[name] = means.get(name, torch.zeros_like(value)) + value / (num_epochs * num_minibatches)
+                stacked, names = stack(metrics).vector / (num_epochs * num_minibatches), tuple(metrics)
+                sums[names] = sums[names] + stacked if names in sums else stacked
+        if len(sums) == 1:
+            ((names, total),) = sums.items()
+            return StackedMetrics(names, total), output
+        means: dict[str, Tensor] = {}
+        for names, total in sums.items():
+            for name, value in zip(names, total.unbind(), strict=True):
+                means[name] = means[name] + value if name in means else value
         return means, output
 
     @torch.no_grad()
@@ -264,7 +231,7 @@ class TrainStep:
         """Let the algorithm set its buffers from sums over the replay; see `Algorithm.observe`."""
         updates = self._algorithm.observe(self.networks, statistics, num_updates)
         for name, value in updates.items():
-            self._state[name].copy_(value)
+            self._state[name].copy_(to_device(value, self.device))
         if updates:
             for target in self.targets.values():
                 target.parameters.buffers.copy_(self.parameters.buffers)
@@ -290,16 +257,6 @@ class TrainStep:
         for name, value in output.state_updates.items():
             own[name].copy_(torch.where(fine, value, own[name]))
 
-    def _seed_card(self) -> None:
-        """Let the noise of a compiled loss, which is the card's own, follow from seed and update alone.
-
-        Of learners that share a card at the same time one may draw another's.
-        """
-        if self._compiled and self.device.type == "cuda":
-            words = np.random.SeedSequence([self._seed, self.num_updates]).generate_state(1, np.uint64)
-            with torch.cuda.device(self.device):
-                torch.cuda.manual_seed(int(words[0] >> 1))
-
     def _with_due(self, schedule: Schedule, number: int) -> Schedule:
         """Return the schedule with what `laser.algorithms.base.is_due` reads."""
         if not self._periods:
@@ -314,13 +271,15 @@ class TrainStep:
             self.parameters,
             self.optimizer,
             self.generator,
+            self.device,
             autocast=self._autocast,
+            graphed=self._graphed,
         )
 
-    def _differentiated(self, loss: Loss, batch: Batch, schedule: Schedule) -> tuple[LossOutput, Tensor]:
+    def _differentiated(self, which: int, batch: Batch, schedule: Schedule) -> tuple[LossOutput, Tensor]:
         """Return what a loss says, without its graph, and its gradient."""
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
-            output = loss(self.networks, self._target_modules, batch, schedule)
+            output = self._losses[which](self.networks, self._target_modules, batch, schedule)
         return _map_tensors(output, Tensor.detach), self.parameters.gradient_of(output.loss)
 
     def _stacked_loss(self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule) -> LossOutput:
@@ -336,8 +295,7 @@ class TrainStep:
         return dataclasses.replace(batch, observations=observations)
 
     def _plain_loss(self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule) -> LossOutput:
-        # Tracing cannot follow a generator. On a CPU `CompiledProgram` makes these draws come from ours, on a card they
-        # come from its own, which is seeded for them.
+        # Tracing cannot follow a generator: `CompiledProgram` makes these draws come from ours.
         generator = None if self._compiled else self.generator
         return self._algorithm.loss(networks, targets, batch, schedule, generator)
 

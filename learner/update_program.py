@@ -15,6 +15,7 @@ from laser.algorithms.metrics import StackedMetrics, stack
 from laser.batch import Batch
 from laser.compiled_program import CompiledProgram
 from laser.flat_parameters import FlatParameters, call_with
+from laser.graphed_program import GraphedProgram
 from learner.optimizer import FlatOptimizer, Stretch, update_metrics
 from learner.target_network import TargetNetwork
 
@@ -55,7 +56,7 @@ class UpdateInput(NamedTuple):
 
 
 class UpdateProgram:
-    """Updates networks on a CPU like `TrainStep` does step by step; its numbers may differ in their last bits.
+    """Updates networks like `TrainStep` does step by step; its numbers may differ in their last bits.
 
     Args:
         loss: of networks, slow copies, a batch and a schedule; draws as if from torch's global generator.
@@ -64,7 +65,9 @@ class UpdateProgram:
         parameters: of the networks.
         optimizer: of these parameters.
         generator: what the loss draws comes from.
+        device: where all of these are.
         autocast: compute matrix products in bfloat16.
+        graphed: replay each update as one CUDA graph; see `GraphedProgram`.
     """
 
     def __init__(
@@ -75,8 +78,10 @@ class UpdateProgram:
         parameters: FlatParameters,
         optimizer: FlatOptimizer,
         generator: Generator,
+        device: torch.device,
         *,
         autocast: bool,
+        graphed: bool,
     ):
         self._loss = loss
         copies = nn.ModuleDict({name: target.networks for name, target in targets.items()})
@@ -84,6 +89,7 @@ class UpdateProgram:
         self._targets = targets
         self._parameters = parameters
         self._optimizer = optimizer
+        self._device = device
         self._autocast = autocast
         held = {
             "stretches": optimizer.stretches,
@@ -100,8 +106,9 @@ class UpdateProgram:
         }
         # Those that are copied now and then are left to `TargetNetwork`.
         self._slow = {name: target for name, target in targets.items() if target.is_slow}
-        self._update = CompiledProgram(self._updated, held, generator)
-        self._core_state = CompiledProgram(self._stepped, held, generator)
+        program = GraphedProgram if graphed else CompiledProgram
+        self._update: CompiledProgram[_Update] = program(self._updated, held, generator, device)
+        self._core_state: CompiledProgram[dict[str, Tensor]] = program(self._stepped, held, generator, device)
 
     def __call__(self, updates: Sequence[UpdateInput]) -> list[tuple[StackedMetrics, LossOutput]]:
         """Apply updates, one after the other with nothing in between.
@@ -150,7 +157,7 @@ class UpdateProgram:
         for name, target in self._targets.items():
             copied = target.parameters.views(held["targets"][name])
             states |= {f"targets.{name}.{key}": value for key, value in copied.items()}
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self._autocast):
+        with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._autocast):
             return call_with(states, self._modules, self._lost, batch, schedule)
 
     def _lost(self, modules: nn.ModuleDict, batch: Batch, schedule: Schedule) -> LossOutput:

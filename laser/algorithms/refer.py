@@ -84,10 +84,11 @@ class Refer:
     def observe(self, state: ReferState, statistics: Mapping[str, Any], num_updates: int) -> dict[str, Tensor]:
         """Return the state's next values, by their names in the networks; see `Algorithm.observe`."""
         config = self.config
-        updates = {"refer.c_max": torch.tensor(c_max_at(num_updates, config.c, config.annealing))}
+        updates = {"refer.c_max": torch.full_like(state.c_max, c_max_at(num_updates, config.c, config.annealing))}
         if config.enabled and num_updates:
-            beta = next_beta(float(state.beta), stored_far_fraction(statistics), config.tolerance, config.beta_rate)
-            updates["refer.beta"] = torch.tensor(beta)
+            # Where beta is: a GPU would be waited for.
+            beta = next_beta(state.beta.double(), stored_far_fraction(statistics), config.tolerance, config.beta_rate)
+            updates["refer.beta"] = beta.float()
         return updates
 
     def far_bounds(self, num_updates: int) -> dict[str, float]:

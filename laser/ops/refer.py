@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import TypeVar
 
 import torch
 from torch import Tensor
+
+Number = TypeVar("Number", float, Tensor)
 
 
 def near_policy(log_rhos: Tensor, c_max: float | Tensor) -> Tensor:
@@ -59,11 +62,11 @@ def c_max_at(num_updates: int, c: float, annealing: float) -> float:
     return 1.0 + annealed(c, num_updates, annealing)
 
 
-def next_beta(beta: float, far_fraction: float, tolerance: float, rate: float) -> float:
+def next_beta(beta: Number, far_fraction: float, tolerance: float, rate: float) -> Number:
     """Return beta after one update: towards 0 where too many stored steps are far-policy, else towards 1.
 
     Args:
-        beta: in [0, 1].
+        beta: scalar in [0, 1].
         far_fraction: of the stored steps, by their most recent ratios.
         tolerance: D, the fraction to hold.
         rate: how far one update moves beta, in [0, 1].

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from laser.gpu import ToDevice
 from laser.ports import KEY_DTYPE, PortTimeoutError, Sample
 from laser.unroll import HEADER_DTYPE, Unrolls
 from learner.batch_loader import BatchLoader
@@ -59,8 +60,10 @@ def load():
         def prepare(mixes, batches):
             return [{"said": f"of {batch}"} for batch in batches]
 
-        device = torch.device("cpu")
-        loaders.append(BatchLoader(draws, collate, prepare, device, one_by_one=one_by_one, num_prefetch=num_prefetch))
+        to_device = ToDevice(torch.device("cpu"))
+        loaders.append(
+            BatchLoader(draws, collate, prepare, to_device, one_by_one=one_by_one, num_prefetch=num_prefetch)
+        )
         return loaders[-1], calls
 
     yield make

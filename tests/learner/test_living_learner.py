@@ -198,8 +198,8 @@ def test_batches_are_laid_out_like_the_one_that_is_compiled_for(pair):
     programs, call = pair
     learner = programs[0].learner._host._component
     seen = []
-    gradient = learner.train_step._gradients[0]
-    learner.train_step._gradients[0] = lambda batch, schedule: (seen.append(batch), gradient(batch, schedule))[1]
+    in_turn = learner.train_step.in_turn
+    learner.train_step.in_turn = lambda batches, *rest: (seen.extend(batches), in_turn(batches, *rest))[1]
     call(0, "step")
     example = example_batch(learner._spec, learner._algorithm.config.batch_size, ())
     for item in dataclasses.fields(example):

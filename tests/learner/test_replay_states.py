@@ -124,17 +124,17 @@ class Setup:
     def step(self):
         """Apply one update; return the batch as the loss saw it."""
         seen = []
-        gradient = self.learner.train_step._gradients[0]
+        in_turn = self.learner.train_step.in_turn
 
-        def spy(batch, schedule):
-            seen.append(batch)
-            return gradient(batch, schedule)
+        def spy(batches, *rest):
+            seen.extend(batches)
+            return in_turn(batches, *rest)
 
-        self.learner.train_step._gradients[0] = spy
+        self.learner.train_step.in_turn = spy
         try:
             self.learner.step()
         finally:
-            self.learner.train_step._gradients[0] = gradient
+            self.learner.train_step.in_turn = in_turn
         return seen[0]
 
     def step_in_passes(self):

@@ -22,7 +22,25 @@ from learner.train_step import TrainStep
 @pytest.mark.parametrize("name", LOSSES)
 def test_one_program_updates_as_step_by_step(name):
     algorithm = make_algorithm(*LOSSES[name])
-    compare(algorithm, batch_for(algorithm), rtol=1e-4, atol=1e-5)
+    compare(algorithm, batch_for(algorithm), "compiled", rtol=1e-4, atol=1e-5)
+
+
+# Groups that are not always due, draws, slow targets, and several passes.
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated.*:DeprecationWarning")
+@pytest.mark.parametrize("name", ["td3", "sac", "ppo", "impala, ReF-ER"])
+def test_so_does_what_a_gpu_would_replay_as_a_graph(name):
+    algorithm = make_algorithm(*LOSSES[name])
+    compare(algorithm, batch_for(algorithm), "graphed", rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("how", ["compiled", "graphed"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_so_it_is_on_a_gpu(name, how):
+    algorithm = make_algorithm(*LOSSES[name])
+    compare(algorithm, batch_for(algorithm), how, "cuda", rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.slow
@@ -37,20 +55,25 @@ def test_so_do_convolutions_over_stacks_of_frames():
     generator = torch.Generator().manual_seed(3)
     pictures = torch.randint(0, 256, (num_columns, 3 + num_rows, 36, 36), dtype=torch.uint8, generator=generator)
     batch = dataclasses.replace(batch, observations={"observation": pictures})
-    compare(algorithm, batch, rtol=1e-3, atol=1e-4)
+    compare(algorithm, batch, "compiled", rtol=1e-3, atol=1e-4)
 
 
-def compare(algorithm, batch, **tolerances):
+HOW = {"compiled": {"compile": "on", "cuda_graphs": "off"}, "graphed": {"compile": "on", "cuda_graphs": "on"}}
+
+
+def compare(algorithm, batch, how, device="cpu", **tolerances):
     """Some updates, of which one is refused, compiled and not; all that they say and change is the same."""
     spec = UnrollSpec(batch.shape[0], algorithm.environment, algorithm.behaviour, dict(algorithm.core_state))
     spoilt = "importance_weights" if algorithm.config.view == "steps" else "rewards"
     refused = dataclasses.replace(batch, **{spoilt: getattr(batch, spoilt) * torch.nan})
     steps, said = [], []
-    for compiled in ("off", "on"):
-        config = LearnerConfig(compile=compiled, precision="float32")
-        step = TrainStep(algorithm, algorithm.seeded_networks(0), spec, config, torch.device("cpu"), 0)
+    for settings in ({"compile": "off"}, HOW[how]):
+        config = LearnerConfig(precision="float32", **settings)
+        step = TrainStep(algorithm, algorithm.seeded_networks(0), spec, config, torch.device(device), 0)
+        step.warm_up(batch, {})
         steps.append(step)
-        for metrics, output in step.in_turn([batch, refused, batch, batch], [1e-3, 1e-3, 5e-4, 1e-3], {}):
+        batches = [step.to_device(each) for each in (batch, refused, batch, batch)]
+        for metrics, output in step.in_turn(batches, [1e-3, 1e-3, 5e-4, 1e-3], {}):
             said.append((output.loss, metrics, output.column_writes, output.final_writes, output.per_step))
         applied = [metrics["updates_applied"].item() for _, metrics, *_ in said[-4:]]
         assert applied == [1.0, 0.0, 1.0, 1.0]
@@ -60,5 +83,7 @@ def compare(algorithm, batch, **tolerances):
     for name, target in one.targets.items():
         torch.testing.assert_close(target.parameters.vector, other.targets[name].parameters.vector, **tolerances)
     torch.testing.assert_close(one.optimizer.state_dict(), other.optimizer.state_dict(), **tolerances)
-    fresh = TrainStep(algorithm, algorithm.seeded_networks(0), spec, LearnerConfig(), torch.device("cpu"), 0)
+    fresh = TrainStep(
+        algorithm, algorithm.seeded_networks(0), spec, LearnerConfig(compile="off"), torch.device(device), 0
+    )
     assert (one.parameters.vector != fresh.parameters.vector).float().mean() > 0.5
