@@ -186,9 +186,8 @@ def check_torch() -> Iterator[Finding]:
 
     driver = driver_cuda()
     if driver:
-        yield Finding(
-            "ok", "NVIDIA driver", f"runs CUDA up to {driver}; torch is built for {torch.version.cuda or 'none'}"
-        )
+        built = f"is built for {torch.version.cuda}" if torch.version.cuda else "is built without CUDA"
+        yield Finding("ok", "NVIDIA driver", f"runs CUDA up to {driver}; this torch {built}")
     if num_gpus() == 0:
         problem = why_no_gpu()
         # A machine without a GPU is well as it is; one whose GPU lies idle is not.

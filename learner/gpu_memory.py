@@ -58,11 +58,12 @@ def learner_bytes(
         except Exception:  # noqa: BLE001 - a user's own network or loss may look at numbers, which are not there
             return None
     batch_bytes: int = sum(item.nbytes for item in tree_iter(vars(batch)))
-    # Ready ones, one on its way, one in use, and the one at the fixed place that a CUDA graph reads.
-    num_batches = config.num_prefetch + 2 + compiled
+    # Ready ones, one on its way, two that the GPU was handed ahead, and the copy that a CUDA graph reads.
+    num_batches = config.num_prefetch + 3 + compiled
     num_moments = 2 if algorithm.config.optimizer == "adam" else 1
-    # Weights, their gradient in one piece and a copy to publish.
-    num_copies = 3 + num_moments + len(algorithm.targets)
+    num_trained = 1 + num_moments + len(algorithm.targets)
+    # The gradient in one piece, a copy to publish, and what a recording puts back after it.
+    num_copies = num_trained + 2 + compiled * num_trained
     return num_copies * weights + num_batches * batch_bytes + math.ceil(_UPDATE_FACTOR * update)
 
 
