@@ -37,7 +37,6 @@ _KERNEL = re.compile(
 _LIBRARY = re.compile(r"(?:CUDA error|cuDNN error|cudnn error): ((?:CUBLAS|CUDNN|CUSOLVER|CUSPARSE)_STATUS_\w+)")
 _OLDEST_CUDA = 12_000
 """Drivers since this version of CUDA run all builds of CUDA 12."""
-_CUDA_12 = "pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu126"
 _ON_THE_CPU = "use --{key} cpu"
 
 
@@ -185,7 +184,7 @@ def _driver_problem(text: str, build: Build, key: str) -> Problem:
         f"the NVIDIA driver supports CUDA up to {version // 1000}.{version % 1000 // 10}, and this torch "
         f"({build.torch}) needs CUDA {build.cuda}"
     )
-    other = f", or a torch for CUDA 12: {_CUDA_12}" if version >= _OLDEST_CUDA and build.cuda >= "13" else ""
+    other = f", or a torch for CUDA 12: {_for_cuda_12(build)}" if version >= _OLDEST_CUDA and build.cuda >= "13" else ""
     return Problem(key, wrong, f"install a newer driver{other}; or {cpu}")
 
 
@@ -200,8 +199,15 @@ def _kernels_problem(text: str, build: Build, key: str) -> Problem:
     return Problem(
         key,
         wrong,
-        f"use another GPU, or a torch that has them, for GPUs since 5.0: {_CUDA_12}; or " + _ON_THE_CPU.format(key=key),
+        f"use another GPU, or a torch that has them, for GPUs since 5.0: {_for_cuda_12(build)}; or "
+        + _ON_THE_CPU.format(key=key),
     )
+
+
+def _for_cuda_12(build: Build) -> str:
+    """Return the command that installs the same torch for drivers of CUDA 12, with kernels for GPUs since 5.0."""
+    index = "https://download.pytorch.org/whl/cu126"
+    return f"pip install --force-reinstall torch=={_release(build.torch)} --index-url {index}"
 
 
 def _release(version: str) -> str:
