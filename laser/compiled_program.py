@@ -58,8 +58,6 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "cuda": {"triton.cudagraphs": False},
 }
 _ALIGNMENT_BYTES = 16  # of the widest loads
-# Products stay in full float32 where they are not autocast; the compiler advises otherwise at every program.
-_TF32_ADVICE = "TensorFloat32 tensor cores for float32 matrix multiplication available but not enabled"
 
 
 class CompilationError(RuntimeError):
@@ -176,7 +174,8 @@ class CompiledProgram(Generic[R]):
         try:
             graph = make_fx(flat, tracing_mode="fake", _allow_non_fake_inputs=True)(*examples)
             draws = _take_draws_out(graph)
-            warnings.filterwarnings("ignore", _TF32_ADVICE, UserWarning)
+            # Advice to its makers, and to allow TensorFloat32, which is to stay off.
+            warnings.filterwarnings("ignore", category=UserWarning, module=r"torch\._inductor\.")
             inputs = [*examples, *(draw.example for draw in draws)]
             run = torch._inductor.compile(graph, inputs, options=_OPTIONS[self.device.type])
         except torch.OutOfMemoryError:

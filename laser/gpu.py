@@ -47,6 +47,12 @@ def on_stream(stream: torch.cuda.Stream | None) -> AbstractContextManager[Any]:
     return nullcontext() if stream is None else torch.cuda.stream(stream)
 
 
+def finish(device: torch.device) -> None:
+    """Wait until a GPU has done what the calling thread asked of it."""
+    if device.type == "cuda":
+        torch.cuda.current_stream(device).synchronize()
+
+
 def is_pinned_for(device: torch.device) -> bool:
     """Return whether host memory that is copied to or from this device is pinned."""
     return device.type == "cuda"

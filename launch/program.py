@@ -372,7 +372,12 @@ def make_evaluator(member: Member, incarnation: int) -> Evaluator:
     return Evaluator(
         lambda: make_environment(config.env, num_envs, config.environment.for_evaluation()),
         lambda: Policy(
-            algorithm, environment, seed_for(config, "evaluation policy", 0), greedy=config.evaluation.greedy
+            algorithm,
+            environment,
+            seed_for(config, "evaluation policy", 0),
+            # Ray gives its process no GPU.
+            "cpu" if config.runtime == "ray" else config.actor.device,
+            greedy=config.evaluation.greedy,
         ),
         seed_for(config, "evaluation", 0),
         member.number,

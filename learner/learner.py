@@ -17,7 +17,7 @@ from laser.algorithms.base import Algorithm, AlgorithmConfig, LossOutput
 from laser.algorithms.metrics import MetricMeans
 from laser.algorithms.refer import stored_far_fraction
 from laser.batch import Batch
-from laser.gpu import own_stream
+from laser.gpu import finish, own_stream
 from laser.ports import (
     ColumnWrites,
     ParameterPort,
@@ -312,6 +312,7 @@ class Learner:
         except PortError:
             self._counters["sampler_lessons_failed"] += 1.0
             return
+        finish(self.train_step.device)  # the loading thread goes by the rule's network from here on
         if lesson is not None:
             values = {name: value.T.contiguous().cpu().numpy() for name, value in lesson.values.items()}
             self._writer.write(ColumnWrites(self._member, lesson.keys, values, redraw=lesson.redraw))
@@ -371,6 +372,7 @@ class Learner:
     def close(self) -> None:
         """Stop loading and forget requests in flight."""
         self.loader.close()
+        self.train_step.close()
 
     def newest(self) -> Parameters:
         """Return the current parameters without publishing them."""

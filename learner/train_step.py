@@ -17,7 +17,7 @@ from laser.batch import WITHOUT_TIME, Batch
 from laser.compilation import can_compile, has_bfloat16
 from laser.compiled_program import CompilationError
 from laser.flat_parameters import FlatParameters
-from laser.gpu import RunAhead, ToDevice, to_device
+from laser.gpu import RunAhead, ToDevice, finish, to_device
 from laser.ops.frame_stacks import stack_frames
 from laser.specs import FramesSpec
 from laser.unroll import UnrollSpec
@@ -92,6 +92,11 @@ class TrainStep:
         if self._compiled and self._graphed:
             parts.append("one CUDA graph an update" if self.device.type == "cuda" else "as a CUDA graph would be")
         return ", ".join(parts)
+
+    def close(self) -> None:
+        """Wait for the updates that a GPU was asked for, and let go of its graphs: not when the process ends."""
+        finish(self.device)
+        self._programs = []
 
     def scalar(self, value: float) -> float | Tensor:
         """Return a number for the loss's schedule, so that other values of it do not compile the loss anew."""

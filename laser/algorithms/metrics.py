@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from laser.batch import FOREIGN_REPLAY, ONLINE, OWN_REPLAY
+from laser.gpu import to_device
 
 # Steps whose metrics wait to be summed: one sum over many costs a small agent less than many over one.
 _MOST_UNSUMMED = 256
@@ -159,7 +160,7 @@ class _Means:
         self._newest.clear()
         if self._weight_of is None:
             places = [self._names.index(count) if count else len(self._names) for count in map(_count_of, self._names)]
-            self._weight_of = torch.tensor(places, device=values.device)
+            self._weight_of = to_device(torch.tensor(places), values.device)
         weights = torch.cat([values, values.new_ones(len(values), 1)], 1)[:, self._weight_of]
         sums = torch.stack([(values * weights).sum(0), weights.sum(0)])
         self._sums = sums if self._sums is None else self._sums + sums

@@ -58,7 +58,7 @@ class ExploringHead(nn.Module):
         """Map [N, num_features] to {"logits": [N, A]}, normalised."""
         log_probs: Tensor = self.logits(self.hidden(features))["logits"].log_softmax(-1)
         if self._exploration:
-            floor = log_probs.new_tensor(math.log(self._exploration / self._num_actions))
+            floor = log_probs.new_full((), math.log(self._exploration / self._num_actions))
             log_probs = torch.logaddexp(log_probs + math.log1p(-self._exploration), floor)
         return {"logits": log_probs}
 

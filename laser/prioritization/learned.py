@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from laser.algorithms.base import seeded
+from laser.gpu import to_device
 from laser.prioritization.base import Lesson, Prioritizer, Replayed, ReplayReader
 from laser.prioritization.config import LearnedConfig, SamplingConfig
 from laser.specs import EnvironmentSpec
@@ -127,7 +128,8 @@ class LearnedPrioritizer(Prioritizer):
 def time_feature(replayed: Replayed, like: Tensor) -> Tensor:
     """Return when in its episode each step was, [N]: 0 for the first, 1 for number 1,000."""
     steps = replayed.sample.unrolls.headers["step_in_episode"].astype(np.float32)
-    return torch.from_numpy(np.log1p(steps) / np.float32(math.log1p(_LONG_EPISODE))).to(like)
+    times = torch.from_numpy(np.log1p(steps) / np.float32(math.log1p(_LONG_EPISODE)))
+    return to_device(times, like.device).to(like.dtype)
 
 
 def squashed(values: Tensor) -> Tensor:

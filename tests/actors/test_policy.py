@@ -1,6 +1,7 @@
 """A compiled policy beside the same one uncompiled."""
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import numpy as np
@@ -13,6 +14,7 @@ from laser.algorithms.dqn import DqnConfig
 from laser.algorithms.laser import LaserConfig
 from laser.algorithms.racer import RacerConfig
 from laser.algorithms.sac import SacConfig
+from laser.graphed_program import GraphedProgram
 from laser.networks.config import NetworkConfig
 from laser.ports import Parameters
 from laser.specs import ContinuousActions, DiscreteActions, EnvironmentSpec, VectorSpec
@@ -55,6 +57,39 @@ def rollout(policy, state, num_steps=4):
 def test_the_greedy_one_does_the_same(name):
     plain, compiled = (rollout(*make(name, greedy=True, compiled=each)) for each in (False, True))
     torch.testing.assert_close(plain, compiled, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_one_that_is_replayed_as_a_graph_does_the_same(name, monkeypatch):
+    plain = rollout(*make(name))
+    monkeypatch.setattr("actors.policy.CompiledProgram", GraphedProgram)  # on a CPU its recording is stood in for
+    monkeypatch.setattr("torch._inductor.compile", lambda graph, inputs, options: graph)
+    torch.testing.assert_close(rollout(*make(name, compiled=True)), plain, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", POLICIES)
+def test_one_on_a_gpu_does_the_same(name, compiled):
+    here, there = (make(name, greedy=True, device=device, compiled=compiled) for device in ("cpu", "cuda"))
+    there[0].warm_up({"x": np.zeros((NUM_ENVS, 4), np.float32)}, there[1])
+    torch.testing.assert_close(rollout(*there), rollout(*here), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.gpu
+def test_policies_on_one_gpu_act_side_by_side():
+    policies = [make("recurrent laser", seed, device="cuda", compiled=True) for seed in range(4)]
+    alone = []
+    for policy, state in policies:
+        policy.warm_up({"x": np.zeros((NUM_ENVS, 4), np.float32)}, state)
+        policy.restart()
+        alone.append(rollout(policy, state, 20))
+    for policy, state in policies:
+        policy.restart()
+        state.load_state_dict(PolicyState(NUM_ENVS, policy.environment, policy.algorithm).state_dict())
+    with ThreadPoolExecutor(4) as threads:
+        together = list(threads.map(lambda pair: rollout(*pair, 20), policies))
+    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from saved_runs import train_whole_and_in_parts
 from laser.algorithms.ppo import PpoConfig
 from laser.config import ConfigError, find_problems
 from laser.environments import describe_environment
+from laser.flat_parameters import FlatParameters
 from launch.presets import load_preset
 from launch.program import member_settings
 from launch.recording.metrics_db import read_names, read_series
@@ -53,6 +54,24 @@ def test_a_resumed_run_equals_one_that_was_never_interrupted(name, tmp_path):
         assert {"refer_beta", "far_fraction", "stored_far_fraction", "kl_from_behaviour"} <= {
             each.split("/")[-1] for each in names
         }
+
+
+@pytest.mark.parametrize("name", ["racer", "ppo"])
+def test_threads_learn_where_parameters_are_handed_over_later_as_from_a_gpu(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(FlatParameters, "is_copied_later", True)
+    # PPO's actors wait for parameters that the learner hands over while it waits for them.
+    config = small(name, tmp_path / "run", steps=960, runtime="local")
+    config = dataclasses.replace(config, learner=dataclasses.replace(config.learner, deadline_s=5.0))
+    result = train(config)
+    assert result.learner_steps > 5
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["racer", "ddpg", "ppo", "laser"])
+def test_a_gpu_learns_too(name, tmp_path):
+    config = small(name, tmp_path / "run", steps=960, runtime="local", device="cuda")
+    result = train(dataclasses.replace(config, stop_at_return=float("inf")))
+    assert result.learner_steps > 5
 
 
 @pytest.mark.parametrize("name", ["racer", "ddpg", "ppo"])

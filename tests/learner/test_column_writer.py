@@ -171,3 +171,42 @@ def test_a_bound_told_by_an_earlier_batch_of_those_that_go_together_is_not_lost(
         writer.write_batch(mix, {"rho": torch.zeros(1, 1)}, {}, WriteOptions(bounds))
     (writes,) = replay.writes
     assert writes.far_bounds == {"rho": 3.0}
+
+
+@pytest.mark.parametrize("batches_per_write", [1, 2])
+def test_values_from_a_gpu_are_sent_with_the_next_batch_as_they_were(batches_per_write):
+    replay = Replay()
+    # No CPU, and no streams either: the copies are begun and sent as those of a GPU are.
+    writer = ColumnWriter(replay, 0, batches_per_write, torch.device("meta"))
+    mix = Mix(None, sample(1, (1,)))
+    for number in range(4):
+        value = torch.full((1, 1), float(number))
+        writer.write_batch(mix, {"rho": value}, {"value": value}, WriteOptions({"rho": 1.0 + number}))
+        value.fill_(99.0)
+        assert len(replay.writes) == number // batches_per_write
+    writer.hand_over()
+    written = np.concatenate([writes.values["rho"][:, 0] for writes in replay.writes])
+    assert written.tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert [writes.final_values["value"].tolist()[-1] for writes in replay.writes][-1] == 3.0
+    assert replay.writes[-1].far_bounds == {"rho": 4.0}
+
+
+def test_a_lesson_does_not_overtake_values_that_are_on_their_way():
+    replay = Replay()
+    writer = ColumnWriter(replay, 0, 8, torch.device("meta"))
+    mix = Mix(None, sample(1, (1,)))
+    writer.write_batch(mix, {"rho": torch.zeros(1, 1)}, {}, WriteOptions())
+    writer.write(ColumnWrites(0, mix.replayed.keys, {"score": np.zeros((1, 1), np.float32)}))
+    assert [list(writes.values) for writes in replay.writes] == [["rho"], ["score"]]
+    writer.write_batch(mix, {"rho": torch.ones(1, 1)}, {}, WriteOptions())
+    for answer in replay.answers:
+        answer.set_result(WriteReceipt(1, 0))
+    replay.write = lambda writes: replay.writes.append(writes) or _answered()
+    writer.settle()
+    assert len(replay.writes) == 3
+
+
+def _answered():
+    future = Future()
+    future.set_result(WriteReceipt(1, 0))
+    return future

@@ -84,7 +84,17 @@ class Source:
 class Setup:
     """Two shards, a learner of member 0 with a recurrent network, and sources of two members."""
 
-    def __init__(self, *, core="lstm", learning_rate=1e-30, num_shards=2, seed=1, algorithm=LaserConfig, **learner):
+    def __init__(
+        self,
+        *,
+        core="lstm",
+        learning_rate=1e-30,
+        num_shards=2,
+        seed=1,
+        algorithm=LaserConfig,
+        device="cpu",
+        **learner,
+    ):
         algorithm_config = algorithm(
             batch_size=NUM_REPLAYED + 1, replay_fraction=NUM_REPLAYED / (NUM_REPLAYED + 1), learning_rate=learning_rate
         )
@@ -101,7 +111,7 @@ class Setup:
             self.replay,
             ParameterStore(),
             LearnerConfig(precision="float32", **{"compile": "off", **learner}),
-            "cpu",
+            device,
             3,
             prefetch=False,
         )
@@ -187,20 +197,28 @@ def largest_error(setup, batches):
             before, _, first, _ = rows[0]
             if not first:  # the network resets it then
                 for name, value in before.items():
-                    worst = max(worst, (batch.core_state[name][column].double() - value).abs().max().item())
+                    worst = max(worst, (batch.core_state[name][column].cpu().double() - value).abs().max().item())
     return worst
 
 
+DEVICES = [
+    ("cpu", {}),
+    pytest.param("cuda", {}, marks=pytest.mark.gpu),
+    pytest.param("cuda", {"compile": "on"}, marks=pytest.mark.gpu),
+]
+
+
+@pytest.mark.parametrize(("device", "options"), DEVICES)
 @pytest.mark.parametrize("core", ["lstm", "preco"])
 @pytest.mark.parametrize("recompute", [False, True])
-def test_with_frozen_parameters_streamed_states_are_those_of_a_full_recomputation(core, recompute):
-    setup = Setup(core=core, recompute_core_state=recompute)
+def test_with_frozen_parameters_streamed_states_are_those_of_a_full_recomputation(core, recompute, device, options):
+    setup = Setup(core=core, recompute_core_state=recompute, device=device, **options)
     setup.collect(12)
     batches = []
     for _ in range(30):
         setup.collect()
         batches.append(setup.step())
-    assert largest_error(setup, batches) < 1e-6
+    assert largest_error(setup, batches) < (1e-6 if device == "cpu" else 1e-5)
     sources, begun, members_in_column = set(), 0, False
     for batch in batches:
         assert (batch.source[:, 0] == ONLINE).all()
@@ -374,4 +392,52 @@ def test_nothing_is_compiled_once_the_learner_is_warm(monkeypatch):
     for _ in range(3):
         setup.learner.step()
     assert setup.learner.num_steps == 3
+    setup.close()
+
+
+@pytest.mark.gpu
+def test_a_learner_goes_on_from_another_kind_of_device():
+    """Its networks, moments, target networks and states move from GPU to CPU and back, number by number."""
+    tensors = []
+    here = Setup(learning_rate=1e-2, device="cuda", compile="on")
+    here.collect(12)
+    for device in ("cpu", "cuda", "cpu"):
+        for _ in range(3):
+            here.collect()
+            here.step()
+        state = here.learner.state_dict()
+        tensors.append(state["tensors"])
+        there = Setup(learning_rate=1e-2, seed=99, device=device)
+        there.learner.load_state_dict(state)
+        moved = there.learner.state_dict()
+        torch.testing.assert_close(moved["tensors"]["networks"], state["tensors"]["networks"], rtol=0, atol=0)
+        torch.testing.assert_close(moved["tensors"]["optimizer"], state["tensors"]["optimizer"], rtol=0, atol=0)
+        assert there.learner.num_steps == here.learner.num_steps
+        there.sources = here.sources
+        for shard, other in zip(there.shards, here.shards, strict=True):
+            shard.load_state_dict(other.state_dict())
+        here.close()
+        here = there
+    here.close()
+    assert all(value.device.type == "cpu" for group in tensors for part in group.values() for value in part.values())
+
+
+@pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype:UserWarning")
+def test_an_update_on_a_gpu_waits_for_nothing_that_the_gpu_has_still_to_do():
+    setup = Setup(learning_rate=1e-2, device="cuda", compile="on", recompute_core_state=True)
+    setup.collect(20)
+    for _ in range(3):  # what is done once
+        setup.step()
+    learner = setup.learner
+    mode = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(3):
+            loaded = learner.loader.next(1)
+            learner._update(loaded)
+            learner.publish()
+    finally:
+        torch.cuda.set_sync_debug_mode(mode)
+    assert learner.num_steps == 6
     setup.close()

@@ -36,8 +36,9 @@ def test_so_does_what_a_gpu_would_replay_as_a_graph(name):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("how", ["compiled", "graphed"])
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize(
+    ("name", "how"), [*((name, "graphed") for name in LOSSES), ("sac", "compiled"), ("ppo", "compiled")]
+)
 def test_so_it_is_on_a_gpu(name, how):
     algorithm = make_algorithm(*LOSSES[name])
     compare(algorithm, batch_for(algorithm), how, "cuda", rtol=1e-3, atol=1e-4)
@@ -47,15 +48,64 @@ def test_so_it_is_on_a_gpu(name, how):
 @pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated.*:DeprecationWarning")
 def test_so_do_convolutions_over_stacks_of_frames():
+    compare(*pictures(), "compiled", rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("how", ["compiled", "graphed"])
+def test_so_do_they_on_a_gpu(how):
+    compare(*pictures(), how, "cuda", rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("settings", [{"compile": "off"}, {"compile": "on"}])
+def test_losses_in_bfloat16_are_near_those_in_float32(settings):
+    algorithm, batch = pictures()
+    losses = []
+    for device, precision in (("cpu", "float32"), ("cuda", "float32"), ("cuda", "bfloat16")):
+        step = make_step(algorithm, batch, device, precision=precision, **settings)
+        step.warm_up(batch, {})
+        moved = step.to_device(batch)
+        losses.append(torch.stack([step(moved, 1e-3, {})[1].loss.cpu() for _ in range(5)]))
+    torch.testing.assert_close(losses[1], losses[0], rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(losses[2], losses[0], rtol=5e-2, atol=1e-2)
+    assert not torch.equal(losses[2], losses[1])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["sac", "rainbow"])
+def test_noise_of_a_compiled_loss_follows_from_its_seed(name):
+    algorithm = make_algorithm(*LOSSES[name])
+    batch = batch_for(algorithm)
+    ends = []
+    for seed in (0, 0, 1):
+        step = make_step(algorithm, batch, "cuda", seed=seed, compile="on")
+        step.warm_up(batch, {})
+        moved = step.to_device(batch)
+        torch.cuda.manual_seed(len(ends))  # the GPU's own generator is anybody's
+        for _ in range(5):
+            step(moved, 1e-3, {})
+        ends.append(step.parameters.vector.cpu())
+    torch.testing.assert_close(ends[0], ends[1], rtol=1e-4, atol=1e-6)
+    assert (ends[0] - ends[2]).abs().max() > 10 * (ends[0] - ends[1]).abs().max()
+
+
+def pictures():
+    """Return an algorithm over stacks of frames, and a batch for it."""
     frames = {"observation": FramesSpec((36, 36), 4, "zeros")}
     environment = EnvironmentSpec("frames", frames, ACTIONS["discrete"], action_repeat=4)
     algorithm = LaserConfig().build(environment, NetworkConfig())
     batch = make_batch(ACTIONS["discrete"], num_rows=5)
     num_rows, num_columns = batch.first.shape
     generator = torch.Generator().manual_seed(3)
-    pictures = torch.randint(0, 256, (num_columns, 3 + num_rows, 36, 36), dtype=torch.uint8, generator=generator)
-    batch = dataclasses.replace(batch, observations={"observation": pictures})
-    compare(algorithm, batch, "compiled", rtol=1e-3, atol=1e-4)
+    seen = torch.randint(0, 256, (num_columns, 3 + num_rows, 36, 36), dtype=torch.uint8, generator=generator)
+    return algorithm, dataclasses.replace(batch, observations={"observation": seen})
+
+
+def make_step(algorithm, batch, device, seed=0, **settings):
+    spec = UnrollSpec(batch.shape[0], algorithm.environment, algorithm.behaviour, dict(algorithm.core_state))
+    config = LearnerConfig(**{"precision": "float32", **settings})
+    return TrainStep(algorithm, algorithm.seeded_networks(0), spec, config, torch.device(device), seed)
 
 
 HOW = {"compiled": {"compile": "on", "cuda_graphs": "off"}, "graphed": {"compile": "on", "cuda_graphs": "on"}}
@@ -63,13 +113,11 @@ HOW = {"compiled": {"compile": "on", "cuda_graphs": "off"}, "graphed": {"compile
 
 def compare(algorithm, batch, how, device="cpu", **tolerances):
     """Some updates, of which one is refused, compiled and not; all that they say and change is the same."""
-    spec = UnrollSpec(batch.shape[0], algorithm.environment, algorithm.behaviour, dict(algorithm.core_state))
     spoilt = "importance_weights" if algorithm.config.view == "steps" else "rewards"
     refused = dataclasses.replace(batch, **{spoilt: getattr(batch, spoilt) * torch.nan})
     steps, said = [], []
     for settings in ({"compile": "off"}, HOW[how]):
-        config = LearnerConfig(precision="float32", **settings)
-        step = TrainStep(algorithm, algorithm.seeded_networks(0), spec, config, torch.device(device), 0)
+        step = make_step(algorithm, batch, device, **settings)
         step.warm_up(batch, {})
         steps.append(step)
         batches = [step.to_device(each) for each in (batch, refused, batch, batch)]
@@ -83,7 +131,5 @@ def compare(algorithm, batch, how, device="cpu", **tolerances):
     for name, target in one.targets.items():
         torch.testing.assert_close(target.parameters.vector, other.targets[name].parameters.vector, **tolerances)
     torch.testing.assert_close(one.optimizer.state_dict(), other.optimizer.state_dict(), **tolerances)
-    fresh = TrainStep(
-        algorithm, algorithm.seeded_networks(0), spec, LearnerConfig(compile="off"), torch.device(device), 0
-    )
+    fresh = make_step(algorithm, batch, device, compile="off")
     assert (one.parameters.vector != fresh.parameters.vector).float().mean() > 0.5
