@@ -16,7 +16,7 @@ from laser.algorithms.base import ActInput, ActOutput, Algorithm
 from laser.compilation import has_bfloat16
 from laser.compiled_program import CompilationError, CompiledProgram
 from laser.flat_parameters import FlatParameters, call_with
-from laser.gpu import HostCalls, on_stream
+from laser.gpu import HostCalls, finish, on_stream
 from laser.graphed_program import GraphedProgram
 from laser.ops.frame_stacks import stacks_to_channels
 from laser.ports import Parameters
@@ -94,7 +94,7 @@ class Policy:
         self._host_calls: HostCalls[ActOutput] | None = None
         if self.device.type != "cpu":
             self._host_calls = HostCalls(self._act_there, self.device)
-            torch.cuda.synchronize(self.device)  # the weights were laid out on this thread's stream, not on that one
+            finish(self.device)  # the weights were laid out on this thread's stream, not on that of the calls
         self._has_frames = any(isinstance(spec, FramesSpec) for spec in environment.observations.values())
         # Where there are units for it the small convolutional nets run about twice as fast in it; MLPs gain nothing.
         self._autocast = self._has_frames and has_bfloat16(self.device)

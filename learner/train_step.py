@@ -136,8 +136,8 @@ class TrainStep:
         if (num_epochs, num_minibatches) == (1, 1):
             yield 0, batch
             return
-        prepared, columns = self._prepared(batch), torch.arange(batch.shape[1], device=self.device)
-        parts = columns.tensor_split(num_minibatches)
+        prepared = self._prepared(batch)
+        parts = torch.arange(prepared.shape[1], device=self.device).tensor_split(num_minibatches)
         for part in {len(part): part for part in parts}.values():
             yield 1, take_columns(prepared, part)
 

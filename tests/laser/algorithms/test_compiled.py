@@ -25,6 +25,22 @@ def test_one_program_updates_as_step_by_step(name):
     compare(algorithm, batch_for(algorithm), "compiled", rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_warm_up_compiles_all_that_training_needs(name, monkeypatch):
+    """Later other threads run networks, and on a GPU seconds would pass."""
+    num_compiled = []
+    monkeypatch.setattr("torch._inductor.compile", lambda graph, *_, **__: num_compiled.append(1) or graph)
+    algorithm = make_algorithm(*LOSSES[name])
+    batch = batch_for(algorithm)
+    step = make_step(algorithm, batch, "cpu", compile="on")
+    step.warm_up(batch, {})
+    beforehand = len(num_compiled)
+    assert beforehand
+    for _ in range(6):
+        step(batch, 1e-3, {})
+    assert len(num_compiled) == beforehand
+
+
 # Groups that are not always due, draws, slow targets, and several passes.
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")
