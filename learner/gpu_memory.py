@@ -18,12 +18,10 @@ from torch.utils._pytree import tree_iter
 
 from laser.algorithms.base import Algorithm
 from laser.batch import Batch
-from laser.ops.frame_stacks import stack_frames
-from laser.specs import FramesSpec
 from laser.unroll import UnrollSpec
 from learner.collate import example_batch
 from learner.config import LearnerConfig
-from learner.train_step import take_columns
+from learner.train_step import map_tensors, stacked, take_columns
 
 CONTEXT_BYTES = 512 * 2**20
 """What CUDA, cuBLAS and cuDNN take of a GPU for every process, before the first tensor."""
@@ -54,7 +52,7 @@ def learner_bytes(
     batch = example_batch(spec, algorithm.config.batch_size, columns, algorithm.config.view)
     with _silent(), FakeTensorMode(allow_non_fake_inputs=True) as fakes:
         try:
-            update, weights = _update_bytes(algorithm, spec, _map(batch, fakes.from_tensor), compiled, bfloat16)
+            update, weights = _update_bytes(algorithm, spec, map_tensors(batch, fakes.from_tensor), compiled, bfloat16)
         except Exception:  # noqa: BLE001 - a user's own network or loss may look at numbers, which are not there
             return None
     batch_bytes: int = sum(item.nbytes for item in tree_iter(vars(batch)))
@@ -76,12 +74,7 @@ def _update_bytes(
     parameters = [item for item in networks.parameters() if item.requires_grad]
     live = _LiveBytes(1 if compiled else 8)
     with live, torch.autocast("cpu", dtype=torch.bfloat16, enabled=bfloat16):
-        if algorithm.config.view == "unrolls":
-            observations = dict(batch.observations)
-            for name, item in spec.environment.observations.items():
-                if isinstance(item, FramesSpec):
-                    observations[name] = stack_frames(observations[name], batch.first, item.stack, item.padding)
-            batch = dataclasses.replace(batch, observations=observations)
+        batch = stacked(batch, spec, algorithm.config.view)
         num_epochs, num_parts = algorithm.config.passes
         if (num_epochs, num_parts) != (1, 1):
             with torch.no_grad():
@@ -142,10 +135,3 @@ def _silent() -> Iterator[None]:
         yield
     finally:
         logger.disabled = before
-
-
-def _map(batch: Batch, function: Callable[[Tensor], Tensor]) -> Batch:
-    def apply(value: Any) -> Any:
-        return {name: function(item) for name, item in value.items()} if isinstance(value, dict) else function(value)
-
-    return Batch(**{item.name: apply(getattr(batch, item.name)) for item in dataclasses.fields(batch)})
