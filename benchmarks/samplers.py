@@ -64,7 +64,7 @@ def make_subject(preset: str, sampler: str, num_steps: int, compiled: str | None
     fill(shard, spec, num_steps)
 
     def learner(prefetch: bool) -> Learner:
-        rule = make_prioritizer(config, algorithm, environment)
+        rule = make_prioritizer(config, algorithm, environment, "cpu")
         store = ParameterStore()
         return Learner(algorithm, spec, shard, store, config.learner, "cpu", 0, prioritizer=rule, prefetch=prefetch)
 

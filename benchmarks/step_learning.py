@@ -113,7 +113,7 @@ def make_subject(arm: str, num_steps: int, compiled: bool) -> Subject:
     spec = unroll_spec(config, environment, algorithm)
     shard = Shard(spec, config.replay, [member_settings(config, algorithm)])
     feeder = fill(shard, spec, num_steps)
-    rule = make_prioritizer(config, algorithm, environment)
+    rule = make_prioritizer(config, algorithm, environment, "cpu")
     learner = Learner(
         algorithm, spec, shard, ParameterStore(), config.learner, "cpu", 0, prioritizer=rule, prefetch=False
     )

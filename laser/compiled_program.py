@@ -178,7 +178,7 @@ class CompiledProgram(Generic[R]):
             warnings.filterwarnings("ignore", category=UserWarning, module=r"torch\._inductor\.")
             inputs = [*examples, *(draw.example for draw in draws)]
             run = torch._inductor.compile(graph, inputs, options=_OPTIONS[self.device.type])
-        except torch.OutOfMemoryError:
+        except (torch.OutOfMemoryError, torch.AcceleratorError):  # the GPU's own failures, not the function's
             raise
         except Exception as error:  # whatever the function, torch or a compiler say
             why = " ".join(str(error).split())[:200]

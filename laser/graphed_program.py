@@ -111,6 +111,8 @@ class GraphedProgram(CompiledProgram[R]):
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
+            if isinstance(error, torch.AcceleratorError) and "captur" not in str(error):
+                raise  # the GPU's own failure, not one of the recording
             why = " ".join(str(error).split())[:200]
             warnings.warn(
                 f"compiled code cannot be recorded as a CUDA graph and runs without, slower: {why}",

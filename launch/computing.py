@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 import psutil
 import torch
@@ -11,44 +12,89 @@ from laser.compilation import can_compile
 from laser.environments import task_ids
 from laser.specs import EnvironmentSpec, FramesSpec
 from launch.config import TrainConfig
+from launch.gpus import find_lost_gpu, num_gpus
 
 _WIDE = 256  # units of a layer
 _LOOK_S = 0.3
 
 
-def resolve_device(config: TrainConfig) -> str:
-    """Return the device that `auto` means here; in lockstep the one that repeats bit by bit."""
+@dataclass(frozen=True)
+class ChosenDevice:
+    """Where a member's learner computes.
+
+    Args:
+        name: cpu, cuda or cuda:N; "auto" on Ray, which decides whether the learner's process gets a GPU.
+        note: what a user should know where a GPU of this machine is left idle, or "".
+    """
+
+    name: str
+    note: str = ""
+
+
+def choose_device(config: TrainConfig, environment: EnvironmentSpec) -> ChosenDevice:
+    """Return where a member's learner computes: where the config says, or for `auto` on a GPU that pays.
+
+    In lockstep `auto` means the CPU, which repeats bit by bit.
+    """
     if config.device != "auto":
-        return config.device
-    return "cuda" if torch.cuda.is_available() and config.runtime != "lockstep" else "cpu"
+        return ChosenDevice(config.device)
+    pays = gpu_pays(config, environment)
+    if config.ray_address:  # a cluster's GPUs are not this machine's
+        return ChosenDevice("auto" if pays else "cpu")
+    if pays and (lost := find_lost_gpu()) is not None:
+        return ChosenDevice("cpu", f"{lost.key}: computes on the CPU, since {lost.wrong}; {lost.remedy}")
+    if num_gpus() == 0:
+        return ChosenDevice("cpu")
+    if not pays:
+        return ChosenDevice(
+            "cpu", "device: a CPU is faster for networks this small and leaves the GPU idle: --device cuda uses it"
+        )
+    if config.runtime == "lockstep":
+        return ChosenDevice(
+            "cpu",
+            "device: lockstep computes on the CPU, to repeat bit by bit, and leaves the GPU idle: "
+            "--runtime local uses it",
+        )
+    return ChosenDevice("auto" if config.runtime == "ray" else "cuda")
 
 
-def note_idle_gpu(config: TrainConfig, environment: EnvironmentSpec) -> str:
-    """Return what a user should know where lockstep leaves a GPU idle that the networks are large enough for, or ""."""
-    if config.runtime != "lockstep" or config.device != "auto" or not torch.cuda.is_available():
-        return ""
-    if not has_frames(environment) and not _is_wide(config):
-        return ""
-    return (
-        "device: lockstep computes on the CPU, to repeat bit by bit, and leaves the GPU idle: --runtime local uses it"
-    )
+def gpu_pays(config: TrainConfig, environment: EnvironmentSpec) -> bool:
+    """Return whether networks are large enough for a GPU: over frames, or wide MLPs.
+
+    The kernels of smaller ones take less time than it takes to start them.
+    """
+    return has_frames(environment) or _is_wide(config)
+
+
+def placed_device(name: str) -> str:
+    """Return what a chosen device is in the learner's own process: "auto" is the GPU that Ray gave it, if any."""
+    if name != "auto":
+        return name
+    return "cuda" if num_gpus() else "cpu"
+
+
+def resolve_device(config: TrainConfig) -> str:
+    """Return where the benchmark of a single part computes: for `auto` on a GPU where there is one, pay as it may."""
+    return placed_device(config.device)
 
 
 def _is_wide(config: TrainConfig) -> bool:
     return max(config.network.hidden_sizes, default=0) >= _WIDE
 
 
-def learner_threads(config: TrainConfig, environment: EnvironmentSpec, population: int = 1) -> int:
-    """Return how many threads torch uses where a learner computes on the CPU.
+def learner_threads(config: TrainConfig, environment: EnvironmentSpec, device: str, population: int = 1) -> int:
+    """Return how many threads torch uses in a learner: one beside a GPU, which computes for it.
 
-    With frames, all learners together half of the cores: threads that outnumber free cores spin at every barrier
-    (measured on two cores beside one actor: 792 env steps/s on Pong with two threads, 1,576 with one). MLPs are too
-    small to share out, but for agents that learn from single steps with wide ones, if they are alone or take turns with
-    others: actors wait for them most of the time (TD3 on Hopper, two threads over one: 1.5 times the env steps/s in
-    lockstep, 1.2 beside its actor).
+    On the CPU with frames, all learners together half of the cores: threads that outnumber free cores spin at every
+    barrier (measured on two cores beside one actor: 792 env steps/s on Pong with two threads, 1,576 with one). MLPs are
+    too small to share out, but for agents that learn from single steps with wide ones, if they are alone or take turns
+    with others: actors wait for them most of the time (TD3 on Hopper, two threads over one: 1.5 times the env steps/s
+    in lockstep, 1.2 beside its actor).
     """
     if config.learner.torch_threads:
         return config.learner.torch_threads
+    if device != "cpu":
+        return 1
     num_cores = os.cpu_count() or 1
     takes_turns = config.runtime == "lockstep"
     if has_frames(environment):
@@ -57,14 +103,14 @@ def learner_threads(config: TrainConfig, environment: EnvironmentSpec, populatio
     return min(2, num_cores) if shares_out else 1
 
 
-def note_busy_cores(config: TrainConfig, environment: EnvironmentSpec, population: int = 1) -> str:
+def note_busy_cores(config: TrainConfig, environment: EnvironmentSpec, device: str, population: int = 1) -> str:
     """Return what a user should know where other work would keep a learner's threads waiting for each other, or "".
 
     Looks for a third of a second at how busy this machine is, where it matters. Two runs of TD3 at once on two cores
     make 137 updates/s each with two threads, 260 with one.
     """
-    num_threads = learner_threads(config, environment, population)
-    if config.runtime == "ray" or config.learner.torch_threads or num_threads == 1 or resolve_device(config) != "cpu":
+    num_threads = learner_threads(config, environment, device, population)
+    if config.runtime == "ray" or config.learner.torch_threads or num_threads == 1:
         return ""
     num_cores = os.cpu_count() or 1
     busy = psutil.cpu_percent(_LOOK_S) / 100.0 * num_cores

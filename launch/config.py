@@ -25,7 +25,7 @@ from replay_server.samplers import find_samplers
 
 NOT_FLAGS = ("preset",)
 """Keys that are recorded but are not the user's to set."""
-_CARD = r"cuda(:(0|[1-9][0-9]*))?"  # torch takes no leading zeros
+_GPU = r"cuda(:(0|[1-9][0-9]*))?"  # torch takes no leading zeros
 
 
 @dataclass(frozen=True)
@@ -247,12 +247,12 @@ class TrainConfig:
             yield Problem("replay.priority-exponent", "0 draws uniformly whatever ners learns", "use 0.5, or uniform")
 
     def _device_problems(self) -> Iterator[Problem]:
-        if self.ray_address and re.fullmatch(_CARD, self.device):
+        if self.ray_address and re.fullmatch(_GPU, self.device):
             if ":" in self.device:
-                yield Problem("device", f"on a cluster Ray chooses the card, got {self.device}", "use --device cuda")
+                yield Problem("device", f"on a cluster Ray chooses the GPU, got {self.device}", "use --device cuda")
         else:
             yield from find_device_problems("device", self.device, may_be_auto=True)
-        # A cluster's cards are not this machine's; what is neither cpu nor cuda is named already.
+        # A cluster's GPUs are not this machine's; what is neither cpu nor cuda is named already.
         if self.actor.device == "cuda" and not self.ray_address:
             yield from find_device_problems("actor.device", self.actor.device)
 
@@ -323,18 +323,19 @@ def find_device_problems(key: str, device: str, *, may_be_auto: bool = False) ->
     """
     if device == "cpu" or (may_be_auto and device == "auto"):
         return
-    if not re.fullmatch(_CARD, device):
+    if not re.fullmatch(_GPU, device):
         names = "auto, cpu" if may_be_auto else "cpu"
         yield Problem(key, f"must be {names}, cuda or cuda:N, got {device!r}")
         return
-    import torch
+    from launch.gpus import find_old_gpu, index_of, num_gpus, why_no_gpu  # torch comes with it
 
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    index = int(device.partition(":")[2] or 0)
+    count, index = num_gpus(), index_of(device)
     if count == 0:
-        yield Problem(key, "no CUDA device was found", f"use --{key} cpu; laser doctor says what is missing")
+        yield why_no_gpu(key)
     elif index >= count:
         yield Problem(key, f"must be below cuda:{count}, got {device}", f"use cuda:0 to cuda:{count - 1}")
+    elif (problem := find_old_gpu(index, key)) is not None:
+        yield problem
 
 
 def leaves_directory(path: Path) -> bool:

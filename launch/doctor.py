@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal, TextIO
 
+from launch.gpu_errors import explain_error
 from launch.shadowing import find_shadowed
 
 _GB = 2**30
@@ -181,17 +182,47 @@ def check_torch() -> Iterator[Finding]:
     except ImportError as error:
         yield Finding("missing", "device", f"torch cannot be imported: {error}", "pip install 'torch>=2.11,<2.14'")
         return
-    if not torch.cuda.is_available():
-        built = torch.version.cuda
-        text = (
-            "cpu (this torch has no CUDA)"
-            if built is None
-            else f"cpu (no CUDA device found; torch is for CUDA {built})"
-        )
-        yield Finding("ok", "device", text)
+    from launch.gpus import driver_cuda, find_lost_gpu, num_gpus, why_no_gpu
+
+    driver = driver_cuda()
+    if driver:
+        built = f"is built for {torch.version.cuda}" if torch.version.cuda else "is built without CUDA"
+        yield Finding("ok", "NVIDIA driver", f"runs CUDA up to {driver}; this torch {built}")
+    if num_gpus() == 0:
+        problem = why_no_gpu()
+        # A machine without a GPU is well as it is; one whose GPU lies idle is not.
+        is_lost = bool(driver) or find_lost_gpu() is not None
+        yield Finding("note" if is_lost else "ok", "device", f"cpu: {problem.wrong}", problem.remedy if is_lost else "")
+    for index in range(num_gpus()):
+        yield from _check_gpu(index)
+
+
+def _check_gpu(index: int) -> Iterator[Finding]:
+    """Name, capability, memory and bfloat16 of one GPU."""
+    import torch
+
+    from launch.gpus import capability, find_old_gpu
+    from launch.sessions.memory import size
+
+    subject, name = f"cuda:{index}", torch.cuda.get_device_name(index)
+    try:
+        major, minor = capability(index)
+        free, total = torch.cuda.mem_get_info(index)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it must not hide the other GPUs
+        problem = explain_error(error)
+        text, remedy = (problem.wrong, problem.remedy) if problem else (str(error), "nvidia-smi must work")
+        yield Finding("note", subject, f"{name}: {' '.join(text.split())}", remedy)
         return
-    for index in range(torch.cuda.device_count()):
-        yield Finding("ok", "device", f"cuda:{index}, {torch.cuda.get_device_name(index)}")
+    # As `laser.compilation.has_bfloat16` sees it.
+    precision = "bfloat16" if major >= 8 else "no units for bfloat16, so presets that want it compute in float32"
+    text = f"{name}, compute capability {major}.{minor}, {size(free)} of {size(total)} free, {precision}"
+    old = find_old_gpu(index)
+    if old is not None:
+        yield Finding("note", subject, f"{text}; {old.wrong}", old.remedy)
+    elif free < _GB:
+        yield Finding("note", subject, text, "end what else uses the GPU (nvidia-smi shows it)")
+    else:
+        yield Finding("ok", subject, text)
 
 
 CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (

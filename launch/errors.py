@@ -7,7 +7,9 @@ reader of standard output that has gone.
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import ClassVar, TextIO, cast
 
 from laser.config import ConfigError, Problem
+from launch.gpu_errors import explain_error
 from launch.streams import FailingStream
 
 _PACKAGES = ("actors", "laser", "launch", "learner", "replay_server")
@@ -116,6 +119,14 @@ def run_reporting(command: Callable[[], int], stderr: TextIO | None = None) -> i
             print(one_line(Problem("stdout", f"cannot be written: {error.strerror}", "free space")), file=stream)
             return OutputError.exit_code
         return UNREAD  # as `head` leaves it
+    except Exception as error:
+        explained = explain_error(error)
+        if explained is None:
+            raise
+        if os.environ.get("CUDA_LAUNCH_BLOCKING") == "1":  # who asked for it wants to see where
+            traceback.print_exception(error, file=stream)
+        print(one_line(explained), file=stream)
+        return FAILED
 
 
 def _show_warning(

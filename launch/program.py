@@ -28,7 +28,7 @@ from laser.prioritization.base import Prioritizer, missing_numbers, prioritizer_
 from laser.specs import ArraySpec, EnvironmentSpec
 from laser.torch_threads import flush_denormals, set_torch_threads
 from laser.unroll import UnrollSpec
-from launch.computing import compiles_policy, learner_threads, num_env_groups, resolve_device
+from launch.computing import choose_device, compiles_policy, learner_threads, num_env_groups, placed_device
 from launch.config import TrainConfig
 from launch.runtimes.runtime import Runtime, ShardPort, Worker
 from learner.learner import Learner
@@ -52,6 +52,7 @@ class Member:
             stream of unrolls is known by its actor.
         first_incarnation: of its actors; grows with every resumption, so that streams never continue by mistake.
         population: how many members there are.
+        device: where its learner computes, as `launch.computing.choose_device` names it; "": that one's choice.
         carried_states: recurrent states of all members of its replay, by name: what its unrolls have room for.
     """
 
@@ -61,6 +62,7 @@ class Member:
     first_actor: int = 0
     first_incarnation: int = 0
     population: int = 1
+    device: str = ""
     carried_states: Mapping[str, ArraySpec] = field(default_factory=dict)
 
     def name(self, role: str) -> str:
@@ -176,11 +178,14 @@ def find_prioritizer(config: TrainConfig, algorithm: Algorithm) -> type[Prioriti
     return prioritizer_for(kind.column) if kind is not None and kind.column else None
 
 
-def make_prioritizer(config: TrainConfig, algorithm: Algorithm, environment: EnvironmentSpec) -> Prioritizer | None:
-    """Return that rule, set up."""
+def make_prioritizer(
+    config: TrainConfig, algorithm: Algorithm, environment: EnvironmentSpec, device: str
+) -> Prioritizer | None:
+    """Return that rule, set up to compute on a device."""
     rule = find_prioritizer(config, algorithm)
-    device = torch.device(resolve_device(config))
-    return None if rule is None else rule(config.replay, environment, device, seed_for(config, "sampler", 0))
+    if rule is None:
+        return None
+    return rule(config.replay, environment, torch.device(device), seed_for(config, "sampler", 0))
 
 
 def _make_member(
@@ -288,7 +293,8 @@ def make_learner(member: Member, shards: Sequence[ReplayPort], parameters: Param
     """Make the learner."""
     config, environment = member.config, member.environment
     flush_denormals()
-    set_torch_threads(learner_threads(config, environment, member.population))
+    device = placed_device(member.device or choose_device(config, environment).name)
+    set_torch_threads(learner_threads(config, environment, device, member.population))
     algorithm = config.algorithm.build(environment, config.network)
     settings = config.learner
     if config.runtime == "lockstep" and settings.compile == "auto":  # these are short runs
@@ -299,10 +305,10 @@ def make_learner(member: Member, shards: Sequence[ReplayPort], parameters: Param
         connect(shards, config),
         parameters,
         settings,
-        resolve_device(config),
+        device,
         seed_for(config, "learner", incarnation),
         member=member.number,
-        prioritizer=make_prioritizer(config, algorithm, environment),
+        prioritizer=make_prioritizer(config, algorithm, environment, device),
         prefetch=config.runtime != "lockstep",
     )
 

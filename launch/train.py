@@ -75,7 +75,7 @@ def train(config: TrainConfig, command: Sequence[str] | None = None) -> TrainRes
         run = stack.enter_context(open_run(config, command))
         stop = stack.enter_context(stop_on_signals())
         if not config.quiet:
-            say(f"training in {run.path}; it will need {plan.needs_in(run.path)}")
+            say(f"training in {run.path}{plan.where}; it will need {plan.needs_in(run.path)}")
         (outcome,) = run_session(
             plan,
             [run],

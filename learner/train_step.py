@@ -6,7 +6,7 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -143,7 +143,7 @@ class TrainStep:
 
     def _prepared(self, batch: Batch) -> Batch:
         with torch.no_grad(), torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
-            return self._algorithm.prepare(self.networks, self._stacked(batch))
+            return self._algorithm.prepare(self.networks, stacked(batch, self._spec, self._algorithm.config.view))
 
     def __call__(
         self, batch: Batch, learning_rate: float, schedule: Schedule
@@ -285,19 +285,10 @@ class TrainStep:
         """Return what a loss says, without its graph, and its gradient."""
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast):
             output = self._losses[which](self.networks, self._target_modules, batch, schedule)
-        return _map_tensors(output, Tensor.detach), self.parameters.gradient_of(output.loss)
+        return map_tensors(output, Tensor.detach), self.parameters.gradient_of(output.loss)
 
     def _stacked_loss(self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule) -> LossOutput:
-        return self._plain_loss(networks, targets, self._stacked(batch), schedule)
-
-    def _stacked(self, batch: Batch) -> Batch:
-        if self._algorithm.config.view == "steps":
-            return batch  # stacked already
-        observations = dict(batch.observations)
-        for name, item in self._spec.environment.observations.items():
-            if isinstance(item, FramesSpec):
-                observations[name] = stack_frames(observations[name], batch.first, item.stack, item.padding)
-        return dataclasses.replace(batch, observations=observations)
+        return self._plain_loss(networks, targets, stacked(batch, self._spec, self._algorithm.config.view), schedule)
 
     def _plain_loss(self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule) -> LossOutput:
         # Tracing cannot follow a generator: `CompiledProgram` makes these draws come from ours.
@@ -308,6 +299,17 @@ class TrainStep:
 def learning_rate_at(progress: float, initial: float, schedule: str) -> float:
     """Return the step size after a fraction `progress` of training: constant, or linear to 0."""
     return initial * max(0.0, 1.0 - progress) if schedule == "linear" else initial
+
+
+def stacked(batch: Batch, spec: UnrollSpec, view: Literal["unrolls", "steps"]) -> Batch:
+    """Return a batch whose frames are stacks, as networks see them; those of single steps are already."""
+    if view == "steps":
+        return batch
+    observations = dict(batch.observations)
+    for name, item in spec.environment.observations.items():
+        if isinstance(item, FramesSpec):
+            observations[name] = stack_frames(observations[name], batch.first, item.stack, item.padding)
+    return dataclasses.replace(batch, observations=observations)
 
 
 def take_columns(batch: Batch, columns: Tensor) -> Batch:
@@ -326,7 +328,9 @@ def take_columns(batch: Batch, columns: Tensor) -> Batch:
     return Batch(**{item.name: take(item.name, getattr(batch, item.name)) for item in dataclasses.fields(batch)})
 
 
-def _map_tensors(record: Record, function: Callable[[Tensor], Tensor]) -> Record:
+def map_tensors(record: Record, function: Callable[[Tensor], Tensor]) -> Record:
+    """Return a record with `function` applied to each of its tensors."""
+
     def apply(value: Any) -> Any:
         return {name: function(item) for name, item in value.items()} if isinstance(value, dict) else function(value)
 

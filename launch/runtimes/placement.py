@@ -67,8 +67,8 @@ class Seat:
 class Placement:
     """Hands out seats, and takes them back when a component is placed again. Used from one thread.
 
-    A learner and each actor reserve a CPU. Learners go where cards are, shared equally where those are fewer; without
-    cards to our own node. Actors go to the node with most free CPUs. Shards, the parameter store and evaluators
+    A learner and each actor reserve a CPU. Learners go where GPUs are, shared equally where those are fewer; without
+    GPUs to our own node. Actors go to the node with most free CPUs. Shards, the parameter store and evaluators
     reserve nothing: shards go to where actors will be, in proportion to them, the rest to our own node.
 
     Args:
@@ -79,8 +79,8 @@ class Placement:
     def __init__(self, nodes: Sequence[Node], needs: Needs):
         self._nodes, self._needs = list(nodes), needs
         self._seats: dict[str, Seat] = {}
-        cards = sum(math.floor(node.num_gpus) for node in nodes) if needs.device != "cpu" else 0
-        self._cards_each = 1.0 / math.ceil(needs.num_learners / cards) if cards else 0.0
+        gpus = sum(math.floor(node.num_gpus) for node in nodes) if needs.device != "cpu" else 0
+        self._gpus_each = 1.0 / math.ceil(needs.num_learners / gpus) if gpus else 0.0
 
     def shards(self, num_shards: int) -> list[Seat]:
         """Return a node for each shard: in proportion to the actors that will be there, since each fills the nearest.
@@ -134,17 +134,17 @@ class Placement:
         return next(node for node in self._nodes if node.is_ours)
 
     def _seat_learner(self) -> Seat:
-        # Room for a card counts most; then a CPU; then being where the run is directed from.
+        # Room for a GPU counts most; then a CPU; then being where the run is directed from.
         best = max(
             self._nodes,
             key=lambda node: (
-                self._free_gpus(node) + 1e-9 >= self._cards_each,
+                self._free_gpus(node) + 1e-9 >= self._gpus_each,
                 self._free_cpus(node) >= 1,
-                node.is_ours and not self._cards_each,
+                node.is_ours and not self._gpus_each,
                 self._free_gpus(node),
             ),
         )
-        return Seat(best.id, min(1.0, max(0.0, math.floor(self._free_cpus(best)))), self._cards_each)
+        return Seat(best.id, min(1.0, max(0.0, math.floor(self._free_cpus(best)))), self._gpus_each)
 
     def _seat_actor(self) -> Seat:
         best = max(self._nodes, key=lambda node: (self._free_cpus(node), not node.is_ours))
@@ -177,7 +177,7 @@ def find_placement_problems(nodes: Sequence[Node], needs: Needs) -> Iterator[Pro
     yield from _find_full_nodes(nodes, needs)
     if needs.device.startswith("cuda") and not any(node.num_gpus >= 1 for node in nodes):
         yield Problem(
-            "device", "no node of the cluster has a free card", "use --device cpu, or start a node with --num-gpus"
+            "device", "no node of the cluster has a free GPU", "use --device cpu, or start a node with --num-gpus"
         )
 
 

@@ -191,7 +191,7 @@ def _connect(address: str) -> None:
 
 
 def _living_nodes(reserved: Mapping[str, Mapping[str, float]]) -> list[Node]:
-    """Return the nodes that live, with the CPUs and cards that others had not reserved when the run began."""
+    """Return the nodes that live, with the CPUs and GPUs that others had not reserved when the run began."""
     ours = ray.get_runtime_context().get_node_id()
 
     def left(node: dict[str, Any], resource: str) -> float:
@@ -213,7 +213,7 @@ def _living_nodes(reserved: Mapping[str, Mapping[str, float]]) -> list[Node]:
 
 
 def _reserved_by_others() -> dict[str, dict[str, float]]:
-    """Return the CPUs and cards that are reserved now, by node."""
+    """Return the CPUs and GPUs that are reserved now, by node."""
     available = ray._private.state.available_resources_per_node()
     return {
         node["NodeID"]: {

@@ -2,7 +2,7 @@
 
 Ray reads these when it is imported and when it starts. It would start workers at nice 15, where they starve beside the
 driver; without a token anybody who reaches a port may run code; it would listen on every network of the machine,
-whatever address it is given, unless it is told to do as on a desktop; and it would hide the cards from everybody. The
+whatever address it is given, unless it is told to do as on a desktop; and it would hide the GPUs from everybody. The
 processes of a cluster were started by `ray start`, with the settings given there (see docs/cluster.md).
 """
 

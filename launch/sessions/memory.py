@@ -44,7 +44,11 @@ class MemoryEstimate:
 
 
 def estimate_memory(
-    configs: Sequence[TrainConfig], specs: Sequence[UnrollSpec], num_parameters: Sequence[int], replay_bytes: int
+    configs: Sequence[TrainConfig],
+    specs: Sequence[UnrollSpec],
+    num_parameters: Sequence[int],
+    replay_bytes: int,
+    on_gpu: Sequence[bool] = (),
 ) -> MemoryEstimate:
     """Return what all members of a population will need.
 
@@ -53,8 +57,10 @@ def estimate_memory(
         specs: layout of each one's unrolls.
         num_parameters: of each one's networks.
         replay_bytes: what the replay says it needs at most, or all replays together.
+        on_gpu: whether each one's learner computes on a GPU, which then holds its activations; empty: none does.
     """
-    parts = [_member_bytes(*member) for member in zip(configs, specs, num_parameters, strict=True)]
+    places = on_gpu or [False] * len(configs)
+    parts = [_member_bytes(*member) for member in zip(configs, specs, num_parameters, places, strict=True)]
     # Threads share one process; on Ray every learner brings torch along again.
     processes = len(configs) if configs[0].runtime == "ray" else 1
     return MemoryEstimate(
@@ -68,7 +74,7 @@ def estimate_memory(
     )
 
 
-def _member_bytes(config: TrainConfig, spec: UnrollSpec, num_parameters: int) -> tuple[int, int]:
+def _member_bytes(config: TrainConfig, spec: UnrollSpec, num_parameters: int, on_gpu: bool) -> tuple[int, int]:
     """Return the bytes of a member's actors and of its learner, which count its process not in."""
     stacked = sum(item.num_frame_bytes * item.stack for item in spec.frames.values())
     raw_unroll = spec.num_fixed_bytes + (spec.unroll_length + 1) * stacked
@@ -76,7 +82,7 @@ def _member_bytes(config: TrainConfig, spec: UnrollSpec, num_parameters: int) ->
     networks = 4 * num_parameters
     num_rows = config.algorithm.rows_per_item(spec.unroll_length) + 1
     batch = config.algorithm.batch_size * raw_unroll * num_rows // (spec.unroll_length + 1)
-    activations = 10 * 4 * config.algorithm.batch_size * num_rows * _largest_input(spec)
+    activations = 0 if on_gpu else 10 * 4 * config.algorithm.batch_size * num_rows * _largest_input(spec)
     learner = _LEARNER_COPIES * networks + (config.learner.num_prefetch + 2) * batch + activations
     per_actor = networks + config.num_envs * (_ENVIRONMENT_BYTES + (config.actor.max_unacknowledged + 1) * raw_unroll)
     processes = config.num_actors if config.runtime == "ray" else 0

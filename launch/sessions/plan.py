@@ -17,11 +17,12 @@ from laser.environments import describe_environment
 from laser.environments.config import EnvironmentConfig
 from laser.specs import ArraySpec, EnvironmentSpec
 from laser.unroll import UnrollSpec
-from launch.computing import num_env_groups
+from launch.computing import ChosenDevice, choose_device, num_env_groups
 from launch.config import TrainConfig
 from launch.evaluation.videos import find_video_problems
 from launch.program import find_sampler_problems, member_settings, unroll_spec
 from launch.runtimes.placement import Needs
+from launch.sessions.gpu_memory import GpuEstimate, estimate_gpus, find_gpu_problems
 from launch.sessions.memory import MemoryEstimate, available_memory, estimate_memory, find_memory_problems, size
 from launch.sessions.settings_schedule import find_schedule_problems
 from replay_server.memory import frame_bytes, replay_bytes
@@ -34,15 +35,19 @@ class Plan:
     Args:
         configs: checked, one per member.
         environments: what each one's `env` offers.
+        devices: where each one's learner computes.
         share_replay: one replay for all.
         memory: what they will need.
+        gpus: what they will need of GPUs.
         carried_states: recurrent states that the unrolls of a shared replay have room for, by name.
     """
 
     configs: list[TrainConfig]
     environments: list[EnvironmentSpec]
+    devices: list[ChosenDevice]
     share_replay: bool
     memory: MemoryEstimate
+    gpus: GpuEstimate
     carried_states: Mapping[str, ArraySpec] = field(default_factory=dict)
 
     @property
@@ -50,13 +55,20 @@ class Plan:
         """The first member's config: what all members have in common."""
         return self.configs[0]
 
+    @property
+    def where(self) -> str:
+        """Say where learners compute, as the end of a sentence; "" where Ray decides it."""
+        names = dict.fromkeys("the CPU" if device.name == "cpu" else device.name for device in self.devices)
+        return "" if "auto" in names else f" on {' and '.join(names)}"
+
     def needs_in(self, directory: Path) -> str:
         """Say what they will need: memory, and room in a directory for the replays that checkpoints keep."""
+        memory = f"about {self.memory}{self.gpus}"
         if not self.config.checkpoint_replay:
-            return f"about {self.memory}"
+            return memory
         num_kept = self.config.learner.keep_checkpoints + 2  # the best, and one while it is written
         kept, free = size(num_kept * self.memory.replay), size(shutil.disk_usage(directory).free)
-        return f"about {self.memory}, and on disk up to {kept} for {num_kept} checkpoints with the replay ({free} free)"
+        return f"{memory}, and on disk up to {kept} for {num_kept} checkpoints with the replay ({free} free)"
 
     @property
     def needs(self) -> Needs:
@@ -67,7 +79,7 @@ class Plan:
         return Needs(
             len(self.configs),
             num_actors,
-            self.config.device,
+            next((device.name for device in self.devices if device.name != "cpu"), "cpu"),
             num_shards,
             self.memory.replay // num_shards,
             self.memory.learner // len(self.configs),
@@ -95,11 +107,15 @@ def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False) -> Pla
     raise_problems(list(dict.fromkeys(problems)))
     if share_replay:
         specs = [dataclasses.replace(spec, core_state=carried_states) for spec in specs]
+    devices = [choose_device(*parts) for parts in zip(configs, environments, strict=True)]
     try:
-        memory = _plan_memory(configs, specs, algorithms, share_replay)
+        memory = _plan_memory(configs, specs, algorithms, devices, share_replay)
     except ValueError as error:  # networks are built here for the first time
         raise ConfigError(_named_problems(error)) from error
-    plan = Plan(list(configs), environments, share_replay, memory, carried_states)
+    gpus = estimate_gpus(configs, specs, algorithms, devices)
+    if configs[0].runtime != "ray":  # whose learners are in other processes
+        raise_problems(list(find_gpu_problems(gpus, len(configs))))
+    plan = Plan(list(configs), environments, devices, share_replay, memory, gpus, carried_states)
     if plan.config.ray_address:
         from launch.runtimes.ray_cluster import check_cluster
 
@@ -208,7 +224,11 @@ def _find_memoryless(configs: Sequence[TrainConfig], states: Mapping[str, ArrayS
 
 
 def _plan_memory(
-    configs: Sequence[TrainConfig], specs: Sequence[UnrollSpec], algorithms: Sequence[Algorithm], share_replay: bool
+    configs: Sequence[TrainConfig],
+    specs: Sequence[UnrollSpec],
+    algorithms: Sequence[Algorithm],
+    devices: Sequence[ChosenDevice],
+    share_replay: bool,
 ) -> MemoryEstimate:
     """Return what a session will need.
 
@@ -232,7 +252,8 @@ def _plan_memory(
         if key not in counts:
             counts[key] = _num_weights(algorithm)
     of_each = [counts[config.env, config.environment, config.algorithm, config.network] for config in configs]
-    estimate = estimate_memory(configs, specs, of_each, held)
+    on_gpu = [device.name.startswith("cuda") for device in devices]
+    estimate = estimate_memory(configs, specs, of_each, held, on_gpu)
     if not configs[0].ray_address:  # a cluster's nodes are asked for theirs
         raise_problems(list(find_memory_problems(estimate, available_memory(), len(configs), share_replay)))
     return estimate

@@ -10,12 +10,10 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
-from actors.actor import EnvironmentBudgetError
 from laser.environments import task_ids
-from laser.environments.base import EnvironmentFailedError
-from laser.ports import PortError, wait
+from laser.ports import wait
 from laser.specs import EnvironmentSpec
-from launch.computing import note_busy_cores, note_idle_gpu
+from launch.computing import note_busy_cores
 from launch.config import TrainConfig
 from launch.errors import LaunchError, NothingToResumeError
 from launch.program import Member, Program, describe, make_population
@@ -30,6 +28,7 @@ from launch.runtimes.placement import Needs
 from launch.runtimes.runtime import Runtime
 from launch.sessions.attendant import Attendant, Outcome
 from launch.sessions.checkpointing import restore_all, save_program
+from launch.sessions.failures import as_launch_error, explained, log_failure
 from launch.sessions.pace import PaceLimit
 from launch.sessions.plan import Plan
 from launch.sessions.run_directory import RunDirectory
@@ -87,9 +86,10 @@ def run_session(
             for tracker in runtime.trackers(str(run.path)):
                 recorder.track(tracker)
         if not config.quiet:
-            own = [note_idle_gpu(config, plan.environments[0])]
-            own += [note_busy_cores(config, plan.environments[0], len(plan.configs))]
-            for note in filter(None, [*runtime.notes, *own]):
+            for note in dict.fromkeys(device.note for device in plan.devices if device.note):
+                say(f"note: {note}")
+            busy = note_busy_cores(config, plan.environments[0], plan.devices[0].name, len(plan.configs))
+            for note in filter(None, [*runtime.notes, busy]):
                 say(f"warning: {note}")
         members = _number_members(plan, [state.next_incarnation if state else 0 for state in saved])
         programs = make_population(members, recorders, runtime, plan.share_replay)
@@ -97,8 +97,8 @@ def run_session(
             descriptions = [warm_up(program) for program in programs]
         except Exception as error:
             for run in runs:
-                run.log(f"failed: {type(error).__name__}: {error}")
-            raise as_launch_error(error, config) from error
+                log_failure(run, error)
+            raise as_launch_error(error, config, runs) from error
         for run, program, recorder, state, how in zip(runs, programs, recorders, saved, descriptions, strict=True):
             if state is not None:
                 owner = next(place for place, each in enumerate(programs) if each.shards is program.shards)
@@ -127,9 +127,9 @@ def run_session(
                 schedule.run()
         except Exception as error:
             for attendant in attendants:
-                directories[attendant.number].log(f"failed: {type(error).__name__}: {error}")
+                log_failure(directories[attendant.number], error)
                 _save_what_can_be_saved(directories[attendant.number], attendant)
-            raise as_launch_error(error, config) from error
+            raise as_launch_error(error, config, runs) from error
         for attendant in attendants:
             run = directories[attendant.number]
             if attendant.error is None:
@@ -137,14 +137,15 @@ def run_session(
             if attendant.error is None:
                 run.log(f"finished: {attendant.finished}")
             else:
-                run.log(f"failed: {type(attendant.error).__name__}: {attendant.error}")
+                log_failure(run, attendant.error)
                 _save_what_can_be_saved(run, attendant)
         errors = [attendant.error for attendant in attendants if attendant.error is not None]
         if len(errors) == len(attendants):
             # A member without a checkpoint says nothing of why the others, which went on, failed.
             first = next((error for error in errors if not isinstance(error, NothingToResumeError)), errors[0])
-            raise as_launch_error(first, config) from first
-        return [attendant.outcome for attendant in attendants]
+            raise as_launch_error(first, config, runs) from first
+        outcomes = [attendant.outcome for attendant in attendants]
+        return [explained(outcome, each) for outcome, each in zip(outcomes, plan.configs, strict=True)]
 
 
 def warm_up(program: Program) -> str:
@@ -181,15 +182,6 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def as_launch_error(error: Exception, config: TrainConfig) -> Exception:
-    """Return the one line a user reads, for errors that are not the program's own mistakes."""
-    if isinstance(error, (EnvironmentBudgetError, EnvironmentFailedError)):
-        return LaunchError("env", f"{config.env}: {error}", "mend the environment")
-    if isinstance(error, PortError):
-        return LaunchError("runtime", str(error), "log.txt in the run directory says what came before")
-    return error
-
-
 def _open_recorder(
     stack: ExitStack,
     run: RunDirectory,
@@ -217,7 +209,9 @@ def _open_recorder(
 def _number_members(plan: Plan, incarnations: Sequence[int]) -> list[Member]:
     members: list[Member] = []
     first_actor = 0
-    for number, (config, environment) in enumerate(zip(plan.configs, plan.environments, strict=True)):
+    for number, (config, environment, device) in enumerate(
+        zip(plan.configs, plan.environments, plan.devices, strict=True)
+    ):
         members.append(
             Member(
                 config,
@@ -226,6 +220,7 @@ def _number_members(plan: Plan, incarnations: Sequence[int]) -> list[Member]:
                 first_actor,
                 incarnations[number],
                 len(plan.configs),
+                device.name,
                 plan.carried_states,
             )
         )

@@ -56,7 +56,8 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
         stop = stack.enter_context(stop_on_signals())
         if not base.quiet:
             sharing = "sharing one replay" if share_replay else "each with a replay of its own"
-            say(f"{len(members)} members, {sharing}, in {run.path}; they will need {plan.needs_in(run.path)}")
+            place = f"in {run.path}{plan.where}"
+            say(f"{len(members)} members, {sharing}, {place}; they will need {plan.needs_in(run.path)}")
         try:
             outcomes = run_session(
                 plan,

@@ -48,7 +48,7 @@ def test_the_default_config_is_right():
             "ray-address",
             "needs runtime ray, got runtime local; leave runtime out",
         ),
-        ({"ray_address": "a:1", "runtime": "ray", "device": "cuda:1"}, "device", "Ray chooses the card"),
+        ({"ray_address": "a:1", "runtime": "ray", "device": "cuda:1"}, "device", "Ray chooses the GPU"),
         ({"run_dir": Path("../elsewhere")}, "run-dir", "leaves the working directory"),
         ({"run_dir": Path("runs/../../x")}, "run-dir", "leaves the working directory"),
         ({"algorithm": LaserConfig(learning_rate=float("nan"))}, "algorithm.learning-rate", "finite"),
@@ -100,16 +100,23 @@ def test_all_mistakes_come_at_once():
 
 def test_cuda_devices_that_are_not_there(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert "no CUDA device was found" in problems(make(device="cuda"))["device"]
-    on_a_card = ActorConfig(device="cuda")
-    remedy = "use --actor.device cpu; laser doctor says what is missing"
-    assert problems(make(actor=on_a_card)) == {"actor.device": f"actor.device: no CUDA device was found; {remedy}"}
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "init", lambda: None)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    nothing = "{0}: no CUDA device was found; use --{0} cpu; nvidia-smi -L lists what the driver sees"
+    assert problems(make(device="cuda")) == {"device": nothing.format("device")}
+    on_a_gpu = ActorConfig(device="cuda")
+    assert problems(make(actor=on_a_gpu)) == {"actor.device": nothing.format("actor.device")}
     # A cluster may have what this machine has not.
-    assert problems(make(actor=on_a_card, device="cuda", ray_address="a:1", runtime="ray")) == {}
+    assert problems(make(actor=on_a_gpu, device="cuda", ray_address="a:1", runtime="ray")) == {}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert problems(make(device="cuda:1", actor=on_a_card)) == {}
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_80", "sm_90"])
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (9, 0) if index else (7, 0))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "Tesla V100")
+    assert problems(make(device="cuda:1")) == {}
     assert "must be below cuda:2" in problems(make(device="cuda:2"))["device"]
+    assert "Tesla V100 has compute capability 7.0" in problems(make(device="cuda:0"))["device"]
 
 
 @pytest.mark.parametrize(

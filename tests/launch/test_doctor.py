@@ -82,3 +82,68 @@ def test_shadowed_packages_are_found(monkeypatch):
     (finding,) = doctor.check_own_packages()
     assert finding.state == "missing"
     assert "/elsewhere/actors" in finding.text
+
+
+@pytest.fixture
+def a_gpu(monkeypatch):
+    """A machine with one GPU; what is returned changes what it says of itself."""
+    facts = {"capability": (9, 0), "free": 78 * 2**30, "driver": "13.0"}
+    monkeypatch.setattr("torch.version.cuda", "13.0")
+    monkeypatch.setattr("launch.gpus.num_gpus", lambda: 1)
+    monkeypatch.setattr("launch.gpus.driver_cuda", lambda: facts["driver"])
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda index: "NVIDIA H100 80GB HBM3")
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda index: facts["capability"])
+    monkeypatch.setattr("torch.cuda.get_arch_list", lambda: ["sm_75", "sm_90"])
+    monkeypatch.setattr("torch.cuda.mem_get_info", lambda index: (facts["free"], 79 * 2**30))
+    return facts
+
+
+def test_a_gpu_is_described(a_gpu):
+    driver, gpu = doctor.check_torch()
+    assert driver == Finding("ok", "NVIDIA driver", "runs CUDA up to 13.0; this torch is built for 13.0")
+    text = "NVIDIA H100 80GB HBM3, compute capability 9.0, 78.0 GB of 79.0 GB free, bfloat16"
+    assert gpu == Finding("ok", "cuda:0", text)
+
+
+@pytest.mark.parametrize(
+    ("fact", "value", "text", "remedy"),
+    [
+        ("capability", (7, 5), "no units for bfloat16", ""),
+        ("capability", (6, 0), "has compute capability 6.0, for which this torch", "use another GPU"),
+        ("free", 2**29, "512 MB of 79.0 GB free", "end what else uses the GPU"),
+    ],
+)
+def test_what_a_gpu_lacks_is_said_with_its_remedy(a_gpu, fact, value, text, remedy):
+    a_gpu[fact] = value
+    gpu = list(doctor.check_torch())[-1]
+    assert gpu.state == ("note" if remedy else "ok")
+    assert text in gpu.text
+    assert gpu.remedy.startswith(remedy)
+
+
+def test_a_gpu_that_does_not_answer_does_not_hide_the_report(a_gpu, monkeypatch):
+    def failing(index):
+        raise RuntimeError("CUDA error: CUDA-capable device(s) is/are busy or unavailable")
+
+    monkeypatch.setattr("torch.cuda.mem_get_info", failing)
+    gpu = list(doctor.check_torch())[-1]
+    assert gpu.state == "note"
+    assert "another process keeps the GPU to itself" in gpu.text
+
+
+@pytest.mark.parametrize(
+    ("driver", "text", "state"),
+    [("", "Found no NVIDIA driver on your system.", "ok"), ("11.4", "is too old (found version 11040)", "note")],
+)
+def test_a_gpu_that_lies_idle_is_told_of_and_none_is_well(monkeypatch, driver, text, state):
+    def init():
+        raise RuntimeError(text if "found no" in text.lower() else f"The NVIDIA driver on your system {text}.")
+
+    monkeypatch.setattr("torch.version.cuda", "13.0")
+    monkeypatch.setattr("torch.cuda.init", init)
+    monkeypatch.setattr("launch.gpus.num_gpus", lambda: 0)
+    monkeypatch.setattr("launch.gpus.driver_cuda", lambda: driver)
+    finding = list(doctor.check_torch())[-1]
+    assert (finding.state, finding.subject) == (state, "device")
+    assert finding.text.startswith("cpu: ")
+    assert bool(finding.remedy) == (state == "note")

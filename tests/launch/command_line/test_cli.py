@@ -216,7 +216,8 @@ def test_a_cuda_device_that_is_not_there(calls, capsys, monkeypatch):
     ):
         (line,) = errors(capsys, *command, "cuda")
         key = command[-1].removeprefix("--")
-        assert line == f"error: {key}: no CUDA device was found; use --{key} cpu; laser doctor says what is missing"
+        assert line.startswith(f"error: {key}: ")
+        assert f"use --{key} cpu" in line
     assert calls == []
 
 

@@ -100,7 +100,7 @@ def test_a_worker_that_is_placed_again_gives_up_its_seat():
         (Needs(1, 8), "a learner and 8 actors need 9 CPUs and the cluster has 8 free (10.0.0.1: 4, 10.0.0.2: 4); use"),
         (Needs(9, 9), "9 learners and 9 actors need 18 CPUs"),
         (Needs(3, 12), "use at most 1 for each member, or add nodes"),
-        (Needs(1, 1, device="cuda"), "no node of the cluster has a free card"),
+        (Needs(1, 1, device="cuda"), "no node of the cluster has a free GPU"),
         (
             Needs(1, 7, num_shards=3, shard_bytes=600 * MB),
             "replay.capacity-steps: node 10.0.0.2 is to hold 2 of 3 shards of the replay (1.2 GB), 1.2 GB in all",

@@ -1,0 +1,108 @@
+"""GPU memory of a plan: what its learners will need, said before the start, and refused where it is not free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from laser.algorithms.base import Algorithm
+from laser.compilation import has_bfloat16
+from laser.config import Problem
+from laser.unroll import UnrollSpec
+from launch.computing import ChosenDevice
+from launch.config import TrainConfig
+from launch.gpus import free_bytes, index_of
+from launch.sessions.memory import size
+from learner.gpu_memory import CONTEXT_BYTES, learner_bytes
+
+
+@dataclass(frozen=True)
+class GpuEstimate:
+    """Bytes that learners will need of GPUs.
+
+    Args:
+        of_each: by the GPU's name; None where a network does not let them be counted.
+    """
+
+    of_each: Mapping[str, int | None] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Say it as the end of a sentence about memory; "" where no GPU computes."""
+        names = {name: "the GPU" if len(self.of_each) == 1 else name for name in self.of_each}
+        return "".join(f", and {_words(names[name], num_bytes)}" for name, num_bytes in self.of_each.items())
+
+
+def estimate_gpus(
+    configs: Sequence[TrainConfig],
+    specs: Sequence[UnrollSpec],
+    algorithms: Sequence[Algorithm],
+    devices: Sequence[ChosenDevice],
+) -> GpuEstimate:
+    """Return what all learners on each GPU will need.
+
+    On Ray nothing says yet which GPU a learner gets, so there it is that of the largest learner on a GPU of its own;
+    of a cluster that may have none, nothing.
+
+    Args:
+        configs: checked, one per member.
+        specs: layout of each one's unrolls.
+        algorithms: each one's own.
+        devices: where each one's learner computes.
+    """
+    known: dict[object, int | None] = {}
+    members: dict[str, list[int | None]] = {}
+    for config, spec, algorithm, device in zip(configs, specs, algorithms, devices, strict=True):
+        if device.name == "cpu" or (device.name == "auto" and config.ray_address):
+            continue
+        key = (config.env, config.environment, config.algorithm, config.network, config.learner, config.unroll_length)
+        if key not in known:
+            known[key] = learner_bytes(
+                algorithm,
+                spec,
+                config.learner,
+                compiled=config.learner.compile != "off" and not _is_uncompiled(config),
+                bfloat16=_computes_in_bfloat16(config, spec, device.name),
+            )
+        name = "cuda:0" if device.name == "auto" else f"cuda:{index_of(device.name)}"
+        members.setdefault(name, []).append(known[key])
+    return GpuEstimate({name: _total(parts, configs[0].runtime) for name, parts in members.items()})
+
+
+def find_gpu_problems(estimate: GpuEstimate, num_members: int = 1) -> Iterator[Problem]:
+    """Yield which GPUs have too little memory free for the learners on them, and what to make smaller.
+
+    To look takes some of a GPU's memory (`CONTEXT_BYTES`), so it is for the process where the learners will be.
+    """
+    for name, needed in estimate.of_each.items():
+        free = free_bytes(name) + CONTEXT_BYTES
+        if needed is None or needed <= free:
+            continue
+        smaller = "unroll-length or network.width"
+        key, remedy = "algorithm.batch-size", f"lower it, {smaller}, or end what else uses the GPU"
+        if num_members > 1:
+            key, remedy = "grid", f"use fewer members, or lower algorithm.batch-size, {smaller}"
+        yield Problem(key, f"about {size(needed)} are needed on the GPU ({name}), where {size(free)} are free", remedy)
+
+
+def _total(parts: Sequence[int | None], runtime: str) -> int | None:
+    counted = [part for part in parts if part is not None]
+    if len(counted) < len(parts):
+        return None
+    return CONTEXT_BYTES + (max(counted) if runtime == "ray" else sum(counted))
+
+
+def _is_uncompiled(config: TrainConfig) -> bool:
+    return config.learner.compile == "auto" and config.runtime == "lockstep"
+
+
+def _computes_in_bfloat16(config: TrainConfig, spec: UnrollSpec, device: str) -> bool:
+    wanted = config.learner.precision == "bfloat16" or (config.learner.precision == "auto" and bool(spec.frames))
+    return wanted and (config.runtime == "ray" or has_bfloat16(torch.device(device)))
+
+
+def _words(name: str, num_bytes: int | None) -> str:
+    if num_bytes is None:
+        return f"an amount on {name} that cannot be estimated for this network"
+    return f"about {size(num_bytes)} on {name}"
