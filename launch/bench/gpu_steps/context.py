@@ -16,6 +16,7 @@ from launch.bench.gpu_steps.turns import Turns
 from launch.command_line.cli import finite
 
 _MOST_WORDS = 300
+_REST_S = 0.5
 
 
 class Context:
@@ -118,6 +119,7 @@ class Context:
             self._beside = "" if is_quiet else "beside steps that still got ready"
             yield
             self._beside = ""
+            time.sleep(_REST_S)  # actors finish their unrolls after a run has ended
 
     def has_time(self, name: str, least_s: float) -> bool:
         """Return whether so many seconds are left; where not, report `name` as skipped."""
