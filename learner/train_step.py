@@ -69,7 +69,6 @@ class TrainStep:
         self.targets = {name: TargetNetwork(self.networks, target) for name, target in algorithm.targets.items()}
         self._target_modules = {name: target.networks for name, target in self.targets.items()}
         self.generator = torch.Generator(device=device).manual_seed(seed)
-        self._seed = seed
         self.num_updates = 0
         self._periods = {group.prefix: group.period for group in algorithm.parameter_groups if group.period > 1}
         self._algorithm = algorithm
