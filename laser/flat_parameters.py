@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from laser.gpu import HostCopy, ToHost
+from laser.gpu import HostCopy, ToHost, to_device
 
 R = TypeVar("R")
 
@@ -145,7 +145,7 @@ class FlatParameters:
             if part.device.type == "cpu":
                 np.copyto(part.numpy(), values)
             else:  # a copy, because torch refuses to wrap read-only memory without a warning
-                part.copy_(torch.from_numpy(np.array(values, np.float32)))
+                part.copy_(to_device(torch.from_numpy(np.array(values, np.float32)), part.device))
 
 
 def call_with(tensors: Mapping[str, Tensor], module: nn.Module, function: Callable[..., R], *arguments: Any) -> R:

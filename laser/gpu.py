@@ -6,6 +6,7 @@ where there is no GPU.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -18,6 +19,10 @@ from torch import Tensor
 from laser.tensor_trees import flatten, unflatten
 
 CPU = torch.device("cpu")
+
+RECORDING = threading.Lock()
+"""Held while a CUDA graph is recorded, which whatever waits for the whole GPU would spoil, in any thread; and while
+compiled code runs for the first time, which does."""
 
 T = TypeVar("T")
 R = TypeVar("R")

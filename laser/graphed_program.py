@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
@@ -11,15 +10,13 @@ import torch
 from torch import Generator, Tensor
 
 from laser.compiled_program import CompiledProgram, Draw
-from laser.gpu import Packing
+from laser.gpu import RECORDING, Packing
 from laser.tensor_trees import flatten, unflatten
 
 R = TypeVar("R")
 
 # The allocator's and the libraries' one-time work is done by then, so that nothing of it falls into the recording.
 _WARM_UP_CALLS = 3
-# The allocator and the libraries would meet in a second recording.
-_RECORDING = threading.Lock()
 
 
 class GraphedProgram(CompiledProgram[R]):
@@ -104,7 +101,7 @@ class GraphedProgram(CompiledProgram[R]):
         try:
             # Other threads may use the GPU meanwhile.
             with (
-                _RECORDING,
+                RECORDING,
                 torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode="thread_local"),
             ):
                 run()

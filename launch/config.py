@@ -187,6 +187,9 @@ class TrainConfig:
         if algorithm.view != "steps":
             why = f"{algorithm.name} does not learn from single steps"
             yield from find_unused(self.learner, "learner", ("batches_per_draw",), why, "leave it out")
+        if self.learner.compile == "off":
+            why = "an update that is not compiled has no graph"
+            yield from find_unused(self.learner, "learner", ("cuda_graphs",), why, "use --learner.compile on")
         if self.runtime == "lockstep" and self.learner.publish_interval > 1:
             yield Problem(
                 "learner.publish-interval",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
 # Newest batches between two reports that count: a bound on memory and on the time that a report takes.
@@ -22,12 +23,6 @@ class _Draws:
     probabilities: np.ndarray | None
     times: np.ndarray | None
     num_items: int
-
-    @property
-    def of_items(self) -> dict[str, np.ndarray]:
-        """What was said of drawn items, float32 [num_items] by name."""
-        of_items = {name: value[0, -self.num_items :] for name, value in self.said.items() if len(value) == 1}
-        return {name: value.detach().float().cpu().numpy() for name, value in of_items.items()}
 
 
 class DrawMetrics:
@@ -74,9 +69,7 @@ class DrawMetrics:
         if stated:
             weights = np.concatenate(stated)
             taken["effective_draws"] = _evenness(weights, [len(part) for part in stated])
-        said = [draws.of_items for draws in newest]
-        for name in sorted(set.intersection(*map(set, said))):
-            values = np.concatenate([each[name] for each in said])
+        for name, values in _said_of_items(newest).items():
             finite = np.isfinite(values)
             if not finite.any():
                 continue
@@ -94,6 +87,22 @@ class DrawMetrics:
             names = [*_QUANTILES, "max"]
             taken |= {f"times_replayed/{name}": float(value) for name, value in zip(names, values, strict=True)}
         return taken
+
+
+def _said_of_items(newest: Sequence[_Draws]) -> dict[str, np.ndarray]:
+    """Return what all of these batches say of drawn items, float32 [all items] by name."""
+    said = [{name: value for name, value in draws.said.items() if len(value) == 1} for draws in newest]
+    names = sorted(set.intersection(*map(set, said)))
+    if not names:
+        return {}
+    of_items = [
+        torch.cat(
+            [each[name][0, -draws.num_items :].detach().float() for each, draws in zip(said, newest, strict=True)]
+        )
+        for name in names
+    ]
+    # One copy: a GPU is waited for once.
+    return dict(zip(names, torch.stack(of_items).cpu().numpy(), strict=True))
 
 
 def quantiles(values: np.ndarray, weights: np.ndarray, levels: list[float]) -> np.ndarray:

@@ -69,7 +69,6 @@ class TrainStep:
         self.targets = {name: TargetNetwork(self.networks, target) for name, target in algorithm.targets.items()}
         self._target_modules = {name: target.networks for name, target in self.targets.items()}
         self.generator = torch.Generator(device=device).manual_seed(seed)
-        self._seed = seed
         self.num_updates = 0
         self._periods = {group.prefix: group.period for group in algorithm.parameter_groups if group.period > 1}
         self._algorithm = algorithm
@@ -170,13 +169,17 @@ class TrainStep:
         their caller does in between, and are faster without (`CompiledProgram.in_a_row`).
         """
         if self._programs and not self._passes_over and all(target.is_slow for target in self.targets.values()):
-            yield from self._run(0, batches, learning_rates, schedule)
+            done = self._run(0, batches, learning_rates, schedule)
+            self._run_ahead.handed_over()
+            yield from done
             return
         for batch, learning_rate in zip(batches, learning_rates, strict=True):
             if self._passes_over:
-                yield self._passes(batch, learning_rate, schedule)
+                each = self._passes(batch, learning_rate, schedule)
             else:
-                yield self._pass(0, batch, learning_rate, schedule)
+                each = self._pass(0, batch, learning_rate, schedule)
+            self._run_ahead.handed_over()
+            yield each
 
     def _run(
         self, which: int, batches: Sequence[Batch], learning_rates: Sequence[float], schedule: Schedule
@@ -187,9 +190,7 @@ class TrainStep:
             UpdateInput(batch, self._with_due(schedule, number), learning_rate, number)
             for number, (batch, learning_rate) in enumerate(zip(batches, learning_rates, strict=True), first)
         ]
-        done = self._programs[which](updates)
-        self._run_ahead.handed_over()
-        return done
+        return self._programs[which](updates)
 
     def _pass(
         self, which: int, batch: Batch, learning_rate: float, schedule: Schedule
@@ -203,7 +204,6 @@ class TrainStep:
             self._write_state(output)
             norm, applied = self.optimizer.step(gradient, output.loss, learning_rate, self.num_updates)
             metrics = {**output.metrics, **update_metrics(norm, applied)}
-            self._run_ahead.handed_over()
         for target in self.targets.values():
             if not (self._programs and target.is_slow):  # the program has moved it
                 target.follow(self.parameters, self.num_updates)

@@ -134,6 +134,7 @@ def test_cuda_devices_that_are_not_there(monkeypatch):
         ({"algorithm": LaserConfig(pixel_control_cell=2)}, "algorithm.pixel-control-cell"),
         ({"network": NetworkConfig(core_size=2)}, "network.core-size"),
         ({"learner": LearnerConfig(replay_core_state="stored")}, "learner.replay-core-state"),
+        ({"learner": LearnerConfig(compile="off", cuda_graphs="on")}, "learner.cuda-graphs"),
         ({"replay": ReplayConfig(priority_exponent=1.0)}, "replay.priority-exponent"),
         ({"replay": ReplayConfig(importance_exponent=1.0)}, "replay.importance-exponent"),
         ({"replay": ReplayConfig(ners=NersConfig(batch_size=7))}, "replay.ners.batch-size"),
