@@ -35,7 +35,7 @@ from launch.sessions.plan import Plan
 from launch.sessions.run_directory import RunDirectory
 from launch.sessions.schedules import Evolution, FreeSchedule, LockstepSchedule, Schedule
 from launch.sessions.signals import StopSignal
-from launch.sessions.tracking import open_trackers
+from launch.sessions.tracking import note_missing_tensorboard, open_trackers
 
 LEASE_S = 30.0
 """Seconds without progress after which a member of a sweep no longer holds up the others."""
@@ -87,7 +87,7 @@ def run_session(
             for tracker in runtime.trackers(str(run.path)):
                 recorder.track(tracker)
         if not config.quiet:
-            own = [note_idle_gpu(config, plan.environments[0])]
+            own = [note_missing_tensorboard(), note_idle_gpu(config, plan.environments[0])]
             own += [note_busy_cores(config, plan.environments[0], len(plan.configs))]
             for note in filter(None, [*runtime.notes, *own]):
                 say(f"warning: {note}")
