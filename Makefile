@@ -71,15 +71,15 @@ images: $(TEST_READY)
 # pytest exits with 5 when it collects nothing, so an empty selection fails here.
 unit: $(TEST_READY)
 	@echo "== unit tests"
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n logical --maxprocesses 8 -m "not slow and not ray and not gpu"
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --all-packages -q -n logical --maxprocesses 8 -m "not slow and not ray and not gpu"
 
 test-slow: $(TEST_READY)
 	@echo "== slow tests"
-	@$(BIN)/python -m pytest -m "(slow or ray) and not gpu"
+	@$(BIN)/python -m pytest --all-packages -m "(slow or ray) and not gpu"
 
 test-gpu: $(TEST_READY)
 	@echo "== GPU tests"
-	@$(BIN)/python -m pytest -m "gpu"
+	@$(BIN)/python -m pytest --all-packages -m "gpu"
 
 # Only pip is needed, so nothing is installed for it.
 gpu-bundle: | $(CREATED)

@@ -34,7 +34,7 @@ _PLATFORMS += [f"manylinux{name}_x86_64" for name in ("2014", "2010", "1")]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Collect the wheels; return 1 where they cannot be had or weigh too much, after one line that says so."""
-    parser = argparse.ArgumentParser(prog="make gpu-bundle", description="collect wheels for a machine without internet")
+    parser = argparse.ArgumentParser(prog="make gpu-bundle", description="collect wheels for offline use")
     parser.add_argument("directory", type=Path)
     parser.add_argument("--python", default="3.12", help="the other machine's Python")
     parser.add_argument("--with", dest="extra", nargs="*", default=[], choices=[*OPTIONAL], help="optional packages")
@@ -48,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             _download(requirements, options.python, wheels)
         except subprocess.CalledProcessError as error:
-            reasons = [line for line in error.stderr.splitlines() if line.startswith("ERROR: ")] or ["ERROR: pip failed"]
-            print(f"error: gpu-bundle: {reasons[-1].removeprefix('ERROR: ')}; check the network", file=sys.stderr)
+            reasons = [line[7:] for line in error.stderr.splitlines() if line.startswith("ERROR: ")] or ["pip failed"]
+            print(f"error: gpu-bundle: {reasons[-1]}; check the network", file=sys.stderr)
             return 1
         for name in options.without:
             for wheel in wheels.glob(f"{name.replace('-', '_')}-*.whl"):
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{wheel.stat().st_size / _MB:8.2f} MB  {wheel.name}")
         print(f"{total / _MB:8.2f} MB  in all, {options.limit_mb:g} MB allowed")
         if total > options.limit_mb * _MB:
-            remedy = "name what the other machine has in BUNDLE_WITHOUT, take less with BUNDLE_WITH, or raise BUNDLE_LIMIT_MB"
+            remedy = "leave out what the other machine has with BUNDLE_WITHOUT, or raise BUNDLE_LIMIT_MB"
             print(f"error: gpu-bundle: weighs {total / _MB:.1f} MB; {remedy}", file=sys.stderr)
             return 1
         listing = {"python": options.python, "requirements": requirements}

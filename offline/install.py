@@ -13,14 +13,13 @@ import hashlib
 import importlib.util
 import json
 import os
-import shutil
-import site
 import subprocess
 import sys
 import sysconfig
 import time
 import venv
 from pathlib import Path
+from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 _RECORD = "laser-offline.json"
@@ -68,7 +67,8 @@ def make_environment(bundle: Path, environment: Path) -> bool:
         venv.create(environment, clear=True, symlinks=True)
         _show_packages_of_this_interpreter(environment)
     except OSError as error:
-        raise InstallError(f"ENVIRONMENT: {environment} cannot be made: {error.strerror}; name another place") from error
+        wrong = f"{environment} cannot be made: {error.strerror}"
+        raise InstallError(f"ENVIRONMENT: {wrong}; name another place") from error
     _bring_pip(python)
     pip = [str(python), "-m", "pip", "--isolated", "--quiet", "--disable-pip-version-check", "--no-input"]
     pip += ["install", "--no-index", "--no-cache-dir", "--no-compile", "--no-warn-script-location"]
@@ -79,9 +79,10 @@ def make_environment(bundle: Path, environment: Path) -> bool:
     return True
 
 
-def _read_listing(bundle: Path) -> dict:
+def _read_listing(bundle: Path) -> dict[str, Any]:
     try:
-        return json.loads((bundle / "bundle.json").read_text(encoding="utf-8"))
+        listing: dict[str, Any] = json.loads((bundle / "bundle.json").read_text(encoding="utf-8"))
+        return listing
     except (OSError, ValueError) as error:
         raise InstallError(f"BUNDLE: {bundle} holds no readable bundle.json; make one with make gpu-bundle") from error
 
@@ -96,12 +97,13 @@ def _check_interpreter(wanted: str) -> None:
 
 
 def _check_place(environment: Path) -> None:
-    if environment.is_symlink() or not environment.exists():
+    """Refuse a place whose contents are not ours to clear."""
+    if not os.path.lexists(environment):
         return
-    if environment.stat().st_uid != os.getuid():
+    if environment.lstat().st_uid != os.getuid():
         raise InstallError(f"ENVIRONMENT: {environment} belongs to somebody else; name another place")
-    if any(environment.iterdir()) and not (environment / "pyvenv.cfg").is_file():
-        raise InstallError(f"ENVIRONMENT: {environment} is no virtual environment and not empty; name another place")
+    if not environment.is_dir() or (any(environment.iterdir()) and not (environment / "pyvenv.cfg").is_file()):
+        raise InstallError(f"ENVIRONMENT: {environment} is neither empty nor a virtual environment; name another place")
 
 
 def _show_packages_of_this_interpreter(environment: Path) -> None:
@@ -116,8 +118,9 @@ def _show_packages_of_this_interpreter(environment: Path) -> None:
         for folder in sys.path[1:]  # the first is this script's
         if os.path.isdir(folder) and os.path.realpath(folder) not in standard and not folder.endswith("lib-dynload")
     ]
-    inner = next(path for path in site.getsitepackages([str(environment)]) if os.path.isdir(path))
-    Path(inner, "packages-of-the-machine.pth").write_text("".join(f"{folder}\n" for folder in folders), encoding="utf-8")
+    places = {"base": str(environment), "platbase": str(environment)}
+    inner = Path(sysconfig.get_path("purelib", "venv", places))
+    (inner / "packages-of-the-machine.pth").write_text("\n".join([*folders, ""]), encoding="utf-8")
 
 
 def _bring_pip(python: Path) -> None:
