@@ -56,29 +56,22 @@ def is_installed(name: str) -> bool:
 
 
 def find_missing(key: str, names: Sequence[str], instead: str = "") -> Iterator[Problem]:
-    """Yield a problem for each of these optional packages that is not installed.
+    """Yield a problem if any of these optional packages is not installed.
 
     Args:
         key: what the user asked for.
         names: the packages it needs.
         instead: what else the user can do.
     """
-    for name in names:
-        if not is_installed(name):
-            remedy = install_command(name) + (f", or {instead}" if instead else "")
-            yield Problem(key, f"{name} is not installed", remedy)
+    missing = [name for name in names if not is_installed(name)]
+    if missing:
+        wrong = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed"
+        yield Problem(key, wrong, install_command(*missing) + (f", or {instead}" if instead else ""))
 
 
-def install_command(name: str) -> str:
-    """Return the command that installs a package in the versions that LASER works with."""
-    if name in OPTIONAL and OPTIONAL[name].extra:
-        return f"pip install 'laser-rl[{OPTIONAL[name].extra}]'"
-    wanted = []
-    for line in _own_requirements():
-        distribution, parts, bounds = split_requirement(line)
-        if distribution == name or name in parts:
-            wanted.append(_join(distribution, parts, bounds))
-    return "pip install " + " ".join(f"'{each}'" for each in wanted or [name])
+def install_command(*names: str) -> str:
+    """Return the command that installs packages in the versions that LASER works with."""
+    return "pip install " + " ".join(f"'{line}'" for name in names for line in _lines_for(name))
 
 
 def install_gymnasium_with(part: str) -> str:
@@ -110,6 +103,14 @@ def split_requirement(line: str) -> tuple[str, list[str], str]:
         raise ValueError(f"a requirement must begin with a name, got {line!r}")
     name, parts, bounds = match.groups()
     return name, [part.strip() for part in (parts or "").split(",") if part.strip()], bounds
+
+
+def _lines_for(name: str) -> list[str]:
+    """Return the requirements that bring a package, with what LASER needs beside it."""
+    if name in OPTIONAL and OPTIONAL[name].extra:
+        return [f"laser-rl[{OPTIONAL[name].extra}]"]
+    parts = map(split_requirement, _own_requirements())
+    return [_join(*each) for each in parts if name in (each[0], *each[1])] or [name]
 
 
 def _join(name: str, parts: Sequence[str], bounds: str) -> str:

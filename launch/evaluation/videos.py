@@ -23,7 +23,10 @@ def find_video_problems(key: str, env: str, config: EnvironmentConfig) -> Iterat
         env: environment id or ids.
         config: how they are made.
     """
-    yield from find_missing(key, ["imageio-ffmpeg"], f"leave --{key} out")
+    missing = list(find_missing(key, ["imageio-ffmpeg"], f"leave --{key} out"))
+    if missing:
+        yield from missing
+        return
     draw_without_a_display()
     for task in task_ids(env):
         try:

@@ -59,6 +59,7 @@ def test_what_is_no_requirement_is_refused():
 def test_commands_have_the_bounds_of_the_metadata(monkeypatch):
     monkeypatch.setattr(packages, "requires", lambda name: LINES)
     assert install_command("ray") == "pip install 'ray[default]==2.60.*'"
+    assert install_command("ray", "rich") == "pip install 'ray[default]==2.60.*' 'rich'"
     assert install_command("mujoco") == "pip install 'gymnasium[mujoco]==1.4.*' 'mujoco>=3.17,<4'"
     assert install_command("torch") == "pip install 'torch>=2.11,<2.14'"
     assert install_command("minatar") == "pip install 'laser-rl[minatar]'"
@@ -82,6 +83,8 @@ def test_a_folder_is_no_package(tmp_path, monkeypatch):
     assert not is_installed("a-tracker")
     (problem,) = find_missing("track", ["a-tracker"], "leave --track out")
     assert str(problem) == "track: a-tracker is not installed; pip install 'a-tracker', or leave --track out"
+    (problem,) = find_missing("track", ["a-tracker", "a-tracker"])
+    assert problem.wrong == "a-tracker and a-tracker are not installed"
     (tmp_path / "a_tracker" / "__init__.py").touch()
     packages.importlib.invalidate_caches()
     assert is_installed("a-tracker")

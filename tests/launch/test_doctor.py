@@ -80,7 +80,10 @@ def test_without_a_compiler(monkeypatch):
 
 def test_rendering(monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "egl")
+    monkeypatch.setattr(doctor, "is_installed", lambda name: True)
     assert [finding.state for finding in doctor.check_rendering()] == ["ok"]
+    monkeypatch.setattr(doctor, "is_installed", lambda name: False)
+    assert list(doctor.check_rendering()) == []
 
 
 def test_shadowed_packages_are_found(monkeypatch):

@@ -76,8 +76,9 @@ def test_what_is_missing_or_out_of_bounds_comes_from_the_bundle_and_the_rest_sta
     assert made.stdout.count("\n") == 1
     assert "made in" in made.stdout
     looks = (
-        "import importlib.metadata as m, iniconfig, only_in_bundle, pluggy, torch\n"
-        "print(only_in_bundle.__file__, pluggy.__file__, iniconfig.__file__, torch.__file__, sep='\\n')\n"
+        "import importlib.metadata as m, importlib.util\n"
+        "for name in ('only_in_bundle', 'pluggy', 'iniconfig', 'torch'):\n"
+        "    print(importlib.util.find_spec(name).origin)\n"
         "print(m.version('laser-rl'), m.version('pluggy'))"
     )
     run = subprocess.run([environment / "bin" / "python", "-c", looks], capture_output=True, text=True, check=True)
