@@ -10,7 +10,6 @@ import importlib.util
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, requires
 
 from laser.config import Problem
 
@@ -118,6 +117,8 @@ def _join(name: str, parts: Sequence[str], bounds: str) -> str:
 
 
 def _own_requirements() -> list[str]:
+    from importlib.metadata import PackageNotFoundError, requires  # takes longer than all else here
+
     try:
         return [line for line in requires("laser-rl") or [] if "extra ==" not in line]
     except PackageNotFoundError:  # a checkout that was never installed

@@ -19,10 +19,10 @@ import sysconfig
 import time
 import venv
 from pathlib import Path
-from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 _RECORD = "laser-offline.json"
+_OTHER_PYTHON = "run this script with it; gpu_check.sh takes PYTHON=/path/to/it"
 
 
 class InstallError(Exception):
@@ -51,17 +51,20 @@ def make_environment(bundle: Path, environment: Path) -> bool:
     Raises:
         InstallError: in words for the user.
     """
-    listing = _read_listing(bundle)
-    _check_interpreter(listing["python"])
-    record = {
-        "bundle": hashlib.sha256("\n".join(sorted(os.listdir(bundle))).encode()).hexdigest(),
-        "requirements": listing["requirements"],
-        "interpreter": sys.executable,
-        "checkout": str(CHECKOUT),
-    }
+    version, requirements = _read_listing(bundle)
+    _check_interpreter(version)
+    record = json.dumps(
+        {
+            "wheels": sorted(os.listdir(bundle)),
+            "requirements": requirements,
+            "interpreter": sys.executable,
+            "checkout": str(CHECKOUT),
+            "metadata": hashlib.sha256((CHECKOUT / "pyproject.toml").read_bytes()).hexdigest(),
+        }
+    )
     python, kept = environment / "bin" / "python", environment / _RECORD
     _check_place(environment)
-    if python.exists() and kept.is_file() and json.loads(kept.read_text(encoding="utf-8")) == record:
+    if python.exists() and kept.is_file() and kept.read_text(encoding="utf-8") == record:
         return False
     try:
         venv.create(environment, clear=True, symlinks=True)
@@ -72,28 +75,29 @@ def make_environment(bundle: Path, environment: Path) -> bool:
     _bring_pip(python)
     pip = [str(python), "-m", "pip", "--isolated", "--quiet", "--disable-pip-version-check", "--no-input"]
     pip += ["install", "--no-index", "--no-cache-dir", "--no-compile", "--no-warn-script-location"]
-    _run([*pip, "--find-links", str(bundle), *listing["requirements"]], "collect the bundle anew: make gpu-bundle")
+    _run([*pip, "--find-links", str(bundle), *requirements], "collect the bundle anew: make gpu-bundle")
     in_place = ["--no-deps", "--no-build-isolation", "--editable", str(CHECKOUT)]
     _run([*pip, *in_place], "take the whole checkout along, with its pyproject.toml")
-    kept.write_text(json.dumps(record), encoding="utf-8")
+    kept.write_text(record, encoding="utf-8")
     return True
 
 
-def _read_listing(bundle: Path) -> dict[str, Any]:
+def _read_listing(bundle: Path) -> tuple[str, list[str]]:
+    """Return the bundle's version of Python and its requirements."""
     try:
-        listing: dict[str, Any] = json.loads((bundle / "bundle.json").read_text(encoding="utf-8"))
-        return listing
-    except (OSError, ValueError) as error:
+        listing = json.loads((bundle / "bundle.json").read_text(encoding="utf-8"))
+        return listing["python"], listing["requirements"]
+    except (OSError, ValueError, KeyError) as error:
         raise InstallError(f"BUNDLE: {bundle} holds no readable bundle.json; make one with make gpu-bundle") from error
 
 
 def _check_interpreter(wanted: str) -> None:
     found = "{}.{}".format(*sys.version_info)
     if found != wanted:
-        other = f"use python{wanted} (PYTHON=/path/to/it), or collect anew: make gpu-bundle BUNDLE_PYTHON={found}"
-        raise InstallError(f"PYTHON: {sys.executable} is Python {found} and the bundle is for {wanted}; {other}")
+        remedy = f"use Python {wanted} ({_OTHER_PYTHON}), or collect anew: make gpu-bundle BUNDLE_PYTHON={found}"
+        raise InstallError(f"PYTHON: {sys.executable} is Python {found} and the bundle is for {wanted}; {remedy}")
     if importlib.util.find_spec("torch") is None:
-        raise InstallError(f"PYTHON: {sys.executable} has no torch; name an interpreter that has: PYTHON=/path/to/it")
+        raise InstallError(f"PYTHON: {sys.executable} has no torch; use an interpreter that has ({_OTHER_PYTHON})")
 
 
 def _check_place(environment: Path) -> None:

@@ -15,8 +15,8 @@ TESTS = Path(__file__).parent
 for folder in ("actors", "golden", "launch", "oracles", "laser/algorithms", "probes"):
     sys.path.insert(0, str(TESTS / folder))
 
-# Modules that tests need besides those that training does. Keys are paths below tests/, or FILE::TEXT for those tests of
-# a file whose names, parameters included, have this text in them.
+# Modules that tests need besides those that training does. Keys are paths below tests/, or FILE::TEXT for the tests of
+# that file whose names, parameters included, contain the text.
 NEEDS = {
     "actors/test_film.py": ("imageio_ffmpeg",),
     "contracts/test_environments.py::Hopper-v5": ("mujoco",),

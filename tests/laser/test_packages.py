@@ -1,5 +1,5 @@
 import tomllib
-from importlib.metadata import requires
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 import pytest
@@ -57,7 +57,7 @@ def test_what_is_no_requirement_is_refused():
 
 
 def test_commands_have_the_bounds_of_the_metadata(monkeypatch):
-    monkeypatch.setattr(packages, "requires", lambda name: LINES)
+    monkeypatch.setattr("importlib.metadata.requires", lambda name: LINES)
     assert install_command("ray") == "pip install 'ray[default]==2.60.*'"
     assert install_command("ray", "rich") == "pip install 'ray[default]==2.60.*' 'rich'"
     assert install_command("mujoco") == "pip install 'gymnasium[mujoco]==1.4.*' 'mujoco>=3.17,<4'"
@@ -68,9 +68,9 @@ def test_commands_have_the_bounds_of_the_metadata(monkeypatch):
 
 def test_without_metadata_commands_name_the_package(monkeypatch):
     def unknown(name):
-        raise packages.PackageNotFoundError(name)
+        raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(packages, "requires", unknown)
+    monkeypatch.setattr("importlib.metadata.requires", unknown)
     assert install_command("ray") == "pip install 'ray'"
     assert install_gymnasium_with("jax") == "pip install 'gymnasium[jax]'"
 

@@ -129,5 +129,5 @@ def test_an_interpreter_without_torch_is_refused(checkout, bundle, tmp_path):
     command = [tmp_path / "bare" / "bin" / "python", checkout / "offline" / "install.py", bundle, tmp_path / "new"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
-    assert "has no torch; name an interpreter that has: PYTHON=/path/to/it" in ended.stderr
+    assert "has no torch; use an interpreter that has (run this script with it; " in ended.stderr
     assert not (tmp_path / "new").exists()
