@@ -14,7 +14,7 @@ from laser.packages import OPTIONAL, required_lines, split_requirement
 CORE = {split_requirement(line)[0] for line in required_lines(requires("laser-rl"))}
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).with_name("run_without.py")
-TINY = ["--quiet", "--learner.compile", "off", "--num-actors", "1", "--num-envs", "2"]
+TINY = ["--quiet", "--learner.compile", "off", "--actor.compile", "off", "--num-actors", "1", "--num-envs", "2"]
 
 
 def test_training_imports_the_core_packages_and_no_others(tmp_path):
@@ -44,7 +44,7 @@ def test_atari_needs_ale_py_besides(tmp_path):
         "--run-dir": str(tmp_path / "pong"),
     }
     pong = ["train", "pong", "--runtime", "local", *TINY, *(word for pair in values.items() for word in pair)]
-    assert run_without(OPTIONAL.keys() - {"ale-py"}, [["doctor"], pong]) == CORE | {"ale-py"}
+    assert run_without(OPTIONAL.keys() - {"ale-py"}, [pong]) == CORE - {"packaging"} | {"ale-py"}
 
 
 def test_another_import_is_noticed():
