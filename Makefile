@@ -2,6 +2,7 @@
 # make test       every quick check: lint, format, types, import contracts, unit tests
 # make test-slow  the tests that take longer or start Ray
 # make test-gpu   the tests that need a CUDA device
+# make gpu-bundle the wheels for a machine without internet that has torch, in gpu-bundle/ (docs/gpu.md)
 #
 # Nothing here depends on an activated environment. PYTHON=/path/to/python3.12 chooses the interpreter of a new .venv.
 
@@ -22,7 +23,14 @@ CREATED := $(VENV)/.created-$(PLACE)
 RUN_READY := $(VENV)/.run-ready-$(PLACE)
 TEST_READY := $(VENV)/.test-ready-$(PLACE)
 
-.PHONY: help run install test lint format types imports images unit test-slow test-gpu clean
+# What `make gpu-bundle` collects: for which Python, optional packages to bring along, packages that are there already.
+BUNDLE := gpu-bundle
+BUNDLE_PYTHON := 3.12
+BUNDLE_WITH := ale-py
+BUNDLE_WITHOUT :=
+BUNDLE_LIMIT_MB := 50
+
+.PHONY: help run install test lint format types imports images unit test-slow test-gpu gpu-bundle clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -47,6 +55,7 @@ types: $(TEST_READY)
 	@echo "== types"
 	@$(BIN)/python -m mypy
 	@$(BIN)/python -m mypy --config-file benchmarks/mypy.ini
+	@$(BIN)/python -m mypy offline/collect.py offline/install.py
 
 imports: $(TEST_READY)
 	@echo "== import contracts"
@@ -62,15 +71,20 @@ images: $(TEST_READY)
 # pytest exits with 5 when it collects nothing, so an empty selection fails here.
 unit: $(TEST_READY)
 	@echo "== unit tests"
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n logical --maxprocesses 8 -m "not slow and not ray and not gpu"
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --all-packages -q -n logical --maxprocesses 8 -m "not slow and not ray and not gpu"
 
 test-slow: $(TEST_READY)
 	@echo "== slow tests"
-	@$(BIN)/python -m pytest -m "(slow or ray) and not gpu"
+	@$(BIN)/python -m pytest --all-packages -m "(slow or ray) and not gpu"
 
 test-gpu: $(TEST_READY)
 	@echo "== GPU tests"
-	@$(BIN)/python -m pytest -m "gpu"
+	@$(BIN)/python -m pytest --all-packages -m "gpu"
+
+# Only pip is needed, so nothing is installed for it.
+gpu-bundle: | $(CREATED)
+	@$(BIN)/python -m offline.collect $(BUNDLE) --python $(BUNDLE_PYTHON) --limit-mb $(BUNDLE_LIMIT_MB) \
+		--with $(BUNDLE_WITH) --without $(BUNDLE_WITHOUT)
 
 $(RUN_READY): pyproject.toml | $(CREATED)
 	@echo "Installing LASER into $(VENV); the first time this takes a few minutes."

@@ -16,6 +16,7 @@ from laser.config import Bounds, ConfigError, Problem, find_problems, find_unuse
 from laser.environments import task_ids
 from laser.environments.config import EnvironmentConfig
 from laser.networks.config import NetworkConfig
+from laser.packages import find_missing
 from launch.recording.wandb_tracker import find_wandb_problems
 from launch.user_classes import class_path
 from learner.config import LearnerConfig
@@ -91,6 +92,8 @@ class TrainConfig:
 
     def single_problems(self) -> Iterator[Problem]:
         """Yield the mistakes of single fields that a range cannot express."""
+        if self.runtime == "ray":
+            yield from find_missing("runtime", ["ray"], "use --runtime local")
         if self.track == "wandb":
             yield from find_wandb_problems()
         if not self.env.strip():

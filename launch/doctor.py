@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal, TextIO
 
+from laser.packages import OPTIONAL, install_command, is_installed
 from launch.gpu_errors import explain_error
 from launch.shadowing import find_shadowed
 
@@ -66,7 +67,7 @@ def check_own_packages() -> Iterator[Finding]:
 
 
 def check_requirements() -> Iterator[Finding]:
-    """Installed versions against the bounds in LASER's own metadata; extras only where they are missing."""
+    """Installed versions against the bounds in LASER's own metadata; of extras, those that are missing."""
     from packaging.requirements import Requirement
 
     try:
@@ -79,16 +80,19 @@ def check_requirements() -> Iterator[Finding]:
         bounds = str(requirement.specifier)
         parts = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
         remedy = f"pip install '{f'laser-rl[{extra}]' if extra else requirement.name + parts + bounds}'"
+        optional = OPTIONAL.get(requirement.name)
+        use = optional.use if optional else f"laser-rl[{extra}]" if extra else ""
         try:
             found = version(requirement.name)
         except PackageNotFoundError:
-            if extra is None:
+            if not use:
                 yield Finding("missing", requirement.name, f"is not installed, {bounds} is needed", remedy)
             elif extra != "dev":
-                yield Finding("note", requirement.name, "is not installed (optional)", remedy)
+                command = install_command(requirement.name) if optional else remedy
+                yield Finding("note", requirement.name, f"is not installed (needed only for {use})", command)
             continue
         if not requirement.specifier.contains(found, prereleases=True):
-            state: Literal["note", "missing"] = "note" if extra else "missing"
+            state: Literal["note", "missing"] = "note" if use else "missing"
             yield Finding(state, requirement.name, f"{found} is installed, {bounds} is known to work", remedy)
         elif extra is None:
             yield Finding("ok", requirement.name, found)
@@ -123,7 +127,8 @@ def check_atari() -> Iterator[Finding]:
     if roms:
         yield Finding("ok", "Atari ROMs", f"{len(roms)} games")
     else:
-        yield Finding("note", "Atari ROMs", "none were found", "pip install --force-reinstall 'ale-py==0.12.*'")
+        remedy = install_command("ale-py").replace("install", "install --force-reinstall", 1)
+        yield Finding("note", "Atari ROMs", "none were found", remedy)
 
 
 def check_deepmind_lab() -> Iterator[Finding]:
@@ -137,7 +142,9 @@ def check_deepmind_lab() -> Iterator[Finding]:
 
 
 def check_rendering() -> Iterator[Finding]:
-    """How MuJoCo would draw."""
+    """How MuJoCo would draw, where it is installed."""
+    if not is_installed("mujoco"):
+        return  # the requirements said so already
     choice = os.environ.get("MUJOCO_GL")
     if choice:
         yield Finding("ok", "MuJoCo rendering", f"MUJOCO_GL={choice}")
@@ -180,7 +187,7 @@ def check_torch() -> Iterator[Finding]:
     try:
         import torch
     except ImportError as error:
-        yield Finding("missing", "device", f"torch cannot be imported: {error}", "pip install 'torch>=2.11,<2.14'")
+        yield Finding("missing", "device", f"torch cannot be imported: {error}", install_command("torch"))
         return
     from launch.gpus import driver_cuda, find_lost_gpu, num_gpus, why_no_gpu
 

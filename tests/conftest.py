@@ -1,16 +1,96 @@
-"""Makes the folders of shared test material importable by name; options and order of the tests."""
+"""Makes the folders of shared test material importable by name; options, order and time limits of the tests.
 
+Tests that need a package which is not installed are left out, after `NEEDS`, and the end of pytest's output says which.
+With `--all-packages`, and wherever CI is set, a missing package is an error instead.
+"""
+
+import importlib.util
+import os
 import sys
 from pathlib import Path
 
+import pytest
+
+TESTS = Path(__file__).parent
 for folder in ("actors", "golden", "launch", "oracles", "laser/algorithms", "probes"):
-    sys.path.insert(0, str(Path(__file__).parent / folder))
+    sys.path.insert(0, str(TESTS / folder))
+
+# Modules that tests need besides those that training does. Keys are paths below tests/, or FILE::TEXT for the tests of
+# that file whose names, parameters included, contain the text.
+NEEDS = {
+    "actors/test_film.py": ("imageio_ffmpeg",),
+    "contracts/test_environments.py::Hopper-v5": ("mujoco",),
+    "contracts/test_environments.py::dm_control/": ("dm_control",),
+    "distributed": ("ray",),
+    "docker/test_monitoring.py": ("yaml",),
+    "laser/environments/test_dm_control.py": ("dm_control",),
+    "laser/environments/test_minatar.py": ("minatar",),
+    "laser/environments/test_sparse_pendulum.py::test_the_other_environments_of_the_paper_run": ("Box2D",),
+    "launch/command_line/test_cli.py::test_an_address_of_a_cluster_chooses_the_runtime": ("ray",),
+    "launch/dashboard/test_browser.py": ("dash", "dash_ag_grid", "selenium"),
+    "launch/dashboard/test_guard.py": ("dash",),
+    "launch/dashboard/test_live.py::test_a_trained_agent_plays_whole_episodes": ("pygame",),
+    "launch/dashboard/test_server.py": ("dash", "dash_ag_grid"),
+    "launch/evaluation/test_evaluate.py::test_a_member_whose_environment_raises": ("imageio_ffmpeg", "pygame"),
+    "launch/evaluation/test_evaluate.py::test_a_full_disk_is_every_members": ("imageio_ffmpeg", "pygame"),
+    "launch/evaluation/test_videos.py": ("imageio_ffmpeg", "pygame"),
+    "launch/recording/test_event_file.py": ("tensorboard",),
+    "launch/recording/test_recorder.py": ("tensorboard",),
+    "launch/report": ("matplotlib",),
+    "launch/runtimes/test_ray_loopback.py": ("ray",),
+    "launch/sessions/test_tracking.py": ("tensorboard",),
+    "launch/sessions/test_tracking.py::test_a_real_run_offline": ("imageio_ffmpeg", "pygame", "wandb"),
+    "launch/test_computing.py::test_learners_share_the_cores_with_their_actors": ("mujoco",),
+    "launch/test_computing.py::test_a_gpu_that_lockstep_leaves_idle_is_told_of": ("mujoco",),
+    "launch/test_computing.py::test_cores_that_are_busy_are_told_of": ("mujoco",),
+    "launch/test_step_runs.py::test_only_single_steps_are_drawn_several_batches_at_a_time[racer-": ("mujoco",),
+    "launch/test_train.py::test_threads_make_their_steps_and_leave_everything_behind": ("tensorboard",),
+}
+GPU_TIMEOUT_S = 300  # the first compilation of an update takes a minute or two
+
+absent = {module for modules in NEEDS.values() for module in modules if importlib.util.find_spec(module) is None}
 
 
 def pytest_addoption(parser):
     parser.addoption("--write-golden", action="store_true", help="keep the losses of today as the golden ones")
+    parser.addoption("--all-packages", action="store_true", help="fail if a package that some tests need is missing")
+
+
+def pytest_configure(config):
+    if absent and (config.getoption("all_packages") or os.environ.get("CI")):
+        modules = ", ".join(sorted(absent))
+        raise pytest.UsageError(f"tests need {modules}, not installed here; pip install -e '.[dev]'")
+
+
+def pytest_ignore_collect(collection_path):
+    return bool(missing_for(collection_path.relative_to(TESTS).as_posix())) or None
 
 
 def pytest_collection_modifyitems(items):
     # Last: Ray's processes stay until pytest ends, and take a third of a core from the tests after them.
     items.sort(key=lambda item: item.get_closest_marker("ray") is not None)
+    for item in items:
+        missing = missing_for(item.path.relative_to(TESTS).as_posix(), item.name)
+        if missing:
+            item.add_marker(pytest.mark.skip(reason=f"needs {', '.join(missing)}, which is not installed"))
+        if item.get_closest_marker("gpu") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(GPU_TIMEOUT_S))
+
+
+def pytest_terminal_summary(terminalreporter):
+    missing = {place: sorted(absent.intersection(modules)) for place, modules in NEEDS.items()}
+    if any(missing.values()):
+        terminalreporter.section("left out, since packages are not installed")
+    for place, modules in missing.items():
+        if modules:
+            terminalreporter.line(f"{place}: needs {', '.join(modules)}")
+
+
+def missing_for(path, test=""):
+    """Return the modules that a path below tests/, or a test in that file, needs and that are not installed."""
+    needed = set()
+    for place, modules in NEEDS.items():
+        needing, _, text = place.partition("::")
+        if (path == needing or path.startswith(f"{needing}/")) and (not text or text in test):
+            needed.update(modules)
+    return sorted(needed & absent)

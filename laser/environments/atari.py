@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment, words_of
 from laser.environments.config import EnvironmentConfig
 from laser.environments.suite import Suite, env_error, split_seed, unknown_id
+from laser.packages import install_command, is_installed
 from laser.specs import DiscreteActions, EnvironmentSpec, FramesSpec
 
 _SCREEN = (84, 84)
@@ -40,15 +40,15 @@ class AtariSuite(Suite):
 
     def ids(self) -> list[str]:
         """Return the ids of all games."""
-        if importlib.util.find_spec("ale_py") is None:
+        if not is_installed("ale-py"):
             return []
         _register()
         return [name for name in gymnasium.registry if self.claims(name)]
 
     def make(self, id: str, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
         """Return a vector of one game."""
-        if importlib.util.find_spec("ale_py") is None:
-            raise env_error(f"{id} needs ale-py, which is not installed", "pip install 'ale-py==0.12.*'")
+        if not is_installed("ale-py"):
+            raise env_error(f"{id} needs ale-py, which is not installed", install_command("ale-py"))
         _register()
         if id not in gymnasium.registry:
             raise unknown_id(id)

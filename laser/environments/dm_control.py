@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import warnings
 from typing import Any
 
@@ -16,6 +15,7 @@ from laser.environments.gymnasium import describe_spaces, let_mujoco_draw_withou
 from laser.environments.processes import ProcessEnvironments
 from laser.environments.suite import Suite, env_error, unknown_id
 from laser.environments.sync import SyncEnvironments
+from laser.packages import install_command, is_installed
 
 _PREFIX, _SUFFIX = "dm_control/", "-v0"
 HEIGHT, WIDTH = 240, 320
@@ -33,14 +33,14 @@ class DmControlSuite(Suite):
 
     def ids(self) -> list[str]:
         """Return every domain and task."""
-        if importlib.util.find_spec("dm_control") is None:
+        if not is_installed("dm-control"):
             return []
         return [f"{_PREFIX}{domain}-{task}{_SUFFIX}" for domain, task in _suite().ALL_TASKS]
 
     def make(self, id: str, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
         """Return environments one after the other, or in processes."""
-        if importlib.util.find_spec("dm_control") is None:
-            raise env_error(f"{id} needs dm-control, which is not installed", "pip install 'laser-rl[dm-control]'")
+        if not is_installed("dm-control"):
+            raise env_error(f"{id} needs dm-control, which is not installed", install_command("dm-control"))
         if id not in self.ids():
             raise unknown_id(id)
         domain, _, task = id.removeprefix(_PREFIX).removesuffix(_SUFFIX).partition("-")

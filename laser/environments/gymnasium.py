@@ -31,16 +31,16 @@ from laser.environments.spaces import (
 from laser.environments.suite import Suite, env_error, unknown_id
 from laser.environments.sync import SyncEnvironments
 from laser.environments.vector import GymnasiumVector
+from laser.packages import install_command, install_gymnasium_with, is_installed
 from laser.specs import EnvironmentSpec
 
-# How to install what Gymnasium's own environments need, by the module that is missing.
-_INSTALL = {
-    "Box2D": "pip install 'gymnasium[box2d]==1.4.*'",
-    "jax": "pip install 'gymnasium[jax]==1.4.*'",
-    "jaxlib": "pip install 'gymnasium[jax]==1.4.*'",
-    "mujoco": "pip install 'gymnasium[mujoco]==1.4.*' 'mujoco>=3.17,<4'",
-    "imageio": "pip install 'gymnasium[mujoco]==1.4.*'",
-    "pygame": "pip install 'gymnasium[classic-control]==1.4.*'",
+# Gymnasium's extra that brings what its own environments need, by the module that is missing.
+_EXTRAS = {
+    "Box2D": "box2d",
+    "jax": "jax",
+    "jaxlib": "jax",
+    "imageio": "mujoco",
+    "pygame": "classic-control",
 }
 
 
@@ -116,6 +116,8 @@ def _build(id: str, registered: EnvSpec, render_mode: str | None) -> gymnasium.E
     """Build one environment; its constructor's mistakes become a ConfigError in its own words."""
     arguments: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
     if "mujoco" in str(registered.entry_point):
+        if not is_installed("mujoco"):
+            raise env_error(f"{id} needs mujoco, which is not installed", install_command("mujoco"))
         let_mujoco_draw_without_a_display()
     # Our own checks are stricter than the passive checker's warnings, and cheaper.
     environment: gymnasium.Env = _explained(
@@ -147,7 +149,10 @@ def _install_command(error: BaseException) -> str:
     while cause is not None:
         missing = getattr(cause, "name", None)
         if isinstance(missing, str):
-            return _INSTALL.get(missing.split(".")[0], f"pip install {missing}")
+            module = missing.split(".")[0]
+            if module == "mujoco":
+                return install_command("mujoco")
+            return install_gymnasium_with(_EXTRAS[module]) if module in _EXTRAS else f"pip install {missing}"
         cause = cause.__cause__ or cause.__context__
     named = re.search(r"pip install [^`]+", str(error))
     return named.group(0) if named else "install the package that it names"

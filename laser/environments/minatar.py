@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
 import re
 from typing import Any
 
@@ -17,6 +16,7 @@ from laser.environments.processes import ProcessEnvironments
 from laser.environments.spaces import action_writer, observation_reader
 from laser.environments.suite import Suite, env_error, unknown_id
 from laser.environments.sync import SyncEnvironments
+from laser.packages import install_command, is_installed
 from laser.specs import EnvironmentSpec
 
 GAMES = ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")
@@ -36,14 +36,14 @@ class MinAtarSuite(Suite):
 
     def ids(self) -> list[str]:
         """Return every game, in both forms."""
-        if importlib.util.find_spec("minatar") is None:
+        if not is_installed("minatar"):
             return []
         return [f"MinAtar/{game}-v{version}" for game in GAMES for version in (0, 1)]
 
     def make(self, id: str, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
         """Return environments one after the other, or in processes."""
-        if importlib.util.find_spec("minatar") is None:
-            raise env_error(f"{id} needs minatar, which is not installed", "pip install 'laser-rl[minatar]'")
+        if not is_installed("minatar"):
+            raise env_error(f"{id} needs minatar, which is not installed", install_command("minatar"))
         if id not in self.ids():
             raise unknown_id(id)
         game, version = id.removeprefix("MinAtar/").rsplit("-v", 1)

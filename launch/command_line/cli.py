@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from laser.config import ConfigError, Problem, find_problems, raise_problems
+from laser.packages import find_missing
 from launch.command_line.flags import (
     Arguments,
     format_flags,
@@ -165,6 +166,7 @@ def _dashboard(arguments: list[str]) -> int:
     if any(flag in arguments for flag in _HELP_FLAGS):
         return _options_help("laser dashboard [RUNS_DIR]", DashboardOptions())
     given, options = _parse_options(arguments, DashboardOptions(), (), ("runs-dir",))
+    raise_problems(list(find_missing("dashboard", ["dash", "dash-ag-grid"])))
     from launch.dashboard.server import serve
 
     serve(Path(given[0] if given else "runs"), options)

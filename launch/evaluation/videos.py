@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from actors.film import draw_without_a_display
 from laser.config import Problem
 from laser.environments import EnvironmentConfig, EnvironmentFailedError, make_environment, task_ids
+from laser.packages import find_missing
 from launch.sessions.run_directory import output_error, replace_file
 
 
@@ -23,8 +23,10 @@ def find_video_problems(key: str, env: str, config: EnvironmentConfig) -> Iterat
         env: environment id or ids.
         config: how they are made.
     """
-    if importlib.util.find_spec("imageio_ffmpeg") is None:
-        yield Problem(key, "imageio-ffmpeg is not installed", "pip install 'imageio-ffmpeg>=0.6,<1'")
+    missing = list(find_missing(key, ["imageio-ffmpeg"], f"leave --{key} out"))
+    if missing:
+        yield from missing
+        return
     draw_without_a_display()
     for task in task_ids(env):
         try:

@@ -17,6 +17,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
+from laser.packages import is_installed
 from launch.recording.recorder import Snapshot
 from launch.recording.return_curve import NUM_RETURNS
 
@@ -179,9 +180,13 @@ def closing_message(snapshot: Snapshot, run_dir: Path, preset: str, num_steps: i
         # Short of its steps it was solved, and would be so again at once.
         further = f"--steps {2 * num_steps}" if snapshot.env_steps >= num_steps else "--stop-at-return inf"
         lines.append(f"  {laser} train {preset} --resume --run-dir {here} {further}")
-    lines.append(f"  {laser} report {here}")
-    lines.append(f"  {laser} dashboard {shlex.quote(str(run_dir.parent))}")
-    lines.append(f"  {program_path('tensorboard')} --logdir {here}")
+    for package, command in (
+        ("matplotlib", f"{laser} report {here}"),
+        ("dash", f"{laser} dashboard {shlex.quote(str(run_dir.parent))}"),
+        ("tensorboard", f"{program_path('tensorboard')} --logdir {here}"),
+    ):
+        if is_installed(package):
+            lines.append(f"  {command}")
     return "\n".join(lines)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import queue
 import secrets
@@ -16,17 +15,16 @@ from types import TracebackType
 from typing import Any
 
 from laser.config import Problem
+from laser.packages import find_missing
 from launch.errors import OutputError
 
-PACKAGE = "wandb>=0.20,<1"
 _MOST_WAITING = 1000
 _PROCESS = (sys.executable, "-m", "launch.recording.wandb_process")
 
 
 def find_wandb_problems() -> Iterator[Problem]:
     """Yield that the package is missing, if it is."""
-    if importlib.util.find_spec("wandb") is None:
-        yield Problem("track", "wandb is not installed", f"pip install '{PACKAGE}', or leave --track out")
+    yield from find_missing("track", ["wandb"], "leave --track out")
 
 
 def wandb_id(directory: Path) -> str:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from laser.config import Bounds
+from laser.config import Bounds, raise_problems
+from laser.packages import find_missing
 from launch.errors import CannotCreateError
 from launch.evaluation.evaluate import evaluate
 from launch.evaluation.evaluation_result import EvaluationResult
@@ -46,10 +47,12 @@ def report(path: Path, options: ReportOptions) -> Report:
     """Write `index.html` and its pictures as PNG files.
 
     Raises:
+        ConfigError: the package that draws is missing.
         NothingToResumeError: there is no run or sweep, or no checkpoint to play with.
         OutputError: its `metrics.db` is missing or damaged.
         CannotCreateError: the report cannot be written.
     """
+    raise_problems(list(find_missing("report", ["matplotlib"])))
     recorded = Recorded(path)
     if "sweep" in recorded.record:
         page, pictures = write_sweep(path, recorded.record)

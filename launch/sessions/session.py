@@ -34,7 +34,7 @@ from launch.sessions.plan import Plan
 from launch.sessions.run_directory import RunDirectory
 from launch.sessions.schedules import Evolution, FreeSchedule, LockstepSchedule, Schedule
 from launch.sessions.signals import StopSignal
-from launch.sessions.tracking import open_trackers
+from launch.sessions.tracking import note_missing_tensorboard, open_trackers
 
 LEASE_S = 30.0
 """Seconds without progress after which a member of a sweep no longer holds up the others."""
@@ -89,7 +89,7 @@ def run_session(
             for note in dict.fromkeys(device.note for device in plan.devices if device.note):
                 say(f"note: {note}")
             busy = note_busy_cores(config, plan.environments[0], plan.devices[0].name, len(plan.configs))
-            for note in filter(None, [*runtime.notes, busy]):
+            for note in filter(None, [*runtime.notes, note_missing_tensorboard(), busy]):
                 say(f"warning: {note}")
         members = _number_members(plan, [state.next_incarnation if state else 0 for state in saved])
         programs = make_population(members, recorders, runtime, plan.share_replay)

@@ -1,4 +1,4 @@
-"""Which trackers a run has: TensorBoard always, others when asked for."""
+"""The trackers of a run: TensorBoard's wherever it is installed, others when asked for."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from laser.packages import install_command, is_installed
 from launch.config import TrainConfig
 from launch.config_json import config_to_json
-from launch.recording.event_file import EventFile
 from launch.recording.tracker import Tracker
 from launch.recording.wandb_tracker import WandbTracker
 from launch.sessions.run_directory import RunDirectory, read_record
@@ -28,12 +28,26 @@ def open_trackers(
     stack.callback(_close_all, slow)
     opened: list[list[Tracker]] = []
     for run, config in zip(runs, configs, strict=True):
-        trackers: list[Tracker] = [stack.enter_context(EventFile(run.events_path))]
+        trackers: list[Tracker] = []
+        if is_installed("tensorboard"):
+            from launch.recording.event_file import EventFile
+
+            trackers.append(stack.enter_context(EventFile(run.events_path)))
         if config.track == "wandb":
             slow.append(WandbTracker(run.path, wandb_settings(run, config), run.log))
             trackers.append(slow[-1])
         opened.append(trackers)
     return opened
+
+
+def note_missing_tensorboard() -> str | None:
+    """Return the line a user reads where runs leave no event files, else None."""
+    if is_installed("tensorboard"):
+        return None
+    return (
+        "TensorBoard events are not written, since tensorboard is not installed; metrics.db holds every number: "
+        + install_command("tensorboard")
+    )
 
 
 def wandb_settings(run: RunDirectory, config: TrainConfig) -> dict[str, Any]:

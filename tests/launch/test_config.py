@@ -17,6 +17,11 @@ from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
 
 
+@pytest.fixture(autouse=True)
+def every_package_is_installed(monkeypatch):
+    monkeypatch.setattr("launch.config.find_missing", lambda key, names, instead: iter(()))
+
+
 def make(**changes):
     values = {"env": "CartPole-v1", "steps": 1000, "algorithm": LaserConfig(batch_size=8, replay_fraction=0.5)}
     return TrainConfig(**values | changes)

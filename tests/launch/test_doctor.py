@@ -35,9 +35,10 @@ def test_whatever_is_not_well_comes_with_a_remedy(check):
 
 def test_missing_and_wrong_versions(monkeypatch):
     lines = ["numpy>=1.26,<3", "ray[default]==2.60.*", "torch>=99", 'dm-control==1.0.50; extra == "dm-control"', "rich"]
+    lines += ["psutil>=6,<8", 'Box2D>=2; extra == "box2d"', 'ruff>=1; extra == "dev"']
 
     def found(name):
-        if name in ("ray", "dm-control"):
+        if name in ("ray", "dm-control", "psutil", "Box2D", "ruff"):
             raise PackageNotFoundError(name)
         return version(name)
 
@@ -46,8 +47,13 @@ def test_missing_and_wrong_versions(monkeypatch):
     findings = {finding.subject: finding for finding in doctor.check_requirements()}
     assert findings["numpy"].state == "ok"
     assert findings["ray"] == Finding(
-        "missing", "ray", "is not installed, ==2.60.* is needed", "pip install 'ray[default]==2.60.*'"
+        "note", "ray", "is not installed (needed only for --runtime ray)", "pip install 'ray[default]==2.60.*'"
     )
+    assert findings["psutil"] == Finding(
+        "missing", "psutil", "is not installed, <8,>=6 is needed", "pip install 'psutil<8,>=6'"
+    )
+    assert findings["Box2D"].state == "note"
+    assert "ruff" not in findings
     assert findings["torch"].state == "missing"
     assert findings["torch"].text.endswith("is installed, >=99 is known to work")
     assert findings["dm-control"].state == "note"
@@ -74,7 +80,10 @@ def test_without_a_compiler(monkeypatch):
 
 def test_rendering(monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "egl")
+    monkeypatch.setattr(doctor, "is_installed", lambda name: True)
     assert [finding.state for finding in doctor.check_rendering()] == ["ok"]
+    monkeypatch.setattr(doctor, "is_installed", lambda name: False)
+    assert list(doctor.check_rendering()) == []
 
 
 def test_shadowed_packages_are_found(monkeypatch):

@@ -53,7 +53,6 @@ def test_hanging_is_worth_nothing():
     ("id", "num_inputs", "num_dimensions"), [("LunarLanderContinuous-v3", 8, 2), ("BipedalWalker-v3", 24, 4)]
 )
 def test_the_other_environments_of_the_paper_run(id, num_inputs, num_dimensions):
-    pytest.importorskip("Box2D")
     environment = make_environment(id, 2, EnvironmentConfig())
     assert environment.reset(0)["observation"].shape == (2, num_inputs)
     environment.send(np.zeros((2, num_dimensions), np.float32))

@@ -81,7 +81,7 @@ def test_an_environment_that_raises_is_named_before_anything_starts(tmp_path, mo
 def test_a_missing_encoder_is_one_line(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     (problem,) = find_video_problems("video", "CartPole-v1", EnvironmentConfig())
-    assert str(problem) == "video: imageio-ffmpeg is not installed; pip install 'imageio-ffmpeg>=0.6,<1'"
+    assert str(problem).startswith("video: imageio-ffmpeg is not installed; pip install 'imageio-ffmpeg")
 
 
 def test_without_an_interval_a_run_is_filmed_ten_times():

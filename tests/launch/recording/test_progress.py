@@ -70,6 +70,12 @@ def test_durations(seconds, text):
     assert duration(seconds) == text
 
 
+@pytest.fixture
+def everything_installed(monkeypatch):
+    monkeypatch.setattr("launch.recording.progress.is_installed", lambda name: True)
+
+
+@pytest.mark.usefixtures("everything_installed")
 def test_the_closing_message_says_what_to_try_next():
     text = closing_message(snapshot(env_steps=50_016), Path("runs/x"), "cartpole", 50_000)
     assert "mean return 12.3 over the last 20 episodes" in text
@@ -83,6 +89,16 @@ def test_the_closing_message_says_what_to_try_next():
     assert "laser train" not in text
 
 
+def test_what_is_not_installed_is_not_offered(monkeypatch):
+    monkeypatch.setattr("launch.recording.progress.is_installed", lambda name: name == "tensorboard")
+    text = closing_message(snapshot(), Path("runs/x"), "cartpole", 50_000)
+    assert "tensorboard --logdir" in text
+    assert "laser eval" in text
+    assert "laser report" not in text
+    assert "laser dashboard" not in text
+
+
+@pytest.mark.usefixtures("everything_installed")
 def test_what_to_try_next_can_be_pasted_into_a_shell():
     text = closing_message(snapshot(), Path("my runs/x"), "cartpole", 50_000)
     assert "laser train cartpole --resume --run-dir 'my runs/x' " in text

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from launch.errors import OutputError
-from launch.recording import wandb_process, wandb_tracker
+from launch.recording import wandb_process
 from launch.recording.wandb_tracker import WandbTracker, find_wandb_problems, wandb_id
 
 COPY = "import sys; open('got.jsonl', 'w').writelines(sys.stdin)"
@@ -73,7 +73,7 @@ def test_the_id_is_kept(tmp_path):
 
 
 def test_a_missing_package_is_one_line(monkeypatch):
-    monkeypatch.setattr(wandb_tracker.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     (problem,) = find_wandb_problems()
     assert problem.key == "track"
     assert "pip install 'wandb" in problem.remedy

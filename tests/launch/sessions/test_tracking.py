@@ -1,6 +1,5 @@
 """What the trackers of a run are told: ids, groups, config; and one real run with wandb, offline."""
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -57,7 +56,6 @@ def test_all_trackers_are_closed_at_the_same_time(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("wandb") is None, reason="wandb is not installed")
 def test_a_real_run_offline_and_its_resumption_have_one_id(tmp_path):
     command = [sys.executable, "-m", "launch", "train", "cartpole", "--run-dir", str(tmp_path / "run"), "--quiet"]
     command += ["--track", "wandb", "--num-envs", "4", "--capture-video", "--evaluation.episodes", "1"]

@@ -1,0 +1,125 @@
+"""Packages that only some uses of LASER need: what needs each of them, and the command that installs it.
+
+`pip install laser-rl` brings all of them, except those of its extras. `laser train --runtime local` works where none of
+them is installed. Bounds of versions are read from LASER's metadata and stand nowhere else.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from laser.config import Problem
+
+
+@dataclass(frozen=True)
+class OptionalPackage:
+    """A distribution that LASER imports for some uses alone.
+
+    Args:
+        module: what is imported of it.
+        use: what needs it.
+        extra: LASER's extra that brings it; "": a plain installation does.
+    """
+
+    module: str
+    use: str
+    extra: str = ""
+
+
+OPTIONAL = {
+    "ray": OptionalPackage("ray", "--runtime ray"),
+    "dash": OptionalPackage("dash", "laser dashboard"),
+    "dash-ag-grid": OptionalPackage("dash_ag_grid", "laser dashboard"),
+    "wandb": OptionalPackage("wandb", "--track wandb"),
+    "imageio-ffmpeg": OptionalPackage("imageio_ffmpeg", "videos"),
+    "matplotlib": OptionalPackage("matplotlib", "laser report"),
+    "tensorboard": OptionalPackage("tensorboard", "TensorBoard's event files"),
+    "ale-py": OptionalPackage("ale_py", "ALE/... environments"),
+    "mujoco": OptionalPackage("mujoco", "MuJoCo environments"),
+    "dm-control": OptionalPackage("dm_control", "dm_control/... environments", "dm-control"),
+    "minatar": OptionalPackage("minatar", "MinAtar/... environments", "minatar"),
+}
+"""Every optional package, by the name of its distribution."""
+
+_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^\]]*)\])?\s*([^;]*?)\s*(?:;.*)?")
+
+
+def is_installed(name: str) -> bool:
+    """Return whether an optional package can be imported. Does not import it."""
+    spec = importlib.util.find_spec(OPTIONAL[name].module)
+    # A folder of that name, such as the `wandb` that runs leave behind, is no package: it has no origin.
+    return spec is not None and spec.origin is not None
+
+
+def find_missing(key: str, names: Sequence[str], instead: str = "") -> Iterator[Problem]:
+    """Yield a problem if any of these optional packages is not installed.
+
+    Args:
+        key: what the user asked for.
+        names: the packages it needs.
+        instead: what else the user can do.
+    """
+    missing = [name for name in names if not is_installed(name)]
+    if missing:
+        wrong = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed"
+        yield Problem(key, wrong, install_command(*missing) + (f", or {instead}" if instead else ""))
+
+
+def install_command(*names: str) -> str:
+    """Return the command that installs packages in the versions that LASER works with."""
+    return "pip install " + " ".join(f"'{line}'" for name in names for line in _lines_for(name))
+
+
+def install_gymnasium_with(part: str) -> str:
+    """Return the command that installs Gymnasium with one of its extras."""
+    bounds = [bounds for name, _, bounds in map(split_requirement, _own_requirements()) if name == "gymnasium"]
+    return f"pip install '{_join('gymnasium', [part], bounds[0] if bounds else '')}'"
+
+
+def required_lines(lines: Sequence[str], with_optional: Sequence[str] = ()) -> list[str]:
+    """Return LASER's requirements without the optional packages, and without extras named after one.
+
+    Args:
+        lines: requirements as `pyproject.toml` and the metadata have them; lines of LASER's extras are left out.
+        with_optional: optional packages to keep.
+    """
+    dropped = OPTIONAL.keys() - set(with_optional)
+    kept = []
+    for line in lines:
+        name, parts, bounds = split_requirement(line)
+        if name not in dropped and "extra ==" not in line:
+            kept.append(_join(name, [part for part in parts if part not in dropped], bounds))
+    return kept
+
+
+def split_requirement(line: str) -> tuple[str, list[str], str]:
+    """Return a requirement's name, extras and bounds, without its environment marker."""
+    match = _REQUIREMENT.fullmatch(line)
+    if match is None:
+        raise ValueError(f"a requirement must begin with a name, got {line!r}")
+    name, parts, bounds = match.groups()
+    return name, [part.strip() for part in (parts or "").split(",") if part.strip()], bounds
+
+
+def _lines_for(name: str) -> list[str]:
+    """Return the requirements that bring a package, with what LASER needs beside it."""
+    if name in OPTIONAL and OPTIONAL[name].extra:
+        return [f"laser-rl[{OPTIONAL[name].extra}]"]
+    parts = map(split_requirement, _own_requirements())
+    return [_join(*each) for each in parts if name in (each[0], *each[1])] or [name]
+
+
+def _join(name: str, parts: Sequence[str], bounds: str) -> str:
+    return name + (f"[{','.join(parts)}]" if parts else "") + bounds
+
+
+def _own_requirements() -> list[str]:
+    from importlib.metadata import PackageNotFoundError, requires  # takes longer than all else here
+
+    try:
+        return [line for line in requires("laser-rl") or [] if "extra ==" not in line]
+    except PackageNotFoundError:  # a checkout that was never installed
+        return []

@@ -1,0 +1,97 @@
+"""Collects the wheels that LASER needs on a machine without internet, besides torch: `make gpu-bundle`.
+
+    python -m offline.collect DIRECTORY [--python 3.12] [--with NAME ...] [--without NAME ...] [--limit-mb N]
+
+DIRECTORY then holds the wheels and `bundle.json`, which `offline/install.py` reads. Needs pip and nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from laser.packages import OPTIONAL, required_lines, split_requirement
+
+ROOT = Path(__file__).resolve().parents[1]
+LISTING = "bundle.json"
+_LEFT_TO_THE_MACHINE = "torch"
+_TEST_TOOLS = ("pytest", "pytest-timeout", "hypothesis")
+# What hatchling asks for when it installs a checkout in place.
+_EDITABLE = "editables>=0.5"
+_MB = 1_000_000
+# pip compares tags literally, and wheels name the oldest C library they run with: 2.28 is that of RHEL 8 and Debian 10.
+_PLATFORMS = [f"manylinux_2_{minor}_x86_64" for minor in range(28, 4, -1)]
+_PLATFORMS += [f"manylinux{name}_x86_64" for name in ("2014", "2010", "1")]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Collect the wheels; return 1 where they cannot be had or weigh too much, after one line that says so."""
+    parser = argparse.ArgumentParser(prog="make gpu-bundle", description="collect wheels for offline use")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--python", default="3.12", help="the other machine's Python")
+    parser.add_argument("--with", dest="extra", nargs="*", default=[], choices=[*OPTIONAL], help="optional packages")
+    parser.add_argument("--without", nargs="*", default=[], help="packages that are on the other machine")
+    parser.add_argument("--limit-mb", type=float, default=50.0, help="what the wheels may weigh")
+    options = parser.parse_args(arguments)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    requirements = bundle_requirements(project, options.extra)
+    with tempfile.TemporaryDirectory() as folder:
+        wheels = Path(folder)
+        try:
+            _download(requirements, options.python, wheels)
+        except subprocess.CalledProcessError as error:
+            reasons = [line[7:] for line in error.stderr.splitlines() if line.startswith("ERROR: ")] or ["pip failed"]
+            print(f"error: gpu-bundle: {reasons[-1]}; check the network", file=sys.stderr)
+            return 1
+        for name in options.without:
+            for wheel in wheels.glob(f"{name.replace('-', '_')}-*.whl"):
+                wheel.unlink()
+        total = sum(wheel.stat().st_size for wheel in wheels.iterdir())
+        for wheel in sorted(wheels.iterdir(), key=lambda wheel: -wheel.stat().st_size):
+            print(f"{wheel.stat().st_size / _MB:8.2f} MB  {wheel.name}")
+        print(f"{total / _MB:8.2f} MB  in all, {options.limit_mb:g} MB allowed")
+        if total > options.limit_mb * _MB:
+            remedy = "leave out what the other machine has with BUNDLE_WITHOUT, or raise BUNDLE_LIMIT_MB"
+            print(f"error: gpu-bundle: weighs {total / _MB:.1f} MB; {remedy}", file=sys.stderr)
+            return 1
+        listing = {"python": options.python, "requirements": requirements}
+        (wheels / LISTING).write_text(json.dumps(listing, indent=1) + "\n", encoding="utf-8")
+        shutil.rmtree(options.directory, ignore_errors=True)
+        shutil.copytree(wheels, options.directory)
+    return 0
+
+
+def bundle_requirements(project: Mapping[str, Any], with_optional: Sequence[str] = ()) -> list[str]:
+    """Return what LASER needs besides torch to train, to run its quick tests, and to be installed from a checkout.
+
+    Args:
+        project: what `pyproject.toml` holds.
+        with_optional: optional packages to bring along.
+    """
+    table = project["project"]
+    lines = required_lines(table["dependencies"], with_optional)
+    lines = [line for line in lines if split_requirement(line)[0] != _LEFT_TO_THE_MACHINE]
+    lines += [line for line in table["optional-dependencies"]["dev"] if split_requirement(line)[0] in _TEST_TOOLS]
+    return [*lines, *project["build-system"]["requires"], _EDITABLE]
+
+
+def _download(requirements: Sequence[str], python: str, directory: Path) -> None:
+    version = python.replace(".", "")
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    command += ["--dest", str(directory), "--only-binary", ":all:", "--implementation", "cp"]
+    command += ["--python-version", python, "--abi", f"cp{version}", "--abi", "abi3", "--abi", "none"]
+    for platform in _PLATFORMS:
+        command += ["--platform", platform]
+    subprocess.run([*command, *requirements], check=True, stderr=subprocess.PIPE, text=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""What a bundle holds, and what becomes of one that weighs too much."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from laser.packages import OPTIONAL, split_requirement
+from offline import collect
+
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+
+
+def names(lines):
+    return [split_requirement(line)[0] for line in lines]
+
+
+def test_a_bundle_holds_what_training_needs_and_what_installs_and_tests_it():
+    lines = collect.bundle_requirements(PROJECT)
+    core = set(names(PROJECT["project"]["dependencies"])) - OPTIONAL.keys() - {"torch"}
+    assert set(names(lines)) == core | {"pytest", "pytest-timeout", "hypothesis", "hatchling", "editables"}
+    (gymnasium,) = [line for line in lines if line.startswith("gymnasium")]
+    assert "mujoco" not in gymnasium
+
+
+def test_optional_packages_come_along_when_asked_for():
+    lines = collect.bundle_requirements(PROJECT, ["mujoco", "ale-py"])
+    added = set(names(lines)) - set(names(collect.bundle_requirements(PROJECT)))
+    assert added == {"mujoco", "ale-py"}
+    assert "gymnasium[mujoco]==1.4.*" in lines
+
+
+@pytest.fixture
+def downloads(monkeypatch):
+    def download(requirements, python, directory):
+        for name, size in (("numpy", 2_000_000), ("rich", 1_000_000)):
+            (directory / f"{name}-1.0-py3-none-any.whl").write_bytes(bytes(size))
+
+    monkeypatch.setattr(collect, "_download", download)
+
+
+def test_wheels_are_listed_with_their_sizes(downloads, tmp_path, capsys):
+    bundle = tmp_path / "bundle"
+    assert collect.main([str(bundle), "--with", "ale-py"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:3] for line in lines] == [
+        ["2.00", "MB", "numpy-1.0-py3-none-any.whl"],
+        ["1.00", "MB", "rich-1.0-py3-none-any.whl"],
+        ["3.00", "MB", "in"],
+    ]
+    listing = json.loads((bundle / "bundle.json").read_text())
+    assert listing == {"python": "3.12", "requirements": collect.bundle_requirements(PROJECT, ["ale-py"])}
+    assert len(list(bundle.glob("*.whl"))) == 2
+
+
+def test_what_the_other_machine_has_is_left_out_and_an_old_bundle_replaced(downloads, tmp_path):
+    bundle = tmp_path / "bundle"
+    assert collect.main([str(bundle)]) == 0
+    assert collect.main([str(bundle), "--without", "numpy", "--limit-mb", "1.5"]) == 0
+    assert [path.name for path in bundle.glob("*.whl")] == ["rich-1.0-py3-none-any.whl"]
+
+
+def test_a_bundle_above_the_limit_is_an_error_and_not_written(downloads, tmp_path, capsys):
+    assert collect.main([str(tmp_path / "bundle"), "--limit-mb", "2.5"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: gpu-bundle: weighs 3.0 MB; ")
+    assert not (tmp_path / "bundle").exists()
+
+
+def test_a_download_that_fails_is_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    assert collect.main([str(tmp_path / "bundle")]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: gpu-bundle: No matching distribution found for ")
