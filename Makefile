@@ -26,9 +26,9 @@ TEST_READY := $(VENV)/.test-ready-$(PLACE)
 # What `make gpu-bundle` collects: for which Python, optional packages to bring along, packages that are there already.
 BUNDLE := gpu-bundle
 BUNDLE_PYTHON := 3.12
-BUNDLE_WITH := ale-py
+BUNDLE_WITH := ale-py mujoco
 BUNDLE_WITHOUT :=
-BUNDLE_LIMIT_MB := 50
+BUNDLE_LIMIT_MB := 52
 
 .PHONY: help run install test lint format types imports images unit test-slow test-gpu gpu-bundle clean
 

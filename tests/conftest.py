@@ -27,6 +27,7 @@ NEEDS = {
     "laser/environments/test_minatar.py": ("minatar",),
     "laser/environments/test_sparse_pendulum.py::test_the_other_environments_of_the_paper_run": ("Box2D",),
     "launch/command_line/test_cli.py::test_an_address_of_a_cluster_chooses_the_runtime": ("ray",),
+    "launch/bench/gpu_steps/test_updates.py::test_the_shapes_that_need_no_mujoco": ("mujoco",),
     "launch/dashboard/test_browser.py": ("dash", "dash_ag_grid", "selenium"),
     "launch/dashboard/test_guard.py": ("dash",),
     "launch/dashboard/test_live.py::test_a_trained_agent_plays_whole_episodes": ("pygame",),

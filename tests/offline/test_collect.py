@@ -1,7 +1,9 @@
 """What a bundle holds, and what becomes of one that weighs too much."""
 
 import json
+import random
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -34,8 +36,9 @@ def test_optional_packages_come_along_when_asked_for():
 @pytest.fixture
 def downloads(monkeypatch):
     def download(requirements, python, directory):
-        for name, size in (("numpy", 2_000_000), ("rich", 1_000_000)):
-            (directory / f"{name}-1.0-py3-none-any.whl").write_bytes(bytes(size))
+        for name, size in (("numpy", 2_000_000), ("rich", 900_000)):
+            with zipfile.ZipFile(directory / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
+                wheel.writestr(f"{name}/code.so", random.Random(0).randbytes(size))
 
     monkeypatch.setattr(collect, "_download", download)
 
@@ -45,13 +48,33 @@ def test_wheels_are_listed_with_their_sizes(downloads, tmp_path, capsys):
     assert collect.main([str(bundle), "--with", "ale-py"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:3] for line in lines] == [
+        ["compressing", "numpy-1.0-py3-none-any.whl"],
         ["2.00", "MB", "numpy-1.0-py3-none-any.whl"],
-        ["1.00", "MB", "rich-1.0-py3-none-any.whl"],
-        ["3.00", "MB", "in"],
+        ["0.90", "MB", "rich-1.0-py3-none-any.whl"],
+        ["2.90", "MB", "in"],
     ]
     listing = json.loads((bundle / "bundle.json").read_text())
     assert listing == {"python": "3.12", "requirements": collect.bundle_requirements(PROJECT, ["ale-py"])}
     assert len(list(bundle.glob("*.whl"))) == 2
+
+
+def test_large_wheels_are_made_smaller_and_hold_the_same(tmp_path):
+    wheel = tmp_path / "large-1.0-py3-none-any.whl"
+    files = {"large/a.py": b"a = 1\n" * 400_000, "large/b.so": random.Random(1).randbytes(1_200_000), "large/e": b""}
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as written:
+        for name, content in files.items():
+            written.writestr(name, content)
+        program = zipfile.ZipInfo("large.data/scripts/run")
+        program.external_attr = 0o100755 << 16
+        written.writestr(program, b"#!/bin/sh\n")
+    before = wheel.stat().st_size
+    collect.squeeze(wheel)
+    assert wheel.stat().st_size < before
+    with zipfile.ZipFile(wheel) as read:
+        assert {name: read.read(name) for name in files} == files
+        assert read.getinfo("large.data/scripts/run").external_attr == 0o100755 << 16
+        assert read.testzip() is None
+    assert list(tmp_path.iterdir()) == [wheel]
 
 
 def test_what_the_other_machine_has_is_left_out_and_an_old_bundle_replaced(downloads, tmp_path):
@@ -64,7 +87,7 @@ def test_what_the_other_machine_has_is_left_out_and_an_old_bundle_replaced(downl
 def test_a_bundle_above_the_limit_is_an_error_and_not_written(downloads, tmp_path, capsys):
     assert collect.main([str(tmp_path / "bundle"), "--limit-mb", "2.5"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: gpu-bundle: weighs 3.0 MB; ")
+    assert line.startswith("error: gpu-bundle: weighs 2.9 MB; ")
     assert not (tmp_path / "bundle").exists()
 
 
