@@ -86,7 +86,10 @@ def squeeze(wheel: Path) -> None:
             content = given.read(entry)
             entry.compress_type = zipfile.ZIP_LZMA
             written.writestr(entry, content)
-    smaller.replace(wheel)
+    if smaller.stat().st_size < wheel.stat().st_size:
+        smaller.replace(wheel)
+    else:
+        smaller.unlink()
 
 
 def bundle_requirements(project: Mapping[str, Any], with_optional: Sequence[str] = ()) -> list[str]:

@@ -60,7 +60,7 @@ def test_wheels_are_listed_with_their_sizes(downloads, tmp_path, capsys):
 
 def test_large_wheels_are_made_smaller_and_hold_the_same(tmp_path):
     wheel = tmp_path / "large-1.0-py3-none-any.whl"
-    files = {"large/a.py": b"a = 1\n" * 400_000, "large/b.so": random.Random(1).randbytes(1_200_000), "large/e": b""}
+    files = {"large/a.py": b"a = 1\n" * 400_000, "large/b.so": 12 * random.Random(1).randbytes(100_000), "large/e": b""}
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as written:
         for name, content in files.items():
             written.writestr(name, content)
@@ -69,7 +69,7 @@ def test_large_wheels_are_made_smaller_and_hold_the_same(tmp_path):
         written.writestr(program, b"#!/bin/sh\n")
     before = wheel.stat().st_size
     collect.squeeze(wheel)
-    assert wheel.stat().st_size < before
+    assert wheel.stat().st_size < before / 5
     with zipfile.ZipFile(wheel) as read:
         assert {name: read.read(name) for name in files} == files
         assert read.getinfo("large.data/scripts/run").external_attr == 0o100755 << 16
