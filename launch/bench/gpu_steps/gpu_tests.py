@@ -17,7 +17,7 @@ _PASSED = 0, 1  # pytest's exit codes: all passed, some failed
 
 
 def run(context: Context) -> None:
-    """Run the tests in this process, and report every failure at once."""
+    """Run this process's share of the tests, and report every failure at once."""
     tests = find_tests()
     if tests is None:
         context.skip("tests", "needs a checkout")
@@ -52,8 +52,11 @@ class _Outcomes:
         self._said_at = time.monotonic()
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        index, count = self._context.share
+        # Neighbours are alike: dealt out one by one, those that compile are spread evenly.
+        items[:] = [item for item in items if item.get_closest_marker("gpu") is not None][index::count]
         if not self._context.on_gpu:
-            self.counts["collected"] = sum(item.get_closest_marker("gpu") is not None for item in items)
+            self.counts["collected"] = len(items)
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
@@ -80,9 +83,11 @@ class _Outcomes:
         self._said_at = time.monotonic()
         note = "the step's time was spent before the others" if self._is_over else ""
         names = ("passed", "failed", "skipped") if self._context.on_gpu else ("collected",)
+        index, count = self._context.share
+        part = f", part {index + 1} of {count}" if count > 1 else ""
         for name in names:
             self._context.result(
-                f"tests {name}", self.counts[name], "tests", note=note, stand_in=not self._context.on_gpu
+                f"tests {name}{part}", self.counts[name], "tests", note=note, stand_in=not self._context.on_gpu
             )
 
 

@@ -11,7 +11,8 @@ from dataclasses import replace
 from launch.bench.gpu_steps.runner import Slot, Step
 
 PART_S, QUICK_PART_S = 300.0, 85.0
-_NUM_GOLDEN, _NUM_GOLDEN_QUICK = 6, 1
+# Processes that share out what mostly compiles, of 16 cores.
+_NUM_TESTS, _NUM_GOLDEN, _NUM_QUICK = 5, 6, 1
 
 PARTS: dict[str, tuple[Slot, ...]] = {
     "A": (
@@ -19,7 +20,7 @@ PARTS: dict[str, tuple[Slot, ...]] = {
         Slot(
             110.0,
             (
-                Step("gpu tests", "gpu_tests:run"),
+                *(Step("gpu tests", "gpu_tests:run", (index, _NUM_TESTS)) for index in range(_NUM_TESTS)),
                 *(Step("golden losses", "golden:compare", (index, _NUM_GOLDEN)) for index in range(_NUM_GOLDEN)),
             ),
         ),
@@ -82,8 +83,8 @@ def slots_of(part: str, quick: bool, name: str = "") -> list[Slot]:
 def _quick_slots(part: str) -> list[Slot]:
     slots = []
     for slot, seconds in zip(PARTS[part], _QUICK_S[part], strict=True):
-        steps = [step for step in slot.steps if step.share[0] < _NUM_GOLDEN_QUICK]
-        steps = [replace(step, share=(0, _NUM_GOLDEN_QUICK)) if step.share[1] > 1 else step for step in steps]
+        steps = [step for step in slot.steps if step.share[0] < _NUM_QUICK]
+        steps = [replace(step, share=(0, _NUM_QUICK)) if step.share[1] > 1 else step for step in steps]
         slots.append(replace(slot, seconds=seconds, steps=tuple(steps), least_s=min(slot.least_s, 15.0)))
     return slots
 

@@ -36,7 +36,8 @@ from launch.bench.gpu_steps.context import Context
 gpu_tests.find_tests = lambda: Path(sys.argv[1])
 output = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
-gpu_tests.run(Context(output, sys.argv[2], True, float(sys.argv[3])))
+share = int(sys.argv[4]), int(sys.argv[5])
+gpu_tests.run(Context(output, sys.argv[2], True, float(sys.argv[3]), share=share))
 """
 
 
@@ -50,8 +51,8 @@ def tests(tmp_path):
     return folder
 
 
-def run(tests, device, seconds=60.0):
-    command = [sys.executable, "-c", RUN, str(tests), device, str(seconds)]
+def run(tests, device, seconds=60.0, share=(0, 1)):
+    command = [sys.executable, "-c", RUN, str(tests), device, str(seconds), *map(str, share)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     return [json.loads(line) for line in ended.stdout.splitlines()]
 
@@ -63,6 +64,16 @@ def test_outcomes_are_counted_and_failures_named(tests):
     (failure,) = [entry for entry in said if entry["kind"] == "failed"]
     assert failure["name"].endswith("test_them.py::test_fails[2]")
     assert "assert 2 == 1" in failure["note"]
+
+
+def test_processes_share_the_tests_out(tests):
+    said = [run(tests, "cuda", share=(index, 3)) for index in range(3)]
+    counts = [{entry["name"]: entry["value"] for entry in each if entry["kind"] == "result"} for each in said]
+    assert counts == [
+        {"tests passed, part 1 of 3": 1, "tests failed, part 1 of 3": 0, "tests skipped, part 1 of 3": 1},
+        {"tests passed, part 2 of 3": 1, "tests failed, part 2 of 3": 0, "tests skipped, part 2 of 3": 0},
+        {"tests passed, part 3 of 3": 0, "tests failed, part 3 of 3": 1, "tests skipped, part 3 of 3": 0},
+    ]
 
 
 def test_without_a_gpu_they_are_only_collected(tests):
