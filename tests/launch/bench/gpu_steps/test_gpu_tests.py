@@ -101,7 +101,7 @@ def test_a_file_that_cannot_be_imported_is_named(tests):
 
 def test_without_a_checkout_they_are_skipped():
     script = RUN.replace("lambda: Path(sys.argv[1])", "lambda: None")
-    command = [sys.executable, "-c", script, "none", "cuda", "60"]
+    command = [sys.executable, "-c", script, "none", "cuda", "60", "0", "1"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(ended.stdout) == {"kind": "skipped", "name": "tests", "note": "needs a checkout"}
 
