@@ -40,6 +40,7 @@ NEEDS = {
     "launch/report": ("matplotlib",),
     "launch/runtimes/test_ray_loopback.py": ("ray",),
     "launch/sessions/test_tracking.py": ("tensorboard",),
+    "launch/sessions/test_tracking.py::test_all_trackers_are_closed_at_the_same_time": ("wandb",),
     "launch/sessions/test_tracking.py::test_a_real_run_offline": ("imageio_ffmpeg", "pygame", "wandb"),
     "launch/test_computing.py::test_learners_share_the_cores_with_their_actors": ("mujoco",),
     "launch/test_computing.py::test_a_gpu_that_lockstep_leaves_idle_is_told_of": ("mujoco",),
