@@ -55,7 +55,6 @@ types: $(TEST_READY)
 	@echo "== types"
 	@$(BIN)/python -m mypy
 	@$(BIN)/python -m mypy --config-file benchmarks/mypy.ini
-	@$(BIN)/python -m mypy offline/collect.py offline/install.py
 
 imports: $(TEST_READY)
 	@echo "== import contracts"
@@ -83,7 +82,7 @@ test-gpu: $(TEST_READY)
 
 # Only pip is needed, so nothing is installed for it.
 gpu-bundle: | $(CREATED)
-	@$(BIN)/python -m offline.collect $(BUNDLE) --python $(BUNDLE_PYTHON) --limit-mb $(BUNDLE_LIMIT_MB) \
+	@$(BIN)/python -m launch.offline.collect $(BUNDLE) --python $(BUNDLE_PYTHON) --limit-mb $(BUNDLE_LIMIT_MB) \
 		--with $(BUNDLE_WITH) --without $(BUNDLE_WITHOUT)
 
 $(RUN_READY): pyproject.toml | $(CREATED)

@@ -158,9 +158,9 @@ class Policy:
 
     def _act_there(self, inputs: ActInput) -> ActOutput:
         """Act on the device that the inputs are on."""
-        inputs = dataclasses.replace(
-            inputs, observations={name: self._as_seen(name, value) for name, value in inputs.observations.items()}
-        )
+        if self._has_frames:
+            seen = {name: self._as_seen(name, value) for name, value in inputs.observations.items()}
+            inputs = dataclasses.replace(inputs, observations=seen)
         return self._act(self.networks, inputs, self.generator) if self._program is None else self._program(inputs)
 
     def _act(self, networks: nn.Module, inputs: ActInput, generator: torch.Generator | None) -> ActOutput:

@@ -19,6 +19,6 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
     echo "error: PYTHON: $python does not run, or is older than Python 3.11; name one that has torch: PYTHON=/path/to/python3" >&2
     exit 1
 fi
-"$python" "$checkout/offline/install.py" "$bundle" "$environment"
+"$python" "$checkout/launch/offline/install.py" "$bundle" "$environment"
 "$environment/bin/laser" doctor
 exec "$environment/bin/laser" bench gpu "$@"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from laser.packages import OPTIONAL, split_requirement
-from offline import collect
+from launch.offline import collect
 
-PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
 
 
 def names(lines):

@@ -1,6 +1,6 @@
 """Installs LASER from a bundle of wheels on top of a Python that has torch, without a network.
 
-    python3 offline/install.py BUNDLE ENVIRONMENT
+    python3 launch/offline/install.py BUNDLE ENVIRONMENT
 
 Run it with the interpreter that has torch. ENVIRONMENT becomes a virtual environment that sees every package of that
 interpreter, plus what is missing there or outside LASER's bounds, plus this checkout. Nothing outside ENVIRONMENT is
@@ -20,7 +20,7 @@ import time
 import venv
 from pathlib import Path
 
-CHECKOUT = Path(__file__).resolve().parents[1]
+CHECKOUT = Path(__file__).resolve().parents[2]
 _RECORD = "laser-offline.json"
 _OTHER_PYTHON = "run this script with it; gpu_check.sh takes PYTHON=/path/to/it"
 
@@ -34,7 +34,7 @@ def main() -> int:
     begun = time.monotonic()
     try:
         if len(sys.argv) != 3:
-            raise InstallError("usage: python3 offline/install.py BUNDLE ENVIRONMENT")
+            raise InstallError("usage: python3 launch/offline/install.py BUNDLE ENVIRONMENT")
         bundle, environment = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).absolute()
         made = make_environment(bundle, environment)
     except InstallError as error:

@@ -1,8 +1,8 @@
 """Collects the wheels that LASER needs on a machine without internet, besides torch: `make gpu-bundle`.
 
-    python -m offline.collect DIRECTORY [--python 3.12] [--with NAME ...] [--without NAME ...] [--limit-mb N]
+    python -m launch.offline.collect DIRECTORY [--python 3.12] [--with NAME ...] [--without NAME ...] [--limit-mb N]
 
-DIRECTORY then holds the wheels and `bundle.json`, which `offline/install.py` reads. Needs pip and nothing else.
+DIRECTORY then holds the wheels and `bundle.json`, which `launch/offline/install.py` reads. Needs pip and nothing else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 from laser.packages import OPTIONAL, required_lines, split_requirement
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 LISTING = "bundle.json"
 _LEFT_TO_THE_MACHINE = "torch"
 _TEST_TOOLS = ("pytest", "pytest-timeout", "hypothesis")

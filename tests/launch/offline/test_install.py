@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-INSTALLER = Path(__file__).parents[2] / "offline" / "install.py"
+INSTALLER = Path(__file__).parents[3] / "launch" / "offline" / "install.py"
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 # A backend that needs no package, so that nothing has to be downloaded for these tests.
 BACKEND = """
@@ -32,8 +32,8 @@ def build_editable(directory, config_settings=None, metadata_directory=None):
 def checkout(tmp_path):
     """A checkout with the installer and a command that prints."""
     root = tmp_path / "checkout"
-    (root / "offline").mkdir(parents=True)
-    shutil.copy(INSTALLER, root / "offline")
+    (root / "launch" / "offline").mkdir(parents=True)
+    shutil.copy(INSTALLER, root / "launch" / "offline")
     (root / "pyproject.toml").write_text(
         '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
         '[project]\nname = "laser-rl"\nversion = "9.9"\n'
@@ -61,7 +61,7 @@ def bundle(tmp_path):
 
 
 def install(checkout, bundle, environment, **variables):
-    command = [sys.executable, str(checkout / "offline" / "install.py"), str(bundle), str(environment)]
+    command = [sys.executable, str(checkout / "launch" / "offline" / "install.py"), str(bundle), str(environment)]
     return subprocess.run(
         command, env=os.environ | variables, cwd="/", capture_output=True, text=True, timeout=100, check=False
     )
@@ -126,7 +126,12 @@ def test_mistakes_are_one_line_each(checkout, bundle, tmp_path):
 
 def test_an_interpreter_without_torch_is_refused(checkout, bundle, tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
-    command = [tmp_path / "bare" / "bin" / "python", checkout / "offline" / "install.py", bundle, tmp_path / "new"]
+    command = [
+        tmp_path / "bare" / "bin" / "python",
+        checkout / "launch" / "offline" / "install.py",
+        bundle,
+        tmp_path / "new",
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert "has no torch; use an interpreter that has (run this script with it; " in ended.stderr
