@@ -1,4 +1,4 @@
-"""One update: stack frames, loss, gradient, optimiser; the part torch.compile, autocast and channels-last wrap."""
+"""One update: stacked frames, loss, gradient and optimiser, compiled whole or step by step."""
 
 from __future__ import annotations
 
