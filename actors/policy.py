@@ -16,8 +16,9 @@ from laser.algorithms.base import ActInput, ActOutput, Algorithm
 from laser.compilation import has_bfloat16
 from laser.compiled_program import CompilationError, CompiledProgram
 from laser.flat_parameters import FlatParameters, call_with
-from laser.gpu import HostCalls, finish, on_stream
+from laser.gpu import finish, on_stream
 from laser.graphed_program import GraphedProgram
+from laser.host_calls import HostCalls
 from laser.ops.frame_stacks import stacks_to_channels
 from laser.ports import Parameters
 from laser.specs import EnvironmentSpec, FramesSpec

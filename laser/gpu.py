@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from laser.packing import Packing
 from laser.tensor_trees import flatten, unflatten
 
 CPU = torch.device("cpu")
@@ -26,9 +27,6 @@ compiled code runs for the first time, which does."""
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-# Where a tensor in a shared buffer may begin: what the widest loads of kernels and copies want.
-_ALIGNMENT_BYTES = 256
 
 
 def own_stream(device: torch.device) -> None:
@@ -68,33 +66,6 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     if device.type != "cuda" or tensor.is_cuda:
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
-
-
-class Packing:
-    """The places of tensors in one buffer, so that they move as one.
-
-    Args:
-        tensors: dense ones; their shapes, types and strides count.
-    """
-
-    def __init__(self, tensors: Sequence[Tensor]):
-        self._places = []
-        self.num_bytes = 0
-        for tensor in tensors:
-            size = tensor.numel() * tensor.element_size()
-            self._places.append((self.num_bytes, size, tensor.dtype, tensor.shape, tensor.stride()))
-            self.num_bytes += -(-size // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
-
-    def allocate(self, device: torch.device | str, *, pinned: bool = False) -> Tensor:
-        """Return a buffer of bytes for them, with what was there before in it."""
-        return torch.empty(self.num_bytes, dtype=torch.uint8, device=device, pin_memory=pinned)
-
-    def views(self, buffer: Tensor) -> list[Tensor]:
-        """Return the tensors' places in a buffer."""
-        return [
-            buffer[start : start + size].view(dtype).as_strided(shape, strides, _begin(buffer, start, dtype))
-            for start, size, dtype, shape, strides in self._places
-        ]
 
 
 class ToDevice:
@@ -199,61 +170,6 @@ class ToHost:
         return HostCopy([place.numpy() for place in packing.views(host)], copied)
 
 
-class HostCalls(Generic[R]):
-    """Calls a function of device tensors with host tensors: one copy there, one copy back, one wait.
-
-    It has a stream of its own, whose kernels start before those of others. Used from one thread.
-
-    Args:
-        function: of trees of tensors on the device; returns such a tree.
-        device: where it computes.
-    """
-
-    def __init__(self, function: Callable[..., R], device: torch.device):
-        self.stream = side_stream(device, priority=-1)
-        self._function = function
-        self._device = device
-        self._inputs: dict[Any, _Exchange] = {}
-        self._outputs: dict[Any, _Exchange] = {}
-
-    def __call__(self, *arguments: Any) -> R:
-        """Return what the function returns, in host memory that is the caller's."""
-        with on_stream(self.stream):
-            tensors: list[Tensor] = []
-            structure = flatten(arguments, tensors)
-            there = self._exchange(self._inputs, structure, tensors)
-            for place, tensor in zip(there.on_host, tensors, strict=True):
-                place.copy_(tensor)
-            there.device_buffer.copy_(there.host_buffer, non_blocking=True)
-            output = self._function(*unflatten(structure, iter(there.on_device)))
-            results: list[Tensor] = []
-            structure = flatten(output, results)
-            back = self._exchange(self._outputs, structure, results)
-            for place, tensor in zip(back.on_device, results, strict=True):
-                place.copy_(tensor)
-            back.host_buffer.copy_(back.device_buffer, non_blocking=True)
-            if self.stream is not None:
-                copied = torch.cuda.Event(blocking=True)
-                copied.record()
-                copied.synchronize()
-            return cast(R, unflatten(structure, iter([place.clone() for place in back.on_host])))
-
-    def _exchange(self, known: dict[Any, _Exchange], structure: Any, tensors: Sequence[Tensor]) -> _Exchange:
-        if structure not in known:
-            known[structure] = _Exchange(Packing(tensors), self._device)
-        return known[structure]
-
-
-class _Exchange:
-    """A buffer on the host and its counterpart on a device."""
-
-    def __init__(self, packing: Packing, device: torch.device):
-        self.host_buffer = packing.allocate("cpu", pinned=is_pinned_for(device))
-        self.device_buffer = packing.allocate(device)
-        self.on_host = packing.views(self.host_buffer)
-        self.on_device = packing.views(self.device_buffer)
-
-
 class RunAhead:
     """Bounds how much work a thread may have handed to its GPU: batches that wait for it hold memory.
 
@@ -276,8 +192,3 @@ class RunAhead:
         self._unfinished.append(done)
         while len(self._unfinished) > self._most:
             self._unfinished.popleft().synchronize()
-
-
-def _begin(buffer: Tensor, start: int, dtype: torch.dtype) -> int:
-    """Return where a place begins in its storage, in elements."""
-    return (buffer.storage_offset() + start) // dtype.itemsize

@@ -10,7 +10,8 @@ import torch
 from torch import Generator, Tensor
 
 from laser.compiled_program import CompiledProgram, Draw
-from laser.gpu import RECORDING, Packing
+from laser.gpu import RECORDING
+from laser.packing import Packing
 from laser.tensor_trees import flatten, unflatten
 
 R = TypeVar("R")
