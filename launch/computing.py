@@ -20,7 +20,7 @@ _LOOK_S = 0.3
 
 @dataclass(frozen=True)
 class ChosenDevice:
-    """Where a member's learner computes.
+    """Device of a member's learner.
 
     Args:
         name: cpu, cuda or cuda:N; "auto" on Ray, which decides whether the learner's process gets a GPU.

@@ -142,7 +142,7 @@ def check_deepmind_lab() -> Iterator[Finding]:
 
 
 def check_rendering() -> Iterator[Finding]:
-    """How MuJoCo would draw, where it is installed."""
+    """MuJoCo's way of drawing, where it is installed."""
     if not is_installed("mujoco"):
         return  # the requirements said so already
     choice = os.environ.get("MUJOCO_GL")

@@ -26,7 +26,7 @@ _OTHER_PYTHON = "run this script with it; gpu_check.sh takes PYTHON=/path/to/it"
 
 
 class InstallError(Exception):
-    """What stands in the way; its text is the line a user reads."""
+    """Obstacle to the installation; its text is the line a user reads."""
 
 
 def main() -> int:
