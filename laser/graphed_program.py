@@ -67,16 +67,15 @@ class GraphedProgram(CompiledProgram[R]):
         inputs.load(tensors)
         draws = [(draw, draw(self._draws_from)) for draw in compiled.draws]
         arguments = [*self._held, *inputs.tensors, *(drawn for _, drawn in draws)]
-        outputs: list[Tensor] = compiled.run(*arguments)
-        packing = Packing(outputs)
-        buffer = packing.allocate(self.device)
-        places = packing.views(buffer)
-
-        def run() -> None:
-            for place, output in zip(places, compiled.run(*arguments), strict=True):
-                place.copy_(output)
-
         try:
+            packing = Packing(compiled.run(*arguments))
+            buffer = packing.allocate(self.device)
+            places = packing.views(buffer)
+
+            def run() -> None:
+                for place, output in zip(places, compiled.run(*arguments), strict=True):
+                    place.copy_(output)
+
             replay = self._recorded(run)
         finally:
             with torch.no_grad():

@@ -24,7 +24,7 @@ from learner.config import LearnerConfig
 from learner.train_step import map_tensors, stacked, take_columns
 
 CONTEXT_BYTES = 512 * 2**20
-"""What CUDA, cuBLAS and cuDNN take of a GPU for every process, before the first tensor."""
+"""Memory that CUDA, cuBLAS and cuDNN take of a GPU for every process, before the first tensor."""
 # Of what an update holds at its peak: gaps between the allocator's blocks, and room that cuDNN's convolutions work in.
 _UPDATE_FACTOR = 1.1
 

@@ -70,6 +70,23 @@ def test_recording_changes_neither_what_is_held_nor_the_random_numbers_to_come(d
     torch.testing.assert_close(held, others, rtol=1e-6, atol=1e-6)
 
 
+def test_a_recording_that_fails_changes_nothing_either(monkeypatch):
+    """A learner whose GPU runs out of memory while it warms up may be saved."""
+
+    def failing(graph, inputs, options):
+        def run(*arguments):
+            graph(*arguments)
+            raise torch.OutOfMemoryError("no memory")
+
+        return run
+
+    monkeypatch.setattr("torch._inductor.compile", failing)
+    (graphed, held), _ = pair(moved, [torch.ones(3)], "cpu")
+    with pytest.raises(torch.OutOfMemoryError):
+        graphed.compile(batch_in_pieces(5, "cpu"), 1)
+    assert held[0].tolist() == [1.0] * 3
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_part_of_something_large_is_copied_alone(device):
     (graphed, _), (called, _) = pair(moved, [torch.zeros(3)], device)

@@ -1,4 +1,4 @@
-"""What a step can say."""
+"""Reports of a step: results, failures, skips and warnings."""
 
 import io
 import json
