@@ -25,8 +25,10 @@ from laser.environments import describe_environment
 from laser.ports import Parameters, wait
 from laser.specs import EnvironmentSpec
 from launch.config import TrainConfig
+from launch.factories import make_actor
+from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
-from launch.program import Member, make_actor, make_shard
+from launch.topology import shard_factories
 from learner.checkpoint import load_newest_checkpoint
 from learner.parameter_store import ParameterStore
 
@@ -81,8 +83,9 @@ def fill(game: str, num_steps: int, run_dir: Path | None) -> dict:
     environment = describe_environment(config.env, config.environment)
     process = psutil.Process()
     before = process.memory_info().rss
-    member = Member(config, environment)
-    shard = make_shard([member], 0)
+    member = plan_member(config, environment)
+    (make_shard,) = shard_factories([member])
+    shard = make_shard()
     empty = process.memory_info().rss - before
     store = ParameterStore()
     store.publish(Parameters(0, parameters_of(config, environment, run_dir)))

@@ -25,10 +25,9 @@ from laser.environments import make_environment
 from laser.environments.base import VectorEnvironment
 from laser.ports import KEY_DTYPE, Sample
 from laser.unroll import UnrollSpec
-from launch.computing import compiles_policy, num_env_groups
 from launch.config import TrainConfig
 from launch.config_json import config_from_json
-from launch.program import unroll_spec
+from launch.planning.member_plan import plan_member
 from learner.collate import collate
 from learner.mixing import Mix
 from learner.train_step import TrainStep
@@ -76,11 +75,11 @@ def emulation(config: TrainConfig, seconds: float) -> float:
 
 def inference(config: TrainConfig, seconds: float) -> float:
     """Return core-seconds per env step of the actor's policy, compiled as the actor's, on a group of environments."""
-    num_envs = config.num_envs // num_env_groups(config)
+    member = plan_member(config)
+    num_envs = member.env_groups[0]
     environment = make_environment(config.env, num_envs, config.environment)
-    algorithm = config.algorithm.build(environment.spec, config.network)
-    policy = Policy(algorithm, environment.spec, seed=1, compiled=compiles_policy(config, environment.spec))
-    state = PolicyState(num_envs, environment.spec, algorithm)
+    policy = Policy(member.algorithm, environment.spec, seed=1, compiled=member.compiles_policy)
+    state = PolicyState(num_envs, environment.spec, member.algorithm)
     observations = environment.reset(1)
 
     def act() -> int:
@@ -96,8 +95,8 @@ def inference(config: TrainConfig, seconds: float) -> float:
 def learning(config: TrainConfig, seconds: float) -> float:
     """Return core-seconds of the train step per env step, that is per fresh row of its batches."""
     environment = make_environment(config.env, config.algorithm.batch_size, config.environment)
-    algorithm = config.algorithm.build(environment.spec, config.network)
-    spec = unroll_spec(config, environment.spec, algorithm)
+    member = plan_member(config, environment.spec)
+    algorithm, spec = member.algorithm, member.own_unrolls
     step = TrainStep(algorithm, algorithm.make_networks(), spec, config.learner, torch.device("cpu"), seed=1)
     sample = _real_unrolls(config, environment, spec, algorithm)
     (batch,) = collate([Mix(sample, None)], spec, 0, config.algorithm.discount, 0)

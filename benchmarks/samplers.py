@@ -20,10 +20,10 @@ import torch
 from measure import parser, save
 from step_learning import NUM_STREAMS, fill
 
-from laser.environments import describe_environment
 from laser.ports import ColumnWrites, SampleRequest
+from launch.factories import make_prioritizer
+from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
-from launch.program import make_prioritizer, member_settings, unroll_spec
 from learner.learner import Learner
 from learner.parameter_store import ParameterStore
 from replay_server.shard import Shard
@@ -57,14 +57,13 @@ def make_subject(preset: str, sampler: str, num_steps: int, compiled: str | None
     if compiled:
         values["learner.compile"] = compiled
     config = load_preset(preset, values)
-    environment = describe_environment(config.env, config.environment)
-    algorithm = config.algorithm.build(environment, config.network)
-    spec = unroll_spec(config, environment, algorithm)
-    shard = Shard(spec, config.replay, [member_settings(config, algorithm)])
+    member = plan_member(config)
+    algorithm, spec = member.algorithm, member.own_unrolls
+    shard = Shard(spec, config.replay, [member.replay])
     fill(shard, spec, num_steps)
 
     def learner(prefetch: bool) -> Learner:
-        rule = make_prioritizer(config, algorithm, environment, "cpu")
+        rule = make_prioritizer(member, "cpu")
         store = ParameterStore()
         return Learner(algorithm, spec, shard, store, config.learner, "cpu", 0, prioritizer=rule, prefetch=prefetch)
 

@@ -20,10 +20,10 @@ import numpy as np
 import torch
 from measure import parser, save
 
-from laser.environments import describe_environment
 from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
+from launch.factories import make_prioritizer
+from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
-from launch.program import make_prioritizer, member_settings, unroll_spec
 from learner.learner import Learner
 from learner.parameter_store import ParameterStore
 from replay_server.shard import Shard
@@ -108,12 +108,11 @@ def make_subject(arm: str, num_steps: int, compiled: bool) -> Subject:
     }
     values |= {name.removeprefix("--"): value for name, value in zip(words[::2], words[1::2], strict=True)}
     config = load_preset(preset, values)
-    environment = describe_environment(config.env, config.environment)
-    algorithm = config.algorithm.build(environment, config.network)
-    spec = unroll_spec(config, environment, algorithm)
-    shard = Shard(spec, config.replay, [member_settings(config, algorithm)])
+    member = plan_member(config)
+    algorithm, spec = member.algorithm, member.own_unrolls
+    shard = Shard(spec, config.replay, [member.replay])
     feeder = fill(shard, spec, num_steps)
-    rule = make_prioritizer(config, algorithm, environment, "cpu")
+    rule = make_prioritizer(member, "cpu")
     learner = Learner(
         algorithm, spec, shard, ParameterStore(), config.learner, "cpu", 0, prioritizer=rule, prefetch=False
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from actors.config import ActorConfig
 from laser.algorithms.base import AlgorithmConfig
@@ -26,6 +26,7 @@ from replay_server.samplers import find_samplers
 
 NOT_FLAGS = ("preset",)
 """Keys that are recorded but are not the user's to set."""
+ScheduleName = Literal["auto", "free", "lockstep"]
 _GPU = r"cuda(:(0|[1-9][0-9]*))?"  # torch takes no leading zeros
 
 
@@ -50,9 +51,14 @@ class TrainConfig:
     device: Annotated[str, "where the learner computes: auto, cpu, cuda or cuda:N"] = "auto"
     run_dir: Annotated[Path | None, "where the run leaves its files; default: a new directory under runs/"] = None
     runtime: Annotated[
-        Literal["local", "lockstep", "ray"],
-        "local: threads; lockstep: one thread, repeatable bit by bit; ray: processes, on one machine or many",
+        Literal["local", "ray", "lockstep"],
+        "local: threads; ray: processes, on one machine or many; lockstep: short for local with schedule lockstep",
     ] = "local"
+    schedule: Annotated[
+        ScheduleName,
+        "free: every part at its own pace; lockstep: parts take turns, repeatable bit by bit; auto: lockstep with "
+        "runtime lockstep, else free",
+    ] = "auto"
     ray_address: Annotated[
         str, "HOST:PORT of a Ray cluster's head to run on (docs/cluster.md), with runtime ray; else a Ray of our own"
     ] = ""
@@ -65,7 +71,7 @@ class TrainConfig:
     quiet: Annotated[bool, "print nothing but errors"] = False
     json: Annotated[bool, "print the result as one JSON object on the last line of standard output"] = False
     resume: Annotated[bool, "continue the run in run-dir, or the newest one of this preset and environment"] = False
-    schedule: Annotated[
+    settings_schedule: Annotated[
         Path | None, "JSON file of settings to change on the way; laser sweep --pbt leaves one for every member"
     ] = None
     checkpoint_replay: Annotated[bool, "keep the replay in the checkpoints too; its size is said beforehand"] = False
@@ -83,6 +89,30 @@ class TrainConfig:
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
+    @staticmethod
+    def with_new_names(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Return values by key with keys of earlier versions renamed, and a note for each that was.
+
+        `schedule` used to be the file that is now `settings_schedule`.
+        """
+        renamed, notes = dict(values), []
+        given = str(renamed.get("schedule", "auto")).strip()
+        if given.lower() not in get_args(ScheduleName):
+            path = renamed["settings_schedule"] = renamed.pop("schedule")
+            if given.lower() != "none":
+                notes.append(f"schedule: a file of settings over time is settings-schedule now; {path} is read as one")
+        return renamed, notes
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether parts take turns (lockstep), which repeats bit by bit."""
+        return self.schedule == "lockstep" or (self.schedule == "auto" and self.runtime == "lockstep")
+
+    @property
+    def has_processes(self) -> bool:
+        """Whether parts live in processes of their own, on Ray."""
+        return self.runtime == "ray"
+
     @property
     def evaluation_interval(self) -> int:
         """Env steps between evaluations; 0: none."""
@@ -92,7 +122,7 @@ class TrainConfig:
 
     def single_problems(self) -> Iterator[Problem]:
         """Yield the mistakes of single fields that a range cannot express."""
-        if self.runtime == "ray":
+        if self.has_processes:
             yield from find_missing("runtime", ["ray"], "use --runtime local")
         if self.track == "wandb":
             yield from find_wandb_problems()
@@ -122,7 +152,7 @@ class TrainConfig:
 
     def problems(self) -> Iterator[Problem]:
         """Yield the mistakes that only show when parts are seen together."""
-        if self.ray_address and self.runtime != "ray":
+        if self.ray_address and not self.has_processes:
             yield Problem(
                 "ray-address", f"a cluster needs runtime ray, got runtime {self.runtime}", "leave runtime out"
             )
@@ -161,7 +191,7 @@ class TrainConfig:
                 "has no effect: the learner draws fresh experience, which sets its pace",
                 "algorithm.replay-fraction sets how much is replayed",
             )
-        if self.runtime == "lockstep" and algorithm.num_online == 0 and math.isinf(replay.samples_per_insert):
+        if self.takes_turns and algorithm.num_online == 0 and math.isinf(replay.samples_per_insert):
             yield Problem(
                 "replay.samples-per-insert",
                 "lockstep takes turns and has no speed of its own: it replays one step per step inserted",
@@ -193,13 +223,13 @@ class TrainConfig:
         if self.learner.compile == "off":
             why = "an update that is not compiled has no graph"
             yield from find_unused(self.learner, "learner", ("cuda_graphs",), why, "use --learner.compile on")
-        if self.runtime == "lockstep" and self.learner.publish_interval > 1:
+        if self.takes_turns and self.learner.publish_interval > 1:
             yield Problem(
                 "learner.publish-interval",
                 "a run that is resumed publishes at once, and so need not repeat bit by bit",
                 "use --learner.publish-interval 1",
             )
-        if self.runtime == "lockstep" and self.device.startswith("cuda"):
+        if self.takes_turns and self.device.startswith("cuda"):
             yield Problem("device", "a GPU need not repeat bit by bit", "use --device cpu")
         per_batch = max(1, algorithm.num_online) * self.unroll_length
         if self.steps < per_batch:

@@ -55,6 +55,7 @@ def config_from_json(
     if algorithms is None:
         algorithms = find_algorithms()
     problems: list[Problem] = []
+    value, _ = TrainConfig.with_new_names(value)
     config: TrainConfig = _rebuild(TrainConfig, value, "", algorithms, problems)
     raise_problems(problems)
     return config

@@ -157,7 +157,8 @@ def check_rendering() -> Iterator[Finding]:
 
 def check_machine() -> Iterator[Finding]:
     """Cores, memory, disk, and the shared memory that Ray uses."""
-    from launch.sessions.memory import available_memory, size
+    from launch.planning.memory import available_memory
+    from launch.words import size
 
     yield Finding(
         "ok", "cores", str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
@@ -209,7 +210,7 @@ def _check_gpu(index: int) -> Iterator[Finding]:
     import torch
 
     from launch.gpus import capability, find_old_gpu
-    from launch.sessions.memory import size
+    from launch.words import size
 
     subject, name = f"cuda:{index}", torch.cuda.get_device_name(index)
     try:

@@ -13,9 +13,9 @@ from typing import Any
 
 from laser.torch_threads import torch_threads
 from launch.config import TrainConfig
+from launch.planning.plan import make_plan
 from launch.recording.progress import Progress, closing_message
 from launch.sessions.attendant import Outcome
-from launch.sessions.plan import make_plan
 from launch.sessions.run_directory import RunDirectory, open_run
 from launch.sessions.session import run_session, say
 from launch.sessions.signals import stop_on_signals

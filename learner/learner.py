@@ -46,8 +46,8 @@ REPORT_INTERVAL_S = 0.5
 class Learner:
     """Owns the networks of one member. A plain object that threads, processes or Ray may host.
 
-    `tick` (or, in lockstep, `step`) and `state_dict` belong to one thread; `progress` may be set and `heartbeat` read
-    by others.
+    `tick` (or, in lockstep, `step`) and `state_dict` belong to one thread; others may call `set_progress` and read
+    `heartbeat`.
 
     Args:
         algorithm: the learning rule.
@@ -160,6 +160,10 @@ class Learner:
             self.publish()
         self._settle()
         return self.train_step.description
+
+    def set_progress(self, progress: float) -> None:
+        """Set the share of the run that is over, from 0 to 1; schedules over training go by it."""
+        self.progress = progress
 
     def tick(self) -> Report | None:
         """Apply one update if a batch is ready within a moment; report about twice a second.

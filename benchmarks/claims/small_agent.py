@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from actors.evaluator import Evaluator
-from laser.environments import describe_environment
 from laser.unroll import Unrolls, UnrollSpec
 from launch.config import TrainConfig
-from launch.program import Member, make_actor, make_evaluator, make_shard, member_settings, seed_for, unroll_spec
+from launch.factories import make_actor, make_evaluator
+from launch.planning.member_plan import plan_member
+from launch.topology import shard_factories
 from learner.learner import Learner
 from learner.parameter_store import ParameterStore
 from replay_server.shard import Shard
@@ -41,19 +43,13 @@ class SmallAgent:
 
     def __init__(self, config: TrainConfig, spec: UnrollSpec | None = None):
         self.config = config
-        self.environment = describe_environment(config.env, config.environment)
-        self.algorithm = config.algorithm.build(self.environment, config.network)
-        self.spec = spec or unroll_spec(config, self.environment, self.algorithm)
-        self.member = Member(config, self.environment)
-        self.shard = (
-            make_shard([self.member], 0)
-            if spec is None
-            else Shard(
-                spec, config.replay, [member_settings(config, self.algorithm)], seed=seed_for(config, "shard", 0)
-            )
-        )
+        member = plan_member(config)
+        self.member = member if spec is None else dataclasses.replace(member, unrolls=spec, own_unrolls=spec)
+        self.environment, self.algorithm, self.spec = member.environment, member.algorithm, self.member.own_unrolls
+        (make_shard,) = shard_factories([self.member])
+        self.shard = make_shard()
         self.parameters = ParameterStore()
-        seed = seed_for(config, "learner", 0)
+        seed = member.seed("learner")
         self.learner = Learner(
             self.algorithm, self.spec, self.shard, self.parameters, config.learner, "cpu", seed, prefetch=False
         )

@@ -9,17 +9,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 
-from laser.environments import describe_environment
+from actors.actor import Actor
 from laser.ports import wait
 from laser.torch_threads import torch_threads
 from launch.config import TrainConfig
-from launch.program import Member, Program, make_population
+from launch.planning.member_plan import plan_population
+from launch.planning.needs import Needs
 from launch.recording.recorder import Recorder, Snapshot
-from launch.runtimes.placement import Needs
 from launch.sessions.attendant import Attendant
 from launch.sessions.pace import PaceLimit
 from launch.sessions.schedules import FreeSchedule, LockstepSchedule, Schedule
 from launch.sessions.session import LEASE_S, make_runtime, slack_steps
+from launch.topology import Topology, place_population
+from learner.learner import Learner
 
 START_DEADLINE_S = 600.0
 """Seconds until the first update, compilation included."""
@@ -63,19 +65,19 @@ class Running:
     """Agents that are ready to train: compiled, with their environments made.
 
     Args:
-        programs: one for each agent.
+        topologies: one for each agent.
         recorders: their progress.
         warm_up_s: what it took until they were ready.
     """
 
-    programs: list[Program]
+    topologies: list[Topology]
     recorders: list[Recorder]
     warm_up_s: float
 
     def run(self, is_over: Callable[[], bool]) -> None:
         """Train until `is_over` says so, which is asked about ten times a second; to be called once."""
-        attendants = [Attendant(*each) for each in zip(self.programs, self.recorders, strict=True)]
-        configs = [program.config for program in self.programs]
+        attendants = [Attendant(*each) for each in zip(self.topologies, self.recorders, strict=True)]
+        configs = [topology.config for topology in self.topologies]
         _schedule(configs, attendants, is_over).run()
 
     def snapshots(self) -> list[Snapshot]:
@@ -99,16 +101,18 @@ def ready_to_run(configs: Sequence[TrainConfig], *, share_replay: bool = False) 
     begun = time.monotonic()
     with ExitStack() as stack:
         stack.enter_context(torch_threads(1))
-        in_turns = configs[0].runtime == "lockstep"
+        in_turns = configs[0].takes_turns
         recorders = [stack.enter_context(Recorder(in_turns=in_turns)) for _ in configs]
         num_actors = sum(config.num_actors for config in configs)
+        members = plan_population(configs, share_replay=share_replay)
         runtime = make_runtime(configs[0], Needs(num_learners=len(configs), num_actors=num_actors))
         stack.callback(runtime.close)
-        programs = make_population(_members(configs), recorders, runtime, share_replay)
-        for program in programs:
-            for worker in (program.learner, *program.actors):
-                wait(worker.call("warm_up"), START_DEADLINE_S, f"{worker.name} to start")
-        yield Running(programs, recorders, time.monotonic() - begun)
+        topologies = place_population(members, recorders, runtime, share_replay)
+        for topology in topologies:
+            wait(topology.learner.call(Learner.warm_up), START_DEADLINE_S, f"{topology.learner.name} to start")
+            for actor in topology.actors:
+                wait(actor.call(Actor.warm_up), START_DEADLINE_S, f"{actor.name} to start")
+        yield Running(topologies, recorders, time.monotonic() - begun)
 
 
 def measure_run(
@@ -160,8 +164,8 @@ class _Span:
             seen_enough = self._watch is not None and self._watch(snapshots)
             return seen_enough or min(snapshot.seconds for snapshot in snapshots) >= self._seconds
         if self._running.has_learned():
-            for program, recorder in zip(self._running.programs, self._running.recorders, strict=True):
-                recorder.report(wait(program.learner.call("report"), START_DEADLINE_S, "the learner's report"))
+            for topology, recorder in zip(self._running.topologies, self._running.recorders, strict=True):
+                recorder.report(wait(topology.learner.call(Learner.report), START_DEADLINE_S, "the learner's report"))
             for recorder in self._running.recorders:
                 recorder.begin()
             self.begun = time.monotonic()
@@ -180,17 +184,8 @@ def _endless(config: TrainConfig) -> TrainConfig:
     )
 
 
-def _members(configs: Sequence[TrainConfig]) -> list[Member]:
-    members, first_actor = [], 0
-    for number, config in enumerate(configs):
-        environment = describe_environment(config.env, config.environment)
-        members.append(Member(config, environment, number, first_actor, population=len(configs)))
-        first_actor += config.num_actors
-    return members
-
-
 def _schedule(configs: Sequence[TrainConfig], attendants: Sequence[Attendant], is_over: Callable[[], bool]) -> Schedule:
-    if configs[0].runtime == "lockstep":
+    if configs[0].takes_turns:
         return LockstepSchedule(attendants, is_over, lambda *_: None)
     pace = PaceLimit(len(configs), slack_steps(configs), LEASE_S) if len(configs) > 1 else None
     return FreeSchedule(attendants, is_over, lambda *_: None, pace=pace)

@@ -17,14 +17,13 @@ from torch.utils.flop_counter import FlopCounterMode
 from laser.algorithms.base import Algorithm
 from laser.batch import Batch
 from laser.config import Bounds, raise_problems
-from laser.environments import describe_environment
 from laser.specs import EnvironmentSpec
 from laser.unroll import UnrollSpec
 from launch.bench import machine
-from launch.computing import resolve_device
 from launch.config import TrainConfig
+from launch.planning.computing import resolve_device
+from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
-from launch.program import unroll_spec
 from learner.collate import example_batch
 from learner.config import LearnerConfig
 from learner.train_step import TrainStep
@@ -97,9 +96,8 @@ def make_update(config: TrainConfig, environment: EnvironmentSpec | None = None)
         environment: what its environment offers; None: make one, and look.
     """
     settings = config.algorithm
-    environment = environment or describe_environment(config.env, config.environment)
-    algorithm = settings.build(environment, config.network)
-    spec = unroll_spec(config, environment, algorithm)
+    member = plan_member(config, environment)
+    algorithm, spec = member.algorithm, member.own_unrolls
     spec = dataclasses.replace(spec, unroll_length=settings.rows_per_item(spec.unroll_length))
     columns = [column.name for column in algorithm.columns]
     return Update(config, algorithm, spec, example_batch(spec, settings.batch_size, columns, settings.view))

@@ -10,12 +10,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from laser.config import Bounds
-from laser.environments import describe_environment
 from laser.ports import SampleRequest, wait
 from laser.unroll import HEADER_DTYPE, PackedFrames, Unrolls, UnrollSpec
 from launch.bench import machine
+from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
-from launch.program import unroll_spec
 from replay_server.config import ReplayConfig
 from replay_server.members import MemberSettings
 from replay_server.shard import Shard
@@ -43,9 +42,7 @@ class Options:
 def run(options: Options) -> dict[str, Any]:
     """Measure a full shard: inserts that forget as much as they bring, and samples of whole unrolls."""
     config = load_preset(options.preset)
-    environment = describe_environment(config.env, config.environment)
-    algorithm = config.algorithm.build(environment, config.network)
-    spec = unroll_spec(config, environment, algorithm)
+    spec = plan_member(config).unrolls
     per_insert = options.num_envs * spec.unroll_length
     capacity = max(options.capacity_steps, 2 * per_insert)
     shard = Shard(spec, ReplayConfig(capacity_steps=capacity), [MemberSettings(member=0)])

@@ -11,6 +11,7 @@ import dataclasses
 import difflib
 import math
 import types
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,12 +56,17 @@ def apply_overrides(
     """Return `config` with the right ones among `values` put in, and every mistake found on the way.
 
     Args:
-        config: a tree of frozen dataclasses.
+        config: a tree of frozen dataclasses; its `with_new_names`, if it has one, says how earlier versions named keys.
         values: new values by path; hyphens and underscores are the same. Text is read by the field's type.
         fixed: keys that are not the user's to set; they count as unknown.
         where: said before each complaint, e.g. the file's name.
     """
     leaves = {leaf.key: leaf for leaf in find_leaves(config) if leaf.key not in fixed}
+    rename = getattr(config, "with_new_names", None)
+    if rename is not None:
+        values, notes = rename(values)
+        for note in notes:
+            warnings.warn(note, stacklevel=2)
     problems, changes = [], {}
     for key, value in values.items():
         path = key_of(key)

@@ -162,7 +162,7 @@ class _Game:
 
         player = Host(make, None, f"player of {id}")  # a thread of its own, which may be left behind
         try:
-            played = player.call("evaluate", agent.parameters(), self.episodes, look)
+            played = player.call(Evaluator.evaluate, agent.parameters(), self.episodes, look)
             with Progress(
                 lambda: playing,
                 self.episodes,

@@ -5,11 +5,16 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from laser.ports import PortClosedError, Report, ReportPort
+
+C = TypeVar("C")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Component(Protocol):
@@ -35,7 +40,7 @@ def left_behind() -> list[str]:
     return [thread.name for thread in threading.enumerate() if isinstance(thread, _HostThread)]
 
 
-class Host:
+class Host(Generic[C]):
     """Runs one component in one thread. All methods may be called from any thread.
 
     Args:
@@ -44,10 +49,10 @@ class Host:
         name: of the thread.
     """
 
-    def __init__(self, factory: Callable[[], Any], reports: ReportPort | None, name: str):
+    def __init__(self, factory: Callable[[], C], reports: ReportPort | None, name: str):
         self._factory = factory
         self._reports = reports
-        self._calls: queue.SimpleQueue[tuple[Future[Any], str, tuple[Any, ...]] | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._ticking = threading.Event()
         self._closed = threading.Event()
         self._component: Any = None
@@ -55,10 +60,14 @@ class Host:
         self._thread = _HostThread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def call(self, method: str, *arguments: Any) -> Future[Any]:
-        """Call a method of the component between two ticks."""
+    def call(self, method: Callable[Concatenate[C, P], R], *arguments: P.args, **options: P.kwargs) -> Future[R]:
+        """Call a method of the component, named by its class, between two ticks."""
+        return self.call_named(method.__name__, arguments, options)
+
+    def call_named(self, method: str, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Future[Any]:
+        """Call a method whose name came from another process."""
         future: Future[Any] = Future()
-        self._calls.put((future, method, arguments))
+        self._calls.put(_Call(future, method, arguments, options))
         if self._closed.is_set():
             self._refuse_calls()  # the thread may have looked for the last time before the call was there
         return future
@@ -72,10 +81,10 @@ class Host:
         """Stop ticking after the current tick; calls are still served."""
         self._ticking.clear()
 
-    def set(self, attribute: str, value: Any) -> None:
-        """Set an attribute of the component, at once, from the calling thread."""
+    def tell(self, method: str, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+        """Call a method of the component at once, from the calling thread; nothing happens before it is made."""
         if self._component is not None:
-            setattr(self._component, attribute, value)
+            getattr(self._component, method)(*arguments, **options)
 
     def failure(self) -> BaseException | None:
         """Return what ended the ticking, if something did."""
@@ -134,7 +143,7 @@ class Host:
                     return
                 continue
             if item is not None:
-                _serve(self._component, *item)
+                item.answer(self._component)
             elif self._ticking.is_set():
                 return
 
@@ -144,17 +153,26 @@ class Host:
                 item = self._calls.get_nowait()
             except queue.Empty:
                 return
-            if item is not None and item[0].set_running_or_notify_cancel():
-                item[0].set_exception(self._failure or PortClosedError(f"{self._thread.name} has ended"))
+            if item is not None and item.future.set_running_or_notify_cancel():
+                item.future.set_exception(self._failure or PortClosedError(f"{self._thread.name} has ended"))
 
 
-def _serve(component: Any, future: Future[Any], method: str, arguments: tuple[Any, ...]) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
-    try:
-        future.set_result(getattr(component, method)(*arguments))
-    except BaseException as error:  # noqa: BLE001 - belongs to the caller, who gets it through the future
-        future.set_exception(_as_failure(error))
+@dataclass(frozen=True)
+class _Call:
+    """A call of a component's method that waits for its turn."""
+
+    future: Future[Any]
+    method: str
+    arguments: tuple[Any, ...]
+    options: Mapping[str, Any]
+
+    def answer(self, component: Any) -> None:
+        if not self.future.set_running_or_notify_cancel():
+            return
+        try:
+            self.future.set_result(getattr(component, self.method)(*self.arguments, **self.options))
+        except BaseException as error:  # noqa: BLE001 - belongs to the caller, who gets it through the future
+            self.future.set_exception(_as_failure(error))
 
 
 def _as_failure(error: BaseException) -> Exception:

@@ -5,27 +5,31 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from laser.ports import ParameterPort, ReplayPort, ReportPort
 from launch.recording.tracker import Tracker
 from launch.runtimes.host import Host
 from launch.runtimes.runtime import ShardPort
 
+C = TypeVar("C")
+P = ParamSpec("P")
+R = TypeVar("R")
 
-class LocalWorker:
+
+class LocalWorker(Generic[C]):
     """A component in a thread of this process (see `launch.runtimes.runtime.Worker`)."""
 
-    def __init__(self, name: str, factory: Callable[[int], Any], reports: ReportPort):
+    def __init__(self, name: str, factory: Callable[[int], C], reports: ReportPort):
         self.name = name
         self.incarnation = 0
         self._factory = factory
         self._reports = reports
         self._host = self._make_host()
 
-    def call(self, method: str, *arguments: Any) -> Future[Any]:
+    def call(self, method: Callable[Concatenate[C, P], R], *arguments: P.args, **options: P.kwargs) -> Future[R]:
         """Call a method of the component between two ticks."""
-        return self._host.call(method, *arguments)
+        return self._host.call(method, *arguments, **options)
 
     def start(self) -> None:
         """Begin to tick."""
@@ -35,9 +39,12 @@ class LocalWorker:
         """Pause after the current tick."""
         self._host.stop()
 
-    def set(self, attribute: str, value: Any) -> None:
-        """Set an attribute of the component."""
-        self._host.set(attribute, value)
+    def tell(self, method: Callable[Concatenate[C, P], None], *arguments: P.args, **options: P.kwargs) -> Future[None]:
+        """Call a method of the component at once, from this thread."""
+        self._host.tell(method.__name__, arguments, options)
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
 
     def failure(self) -> BaseException | None:
         """Return what ended the ticking."""
@@ -57,7 +64,7 @@ class LocalWorker:
         """End the thread; False if it is stuck."""
         return self._host.close()
 
-    def _make_host(self) -> Host:
+    def _make_host(self) -> Host[C]:
         return Host(functools.partial(self._factory, self.incarnation), self._reports, self.name)
 
 
@@ -67,7 +74,7 @@ class LocalRuntime:
     notes: Sequence[str] = ()
 
     def __init__(self) -> None:
-        self._workers: list[LocalWorker] = []
+        self._workers: list[LocalWorker[Any]] = []
         self._shards: list[Any] = []
 
     def shards(self, factories: list[Callable[[], Any]]) -> list[ShardPort]:
@@ -92,7 +99,7 @@ class LocalRuntime:
         """Return none: nobody looks into this process."""
         return ()
 
-    def worker(self, name: str, factory: Callable[[int], Any], reports: ReportPort) -> LocalWorker:
+    def worker(self, name: str, factory: Callable[[int], C], reports: ReportPort) -> LocalWorker[C]:
         """Start a thread for a component."""
         worker = LocalWorker(name, factory, reports)
         self._workers.append(worker)

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from laser.config import Problem
-from launch.sessions.memory import size
+from launch.planning.needs import Needs
+from launch.words import size
 
 
 @dataclass(frozen=True)
@@ -30,29 +31,6 @@ class Node:
     num_gpus: float = 0.0
     num_bytes: int = 0
     is_ours: bool = False
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What a run asks of a cluster.
-
-    Args:
-        num_learners: one, or the members of a sweep.
-        num_actors: over all members.
-        device: where learners compute: auto, cpu or cuda.
-        num_shards: of the replay, over all members.
-        shard_bytes: what each of them may need.
-        learner_bytes: likewise a learner.
-        actor_bytes: likewise an actor.
-    """
-
-    num_learners: int = 1
-    num_actors: int = 0
-    device: str = "auto"
-    num_shards: int = 1
-    shard_bytes: int = 0
-    learner_bytes: int = 0
-    actor_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ from laser.ports import (
     wait,
 )
 from laser.unroll import Unrolls
+from launch.planning.needs import Needs
 from launch.recording.process_usage import ProcessUsage
-from launch.runtimes.placement import Needs
 
 _ray: Any = ray  # its decorators have types that do not fit what they take
 

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, cast
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 from launch.runtimes.ray_settings import TOO_LATE  # read by Ray when it is imported
 
@@ -32,22 +32,26 @@ from laser.ports import (
     wait,
 )
 from launch.errors import LaunchError
+from launch.planning.needs import Needs
 from launch.recording.process_usage import ProcessUsage
 from launch.recording.tracker import Tracker
 from launch.runtimes.host import Host
 from launch.runtimes.kept_process import kept_as_it_was
-from launch.runtimes.placement import Needs
 from launch.runtimes.ray_cluster import Cluster
 from launch.runtimes.ray_loopback import OwnRay
 from launch.runtimes.ray_metrics import RayMetrics
 from launch.runtimes.ray_ports import RETRY_S, call_remote, serve_parameters, serve_shards
 from launch.runtimes.runtime import ShardPort, WorkerDiedError
 
+C = TypeVar("C")
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _START_DEADLINE_S = 120.0
 # A process that answers nothing at all for this long is taken for hung: even compilation lets other threads in.
 _ANSWER_DEADLINE_S = 120.0
 _CLOSE_DEADLINE_S = 5.0
-# What an order is about, where it is not an attribute of the component.
+# What an order is about, where it is not a method of the component.
 _TICKING = ""
 
 
@@ -78,7 +82,7 @@ class RayRuntime:
         self._needs = needs or Needs()
         with kept_as_it_was():
             self._places = Cluster(address, self._needs) if address else OwnRay()
-        self._workers: list[RayWorker] = []
+        self._workers: list[RayWorker[Any]] = []
         self._ports: list[ShardPort] = []
 
     @property
@@ -107,7 +111,7 @@ class RayRuntime:
         """Return the one that sets Prometheus metrics, which the node exports."""
         return [RayMetrics(run)]
 
-    def worker(self, name: str, factory: Callable[[int], Any], reports: ReportPort) -> RayWorker:
+    def worker(self, name: str, factory: Callable[[int], C], reports: ReportPort) -> RayWorker[C]:
         """Start a worker's process."""
         worker = RayWorker(name, factory, reports, functools.partial(self._places.worker, name))
         self._workers.append(worker)
@@ -122,8 +126,10 @@ class RayRuntime:
         self._places.close()
 
 
-class RayWorker:
-    """A component in a process of its own (see `launch.runtimes.runtime.Worker`). `failure` belongs to one thread.
+class RayWorker(Generic[C]):
+    """A component in a process of its own (see `launch.runtimes.runtime.Worker`).
+
+    `failure` and `silent_s` belong to one thread.
 
     Args:
         name: see `launch.runtimes.runtime.Runtime.worker`.
@@ -135,7 +141,7 @@ class RayWorker:
     def __init__(
         self,
         name: str,
-        factory: Callable[[int], Any],
+        factory: Callable[[int], C],
         reports: ReportPort,
         options: Callable[[], dict[str, Any]],
     ):
@@ -153,36 +159,31 @@ class RayWorker:
         answer = call_remote(self._handle.pid.remote, self.name, RETRY_S)
         return int(wait(answer, _START_DEADLINE_S, f"{self.name} to start"))
 
-    def call(self, method: str, *arguments: Any) -> Future[Any]:
+    def call(self, method: Callable[Concatenate[C, P], R], *arguments: P.args, **options: P.kwargs) -> Future[R]:
         """Call a method of the component between two ticks."""
-        return call_remote(lambda: self._handle.call.remote(method, *arguments), self.name, retry_s=0.0)
+        name = method.__name__
+        return call_remote(lambda: self._handle.call.remote(name, arguments, options), self.name, retry_s=0.0)
 
     def start(self) -> None:
         """Begin to tick."""
-        self._order(_TICKING, True)
+        self._order(_TICKING, (True,), {})
 
     def stop(self) -> None:
         """Pause after the current tick."""
-        self._order(_TICKING, False)
+        self._order(_TICKING, (False,), {})
 
-    def set(self, attribute: str, value: Any) -> None:
-        """Set an attribute of the component."""
-        self._order(attribute, value)
+    def tell(self, method: Callable[Concatenate[C, P], None], *arguments: P.args, **options: P.kwargs) -> Future[None]:
+        """Call a method of the component at once, amid its ticks."""
+        return self._order(method.__name__, arguments, options)
 
     def failure(self) -> BaseException | None:
         """Return what ended the ticking, as of the last answer; never waits. Hands on the reports that came along."""
+        self._refresh()
         if self._asked.done():
             error = self._asked.exception()
             # One that cannot be reached is given up, too; should it live on, what it still inserts is as good as any.
-            if isinstance(error, PortClosedError):
-                return WorkerDiedError(str(error))
-            if error is not None:
-                return error
-            self._status = self._asked.result()
-            for report in self._status.reports:
-                self._reports.report(report)
-            self._ask()
-        elif self._unanswered_s() > _ANSWER_DEADLINE_S:
+            return WorkerDiedError(str(error)) if isinstance(error, PortClosedError) else error
+        if self._unanswered_s() > _ANSWER_DEADLINE_S:
             return PortTimeoutError(f"the process of {self.name} has not answered for {_ANSWER_DEADLINE_S:g} s")
         failure: BaseException | None = self._status.failure
         return failure
@@ -193,6 +194,7 @@ class RayWorker:
         A component may hold up its whole process, an environment in native code for example; then what it was waiting
         for when it last answered is not known to be over.
         """
+        self._refresh()
         status = self._status
         if not status.started:
             return 0.0
@@ -224,8 +226,20 @@ class RayWorker:
         self._status = Status()
         self._ask()
 
-    def _order(self, what: str, value: Any) -> None:
-        self._handle.obey.remote(next(self._order_numbers), what, value)
+    def _order(self, what: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Future[None]:
+        number = next(self._order_numbers)
+        return call_remote(
+            lambda: self._handle.obey.remote(number, what, arguments, options), self.name, retry_s=RETRY_S
+        )
+
+    def _refresh(self) -> None:
+        """Take the newest status if it is there, hand on the reports that came along, and ask for the next."""
+        if not self._asked.done() or self._asked.exception() is not None:
+            return
+        self._status = self._asked.result()
+        for report in self._status.reports:
+            self._reports.report(report)
+        self._ask()
 
     def _ask(self) -> None:
         self._asked = call_remote(lambda: self._handle.status.remote(), self.name, retry_s=RETRY_S)
@@ -276,7 +290,7 @@ class _WorkerHost:
     def __init__(self, factory: Callable[[], Any], name: str):
         self._name = name
         self._outbox = _Outbox()
-        self._host = Host(factory, self._outbox, name)
+        self._host: Host[Any] = Host(factory, self._outbox, name)
         self._usage = ProcessUsage()
         self._obeying = threading.Lock()
         self._obeyed: dict[str, int] = {}
@@ -284,18 +298,18 @@ class _WorkerHost:
     def pid(self) -> int:
         return os.getpid()
 
-    def call(self, method: str, *arguments: Any) -> Any:
-        return self._host.call(method, *arguments).result()
+    def call(self, method: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        return self._host.call_named(method, arguments, options).result()
 
-    def obey(self, number: int, what: str, value: Any) -> None:
+    def obey(self, number: int, what: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Do what is said, unless something later about the same has come first: Ray keeps no order among threads."""
         with self._obeying:
             if number < self._obeyed.get(what, 0):
                 return
             self._obeyed[what] = number
             if what != _TICKING:
-                self._host.set(what, value)
-            elif value:
+                self._host.tell(what, arguments, options)
+            elif arguments[0]:
                 self._host.start()
             else:
                 self._host.stop()

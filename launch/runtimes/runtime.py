@@ -1,26 +1,34 @@
-"""Where components live: what `launch.program` asks of a runtime, so that one topology runs in threads and on Ray."""
+"""The interface of runtimes: what `launch.topology` asks of one, so that one topology runs in threads and on Ray."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from laser.ports import ParameterPort, PortClosedError, ReplayPort, ReportPort
 from launch.recording.tracker import Tracker
+
+C_co = TypeVar("C_co", covariant=True)
+C = TypeVar("C")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class WorkerDiedError(PortClosedError):
     """The process of a worker ended by itself; a new one can take its place."""
 
 
-class Worker(Protocol):
-    """A hosted actor, learner or evaluator (see `launch.runtimes.host.Host`). May be called from any thread."""
+class Worker(Protocol[C_co]):
+    """A hosted actor, learner or evaluator (see `launch.runtimes.host.Host`). May be called from any thread.
+
+    Methods are named by their class, as in `worker.call(Learner.step, 3)`, so that a type checker sees what is called.
+    """
 
     name: str
     incarnation: int
 
-    def call(self, method: str, *arguments: Any) -> Future[Any]:
+    def call(self, method: Callable[Concatenate[C_co, P], R], *arguments: P.args, **options: P.kwargs) -> Future[R]:
         """Call a method of the hosted object between two of its ticks; the future holds its result or exception."""
 
     def start(self) -> None:
@@ -29,8 +37,13 @@ class Worker(Protocol):
     def stop(self) -> None:
         """Make it pause after the current tick; returns at once."""
 
-    def set(self, attribute: str, value: Any) -> None:
-        """Set an attribute that the hosted object allows others to set; may arrive late."""
+    def tell(
+        self, method: Callable[Concatenate[C_co, P], None], *arguments: P.args, **options: P.kwargs
+    ) -> Future[None]:
+        """Call a method that the hosted object allows others to call at any moment, amid its ticks.
+
+        It may arrive late; of several calls of one method the last one counts. The future is done once it has arrived.
+        """
 
     def failure(self) -> BaseException | None:
         """Return what ended the object's ticking, if something did."""
@@ -78,7 +91,7 @@ class Runtime(Protocol):
     def trackers(self, run: str) -> Sequence[Tracker]:
         """Return what of the place itself takes a run's numbers; `run` is its name there."""
 
-    def worker(self, name: str, factory: Callable[[int], Any], reports: ReportPort) -> Worker:
+    def worker(self, name: str, factory: Callable[[int], C], reports: ReportPort) -> Worker[C]:
         """Place an actor, learner or evaluator made by `factory(incarnation)`.
 
         Args:

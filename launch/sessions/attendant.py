@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from actors.evaluator import Filmed
+from actors.evaluator import Evaluator, Filmed
 from laser.environments.base import EnvironmentFailedError
 from laser.ports import Parameters, PortClosedError, PortTimeoutError, Report, wait
 from launch.evaluation.videos import save_video
-from launch.program import Program, incarnations_per_start
 from launch.recording.accounts import Accounts, Ended
 from launch.recording.recorder import Recorder, Snapshot
 from launch.recording.replay_look import ReplayLook
@@ -23,6 +22,8 @@ from launch.runtimes.hangs import HungEnvironmentError, hung_error, hung_in, wai
 from launch.runtimes.runtime import Worker, WorkerDiedError
 from launch.sessions.sampler_returns import SamplerReturns, last_multiple
 from launch.sessions.settings_schedule import SettingsSchedule
+from launch.topology import Topology
+from learner.learner import Learner
 
 _CALL_DEADLINE_S = 120.0
 _LOOK_INTERVAL_S = 2.0
@@ -43,13 +44,13 @@ class Attendant:
     """What a schedule does for one member, whatever the order in which it runs them. Used from one thread.
 
     Args:
-        program: the member's components.
+        topology: the member's components.
         recorder: knows how far it is.
         videos: where videos of evaluations go, if it makes any.
     """
 
-    def __init__(self, program: Program, recorder: Recorder, videos: Path = Path("videos")):
-        self.program = program
+    def __init__(self, topology: Topology, recorder: Recorder, videos: Path = Path("videos")):
+        self.topology = topology
         self._videos = videos
         self._videos_failed = 0
         self.recorder = recorder
@@ -57,38 +58,38 @@ class Attendant:
         """Why the member is at its end ("steps", "solved", "stopped", "failed"), or "" while it is not."""
         self.error: Exception | None = None
         """What ended a member that failed."""
-        self._settings = SettingsSchedule.read(program.config.schedule)
+        self._settings = SettingsSchedule.read(topology.config.settings_schedule)
         self._progress = -1.0
         self._is_held = False
         self._seconds = 0.0
         # One that was under way when the run was stopped is due again.
-        reached = last_multiple(recorder.snapshot().env_steps, program.config.evaluation_interval)
+        reached = last_multiple(recorder.snapshot().env_steps, topology.config.evaluation_interval)
         self._evaluated_at = recorder.marks.setdefault(_EVALUATED_AT, reached)
-        self._sampler_returns = SamplerReturns(program, recorder)
+        self._sampler_returns = SamplerReturns(topology, recorder)
         self._evaluation: Future[Any] | None = None
         self._evaluations_failed: defaultdict[str, float] = defaultdict(float)
         self._restarts: defaultdict[str, float] = defaultdict(float)
         self._accounts = Accounts()
-        self._replay_look = ReplayLook(program.member.number)
+        self._replay_look = ReplayLook(topology.member.number)
         self._look: Future[Any] | None = None
         self._looked_at = 0.0
 
     @property
     def number(self) -> int:
         """The member's number."""
-        return self.program.member.number
+        return self.topology.member.number
 
     def start(self) -> None:
         """Make all of the member's workers tick."""
-        self.program.learner.start()
-        for actor in self.program.actors:
+        self.topology.learner.start()
+        for actor in self.topology.actors:
             actor.start()
 
     def stop(self, finished: str, error: Exception | None = None) -> None:
         """Pause all of the member's workers for good, and say why."""
         self.finished, self.error = finished, error
         self._seconds = self.recorder.snapshot().seconds
-        for worker in self.program.workers:
+        for worker in self.topology.workers:
             worker.stop()
 
     @property
@@ -102,7 +103,7 @@ class Attendant:
         if is_held == self._is_held:
             return
         self._is_held = is_held
-        for actor in self.program.actors:
+        for actor in self.topology.actors:
             if is_held:
                 actor.stop()
             else:
@@ -110,38 +111,43 @@ class Attendant:
 
     def why_over(self, snapshot: Snapshot) -> str:
         """Return why the member's run is over ("steps", "solved"), or "" if it is not."""
-        config = self.program.config
+        config = self.topology.config
         if snapshot.episodes >= 20 and snapshot.mean_return >= config.stop_at_return:
             return "solved"
         return "steps" if snapshot.env_steps >= config.steps else ""
 
     def prepare_learner(self, snapshot: Snapshot) -> None:
         """Tell the learner how far the run is, and the settings that are due by then."""
-        learner = self.program.learner
-        progress = min(1.0, snapshot.env_steps / self.program.config.steps)
+        learner = self.topology.learner
+        progress = min(1.0, snapshot.env_steps / self.topology.config.steps)
         if progress != self._progress:  # of a learner in another process each of these is a call
             self._progress = progress
-            learner.set("progress", progress)
+            told = learner.tell(Learner.set_progress, progress)
+            if self.topology.config.takes_turns:  # whose next update must know it
+                wait(told, _CALL_DEADLINE_S, f"{learner.name} to hear how far the run is")
         self._sampler_returns.look(snapshot)
         due = self._settings.due(snapshot.env_steps)
         if due:
-            wait(learner.call("change_settings", due), _CALL_DEADLINE_S, f"{learner.name} to take its new settings")
+            wait(
+                learner.call(Learner.change_settings, due), _CALL_DEADLINE_S, f"{learner.name} to take its new settings"
+            )
 
     def start_evaluation_if_due(self, snapshot: Snapshot) -> None:
         """Begin an evaluation of the newest published parameters when its interval has passed."""
-        config = self.program.config
+        config = self.topology.config
         interval = config.evaluation_interval
         busy = self._evaluation is not None and not self._evaluation.done()
         if not interval or busy or snapshot.env_steps - self._evaluated_at < interval:
             return
         self._evaluated_at += (snapshot.env_steps - self._evaluated_at) // interval * interval
-        parameters = wait(self.program.parameters.newest(-1), 60.0, "the newest parameters")
+        parameters = wait(self.topology.parameters.newest(-1), 60.0, "the newest parameters")
         assert isinstance(parameters, Parameters)
         self._sampler_returns.evaluating()
-        method = "film_report" if config.capture_video else "evaluate_report"
-        self._evaluation = self.program.evaluator.call(
-            method, parameters, config.evaluation.episodes, snapshot.env_steps
-        )
+        evaluator, num_episodes = self.topology.evaluator, config.evaluation.episodes
+        if config.capture_video:
+            self._evaluation = evaluator.call(Evaluator.film_report, parameters, num_episodes, snapshot.env_steps)
+        else:
+            self._evaluation = evaluator.call(Evaluator.evaluate_report, parameters, num_episodes, snapshot.env_steps)
 
     def copied(self, snapshot: Snapshot) -> None:
         """The learner has adopted another member's weights."""
@@ -180,7 +186,7 @@ class Attendant:
         """
         if self._evaluation is None:
             return
-        evaluator, config = self.program.evaluator, self.program.config
+        evaluator, config = self.topology.evaluator, self.topology.config
         try:
             is_done = wait_until_done(self._evaluation, evaluator, config, timeout_s, "an evaluation", should_stop)
         except HungEnvironmentError:
@@ -230,24 +236,24 @@ class Attendant:
         Raises:
             the error of the first worker that failed.
         """
-        config = self.program.config.environment
-        is_cluster = bool(self.program.config.ray_address)
+        config = self.topology.config.environment
+        is_cluster = bool(self.topology.config.ray_address)
         self._ask_replay()
-        for worker in self.program.workers:
+        for worker in self.topology.workers:
             failure = worker.failure()
-            may_die = worker is not self.program.learner and worker.incarnation < config.max_restarts
+            may_die = worker is not self.topology.learner and worker.incarnation < config.max_restarts
             if isinstance(failure, WorkerDiedError) and may_die:
                 self._replace(worker, "died")
-            elif isinstance(failure, PortClosedError) and may_die and is_cluster and len(self.program.shards) > 1:
+            elif isinstance(failure, PortClosedError) and may_die and is_cluster and len(self.topology.shards) > 1:
                 self._replace(worker, "shard_lost")  # the next one finds another
             elif failure is not None:
                 raise failure
-        for worker in (*self.program.actors, self.program.evaluator):
+        for worker in (*self.topology.actors, self.topology.evaluator):
             self._replace_hung(worker)
 
     def report_accounts(self) -> None:
         """Report what was lost with actors and shards; at the end, since some of it may still arrive for a while."""
-        stats = wait(self.program.replay.stats(), _CALL_DEADLINE_S, "the replay's statistics")
+        stats = wait(self.topology.replay.stats(), _CALL_DEADLINE_S, "the replay's statistics")
         self.look_at_replay(stats)
         self.recorder.report(Report("supervisor", self._accounts.counters()))
 
@@ -259,42 +265,42 @@ class Attendant:
     def _ask_replay(self) -> None:
         """Look at the replay now and then, without waiting for it."""
         if self._look is None and time.monotonic() - self._looked_at >= _LOOK_INTERVAL_S:
-            self._look, self._looked_at = self.program.replay.stats(), time.monotonic()
+            self._look, self._looked_at = self.topology.replay.stats(), time.monotonic()
         elif self._look is not None and self._look.done():
             if self._look.exception() is None:
                 self.look_at_replay(self._look.result())
             self._look = None
 
-    def _replace_hung(self, worker: Worker) -> None:
+    def _replace_hung(self, worker: Worker[Any]) -> None:
         """Replace a worker if an environment of its hangs, as long as the budget lasts."""
-        config = self.program.config
+        config = self.topology.config
         hung = hung_in(worker, config)
         if not hung:
             return
         if worker.incarnation >= config.environment.max_restarts:
             raise hung_error(config, hung, worker.incarnation + 1)
         self._replace(worker, "hung")
-        if worker is self.program.evaluator and self._evaluation is not None:
+        if worker is self.topology.evaluator and self._evaluation is not None:
             self._settle_evaluation()
             self._count_failed("hung")
 
-    def _replace(self, worker: Worker, why: str) -> None:
-        if worker in self.program.actors:
+    def _replace(self, worker: Worker[Any], why: str) -> None:
+        if worker in self.topology.actors:
             self._accounts.end(self._account_of(worker))
         worker.replace()
-        if worker in self.program.actors and not self._is_held:  # an evaluator does what it is called for
+        if worker in self.topology.actors and not self._is_held:  # an evaluator does what it is called for
             worker.start()
         self.recorder.start_over(worker.name)
         self._restarts[f"restarts/{why}"] += 1.0
         self.recorder.report(Report("supervisor", dict(self._restarts)))
 
-    def _account_of(self, actor: Worker) -> Ended:
-        member, config = self.program.member, self.program.config
-        num_incarnations = incarnations_per_start(config)
+    def _account_of(self, actor: Worker[Any]) -> Ended:
+        member, config = self.topology.member, self.topology.config
+        num_incarnations = member.incarnations_per_start
         first = member.first_incarnation + actor.incarnation * num_incarnations
         return Ended(
             config.seed,
-            member.first_actor + self.program.actors.index(actor),
+            member.first_actor + self.topology.actors.index(actor),
             range(first, first + num_incarnations),
             int(self.recorder.last(actor.name, "unrolls")),
             config.num_envs * config.unroll_length,

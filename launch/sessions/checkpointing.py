@@ -8,23 +8,26 @@ from typing import Any
 
 import numpy as np
 
+from actors.actor import Actor
 from laser.ports import wait
-from laser.specs import EnvironmentSpec, environment_spec_from_json
+from laser.specs import environment_spec_from_json
 from launch.config import TrainConfig
 from launch.config_json import config_to_json
 from launch.errors import NothingToResumeError
-from launch.program import Program, incarnations_per_start
+from launch.planning.member_plan import MemberPlan
 from launch.recording.recorder import Recorder, Snapshot
 from launch.runtimes.runtime import ShardPort
 from launch.sessions.run_directory import RunDirectory, output_error
+from launch.topology import Topology
 from learner.checkpoint import Checkpoint, NoCheckpointError, load_newest_checkpoint, save_checkpoint
+from learner.learner import Learner
 
 _DEADLINE_S = 120.0
 _HOW_TO_WAIT = ("deadline_s", "max_restarts")  # of an environment's settings, those that change nothing it does
 
 
-def save_program(
-    run: RunDirectory, program: Program, recorder: Recorder, snapshot: Snapshot, with_actors: bool = True
+def save_member(
+    run: RunDirectory, topology: Topology, recorder: Recorder, snapshot: Snapshot, with_actors: bool = True
 ) -> None:
     """Write a checkpoint: the learner, how far the run is, and in lockstep the actors.
 
@@ -33,7 +36,7 @@ def save_program(
 
     Args:
         run: where to.
-        program: what to save.
+        topology: what to save.
         recorder: knows how far it is.
         snapshot: how far it is.
         with_actors: False after a failure: an actor may hang or be broken.
@@ -41,19 +44,19 @@ def save_program(
     Raises:
         OutputError: it cannot be written.
     """
-    config = program.config
-    learner = wait(program.learner.call("state_dict"), _DEADLINE_S, "the learner's state")
-    with_actors = with_actors and config.runtime == "lockstep"
+    config = topology.config
+    learner = wait(topology.learner.call(Learner.state_dict), _DEADLINE_S, "the learner's state")
+    with_actors = with_actors and config.takes_turns
     actors = [
-        wait(actor.call("state_dict"), _DEADLINE_S, f"the state of {actor.name}") if with_actors else None
-        for actor in program.actors
+        wait(actor.call(Actor.state_dict), _DEADLINE_S, f"the state of {actor.name}") if with_actors else None
+        for actor in topology.actors
     ]
     tree = {
         "numbers": learner["numbers"],
         "generator": learner["arrays"]["generator"],
         "actors": actors,
-        "replay": [port.state_dict() for port in program.shards]
-        if config.checkpoint_replay and program.owns_replay
+        "replay": [port.state_dict() for port in topology.shards]
+        if config.checkpoint_replay and topology.owns_replay
         else [],
     }
     arrays: dict[str, np.ndarray] = {}
@@ -61,10 +64,10 @@ def save_program(
     state = {
         "tree": _take_arrays_out(tree, "", arrays),
         "recorder": recorder.state_dict(),
-        "environment": program.environment.to_json(),
+        "environment": topology.member.environment.to_json(),
         "actors_made_for": _made_for(config),
-        "next_incarnation": program.member.first_incarnation
-        + (1 + max(actor.incarnation for actor in program.actors)) * incarnations_per_start(config),
+        "next_incarnation": topology.member.first_incarnation
+        + (1 + max(actor.incarnation for actor in topology.actors)) * topology.member.incarnations_per_start,
     }
     try:
         save_checkpoint(
@@ -82,7 +85,7 @@ def save_program(
 
 
 @dataclass(frozen=True)
-class SavedProgram:
+class SavedMember:
     """A checkpoint, read and verified."""
 
     checkpoint: Checkpoint
@@ -98,11 +101,11 @@ class SavedProgram:
         """Whether the replay was saved with it."""
         return bool(self.checkpoint.state["tree"]["replay"])
 
-    def load_into(self, program: Program, recorder: Recorder, replay_restored: bool) -> None:
+    def load_into(self, topology: Topology, recorder: Recorder, replay_restored: bool) -> None:
         """Put everything back.
 
         Args:
-            program: freshly made.
+            topology: freshly made.
             recorder: its own.
             replay_restored: whether its replay, which may be another member's to restore, gets back what it held.
 
@@ -117,20 +120,20 @@ class SavedProgram:
             "replay_restored": replay_restored,
         }
         try:
-            wait(program.learner.call("load_state_dict", learner), _DEADLINE_S, "the learner to take its state")
+            wait(topology.learner.call(Learner.load_state_dict, learner), _DEADLINE_S, "the learner to take its state")
         except ValueError as error:
             raise NothingToResumeError("network", str(error)) from error
-        made_for = _made_for(program.config)
+        made_for = _made_for(topology.config)
         restored = (
-            program.config.runtime == "lockstep"
+            topology.config.takes_turns
             and all(actor is not None for actor in tree["actors"])
             and self.checkpoint.state.get("actors_made_for", made_for) == made_for
         )
         if restored:
-            for actor, state in zip(program.actors, tree["actors"], strict=True):
-                wait(actor.call("load_state_dict", state), _DEADLINE_S, f"{actor.name} to take its state")
-        if program.owns_replay and self.has_replay:
-            _fill(program.shards, tree["replay"])
+            for actor, state in zip(topology.actors, tree["actors"], strict=True):
+                wait(actor.call(Actor.load_state_dict, state), _DEADLINE_S, f"{actor.name} to take its state")
+        if topology.owns_replay and self.has_replay:
+            _fill(topology.shards, tree["replay"])
         recorder.load_state_dict(self.checkpoint.state["recorder"], sources_start_over=not restored)
 
 
@@ -156,8 +159,8 @@ def _fill(shards: Sequence[ShardPort], states: Sequence[dict[str, Any]]) -> None
 
 
 def restore_all(
-    runs: Sequence[RunDirectory], configs: Sequence[TrainConfig], environments: Sequence[EnvironmentSpec]
-) -> tuple[list[SavedProgram | None], list[NothingToResumeError | None]]:
+    runs: Sequence[RunDirectory], members: Sequence[MemberPlan]
+) -> tuple[list[SavedMember | None], list[NothingToResumeError | None]]:
     """Read all members' checkpoints; a member without one, which failed early, does not keep the others from going on.
 
     Returns:
@@ -166,13 +169,13 @@ def restore_all(
     Raises:
         NothingToResumeError: no member has a checkpoint.
     """
-    saved: list[SavedProgram | None] = []
+    saved: list[SavedMember | None] = []
     lost: list[NothingToResumeError | None] = []
-    for run, config, environment in zip(runs, configs, environments, strict=True):
+    for run, member in zip(runs, members, strict=True):
         state, error = None, None
-        if config.resume:
+        if member.config.resume:
             try:
-                state = _restore(run, config, environment)
+                state = _restore(run, member)
             except NothingToResumeError as reason:
                 error = reason
         saved.append(state)
@@ -183,7 +186,7 @@ def restore_all(
     return saved, lost
 
 
-def _restore(run: RunDirectory, config: TrainConfig, environment: EnvironmentSpec) -> SavedProgram:
+def _restore(run: RunDirectory, member: MemberPlan) -> SavedMember:
     """Read the newest checkpoint that verifies.
 
     Raises:
@@ -196,11 +199,10 @@ def _restore(run: RunDirectory, config: TrainConfig, environment: EnvironmentSpe
     for warning in warnings:
         run.log(f"warning: {warning}")
     saved = environment_spec_from_json(checkpoint.state["environment"])
-    if not saved.same_spaces(environment):
-        raise NothingToResumeError(
-            "env", f"the checkpoint was trained on {saved.id}, whose spaces differ from {config.env}", "use that one"
-        )
-    return SavedProgram(checkpoint, warnings)
+    if not saved.same_spaces(member.environment):
+        wrong = f"the checkpoint was trained on {saved.id}, whose spaces differ from {member.config.env}"
+        raise NothingToResumeError("env", wrong, "use that one")
+    return SavedMember(checkpoint, warnings)
 
 
 def _take_arrays_out(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from laser.ports import Report, wait
-from launch.program import Program
 from launch.recording.recorder import Recorder, Snapshot
+from launch.topology import Topology
+from learner.learner import Learner
 
 _CALL_DEADLINE_S = 120.0
 
@@ -19,26 +20,26 @@ class SamplerReturns:
     Training episodes are told of every `evaluation.interval` env steps, or without one whenever some have ended.
 
     Args:
-        program: the member's components.
+        topology: the member's components.
         recorder: knows its training episodes.
     """
 
-    def __init__(self, program: Program, recorder: Recorder):
-        self._learner = program.learner
+    def __init__(self, topology: Topology, recorder: Recorder):
+        self._learner = topology.learner
         self._recorder = recorder
-        learned = program.config.replay.learned if program.config.algorithm.num_drawn else None
+        learned = topology.config.replay.learned if topology.config.algorithm.num_drawn else None
         self._reward = "" if learned is None else learned.reward
-        self._interval = program.config.evaluation.interval
+        self._interval = topology.config.evaluation.interval
         snapshot = recorder.snapshot()
         self._told_at = last_multiple(snapshot.env_steps, self._interval)
         self._copied_at = -1
-        self._num_under_way = program.config.num_actors * program.config.num_envs
+        self._num_under_way = topology.config.num_actors * topology.config.num_envs
         recorder.marks.setdefault(_NUM_TOLD, snapshot.episodes)
 
     def evaluating(self) -> None:
         """An evaluation begins."""
         if self._reward == "evaluation":
-            wait(self._learner.call("mark_evaluation"), _CALL_DEADLINE_S, "the sampler to hear of an evaluation")
+            wait(self._learner.call(Learner.mark_evaluation), _CALL_DEADLINE_S, "the sampler to hear of an evaluation")
 
     def evaluated(self, report: Report) -> None:
         """An evaluation has ended."""
@@ -64,7 +65,7 @@ class SamplerReturns:
 
     def _tell(self, returns: list[float]) -> None:
         mean = math.fsum(returns) / len(returns)
-        wait(self._learner.call("hear_return", mean), _CALL_DEADLINE_S, "the sampler to learn from a return")
+        wait(self._learner.call(Learner.hear_return, mean), _CALL_DEADLINE_S, "the sampler to learn from a return")
 
 
 def last_multiple(env_steps: int, interval: int) -> int:

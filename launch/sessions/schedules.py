@@ -6,11 +6,11 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from actors.actor import Actor
 from laser.ports import wait
 from launch.errors import LaunchError
 from launch.recording.recorder import Snapshot
@@ -18,9 +18,11 @@ from launch.runtimes.hangs import wait_unless_hung
 from launch.runtimes.runtime import Worker
 from launch.sessions.attendant import Attendant
 from launch.sessions.pace import PaceLimit
-from learner.learner import REPORT_INTERVAL_S
+from learner.learner import REPORT_INTERVAL_S, Learner
 
 T = TypeVar("T")
+C = TypeVar("C")
+P = ParamSpec("P")
 
 # Between two looks at a freely running population.
 _LOOK_INTERVAL_S = 0.1
@@ -89,7 +91,7 @@ class Schedule(ABC):
         """Write a checkpoint of every living member when the interval has passed."""
         if not self.running:
             return
-        interval_s = min(attendant.program.config.learner.checkpoint_interval_s for attendant in self.running)
+        interval_s = min(attendant.topology.config.learner.checkpoint_interval_s for attendant in self.running)
         if time.monotonic() - self._saved_at < interval_s:
             return
         for attendant in [*self.running, *self._keepers()]:
@@ -103,14 +105,14 @@ class Schedule(ABC):
 
     def _keepers(self) -> list[Attendant]:
         """Return who is at its end and keeps, in its checkpoints, the replay that the others go on filling."""
-        if all(attendant.program.owns_replay for attendant in self.running):
+        if all(attendant.topology.owns_replay for attendant in self.running):
             return []
         return [
             attendant
             for attendant in self.attendants
             if attendant.finished not in ("", "failed")
-            and attendant.program.owns_replay
-            and attendant.program.config.checkpoint_replay
+            and attendant.topology.owns_replay
+            and attendant.topology.config.checkpoint_replay
         ]
 
     @contextmanager
@@ -231,7 +233,7 @@ class FreeSchedule(Schedule):
 
     def _end(self, attendant: Attendant, why: str) -> None:
         attendant.stop(why)
-        report = wait(attendant.program.learner.call("report"), _LAST_DEADLINE_S, "the learner's last report")
+        report = wait(attendant.topology.learner.call(Learner.report), _LAST_DEADLINE_S, "the learner's last report")
         attendant.recorder.report(report)
         attendant.report_accounts()
 
@@ -285,15 +287,15 @@ class _Turn:
     def take(self) -> str:
         """Collect, learn, publish; return why the member's run is over, or ""."""
         attendant, recorder = self.attendant, self.attendant.recorder
-        program = attendant.program
-        for actor in program.actors:
-            recorder.report(self._call(actor, "take_turn"))
+        topology = attendant.topology
+        for actor in topology.actors:
+            recorder.report(self._call(actor, Actor.take_turn))
         snapshot = recorder.position()
         attendant.prepare_learner(snapshot)
         due = self._num_steps_due()
         while due > 0:
             num_steps = min(due, _STEPS_PER_CALL)
-            self._call(program.learner, "step", num_steps)
+            self._call(topology.learner, Learner.step, num_steps)
             self._num_steps += num_steps
             due -= num_steps
         if time.monotonic() - self._reported_at >= REPORT_INTERVAL_S:
@@ -310,8 +312,12 @@ class _Turn:
         self.attendant.await_evaluation(_CALL_DEADLINE_S, self._should_stop)
 
     def report(self) -> None:
-        """Let the recorder hear from the learner."""
-        self.attendant.recorder.report(self._call(self.attendant.program.learner, "report"))
+        """Let the recorder hear from the learner, and raise what ended a worker."""
+        for worker in self.attendant.topology.workers:
+            failure = worker.failure()
+            if failure is not None:
+                raise failure
+        self.attendant.recorder.report(self._call(self.attendant.topology.learner, Learner.report))
         self.attendant.look_at_replay(self._stats())
         self._reported_at = time.monotonic()
 
@@ -320,13 +326,12 @@ class _Turn:
 
         Counted where it lies, so that unrolls that were rejected, repeated or restored need no accounts of their own.
         """
-        config = self.attendant.program.config
+        config = self.attendant.topology.config
         algorithm, replay, stats = config.algorithm, config.replay, self._stats()
         member = stats["members"][self.attendant.number]
         if algorithm.num_drawn and not _is_warm(stats, replay.min_steps):
             return 0
-        walks_streams = config.learner.walks_streams(config.network.core_state, algorithm.num_drawn)
-        if walks_streams and not stats["num_stored"]["streams"]:
+        if self.attendant.topology.member.walks_streams and not stats["num_stored"]["streams"]:
             return 0  # no episode has finished yet
         if algorithm.num_online:
             # What was handed out and not learned from waits in the learner's client of several shards.
@@ -338,14 +343,14 @@ class _Turn:
         return max(0, math.ceil(owed / (algorithm.num_replayed * algorithm.rows_per_item(config.unroll_length))))
 
     def _stats(self) -> dict[str, Any]:
-        stats: dict[str, Any] = wait(self.attendant.program.replay.stats(), 60.0, "the replay's statistics")
+        stats: dict[str, Any] = wait(self.attendant.topology.replay.stats(), 60.0, "the replay's statistics")
         return stats
 
-    def _call(self, worker: Worker, method: str, *arguments: Any) -> Any:
-        return self._wait(worker.call(method, *arguments), worker, f"{worker.name} to finish {method}")
-
-    def _wait(self, future: Future[T], worker: Worker, what: str) -> T:
-        return wait_unless_hung(future, worker, self.attendant.program.config, _CALL_DEADLINE_S, what)
+    def _call(
+        self, worker: Worker[C], method: Callable[Concatenate[C, P], T], *arguments: P.args, **options: P.kwargs
+    ) -> T:
+        config, what = self.attendant.topology.config, f"{worker.name} to finish {method.__name__}"
+        return wait_unless_hung(worker.call(method, *arguments, **options), worker, config, _CALL_DEADLINE_S, what)
 
 
 def _is_warm(stats: dict[str, Any], min_steps: int) -> bool:

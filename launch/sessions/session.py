@@ -5,18 +5,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
+from actors.actor import Actor
 from laser.environments import task_ids
 from laser.ports import wait
-from laser.specs import EnvironmentSpec
-from launch.computing import note_busy_cores
 from launch.config import TrainConfig
 from launch.errors import LaunchError, NothingToResumeError
-from launch.program import Member, Program, describe, make_population
+from launch.planning.busy_cores import note_busy_cores
+from launch.planning.member_plan import MemberPlan
+from launch.planning.needs import Needs
+from launch.planning.plan import Plan
 from launch.recording.metrics_db import MetricsDb
 from launch.recording.process_usage import ProcessUsage
 from launch.recording.recorder import Recorder, Snapshot
@@ -24,17 +27,17 @@ from launch.recording.task_returns import bucket_frames
 from launch.recording.tracker import Tracker
 from launch.runtimes.hangs import wait_unless_hung
 from launch.runtimes.local_runtime import LocalRuntime
-from launch.runtimes.placement import Needs
 from launch.runtimes.runtime import Runtime
 from launch.sessions.attendant import Attendant, Outcome
-from launch.sessions.checkpointing import restore_all, save_program
+from launch.sessions.checkpointing import restore_all, save_member
 from launch.sessions.failures import as_launch_error, explained, log_failure
 from launch.sessions.pace import PaceLimit
-from launch.sessions.plan import Plan
 from launch.sessions.run_directory import RunDirectory
 from launch.sessions.schedules import Evolution, FreeSchedule, LockstepSchedule, Schedule
 from launch.sessions.signals import StopSignal
 from launch.sessions.tracking import note_missing_tensorboard, open_trackers
+from launch.topology import Topology, place_population
+from learner.learner import Learner
 
 LEASE_S = 30.0
 """Seconds without progress after which a member of a sweep no longer holds up the others."""
@@ -69,14 +72,12 @@ def run_session(
     config = plan.config
     with ExitStack() as stack:
         # Workers on Ray have processes of their own, and say themselves what they use.
-        usage = ProcessUsage(with_children=config.runtime != "ray")
+        usage = ProcessUsage(with_children=not config.has_processes)
         recorders = [
-            stack.enter_context(_open_recorder(stack, run, each, environment, usage, trackers))
-            for run, each, environment, trackers in zip(
-                runs, plan.configs, plan.environments, open_trackers(stack, runs, plan.configs), strict=True
-            )
+            stack.enter_context(_open_recorder(stack, run, member, usage, trackers))
+            for run, member, trackers in zip(runs, plan.members, open_trackers(stack, runs, plan.configs), strict=True)
         ]
-        saved, lost = restore_all(runs, plan.configs, plan.environments)
+        saved, lost = restore_all(runs, plan.members)
         for state in saved:
             for warning in state.warnings if state and not config.quiet else ():
                 say(f"warning: {warning}")
@@ -86,29 +87,32 @@ def run_session(
             for tracker in runtime.trackers(str(run.path)):
                 recorder.track(tracker)
         if not config.quiet:
-            for note in dict.fromkeys(device.note for device in plan.devices if device.note):
+            for note in dict.fromkeys(member.device.note for member in plan.members if member.device.note):
                 say(f"note: {note}")
-            busy = note_busy_cores(config, plan.environments[0], plan.devices[0].name, len(plan.configs))
+            busy = note_busy_cores(plan.members[0])
             for note in filter(None, [*runtime.notes, note_missing_tensorboard(), busy]):
                 say(f"warning: {note}")
-        members = _number_members(plan, [state.next_incarnation if state else 0 for state in saved])
-        programs = make_population(members, recorders, runtime, plan.share_replay)
+        members = [
+            dataclasses.replace(member, first_incarnation=state.next_incarnation if state else 0)
+            for member, state in zip(plan.members, saved, strict=True)
+        ]
+        topologies = place_population(members, recorders, runtime, plan.share_replay)
         try:
-            descriptions = [warm_up(program) for program in programs]
+            descriptions = [warm_up(topology) for topology in topologies]
         except Exception as error:
             for run in runs:
                 log_failure(run, error)
             raise as_launch_error(error, config, runs) from error
-        for run, program, recorder, state, how in zip(runs, programs, recorders, saved, descriptions, strict=True):
+        for run, topology, recorder, state, how in zip(runs, topologies, recorders, saved, descriptions, strict=True):
             if state is not None:
-                owner = next(place for place, each in enumerate(programs) if each.shards is program.shards)
+                owner = next(place for place, each in enumerate(topologies) if each.shards is topology.shards)
                 kept = saved[owner]
-                state.load_into(program, recorder, replay_restored=kept is not None and kept.has_replay)
+                state.load_into(topology, recorder, replay_restored=kept is not None and kept.has_replay)
             run.goes_on = True
-            run.log(f"running: {describe(program)}; learner: {how}")
+            run.log(f"running: {topology.describe()}; learner: {how}")
         attendants = [
-            Attendant(program, recorder, run.videos_path)
-            for program, recorder, run in zip(programs, recorders, runs, strict=True)
+            Attendant(topology, recorder, run.videos_path)
+            for topology, recorder, run in zip(topologies, recorders, runs, strict=True)
         ]
         for attendant, nothing in zip(attendants, lost, strict=True):
             if nothing is not None:
@@ -116,7 +120,7 @@ def run_session(
         directories = {attendant.number: run for attendant, run in zip(attendants, runs, strict=True)}
 
         def save(attendant: Attendant, snapshot: Snapshot) -> None:
-            save_program(directories[attendant.number], attendant.program, attendant.recorder, snapshot)
+            save_member(directories[attendant.number], attendant.topology, attendant.recorder, snapshot)
 
         evolution = make_evolution(attendants) if make_evolution is not None else None
         schedule = _make_schedule(plan, attendants, lambda: stop.requested, save, evolution)
@@ -148,22 +152,22 @@ def run_session(
         return [explained(outcome, each) for outcome, each in zip(outcomes, plan.configs, strict=True)]
 
 
-def warm_up(program: Program) -> str:
+def warm_up(topology: Topology) -> str:
     """Compile and make environments, one component after the other; return how the learner computes.
 
     Raises:
         EnvironmentBudgetError: an environment failed too often before its first step.
         HungEnvironmentError: one did not return from its first reset.
     """
-    how: str = wait(program.learner.call("warm_up"), 600.0, "the learner to start")
-    for actor in program.actors:
-        wait_unless_hung(actor.call("warm_up"), actor, program.config, 600.0, f"{actor.name} to start")
+    how: str = wait(topology.learner.call(Learner.warm_up), 600.0, "the learner to start")
+    for actor in topology.actors:
+        wait_unless_hung(actor.call(Actor.warm_up), actor, topology.config, 600.0, f"{actor.name} to start")
     return how
 
 
 def make_runtime(config: TrainConfig, needs: Needs) -> Runtime:
     """Return the runtime the config names; Ray is imported only if it is the one."""
-    if config.runtime == "ray":
+    if config.has_processes:
         from launch.runtimes.ray_runtime import RayRuntime
 
         return RayRuntime(config.ray_address, needs)
@@ -185,15 +189,15 @@ def say(text: str) -> None:
 def _open_recorder(
     stack: ExitStack,
     run: RunDirectory,
-    config: TrainConfig,
-    environment: EnvironmentSpec,
+    member: MemberPlan,
     usage: ProcessUsage,
     trackers: Sequence[Tracker],
 ) -> Recorder:
+    config, environment = member.config, member.environment
     metrics = stack.enter_context(MetricsDb(run.metrics_path))
     tasks = task_ids(config.env)
     width = bucket_frames(tasks, config.steps * environment.action_repeat)
-    in_turns = config.runtime == "lockstep"
+    in_turns = config.takes_turns
     return Recorder(
         metrics,
         trackers,
@@ -206,28 +210,6 @@ def _open_recorder(
     )
 
 
-def _number_members(plan: Plan, incarnations: Sequence[int]) -> list[Member]:
-    members: list[Member] = []
-    first_actor = 0
-    for number, (config, environment, device) in enumerate(
-        zip(plan.configs, plan.environments, plan.devices, strict=True)
-    ):
-        members.append(
-            Member(
-                config,
-                environment,
-                number,
-                first_actor,
-                incarnations[number],
-                len(plan.configs),
-                device.name,
-                plan.carried_states,
-            )
-        )
-        first_actor += config.num_actors
-    return members
-
-
 def _make_schedule(
     plan: Plan,
     attendants: Sequence[Attendant],
@@ -235,7 +217,7 @@ def _make_schedule(
     save: Callable[[Attendant, Snapshot], None],
     evolution: Evolution | None,
 ) -> Schedule:
-    if plan.config.runtime == "lockstep":
+    if plan.config.takes_turns:
         return LockstepSchedule(attendants, should_stop, save, evolution)
     pace = PaceLimit(len(attendants), slack_steps(plan.configs), LEASE_S) if len(attendants) > 1 else None
     return FreeSchedule(attendants, should_stop, save, evolution, pace)
@@ -253,11 +235,11 @@ def _save_the_end(attendant: Attendant, save: Callable[[Attendant, Snapshot], No
 
 def _save_what_can_be_saved(run: RunDirectory, attendant: Attendant) -> None:
     """Write a checkpoint after a failure; where that fails too, only the log says so: the first error is shown."""
-    if attendant.program.learner.failure() is not None or isinstance(attendant.error, NothingToResumeError):
+    if attendant.topology.learner.failure() is not None or isinstance(attendant.error, NothingToResumeError):
         return
-    for worker in attendant.program.workers:
+    for worker in attendant.topology.workers:
         worker.stop()
     try:
-        save_program(run, attendant.program, attendant.recorder, attendant.recorder.snapshot(), with_actors=False)
+        save_member(run, attendant.topology, attendant.recorder, attendant.recorder.snapshot(), with_actors=False)
     except Exception as error:  # noqa: BLE001 - the failure that led here is raised by the caller
         run.log(f"no checkpoint could be written: {type(error).__name__}: {error}")

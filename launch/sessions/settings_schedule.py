@@ -18,6 +18,7 @@ from laser.config import ConfigError, Problem, find_problems, key_of
 from launch.config import TrainConfig
 from launch.sessions.run_directory import replace_file
 
+_KEY = "settings-schedule"
 _SECTION = "algorithm."
 
 
@@ -77,21 +78,17 @@ def read_changes(path: Path) -> list[SettingsChange]:
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(
-            [Problem("schedule", f"{path} cannot be read: {error.strerror}", "check the path")]
-        ) from error
+        raise ConfigError([Problem(_KEY, f"{path} cannot be read: {error.strerror}", "check the path")]) from error
     except ValueError as error:
-        raise ConfigError([Problem("schedule", f"{path} is not JSON: {error}", "a sweep with --pbt leaves one")]) from (
-            error
-        )
+        raise ConfigError([Problem(_KEY, f"{path} is not JSON: {error}", "a sweep with --pbt leaves one")]) from (error)
     problems: list[Problem] = []
     changes: list[SettingsChange] = []
     for index, entry in enumerate(entries if isinstance(entries, list) else [entries]):
         change = _change(entry)
         if change is None:
-            problems.append(Problem("schedule", f"entry {index} of {path} is not {{env_steps, settings}}"))
+            problems.append(Problem(_KEY, f"entry {index} of {path} is not {{env_steps, settings}}"))
         elif changes and change.env_steps < changes[-1].env_steps:
-            problems.append(Problem("schedule", f"entry {index} of {path} lies before the one above", "sort them"))
+            problems.append(Problem(_KEY, f"entry {index} of {path} lies before the one above", "sort them"))
         else:
             changes.append(change)
     if problems:
@@ -101,10 +98,10 @@ def read_changes(path: Path) -> list[SettingsChange]:
 
 def find_schedule_problems(config: TrainConfig) -> list[Problem]:
     """Return what is wrong with a config's schedule: the file, settings that cannot change, values out of range."""
-    if config.schedule is None:
+    if config.settings_schedule is None:
         return []
     try:
-        changes = read_changes(config.schedule)
+        changes = read_changes(config.settings_schedule)
     except ConfigError as error:
         return error.problems
     problems = []
@@ -112,11 +109,11 @@ def find_schedule_problems(config: TrainConfig) -> list[Problem]:
         (name,) = field_names({key: value})
         if not key.startswith(_SECTION) or name not in config.algorithm.live_settings:
             allowed = ", ".join(setting_keys(dict.fromkeys(config.algorithm.live_settings, 0.0)))
-            problems.append(Problem("schedule", f"{key} cannot change while training", f"what can: {allowed}"))
+            problems.append(Problem(_KEY, f"{key} cannot change while training", f"what can: {allowed}"))
             continue
         values: dict[str, Any] = {name: value}
         changed = dataclasses.replace(config.algorithm, **values)
-        problems += [Problem("schedule", f"{key} {problem.wrong}") for problem in find_problems(changed)]
+        problems += [Problem(_KEY, f"{key} {problem.wrong}") for problem in find_problems(changed)]
     return problems
 
 

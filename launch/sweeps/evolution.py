@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from launch.sessions.run_directory import RunDirectory
 from launch.sessions.settings_schedule import field_names, write_changes
 from launch.sweeps.lineage import Decision, Lineage, schedules
 from launch.sweeps.population import PbtConfig, choose_model, live_settings, perturbed, within_bounds
+from learner.learner import Learner
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 SCHEDULE_NAME = "schedule.json"
 """File in a member's directory that holds its settings over time, traced back through its ancestors."""
@@ -53,7 +57,7 @@ class PopulationTraining:
         self._paths = {number: run.path / SCHEDULE_NAME for number, run in self._runs.items()}
         self._lineage = lineage
         self._seed = seed
-        algorithms = {number: each.program.config.algorithm for number, each in self._attendants.items()}
+        algorithms = {number: each.topology.config.algorithm for number, each in self._attendants.items()}
         live = live_settings(algorithms[0])
         self._changing = config.changing(list(algorithms.values()))
         keys = [*self._changing, *(key for key in grid_keys if key in live and key not in self._changing)]
@@ -90,20 +94,20 @@ class PopulationTraining:
         generator = np.random.Generator(np.random.PCG64([self._seed, number, num_decisions]))
         model = choose_model(config, number, fitness, generator)
         before = self._settings[number]
-        learner = attendant.program.learner
+        learner = attendant.topology.learner
         if model is not None:
             weights = self._weights_of(model)
             if weights is None:
                 model = None
             else:
                 before = self._settings[model]
-                _call(learner, "adopt", weights)
+                _call(learner, Learner.adopt, weights)
                 attendant.copied(snapshot)
         changing = {key: before[key] for key in self._changing}
         wanted = before | perturbed(config, changing, model is not None, generator)
-        settings = within_bounds(wanted, before, type(attendant.program.config.algorithm))
+        settings = within_bounds(wanted, before, type(attendant.topology.config.algorithm))
         if settings != self._settings[number]:
-            _call(learner, "change_settings", field_names(settings))
+            _call(learner, Learner.change_settings, field_names(settings))
         self._settings[number] = settings
         self._lineage.add(Decision(snapshot.env_steps, snapshot.episodes, number, model, fitness, dict(settings)))
         self._write_schedules()
@@ -111,7 +115,7 @@ class PopulationTraining:
     def _weights_of(self, model: int) -> Any:
         """Return a member's weights; None where its learner does not answer, which is not the asking member's fault."""
         try:
-            return _call(self._attendants[model].program.learner, "weights")
+            return _call(self._attendants[model].topology.learner, Learner.weights)
         except Exception as error:  # noqa: BLE001 - whoever watches that learner finds the same, and fails that member
             self._runs[model].log(f"its weights cannot be copied: {type(error).__name__}: {error}")
             return None
@@ -126,5 +130,8 @@ class PopulationTraining:
             write_changes(self._paths[number], changes)
 
 
-def _call(learner: Worker, method: str, *arguments: Any) -> Any:
-    return wait(learner.call(method, *arguments), _CALL_DEADLINE_S, f"{learner.name} to finish {method}")
+def _call(
+    learner: Worker[Learner], method: Callable[Concatenate[Learner, P], R], *arguments: P.args, **options: P.kwargs
+) -> R:
+    answer = learner.call(method, *arguments, **options)
+    return wait(answer, _CALL_DEADLINE_S, f"{learner.name} to finish {method.__name__}")

@@ -21,9 +21,9 @@ from laser.algorithms.base import AlgorithmConfig
 from laser.config import Bounds, Problem, field_infos, find_unused
 from laser.environments import task_ids
 from laser.evaluation.scores import find_reference
-from laser.specs import EnvironmentSpec
 from launch.command_line.overrides import nearest
 from launch.config import TrainConfig
+from launch.planning.member_plan import MemberPlan
 from launch.recording.task_returns import has_capped_score
 from launch.sessions.settings_schedule import field_names, setting_keys
 
@@ -106,9 +106,11 @@ class PbtConfig:
         if len({config.env for config in configs}) > 1:
             yield Problem("rule", "returns in different environments cannot be compared", "take env out of the grid")
             return
-        if any(config.schedule is not None for config in configs):
-            wrong = "a population changes its settings itself, and a schedule would change them behind its back"
-            yield Problem("rule", wrong, "leave --schedule out, or --pbt")
+        if any(config.settings_schedule is not None for config in configs):
+            wrong = (
+                "a population changes its settings itself, and a settings schedule would change them behind its back"
+            )
+            yield Problem("rule", wrong, "leave --settings-schedule out, or --pbt")
         yield from self._setting_problems(algorithms)
 
     def _margin_problems(self, configs: Sequence[TrainConfig]) -> Iterator[Problem]:
@@ -146,17 +148,18 @@ def live_settings(algorithm: AlgorithmConfig) -> dict[str, str]:
     return dict(zip(keys, algorithm.live_settings, strict=True))
 
 
-def find_strangers(configs: Sequence[TrainConfig], environments: Sequence[EnvironmentSpec]) -> list[Problem]:
+def find_strangers(members: Sequence[MemberPlan]) -> list[Problem]:
     """Return which members' weights have other names or shapes than member 0's: the first difference of each."""
     problems: list[Problem] = []
     first: dict[str, tuple[int, ...]] = {}
     like_first: list[AlgorithmConfig] = []
-    for number, (config, environment) in enumerate(zip(configs, environments, strict=True)):
-        live = {name: getattr(configs[0].algorithm, name) for name in configs[0].algorithm.live_settings}
-        frozen = dataclasses.replace(config.algorithm, **live)
+    leader = members[0].config.algorithm
+    live = {name: getattr(leader, name) for name in leader.live_settings}
+    for number, member in enumerate(members):
+        frozen = dataclasses.replace(member.config.algorithm, **live)
         if frozen in like_first:
             continue
-        networks = config.algorithm.build(environment, config.network).seeded_networks(0)
+        networks = member.algorithm.seeded_networks(0)
         shapes = {name: tuple(value.shape) for name, value in networks.state_dict().items()}
         first = first or shapes
         strange = next((name for name in sorted(first | shapes) if first.get(name) != shapes.get(name)), None)

@@ -11,10 +11,10 @@ from typing import Any
 from laser.config import raise_problems
 from laser.torch_threads import torch_threads
 from launch.command_line.overrides import show
+from launch.planning.plan import Plan, make_plan
 from launch.recording.progress import Progress
 from launch.recording.recorder import Recorder
 from launch.sessions.attendant import Attendant
-from launch.sessions.plan import Plan, make_plan
 from launch.sessions.run_directory import RunDirectory, open_run
 from launch.sessions.schedules import Evolution
 from launch.sessions.session import run_session, say
@@ -49,7 +49,7 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
     base, share_replay = config.base, config.options.share_replay
     plan = make_plan([member.config for member in members], share_replay)
     if config.options.pbt:
-        raise_problems(find_strangers(plan.configs, plan.environments))
+        raise_problems(find_strangers(plan.members))
     with ExitStack() as stack:
         run = stack.enter_context(open_run(base, command, facts={"sweep": config.to_json()}))
         runs = [stack.enter_context(_open_member(member, run, command)) for member in members]

@@ -17,7 +17,7 @@ from launch.command_line.overrides import apply_overrides, find_leaves, show
 from launch.config import NOT_FLAGS, TrainConfig
 from launch.config_json import config_from_json, config_to_json
 from launch.presets import load_preset
-from launch.program import seed_for
+from launch.settings.seeds import seed_for
 from launch.sweeps.population import PbtConfig
 
 _MOST_MEMBERS = 4096
@@ -105,7 +105,7 @@ class SweepConfig:
             config, found = apply_overrides(start, values, NOT_FLAGS, where)
             problems += found
             if "seed" not in overrides:
-                config = dataclasses.replace(config, seed=seed_for(self.base, "member", number))
+                config = dataclasses.replace(config, seed=seed_for(self.base.seed, "member", number))
             members.append(SweepMember(number, config, overrides))
             problems += find_problems(config)
         if self.options.pbt and not problems:

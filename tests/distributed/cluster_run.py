@@ -20,15 +20,17 @@ import launch.runtimes.ray_settings  # noqa: F401 - before Ray itself
 # isort: split
 import ray
 
-from laser.environments import describe_environment
+from actors.actor import Actor
 from laser.ports import wait
+from launch.planning.member_plan import plan_member
+from launch.planning.needs import Needs
 from launch.presets import load_preset
-from launch.program import make_program
 from launch.recording.recorder import Recorder
-from launch.runtimes.placement import Needs
 from launch.sessions.attendant import Attendant
 from launch.sessions.schedules import FreeSchedule
 from launch.sessions.session import make_runtime
+from launch.topology import place_member
+from learner.learner import Learner
 
 DEADLINE_S = 90.0
 
@@ -44,6 +46,11 @@ class LookingRuntime:
 
     def worker(self, name, factory, reports):
         return self._runtime.worker(name, partial(_looking, factory) if name.startswith("actor") else factory, reports)
+
+
+def look(actor):
+    """Return where an actor is and where it inserts."""
+    return actor.look()
 
 
 def _looking(factory, incarnation):
@@ -64,11 +71,10 @@ class Run:
 
     def __init__(self, runtime, recorder, config):
         self.config, self.recorder = config, recorder
-        environment = describe_environment(config.env, config.environment)
-        self.program = make_program(config, environment, LookingRuntime(runtime), recorder)
-        wait(self.program.learner.call("warm_up"), DEADLINE_S, "the learner")
+        self.topology = place_member(plan_member(config), LookingRuntime(runtime), recorder)
+        wait(self.topology.learner.call(Learner.warm_up), DEADLINE_S, "the learner")
         self._stop = threading.Event()
-        self._attendant = Attendant(self.program, recorder)
+        self._attendant = Attendant(self.topology, recorder)
         schedule = FreeSchedule([self._attendant], self._stop.is_set, lambda *_: None)
         self.errors = []
 
@@ -96,7 +102,7 @@ class Run:
         self.until(lambda: self.recorder.snapshot().counters.get(counter, 0) >= num, f"{counter} to be {num}")
 
     def look(self):
-        return [wait(actor.call("look"), DEADLINE_S, actor.name) for actor in self.program.actors]
+        return [wait(actor.call(look), DEADLINE_S, actor.name) for actor in self.topology.actors]
 
     def end(self):
         """Stop, let inserts and reports that are under way arrive, and return the books."""
@@ -104,11 +110,11 @@ class Run:
         self._thread.join(DEADLINE_S)
         assert not self._thread.is_alive()
         assert not self.errors, self._failures()
-        self.program.learner.start()  # makes room for what actors still wait to insert
+        self.topology.learner.start()  # makes room for what actors still wait to insert
         reported, before = self._settle(), -1
         while reported != before:  # an actor may hear that it is to stop only after its next unroll
             reported, before = self._settle(), reported
-        self.program.learner.stop()
+        self.topology.learner.stop()
         self._attendant.report_accounts()
         counters = self.recorder.snapshot().counters
         # Shards that were lost as they were last seen.
@@ -132,15 +138,15 @@ class Run:
         }
 
     def _failures(self):
-        workers = [(worker.name, worker.incarnation, worker.failure()) for worker in self.program.workers]
+        workers = [(worker.name, worker.incarnation, worker.failure()) for worker in self.topology.workers]
         return self.errors, workers
 
     def _settle(self):
         """Wait for what is under way now, and return how many unrolls were reported by then."""
-        for actor in self.program.actors:
-            wait(actor.call("settle"), DEADLINE_S, f"{actor.name} to settle")
+        for actor in self.topology.actors:
+            wait(actor.call(Actor.settle), DEADLINE_S, f"{actor.name} to settle")
         for _ in range(3):  # the answer under way may be older than the last report
-            for actor in self.program.actors:
+            for actor in self.topology.actors:
                 assert actor.failure() is None
             time.sleep(0.3)
         return self.recorder.snapshot().counters["unrolls"]
@@ -172,7 +178,7 @@ def main():
         recorder.begin()
         run = Run(runtime, recorder, config)
         run.go_on_for(options.env_steps)
-        result = {"before": run.look(), "shards": [port.node for port in run.program.shards]}
+        result = {"before": run.look(), "shards": [port.node for port in run.topology.shards]}
         ours = ray.get_runtime_context().get_node_id()
         if options.kill_actors:
             victims = [place for place in result["before"] if place["node"] != ours]
@@ -183,7 +189,7 @@ def main():
             run.go_on_for(options.env_steps)
             result["after"] = run.look()
         if options.kill_shard:
-            (port,) = [port for port in run.program.shards if port.node != ours]
+            (port,) = [port for port in run.topology.shards if port.node != ours]
             num_cut_off = sum(place["shard"] == port.index for place in run.look())
             os.kill(port.pid, signal.SIGKILL)
             run.await_count("restarts/shard_lost", num_cut_off)

@@ -15,7 +15,7 @@ from replay_server.config import ReplayConfig
 from replay_server.members import MemberSettings
 from replay_server.shard import Shard
 
-NUM_BATCHES = 6
+NUM_BATCHES = 20
 
 
 class Ticker:
@@ -36,6 +36,9 @@ class Ticker:
         time.sleep(0.01)
         self.num_ticks += 1
         return Report("ticker", {"ticks": float(self.num_ticks)}, {"incarnation": float(self.incarnation)})
+
+    def set_mark(self, mark):
+        self.mark = mark
 
     def look(self):
         process = {"pid": os.getpid(), "nice": os.nice(0), "thread": threading.current_thread().name}
@@ -67,6 +70,11 @@ class RecordingRuntime:
     def worker(self, name, factory, reports):
         """Place a worker; the learner with a memory."""
         return self._runtime.worker(name, partial(_recorded, factory) if name == "learner" else factory, reports)
+
+
+def first_batches(learner):
+    """Return the batches that a recorded learner kept."""
+    return learner.first_batches()
 
 
 def _recorded(factory, incarnation):

@@ -131,7 +131,7 @@ def test_a_hung_shard_runs_into_the_deadline_and_serves_again(runtime):
 
 @pytest.mark.usefixtures("runtime")
 def test_learners_that_wait_do_not_stand_in_the_way_of_others():
-    from launch.runtimes.placement import Needs
+    from launch.planning.needs import Needs
     from launch.runtimes.ray_ports import serve_shards
 
     spec, rng = make_spec(), np.random.default_rng(0)
@@ -173,7 +173,7 @@ def test_parameters_arrive_whole_and_once(runtime, num_numbers):
 def test_a_worker_ticks_reports_dies_and_is_replaced(runtime):
     sink = Sink()
     worker = runtime.worker("ticker", Ticker, sink)
-    seen = wait(worker.call("look"), 60.0, "the worker")
+    seen = wait(worker.call(Ticker.look), 60.0, "the worker")
     pid = worker.pid
     assert seen["pid"] == pid != os.getpid()
     assert (seen["nice"], seen["thread"]) == (0, "ticker")
@@ -193,11 +193,11 @@ def test_of_many_orders_the_last_one_holds(runtime):
     worker = runtime.worker("ticker", Ticker, Sink())
 
     def look():
-        return wait(worker.call("look"), 30.0, "the ticker")
+        return wait(worker.call(Ticker.look), 30.0, "the ticker")
 
     for number in range(100):
         for value in range(10):
-            worker.set("mark", (number, value))
+            worker.tell(Ticker.set_mark, (number, value))
         until(lambda number=number: look()["mark"] == (number, 9), 5.0)
     for _ in range(100):
         for _ in range(5):
@@ -223,7 +223,7 @@ def test_a_hung_process_is_silent(runtime):
 
 def test_an_error_that_cannot_be_pickled_still_says_what_it_was(runtime):
     worker = runtime.worker("ticker", Ticker, Sink())
-    wait(worker.call("fail_oddly"), 60.0, "the worker")
+    wait(worker.call(Ticker.fail_oddly), 60.0, "the worker")
     worker.start()
     failure = until(worker.failure)
     assert type(failure) is PortError

@@ -16,18 +16,19 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from hosted import NUM_BATCHES, RecordingRuntime
+from hosted import NUM_BATCHES, RecordingRuntime, first_batches
 
-from laser.environments import describe_environment
 from laser.ports import PortClosedError, wait
+from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
-from launch.program import make_program
 from launch.recording.recorder import Recorder
 from launch.runtimes.local_runtime import LocalRuntime
 from launch.runtimes.runtime import WorkerDiedError
 from launch.sessions.attendant import Attendant
 from launch.sessions.schedules import FreeSchedule, LockstepSchedule
+from launch.topology import place_member
 from learner.checkpoint import list_checkpoints
+from learner.learner import Learner
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
 
@@ -41,15 +42,14 @@ def small(**changes):
 
 def play(runtime, config):
     """Return the first batches and the last weights of a lockstep run, and how far it came."""
-    environment = describe_environment(config.env, config.environment)
     with Recorder(in_turns=True) as recorder:
-        program = make_program(config, environment, RecordingRuntime(runtime), recorder)
-        wait(program.learner.call("warm_up"), 120.0, "the learner")
-        schedule = LockstepSchedule([Attendant(program, recorder)], lambda: False, lambda *_: None)
+        topology = place_member(plan_member(config), RecordingRuntime(runtime), recorder)
+        wait(topology.learner.call(Learner.warm_up), 120.0, "the learner")
+        schedule = LockstepSchedule([Attendant(topology, recorder)], lambda: False, lambda *_: None)
         schedule.run()
         assert schedule.attendants[0].finished == "steps"
-        batches = wait(program.learner.call("first_batches"), 60.0, "the batches")
-        newest = wait(program.learner.call("newest"), 60.0, "the weights")
+        batches = wait(topology.learner.call(first_batches), 60.0, "the batches")
+        newest = wait(topology.learner.call(Learner.newest), 60.0, "the weights")
         return batches, newest, recorder.snapshot()
 
 
@@ -60,8 +60,10 @@ def local():
     runtime.close()
 
 
-def test_ray_and_one_process_train_on_the_same_batches(runtime, local):
-    here, there = play(local, small()), play(runtime, small())
+@pytest.mark.parametrize("shards", [1, 2])
+def test_ray_and_one_process_train_on_the_same_batches(runtime, local, shards):
+    here = play(local, small(shards=shards, steps=1500))
+    there = play(runtime, small(shards=shards, steps=1500, runtime="ray", schedule="lockstep"))
     assert len(here[0]) == len(there[0]) == NUM_BATCHES
     for one, other in zip(here[0], there[0], strict=True):
         assert set(one) == set(other)
@@ -84,12 +86,11 @@ def test_the_comparison_can_tell_another_seed(local):
 
 def test_a_killed_actor_is_replaced_and_a_killed_learner_ends_the_run(runtime):
     config = small(runtime="ray", shards=2, steps=1_000_000)
-    environment = describe_environment(config.env, config.environment)
     with Recorder() as recorder:
-        program = make_program(config, environment, runtime, recorder)
-        wait(program.learner.call("warm_up"), 120.0, "the learner")
+        topology = place_member(plan_member(config), runtime, recorder)
+        wait(topology.learner.call(Learner.warm_up), 120.0, "the learner")
         stop = threading.Event()
-        schedule = FreeSchedule([Attendant(program, recorder)], stop.is_set, lambda *_: None)
+        schedule = FreeSchedule([Attendant(topology, recorder)], stop.is_set, lambda *_: None)
         finished, failed = [], []
 
         def run():
@@ -109,24 +110,24 @@ def test_a_killed_actor_is_replaced_and_a_killed_learner_ends_the_run(runtime):
         thread = threading.Thread(target=run)
         thread.start()
         go_on_for(1000)
-        victim = program.actors[0]
+        victim = topology.actors[0]
         os.kill(victim.pid, signal.SIGKILL)
         deadline = time.monotonic() + 30.0
         while not recorder.snapshot().counters.get("restarts/died"):
             assert time.monotonic() < deadline, "the death was not noticed"
             time.sleep(0.05)
         # The new one plays on at the shard of the old one, which is its own.
-        before = num_inserted(program)
-        while num_inserted(program)[0] <= before[0] + 20:
+        before = num_inserted(topology)
+        while num_inserted(topology)[0] <= before[0] + 20:
             go_on_for(100)
             assert time.monotonic() < deadline + 60.0, "the new actor does not play"
-        assert num_inserted(program)[1] > before[1]
+        assert num_inserted(topology)[1] > before[1]
         assert victim.incarnation == 1
         assert recorder.snapshot().counters["restarts/died"] == 1.0
         stop.set()
         thread.join(60.0)
         assert finished == ["stopped"]
-        stats = wait(program.replay.stats(), 30.0, "stats")
+        stats = wait(topology.replay.stats(), 30.0, "stats")
         assert not any(stats["imbalances"].values())
         assert stats["ledger"]["lost"] == stats["ledger"]["duplicates"] == 0
         # What actors counted as sent has arrived, but for the inserts that each may have under way. What a dead actor
@@ -135,11 +136,11 @@ def test_a_killed_actor_is_replaced_and_a_killed_learner_ends_the_run(runtime):
         assert stats["ledger"]["received"] >= recorder.snapshot().counters["unrolls"] - under_way
 
         stop.clear()
-        schedule = FreeSchedule([Attendant(program, recorder)], stop.is_set, lambda *_: None)
+        schedule = FreeSchedule([Attendant(topology, recorder)], stop.is_set, lambda *_: None)
         thread = threading.Thread(target=run)
         thread.start()
         go_on_for(500)
-        os.kill(program.learner.pid, signal.SIGKILL)
+        os.kill(topology.learner.pid, signal.SIGKILL)
         thread.join(60.0)
         assert not thread.is_alive()
         (error,) = failed
@@ -147,8 +148,8 @@ def test_a_killed_actor_is_replaced_and_a_killed_learner_ends_the_run(runtime):
         assert str(error).startswith("learner has ended")
 
 
-def num_inserted(program):
-    return [part["ledger"]["inserted"] for part in wait(program.replay.stats(), 30.0, "stats")["shards"]]
+def num_inserted(topology):
+    return [part["ledger"]["inserted"] for part in wait(topology.replay.stats(), 30.0, "stats")["shards"]]
 
 
 def start(run_dir, steps):

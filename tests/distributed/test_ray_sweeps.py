@@ -37,35 +37,35 @@ GRID = {"algorithm.learning-rate": [1e-3, 0.3, 2e-3]}
 class Shared:
     """The tests' runtime in the place of a session's own: what a session starts ends with it, Ray does not."""
 
-    def __init__(self, runtime, programs):
+    def __init__(self, runtime, topologies):
         self._runtime = runtime
-        self._programs = programs
+        self._topologies = topologies
 
     def __getattr__(self, name):
         return getattr(self._runtime, name)
 
     def close(self):
-        pids = [port.pid for port in self._programs[0].shards]
-        for program in self._programs:
-            for worker in program.workers:
+        pids = [port.pid for port in self._topologies[0].shards]
+        for topology in self._topologies:
+            for worker in topology.workers:
                 worker.kill()
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture
-def programs(runtime, monkeypatch):
-    """Return the newest session's programs."""
-    programs = []
-    make_population = session.make_population
+def topologies(runtime, monkeypatch):
+    """Return the newest session's topologies."""
+    topologies = []
+    place_population = session.place_population
 
     def remember(*arguments):
-        programs[:] = make_population(*arguments)
-        return programs
+        topologies[:] = place_population(*arguments)
+        return topologies
 
-    monkeypatch.setattr(session, "make_population", remember)
-    monkeypatch.setattr(session, "make_runtime", lambda config, needs: Shared(runtime, programs))
-    return programs
+    monkeypatch.setattr(session, "place_population", remember)
+    monkeypatch.setattr(session, "make_runtime", lambda config, needs: Shared(runtime, topologies))
+    return topologies
 
 
 def make_sweep(path, steps, **changes):
@@ -74,24 +74,24 @@ def make_sweep(path, steps, **changes):
     return SweepConfig(base, GRID, SweepOptions(share_replay=True, pbt=True), pbt)
 
 
-def when_saved(programs, path, do):
-    """Begin a thread that does something to the newest programs as soon as member 2 has a checkpoint."""
+def when_saved(topologies, path, do):
+    """Begin a thread that does something to the newest topologies as soon as member 2 has a checkpoint."""
 
     def wait_for_it():
         deadline = time.monotonic() + 200.0
         while not list(path.glob("members/2/checkpoints/*/")):
             assert time.monotonic() < deadline, "member 2 was never saved"
             time.sleep(0.05)
-        do(programs)
+        do(topologies)
 
     thread = threading.Thread(target=wait_for_it)
     thread.start()
     return thread
 
 
-def test_a_population_on_ray_goes_on_without_a_killed_learner_and_with_it_when_resumed(tmp_path, programs):
+def test_a_population_on_ray_goes_on_without_a_killed_learner_and_with_it_when_resumed(tmp_path, topologies):
     path = tmp_path / "run"
-    killer = when_saved(programs, path, lambda programs: os.kill(programs[2].learner.pid, signal.SIGKILL))
+    killer = when_saved(topologies, path, lambda topologies: os.kill(topologies[2].learner.pid, signal.SIGKILL))
     result = sweep(make_sweep(path, 6000))
     killer.join()
     assert [member.result.finished for member in result.members] == ["steps", "steps", "failed"]

@@ -13,6 +13,8 @@ from laser.config import ConfigError, find_problems
 from laser.networks.config import NetworkConfig
 from laser.prioritization.config import EroConfig, NersConfig
 from launch.config import EvaluationConfig, TrainConfig, leaves_directory
+from launch.config_json import config_from_json, config_to_json
+from launch.presets import change, find_presets, load_preset
 from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
 
@@ -41,7 +43,7 @@ def test_the_default_config_is_right():
     [
         ({"steps": 0}, "steps", "at least 1"),
         ({"seed": -1}, "seed", "in [0, 2147483647], got -1"),
-        ({"runtime": "threads"}, "runtime", "must be one of local, lockstep, ray"),
+        ({"runtime": "threads"}, "runtime", "must be one of local, ray, lockstep"),
         ({"env": "  "}, "env", "--env CartPole-v1"),
         ({"device": "gpu"}, "device", "must be auto, cpu, cuda or cuda:N"),
         ({"device": "cuda:x"}, "device", "must be auto"),
@@ -176,3 +178,45 @@ def test_a_replay_must_take_what_an_actor_sends_at_once():
     found = problems(make(num_envs=129, unroll_length=16, replay=replay))["replay.capacity-steps"]
     assert "must hold the 129 unrolls of 16 env steps that an actor sends at once in each of 1 shards" in found
     assert problems(make(num_envs=129, unroll_length=16, replay=replay, actor=ActorConfig(env_groups=2))) == {}
+
+
+LOCKSTEP = (
+    *("acer_cartpole", "acer_pendulum", "cartpole", "ddpg", "ddpg_pendulum", "dqn_cartpole", "dqn_mini"),
+    *("halfcheetah", "hopper", "mini", "naf", "naf_pendulum", "ppo", "ppo_pendulum", "racer", "racer_pendulum"),
+    *("reactor_cartpole", "reactor_mini", "sac", "sac_pendulum", "sac_sparse_pendulum", "td3", "td3_pendulum"),
+    *("td3_sparse_pendulum", "v_racer", "v_racer_pendulum"),
+)
+
+
+@pytest.mark.parametrize("preset", find_presets())
+def test_a_runtime_that_is_named_runs_freely_unless_a_schedule_is_named_too(preset):
+    own = load_preset(preset)
+    assert own.takes_turns == (preset in LOCKSTEP)
+    for runtime in ("local", "ray"):
+        config = change(own, {"runtime": runtime})
+        assert (config.takes_turns, config.has_processes) == (False, runtime == "ray")
+        config = change(own, {"runtime": runtime, "schedule": "lockstep"})
+        assert (config.takes_turns, config.has_processes) == (True, runtime == "ray")
+    short = change(own, {"runtime": "lockstep"})
+    assert (short.takes_turns, short.has_processes) == (True, False)
+    assert not change(own, {"schedule": "free"}).takes_turns
+    kept = change(own, {"schedule": "lockstep"})
+    assert (kept.takes_turns, kept.has_processes) == (True, False)
+
+
+def test_a_file_given_as_the_schedule_is_a_settings_schedule():
+    with pytest.warns(UserWarning, match=r"schedule: a file of settings over time is settings-schedule now; way\.json"):
+        config = change(load_preset("cartpole"), {"schedule": "way.json"})
+    assert config.settings_schedule == Path("way.json")
+    assert config.takes_turns
+    assert change(config, {"schedule": "FREE"}).settings_schedule == Path("way.json")
+    assert change(config, {"settings_schedule": "none"}).settings_schedule is None
+
+
+def test_records_of_earlier_versions_are_read():
+    record = config_to_json(load_preset("cartpole"))
+    del record["settings_schedule"]
+    for value, wanted in (("way.json", Path("way.json")), (None, None)):
+        config = config_from_json({**record, "runtime": "lockstep", "schedule": value})
+        assert config.settings_schedule == wanted
+        assert config.takes_turns

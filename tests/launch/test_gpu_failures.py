@@ -1,5 +1,6 @@
 """A GPU that fails at some stage of a run, as a user sees it: one line, the exit code, and what is left on disk."""
 
+import functools
 import json
 
 import pytest
@@ -44,6 +45,7 @@ def fail_after(monkeypatch, num_steps, error):
             raise error
         return tick(self)
 
+    @functools.wraps(Learner.warm_up)
     def warming_up(self):
         raise error
 

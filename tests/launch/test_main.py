@@ -16,7 +16,7 @@ class Busy:
             layer(torch.zeros(8, 64))
 
 host = Host(Busy, None, "busy")
-computing = host.call("compute")
+computing = host.call(Busy.compute)
 while not computing.running():
     pass
 assert not host.close(timeout_s=0.2)

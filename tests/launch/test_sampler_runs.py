@@ -117,10 +117,12 @@ def test_threads_learn_too(name, tmp_path, monkeypatch):
     heard, marks = [], []
     hear, mark = Learner.hear_return, Learner.mark_evaluation
 
+    @functools.wraps(hear)
     def watched(self, mean_return):
         heard.append(mean_return)
         hear(self, mean_return)
 
+    @functools.wraps(mark)
     def marked(self):
         marks.append(len(heard))
         mark(self)

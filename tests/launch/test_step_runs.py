@@ -11,10 +11,9 @@ from saved_runs import train_whole_and_in_parts
 
 from laser.algorithms.ppo import PpoConfig
 from laser.config import ConfigError, find_problems
-from laser.environments import describe_environment
 from laser.flat_parameters import FlatParameters
+from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
-from launch.program import member_settings
 from launch.recording.metrics_db import read_names, read_series
 from launch.train import train
 
@@ -160,9 +159,7 @@ def test_settings_without_effect_are_pointed_out(preset, changes, key):
 def test_only_single_steps_are_drawn_several_batches_at_a_time(preset, factor):
     def most_drawn(batches: int) -> int:
         config = load_preset(preset, {"learner.batches-per-draw": batches, "runtime": "local"})
-        environment = describe_environment(config.env, config.environment)
-        algorithm = config.algorithm.build(environment, config.network)
-        return member_settings(config, algorithm).rate.max_sample_steps
+        return plan_member(config).replay.rate.max_sample_steps
 
     assert most_drawn(8) == factor * most_drawn(4)
 

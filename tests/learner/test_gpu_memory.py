@@ -5,9 +5,8 @@ import dataclasses
 import pytest
 import torch
 
-from laser.environments import describe_environment
+from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
-from launch.program import unroll_spec
 from learner import gpu_memory
 from learner.collate import example_batch
 from learner.gpu_memory import _LiveBytes, learner_bytes
@@ -19,9 +18,8 @@ GB = 2**30
 
 def parts(preset, changes):
     config = load_preset(preset, changes)
-    environment = describe_environment(config.env, config.environment)
-    algorithm = config.algorithm.build(environment, config.network)
-    return config, algorithm, unroll_spec(config, environment, algorithm)
+    member = plan_member(config)
+    return config, member.algorithm, member.own_unrolls
 
 
 def estimate(preset, changes, *, compiled=True, bfloat16=True):

@@ -7,17 +7,19 @@ import numpy as np
 import pytest
 import torch
 
+from actors.actor import Actor
 from laser.algorithms.v_racer import VRacer
-from laser.environments import describe_environment
 from laser.ports import wait
+from launch.planning.member_plan import plan_member, plan_population
 from launch.presets import load_preset
-from launch.program import Member, make_population, make_program
 from launch.recording.recorder import Recorder
 from launch.runtimes.local_runtime import LocalRuntime
 from launch.sessions.settings_schedule import SettingsChange, write_changes
+from launch.topology import place_member, place_population
 from launch.train import train
 from learner.collate import example_batch
 from learner.column_writer import ColumnWriter
+from learner.learner import Learner
 from learner.publisher import Publisher
 from learner.train_step import TrainStep
 
@@ -26,24 +28,20 @@ from learner.train_step import TrainStep
 def pair():
     """Two members with learners that have learned a little, and what calls them."""
     config = load_preset("cartpole", {"num_envs": 4, "replay.min_steps": 0, "replay.capacity_steps": 2000})
-    environment = describe_environment(config.env, config.environment)
     runtime = LocalRuntime()
-    members = [
-        Member(dataclasses.replace(config, seed=number), environment, number, number, population=2)
-        for number in range(2)
-    ]
+    members = plan_population([dataclasses.replace(config, seed=number) for number in range(2)])
     with Recorder(in_turns=True) as recorder:
-        programs = make_population(members, [recorder, recorder], runtime)
+        topologies = place_population(members, [recorder, recorder], runtime)
 
         def call(number, method, *arguments):
-            return wait(programs[number].learner.call(method, *arguments), 60, method)
+            return wait(topologies[number].learner.call(getattr(Learner, method), *arguments), 60, method)
 
-        for number, program in enumerate(programs):
+        for number, topology in enumerate(topologies):
             call(number, "warm_up")
-            for worker in program.actors:
-                wait(worker.call("run_unroll"), 60, "unroll")
+            for worker in topology.actors:
+                wait(worker.call(Actor.run_unroll), 60, "unroll")
             call(number, "step")
-        yield programs, call
+        yield topologies, call
         runtime.close()
 
 
@@ -52,15 +50,15 @@ def same(one, other):
 
 
 def test_adopting_takes_networks_and_moments_and_publishes_them(pair):
-    programs, call = pair
+    topologies, call = pair
     weights = call(0, "weights")
     assert not same(weights, call(1, "weights"))
-    before = wait(programs[1].parameters.newest(-1), 5, "parameters")
+    before = wait(topologies[1].parameters.newest(-1), 5, "parameters")
     call(1, "adopt", weights)
     assert same(weights, call(1, "weights"))
-    after = wait(programs[1].parameters.newest(-1), 5, "parameters")
+    after = wait(topologies[1].parameters.newest(-1), 5, "parameters")
     assert after.version == before.version + 1
-    np.testing.assert_array_equal(after.vector, wait(programs[0].parameters.newest(-1), 5, "parameters").vector)
+    np.testing.assert_array_equal(after.vector, wait(topologies[0].parameters.newest(-1), 5, "parameters").vector)
     call(1, "step")  # the other's copy is its own
     assert not same(weights, call(1, "weights"))
     assert same(weights, call(0, "weights"))
@@ -100,7 +98,7 @@ def test_what_the_replay_derives_follows_the_discount(tmp_path, monkeypatch):
 
     monkeypatch.setattr(VRacer, "write_options", watched)
     write_changes(tmp_path / "schedule.json", [SettingsChange(300, {"algorithm.discount": 0.5})])
-    values = {"run_dir": tmp_path / "run", "schedule": tmp_path / "schedule.json", "steps": 320, "quiet": True}
+    values = {"run_dir": tmp_path / "run", "settings-schedule": tmp_path / "schedule.json", "steps": 320, "quiet": True}
     train(load_preset("v_racer_pendulum", values | {"replay.min_steps": 256}))
     assert (told[0], told[-1]) == (0.98, 0.5)
 
@@ -132,8 +130,8 @@ def test_batches_drawn_together_are_learned_from_together_unless_the_networks_he
 
 
 def test_a_round_of_updates_is_published_once_and_single_ones_add_up_to_the_interval(pair):
-    programs, _ = pair
-    learner = programs[0].learner._host._component
+    topologies, _ = pair
+    learner = topologies[0].learner._host._component
     learner._mixer.next = lambda most: [mix]
     learner._mixer.num_replays_due = 0
     (mix,) = learner._mixer.poll(5.0) or [None]
@@ -172,14 +170,14 @@ def test_a_target_that_a_checkpoint_lacks_begins_as_its_networks():
     config = load_preset("acer_cartpole", {"num_envs": 2})
     runtime = LocalRuntime()
     with Recorder(in_turns=True) as recorder:
-        learner = make_program(config, describe_environment(config.env, config.environment), runtime, recorder).learner
-        state = wait(learner.call("state_dict"), 60, "the state")
+        learner = place_member(plan_member(config), runtime, recorder).learner
+        state = wait(learner.call(Learner.state_dict), 60, "the state")
         vector = state["tensors"].pop("target_average")["vector"]
         with torch.no_grad():
             for value in state["tensors"]["networks"].values():
                 value += 1.0
-        wait(learner.call("load_state_dict", state), 60, "the learner to take it")
-        after = wait(learner.call("state_dict"), 60, "the state")["tensors"]["target_average"]["vector"]
+        wait(learner.call(Learner.load_state_dict, state), 60, "the learner to take it")
+        after = wait(learner.call(Learner.state_dict), 60, "the state")["tensors"]["target_average"]["vector"]
         runtime.close()
     torch.testing.assert_close(after, vector + 1.0)
 
@@ -195,8 +193,8 @@ def test_weights_of_other_networks_are_refused(pair):
 
 def test_batches_are_laid_out_like_the_one_that_is_compiled_for(pair):
     """Another shape, type or stride of any tensor would compile the loss a second time, amid training."""
-    programs, call = pair
-    learner = programs[0].learner._host._component
+    topologies, call = pair
+    learner = topologies[0].learner._host._component
     seen = []
     in_turn = learner.train_step.in_turn
     learner.train_step.in_turn = lambda batches, *rest: (seen.extend(batches), in_turn(batches, *rest))[1]
@@ -216,13 +214,12 @@ def test_a_shard_that_is_lost_amid_column_writes_costs_numbers_and_not_the_learn
     config = load_preset("v_racer_pendulum", values | {"replay.samples_per_insert": float("inf"), "runtime": "local"})
     runtime = LocalRuntime()
     with Recorder() as recorder:
-        environment = describe_environment(config.env, config.environment)
-        program = make_program(config, environment, runtime, recorder)
-        wait(program.learner.call("warm_up"), 60, "warm_up")
-        learner = program.learner._host._component
+        topology = place_member(plan_member(config), runtime, recorder)
+        wait(topology.learner.call(Learner.warm_up), 60, "warm_up")
+        learner = topology.learner._host._component
         for _ in range(40):
-            for worker in program.actors:
-                wait(worker.call("run_unroll"), 60, "unroll")
+            for worker in topology.actors:
+                wait(worker.call(Actor.run_unroll), 60, "unroll")
 
         def update(num_updates):
             goal, deadline = learner.num_steps + num_updates, time.monotonic() + 60.0
@@ -232,13 +229,13 @@ def test_a_shard_that_is_lost_amid_column_writes_costs_numbers_and_not_the_learn
             return learner.report().counters
 
         assert update(20)["column_writes_failed"] == 0
-        program.shards[1].close()
+        topology.shards[1].close()
         assert update(40)["column_writes_failed"] > 0
         before = learner.report()
         after = update(40)
         # Steps of the lost shard are drawn no more: only what is told to all shards fails, and is told to the other.
         written = after["learner_steps"] - before.counters["learner_steps"]
         assert after["column_writes_failed"] - before.counters["column_writes_failed"] < written
-        stats = wait(program.replay.stats(), 5.0, "stats")
+        stats = wait(topology.replay.stats(), 5.0, "stats")
         assert stats["shards"][1] is None
         runtime.close()

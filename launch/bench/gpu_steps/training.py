@@ -134,7 +134,7 @@ class _Cells:
                 self._context.skip(self._name(cell), "the step's time is spent")
             return False
         num_actors, short = self._cell = self._waiting.pop(0)
-        for number, actor in enumerate(self._running.programs[0].actors):
+        for number, actor in enumerate(self._running.topologies[0].actors):
             if number < num_actors:
                 actor.start()
             else:
@@ -145,7 +145,7 @@ class _Cells:
 
     def _name(self, cell: tuple[int, bool]) -> str:
         num_actors, short = cell
-        config = dataclasses.replace(self._running.programs[0].config, num_actors=num_actors)
+        config = dataclasses.replace(self._running.topologies[0].config, num_actors=num_actors)
         return f"{_environments(config)}{self._suffix}{', threads switched every 0.2 ms' if short else ''}"
 
 

@@ -139,9 +139,9 @@ def test_all_mistakes_at_once_and_nothing_starts(calls, capsys, tmp_path):
 
 @pytest.mark.parametrize("command", [["train"], ["sweep", "--seeds", "2"]])
 def test_what_is_not_there_is_named_among_other_mistakes(calls, capsys, command):
-    wrong = ["--env", "CartPol-v1", "--algorithm.discount", "2", "--schedule", "missing.json"]
+    wrong = ["--env", "CartPol-v1", "--algorithm.discount", "2", "--settings-schedule", "missing.json"]
     lines = errors(capsys, command[0], "cartpole", *command[1:], *wrong)
-    assert [line.split(": ")[1] for line in lines] == ["algorithm.discount", "schedule", "env"]
+    assert [line.split(": ")[1] for line in lines] == ["algorithm.discount", "settings-schedule", "env"]
     assert "CartPole-v1" in lines[2]
 
 

@@ -43,6 +43,9 @@ class Ticker:
         self.busy = False
         return Report("ticker", {"ticks": float(self.num_ticks)})
 
+    def set_pace(self, pace):
+        self.pace = pace
+
     def look(self):
         return self.busy, self.num_ticks, threading.current_thread().name
 
@@ -80,7 +83,7 @@ def hosted():
         return made[0]
 
     host = Host(factory, sink, "ticker")
-    wait(host.call("look"), 5.0, "the component")
+    wait(host.call(Ticker.look), 5.0, "the component")
     yield host, made[0], sink
     made[0].release.set()
     host.close()
@@ -90,7 +93,7 @@ def test_calls_are_served_between_ticks_by_the_thread_that_ticks(hosted):
     host, ticker, sink = hosted
     host.start()
     until(lambda: ticker.num_ticks > 3)
-    looks = [wait(host.call("look"), 5.0, "a look") for _ in range(50)]
+    looks = [wait(host.call(Ticker.look), 5.0, "a look") for _ in range(50)]
     assert not any(busy for busy, _, _ in looks)
     assert {name for _, _, name in looks} == {"ticker"}
     assert looks[-1][1] > looks[0][1], "it ticks on between the calls"
@@ -99,13 +102,13 @@ def test_calls_are_served_between_ticks_by_the_thread_that_ticks(hosted):
 
 def test_calls_are_served_before_it_starts_and_after_it_stops(hosted):
     host, ticker, _ = hosted
-    assert wait(host.call("look"), 5.0, "a look")[1] == 0
+    assert wait(host.call(Ticker.look), 5.0, "a look")[1] == 0
     host.start()
     until(lambda: ticker.num_ticks > 0)
     host.stop()
-    _, stopped_at, _ = wait(host.call("look"), 5.0, "a look")
+    _, stopped_at, _ = wait(host.call(Ticker.look), 5.0, "a look")
     time.sleep(0.05)
-    assert wait(host.call("look"), 5.0, "a look")[1] == stopped_at
+    assert wait(host.call(Ticker.look), 5.0, "a look")[1] == stopped_at
     host.start()
     until(lambda: ticker.num_ticks > stopped_at)
 
@@ -114,7 +117,7 @@ def test_an_error_of_a_call_belongs_to_the_caller(hosted):
     host, ticker, _ = hosted
     host.start()
     with pytest.raises(KeyError, match="no such thing"):
-        wait(host.call("refuse"), 5.0, "a refusal")
+        wait(host.call(Ticker.refuse), 5.0, "a refusal")
     assert host.failure() is None
     ticks = ticker.num_ticks
     until(lambda: ticker.num_ticks > ticks)
@@ -128,7 +131,7 @@ def test_a_failed_tick_is_kept_and_given_to_every_later_call(hosted):
     assert isinstance(host.failure(), ValueError)
     assert ticker.closed.wait(5.0), "what failed is closed too"
     with pytest.raises(ValueError, match="the rope broke"):
-        wait(host.call("look"), 5.0, "a look")
+        wait(host.call(Ticker.look), 5.0, "a look")
 
 
 def test_leaving_python_in_a_tick_is_a_failure_like_any_other(hosted):
@@ -143,8 +146,8 @@ def test_leaving_python_in_a_tick_is_a_failure_like_any_other(hosted):
 def test_a_call_that_leaves_python_fails_and_the_host_lives_on(hosted):
     host, _, _ = hosted
     with pytest.raises(RuntimeError, match="SystemExit"):
-        wait(host.call("leave"), 5.0, "a call")
-    assert wait(host.call("look"), 5.0, "a look")[1] == 0
+        wait(host.call(Ticker.leave), 5.0, "a call")
+    assert wait(host.call(Ticker.look), 5.0, "a look")[1] == 0
 
 
 def test_every_call_is_answered_however_it_meets_the_end():
@@ -153,7 +156,7 @@ def test_every_call_is_answered_however_it_meets_the_end():
         host.start()
         futures = []
         caller = threading.Thread(
-            target=lambda host=host, into=futures: into.extend(host.call("look") for _ in range(200))
+            target=lambda host=host, into=futures: into.extend(host.call(Ticker.look) for _ in range(200))
         )
         caller.start()
         host.close()
@@ -169,7 +172,7 @@ def test_a_factory_that_fails_shows_as_failure():
     host = Host(partial(int, "seven"), Sink(), "numbers")
     until(lambda: host.failure() is not None)
     with pytest.raises(ValueError, match="seven"):
-        wait(host.call("look"), 5.0, "a look")
+        wait(host.call(Ticker.look), 5.0, "a look")
 
 
 def test_closing_ends_the_thread_and_refuses_calls(hosted):
@@ -179,7 +182,7 @@ def test_closing_ends_the_thread_and_refuses_calls(hosted):
     assert host.close()
     assert ticker.closed.is_set()
     with pytest.raises(PortClosedError):
-        wait(host.call("look"), 5.0, "a look")
+        wait(host.call(Ticker.look), 5.0, "a look")
     num_reports = len(sink.reports)
     time.sleep(0.05)
     assert len(sink.reports) == num_reports
@@ -198,7 +201,7 @@ def test_closing_interrupts_a_long_call():
             self.interrupted.set()
 
     host = Host(Player, None, "player")
-    playing = host.call("play")
+    playing = host.call(Player.play)
     until(playing.running)
     assert host.close()
     assert "player" not in left_behind()
@@ -212,7 +215,7 @@ def test_a_hung_component_is_seen_and_does_not_hold_up_closing(hosted):
     host.start()
     until(lambda: host.silent_s("environment") > 0.1)
     assert host.silent_s("replay") == 0.0
-    waiting = host.call("look")
+    waiting = host.call(Ticker.look)
     begun = time.monotonic()
     assert not host.close(timeout_s=0.1)
     assert time.monotonic() - begun < 2.0
@@ -221,10 +224,10 @@ def test_a_hung_component_is_seen_and_does_not_hold_up_closing(hosted):
         wait(waiting, 5.0, "a call that came while it hung")
 
 
-def test_attributes_are_set_while_it_ticks(hosted):
+def test_it_can_be_told_something_while_it_ticks(hosted):
     host, ticker, _ = hosted
     host.start()
-    host.set("pace", 0.5)
+    host.tell("set_pace", (0.5,), {})
     until(lambda: ticker.pace == 0.5)
 
 
@@ -236,7 +239,7 @@ def test_a_hung_worker_is_replaced_by_the_next_incarnation():
         return made[-1]
 
     worker = runtime.worker("actor/0", factory, sink)
-    wait(worker.call("look"), 5.0, "the component")
+    wait(worker.call(Ticker.look), 5.0, "the component")
     made[0].hang.set()
     worker.start()
     until(lambda: worker.silent_s("environment") > 0.05)

@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 
-from launch.runtimes.placement import Needs, Node, Placement, Seat, find_placement_problems
-from launch.sessions.memory import MB
+from launch.planning.needs import Needs
+from launch.runtimes.placement import Node, Placement, Seat, find_placement_problems
+from launch.words import MB
 
 OURS = Node("a", "10.0.0.1", 4, is_ours=True)
 OTHER = Node("b", "10.0.0.2", 4)

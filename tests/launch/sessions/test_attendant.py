@@ -9,16 +9,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from laser.environments import describe_environment
+from actors.evaluator import Evaluator
 from laser.environments.base import EnvironmentFailedError
 from laser.ports import Parameters, PortClosedError, wait
+from launch.planning.member_plan import plan_member
 from launch.presets import change, load_preset
-from launch.program import make_program
 from launch.recording.recorder import Recorder
 from launch.runtimes import hangs
 from launch.runtimes.local_runtime import LocalRuntime, LocalWorker
 from launch.runtimes.runtime import WorkerDiedError
 from launch.sessions.attendant import Attendant
+from launch.topology import place_member
+from learner.learner import Learner
 
 
 @pytest.fixture
@@ -28,8 +30,8 @@ def attendant():
     config = dataclasses.replace(config, replay=dataclasses.replace(config.replay, capacity_steps=2000))
     runtime = LocalRuntime()
     with Recorder(in_turns=True) as recorder:
-        program = make_program(config, describe_environment(config.env, config.environment), runtime, recorder)
-        yield Attendant(program, recorder)
+        topology = place_member(plan_member(config), runtime, recorder)
+        yield Attendant(topology, recorder)
         runtime.close()
 
 
@@ -47,15 +49,15 @@ def die(worker: LocalWorker, monkeypatch) -> None:
 
 
 def test_an_evaluator_that_died_is_replaced_and_evaluates_on(attendant, monkeypatch):
-    program = attendant.program
-    wait(program.learner.call("warm_up"), 60.0, "the learner")
-    evaluator = program.evaluator
+    topology = attendant.topology
+    wait(topology.learner.call(Learner.warm_up), 60.0, "the learner")
+    evaluator = topology.evaluator
     die(evaluator, monkeypatch)
     attendant.check_workers()
     assert evaluator.incarnation == 1
-    parameters = wait(program.parameters.newest(-1), 30.0, "parameters")
+    parameters = wait(topology.parameters.newest(-1), 30.0, "parameters")
     assert isinstance(parameters, Parameters)
-    report = wait(evaluator.call("evaluate_report", parameters, 1, 0), 60.0, "an evaluation")
+    report = wait(evaluator.call(Evaluator.evaluate_report, parameters, 1, 0), 60.0, "an evaluation")
     assert report.episodes
     attendant.check_workers()  # it has not failed meanwhile
     assert attendant.recorder.snapshot().counters["restarts/died"] == 1
@@ -63,10 +65,10 @@ def test_an_evaluator_that_died_is_replaced_and_evaluates_on(attendant, monkeypa
 
 @pytest.mark.parametrize("is_held", [False, True])
 def test_an_actor_that_died_acts_again_unless_it_is_held(attendant, monkeypatch, is_held):
-    program = attendant.program
-    wait(program.learner.call("warm_up"), 60.0, "the learner")
+    topology = attendant.topology
+    wait(topology.learner.call(Learner.warm_up), 60.0, "the learner")
     attendant.hold(is_held)
-    actor = program.actors[1]
+    actor = topology.actors[1]
     die(actor, monkeypatch)
     attendant.check_workers()
     assert actor.incarnation == 1
@@ -77,8 +79,8 @@ def test_an_actor_that_died_acts_again_unless_it_is_held(attendant, monkeypatch,
 
 
 def test_evaluations_that_failed_are_counted_under_their_reasons(attendant, monkeypatch):
-    program = attendant.program
-    wait(program.learner.call("warm_up"), 60.0, "the learner")
+    topology = attendant.topology
+    wait(topology.learner.call(Learner.warm_up), 60.0, "the learner")
     errors = [
         EnvironmentFailedError("raised", "no"),
         PortClosedError("gone"),
@@ -88,7 +90,7 @@ def test_evaluations_that_failed_are_counted_under_their_reasons(attendant, monk
     ]
     for number, error in enumerate(errors, start=1):
         result: Future = Future()
-        monkeypatch.setattr(program.evaluator, "call", lambda *arguments, result=result: result)
+        monkeypatch.setattr(topology.evaluator, "call", lambda *arguments, result=result: result)
         attendant.start_evaluation_if_due(SimpleNamespace(env_steps=100 * number))
         assert attendant.evaluation is result
         if error is not None:
@@ -109,8 +111,8 @@ def test_evaluations_that_failed_are_counted_under_their_reasons(attendant, monk
     ("answer", "silent_s", "counted"), [("error", 0, "raised"), ("", 0, "late"), ("", 1e9, "hung")]
 )
 def test_who_waits_for_an_evaluation_outlasts_it(attendant, monkeypatch, answer, silent_s, counted):
-    evaluator = attendant.program.evaluator
-    wait(attendant.program.learner.call("warm_up"), 60.0, "the learner")
+    evaluator = attendant.topology.evaluator
+    wait(attendant.topology.learner.call(Learner.warm_up), 60.0, "the learner")
     result: Future = Future()
     if answer:
         result.set_exception(EnvironmentFailedError("raised", "no"))
@@ -126,9 +128,9 @@ def test_who_waits_for_an_evaluation_outlasts_it(attendant, monkeypatch, answer,
 
 def test_a_learner_hears_how_far_the_run_is_once(attendant, monkeypatch):
     heard = []
-    monkeypatch.setattr(attendant.program.learner, "set", lambda name, value: heard.append((name, value)))
-    steps = attendant.program.config.steps
+    monkeypatch.setattr(attendant.topology.learner, "tell", lambda method, value: heard.append((method, value)))
+    steps = attendant.topology.config.steps
     for env_steps in (0, 0, steps // 2, steps // 2, 2 * steps):
         snapshot = dataclasses.replace(attendant.recorder.snapshot(), env_steps=env_steps)
         attendant.prepare_learner(snapshot)
-    assert heard == [("progress", 0.0), ("progress", 0.5), ("progress", 1.0)]
+    assert heard == [(Learner.set_progress, share) for share in (0.0, 0.5, 1.0)]

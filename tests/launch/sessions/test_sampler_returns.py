@@ -17,8 +17,8 @@ class Learner:
     def __init__(self):
         self.calls = []
 
-    def call(self, *call):
-        self.calls.append(call)
+    def call(self, method, *arguments):
+        self.calls.append((method.__name__, *arguments))
         done = Future()
         done.set_result(None)
         return done

@@ -23,7 +23,7 @@ class Member:
         )
         learner = SimpleNamespace(call=lambda method: answered)
         config = SimpleNamespace(learner=SimpleNamespace(checkpoint_interval_s=interval_s), checkpoint_replay=True)
-        self.program = SimpleNamespace(learner=learner, config=config, owns_replay=number == 0)
+        self.topology = SimpleNamespace(learner=learner, config=config, owns_replay=number == 0)
 
     def position(self):
         return SimpleNamespace(env_steps=self.env_steps)
@@ -106,7 +106,7 @@ def test_a_member_that_fails_as_all_are_stopped_fails_alone():
     one, two = Member(0, 0, 1000), Member(1, 0, 1000)
     failed: Future = Future()
     failed.set_exception(RuntimeError("no report here"))
-    one.program.learner.call = lambda method: failed
+    one.topology.learner.call = lambda method: failed
     FreeSchedule([one, two], lambda: True, lambda attendant, snapshot: None).run()
     assert (one.finished, two.finished) == ("failed", "stopped")
 

@@ -5,10 +5,11 @@ import dataclasses
 import pytest
 
 from laser.config import ConfigError
+from launch.planning.memory import available_memory
+from launch.planning.plan import make_plan
 from launch.presets import load_preset
-from launch.sessions.memory import available_memory, size
-from launch.sessions.plan import make_plan
 from launch.sessions.session import slack_steps
+from launch.words import size
 
 
 def configs(*changes, preset="cartpole"):
@@ -37,7 +38,7 @@ def test_members_that_cannot_learn_from_each_other_are_refused_when_they_share(c
 
 def test_memories_may_differ_but_not_under_one_name():
     small, large = ({"network.core": "lstm", "network.separate_critic": False, "network.core_size": n} for n in (8, 16))
-    assert set(make_plan(configs({}, small), share_replay=True).carried_states) == {"hidden", "cell"}
+    assert set(make_plan(configs({}, small), share_replay=True).members[0].unrolls.core_state) == {"hidden", "cell"}
     with pytest.raises(ConfigError, match="and 2 cannot learn from each other: their recurrent states are"):
         make_plan(configs({}, small, large), share_replay=True)
 
@@ -144,7 +145,7 @@ def test_a_replay_without_room_for_the_frames_of_one_message_is_refused():
 
 
 def test_what_is_wrong_with_any_member_is_told_at_once(tmp_path):
-    members = configs({"replay.num_shards": 2, "schedule": tmp_path / "missing.json"}, {"env": "CartPol-v1"})
+    members = configs({"replay.num_shards": 2, "settings-schedule": tmp_path / "missing.json"}, {"env": "CartPol-v1"})
     with pytest.raises(ConfigError) as caught:
         make_plan(members, share_replay=False)
-    assert [problem.key for problem in caught.value.problems] == ["replay.num-shards", "env", "schedule"]
+    assert [problem.key for problem in caught.value.problems] == ["replay.num-shards", "env", "settings-schedule"]

@@ -33,7 +33,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path):
     path = tmp_path / "schedule.json"
     write_changes(path, CHANGES)
     assert read_changes(path) == CHANGES
-    config = dataclasses.replace(load_preset("cartpole"), schedule=path)
+    config = dataclasses.replace(load_preset("cartpole"), settings_schedule=path)
     assert find_schedule_problems(config) == []
     assert find_schedule_problems(load_preset("cartpole")) == []
 
@@ -61,7 +61,7 @@ def test_settings_that_cannot_change_and_values_out_of_range_are_named_all_at_on
     path = tmp_path / "schedule.json"
     settings = {"algorithm.rho-clip": 1.0, "replay.min-steps": 5, "algorithm.learning-rate": -1.0}
     path.write_text(json.dumps([{"env_steps": 0, "settings": settings}]))
-    problems = find_schedule_problems(dataclasses.replace(load_preset("cartpole"), schedule=path))
-    assert [problem.key for problem in problems] == ["schedule"] * 3
+    problems = find_schedule_problems(dataclasses.replace(load_preset("cartpole"), settings_schedule=path))
+    assert [problem.key for problem in problems] == ["settings-schedule"] * 3
     assert "algorithm.rho-clip cannot change" in problems[0].wrong
     assert "must be above 0" in problems[2].wrong

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from laser.environments import describe_environment
+from launch.planning.member_plan import plan_population
 from launch.presets import load_preset
 from launch.sweeps.population import PbtConfig, choose_model, find_strangers, perturbed, within_bounds
 
@@ -124,7 +124,7 @@ def test_different_environments_and_a_schedule_beside_it_are_refused():
     config = load_preset("cartpole")
     elsewhere = dataclasses.replace(config, env="Acrobot-v1")
     assert [item.key for item in PbtConfig().never([config, elsewhere])] == ["rule"]
-    scheduled = dataclasses.replace(config, schedule="schedule.json")
+    scheduled = dataclasses.replace(config, settings_schedule="schedule.json")
     assert [item.key for item in PbtConfig().never([scheduled, scheduled])] == ["rule"]
 
 
@@ -134,9 +134,8 @@ def test_members_whose_weights_have_other_shapes_are_told_before_anything_starts
         dataclasses.replace(plain, algorithm=dataclasses.replace(plain.algorithm, **change))
         for change in ({"popart": True}, {"learning_rate": 0.1, "batch_size": 7})
     )
-    spec = describe_environment("CartPole-v1", plain.environment)
-    assert find_strangers([plain, faster, plain], [spec] * 3) == []
-    problems = find_strangers([plain, faster, popart], [spec] * 3)
+    assert find_strangers(plan_population([plain, faster, plain])) == []
+    problems = find_strangers(plan_population([plain, faster, popart]))
     assert [item.key for item in problems] == ["pbt"]
     assert "members 0 and 2 cannot copy each other's weights" in problems[0].wrong
 

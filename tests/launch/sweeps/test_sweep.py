@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import shutil
 import signal
@@ -237,7 +238,7 @@ def test_a_schedule_is_followed(tmp_path):
     for rate in (1e-3, 1e-9):
         changes = [SettingsChange(0, {}), SettingsChange(256, {"algorithm.learning-rate": rate})]
         write_changes(path, changes)
-        train(dataclasses.replace(base, run_dir=tmp_path / str(rate), schedule=path))
+        train(dataclasses.replace(base, run_dir=tmp_path / str(rate), settings_schedule=path))
         checkpoint, _ = load_newest_checkpoint(tmp_path / str(rate) / "checkpoints")
         assert checkpoint.state["tree"]["numbers"]["settings"] == {"learning_rate": rate}
         found[rate] = checkpoint.tensors["networks"]
@@ -278,6 +279,7 @@ def fail_for(member: int, method: str, monkeypatch) -> None:
     """Lets a method of one member's learner raise."""
     works = getattr(Learner, method)
 
+    @functools.wraps(works)
     def fails(self, *arguments):
         if self._member == member:
             raise RuntimeError(f"no {method} here")

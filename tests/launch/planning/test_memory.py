@@ -3,40 +3,46 @@ import dataclasses
 import pytest
 
 from laser.algorithms.laser import LaserConfig
-from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec, FramesSpec, VectorSpec
-from laser.unroll import UnrollSpec
+from laser.specs import DiscreteActions, EnvironmentSpec, FramesSpec, VectorSpec
 from launch.config import TrainConfig
-from launch.sessions import memory
-from launch.sessions.memory import MemoryEstimate, available_memory, estimate_memory, find_memory_problems, size
+from launch.planning import memory
+from launch.planning.member_plan import plan_member
+from launch.planning.memory import MemoryEstimate, available_memory, estimate_memory, find_memory_problems
+from launch.words import size
 
 GB = 2**30
 
 
-def spec(observation, length=20):
-    environment = EnvironmentSpec("x", {"observation": observation}, DiscreteActions(6))
-    return UnrollSpec(length, environment, {"logits": ArraySpec((6,))})
+PIXELS, VECTOR = FramesSpec((84, 84), 4), VectorSpec((4,))
 
 
-PIXELS, VECTOR = spec(FramesSpec((84, 84), 4)), spec(VectorSpec((4,)))
+def estimate_one(config, observation, num_weights=1_000_000, num_shards=1):
+    environment = EnvironmentSpec("CartPole-v1", {"observation": observation}, DiscreteActions(6))
+    return estimate_memory([plan_member(config, environment)], [num_weights], GB, num_shards)
 
 
 @pytest.fixture
 def config():
-    return TrainConfig(env="x", steps=1, algorithm=LaserConfig(batch_size=32), num_envs=32)
+    return TrainConfig(env="CartPole-v1", device="cpu", steps=1, algorithm=LaserConfig(batch_size=32), num_envs=32)
 
 
 def test_pixels_need_more_than_vectors_and_every_size_counts(config):
-    base = estimate_memory([config], [PIXELS], [1_000_000], GB)
+    base = estimate_one(config, PIXELS)
     assert base.replay == GB
     assert base.total == base.replay + base.actors + base.learner
-    assert estimate_memory([config], [VECTOR], [1_000_000], GB).total < base.total
-    assert estimate_memory([config], [PIXELS], [100_000_000], GB).learner > base.learner + 2e9
+    assert estimate_one(config, VECTOR).total < base.total
+    assert estimate_one(config, PIXELS, 100_000_000).learner > base.learner + 2e9
     more_actors = dataclasses.replace(config, num_actors=4)
-    assert estimate_memory([more_actors], [PIXELS], [1_000_000], GB).actors == 4 * base.actors
+    assert estimate_one(more_actors, PIXELS).actors == 4 * base.actors
     processes = dataclasses.replace(config, runtime="ray")
-    assert estimate_memory([processes], [PIXELS], [1_000_000], GB).actors > base.actors + 300e6
+    assert estimate_one(processes, PIXELS).actors > base.actors + 300e6
+    # Every shard has a process there.
+    assert estimate_one(processes, PIXELS, num_shards=3).replay == GB + 3 * (
+        estimate_one(processes, PIXELS).replay - GB
+    )
+    assert estimate_one(processes, PIXELS).replay > GB
     larger = dataclasses.replace(config, algorithm=LaserConfig(batch_size=64))
-    assert estimate_memory([larger], [PIXELS], [1_000_000], GB).learner > base.learner
+    assert estimate_one(larger, PIXELS).learner > base.learner
 
 
 @pytest.mark.parametrize(

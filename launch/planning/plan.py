@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -17,14 +17,15 @@ from laser.environments import describe_environment
 from laser.environments.config import EnvironmentConfig
 from laser.specs import ArraySpec, EnvironmentSpec
 from laser.unroll import UnrollSpec
-from launch.computing import ChosenDevice, choose_device, num_env_groups
 from launch.config import TrainConfig
 from launch.evaluation.videos import find_video_problems
-from launch.program import find_sampler_problems, member_settings, unroll_spec
-from launch.runtimes.placement import Needs
-from launch.sessions.gpu_memory import GpuEstimate, estimate_gpus, find_gpu_problems
-from launch.sessions.memory import MemoryEstimate, available_memory, estimate_memory, find_memory_problems, size
+from launch.planning.gpu_memory import GpuEstimate, estimate_gpus, find_gpu_problems
+from launch.planning.member_plan import MemberPlan, plan_population
+from launch.planning.memory import MemoryEstimate, available_memory, estimate_memory, find_memory_problems
+from launch.planning.needs import Needs
+from launch.planning.replay_rules import find_sampler_problems
 from launch.sessions.settings_schedule import find_schedule_problems
+from launch.words import size
 from replay_server.memory import frame_bytes, replay_bytes
 
 
@@ -33,32 +34,32 @@ class Plan:
     """Members that can run together on this machine.
 
     Args:
-        configs: checked, one per member.
-        environments: what each one's `env` offers.
-        devices: where each one's learner computes.
+        members: in the order of their numbers.
         share_replay: one replay for all.
         memory: what they will need.
         gpus: what they will need of GPUs.
-        carried_states: recurrent states that the unrolls of a shared replay have room for, by name.
     """
 
-    configs: list[TrainConfig]
-    environments: list[EnvironmentSpec]
-    devices: list[ChosenDevice]
+    members: list[MemberPlan]
     share_replay: bool
     memory: MemoryEstimate
     gpus: GpuEstimate
-    carried_states: Mapping[str, ArraySpec] = field(default_factory=dict)
+
+    @cached_property
+    def configs(self) -> list[TrainConfig]:
+        """Each member's config."""
+        return [member.config for member in self.members]
 
     @property
     def config(self) -> TrainConfig:
         """The first member's config: what all members have in common."""
-        return self.configs[0]
+        return self.members[0].config
 
     @property
     def where(self) -> str:
         """Say where learners compute, as the end of a sentence; "" where Ray decides it."""
-        names = dict.fromkeys("the CPU" if device.name == "cpu" else device.name for device in self.devices)
+        devices = [member.device.name for member in self.members]
+        names = dict.fromkeys("the CPU" if name == "cpu" else name for name in devices)
         return "" if "auto" in names else f" on {' and '.join(names)}"
 
     def needs_in(self, directory: Path) -> str:
@@ -73,16 +74,15 @@ class Plan:
     @property
     def needs(self) -> Needs:
         """What they ask of a cluster."""
-        replays = self.configs[:1] if self.share_replay else self.configs
-        num_shards = sum(config.replay.num_shards for config in replays)
+        num_shards = _num_shards(self.members, self.share_replay)
         num_actors = sum(config.num_actors for config in self.configs)
         return Needs(
-            len(self.configs),
+            len(self.members),
             num_actors,
-            next((device.name for device in self.devices if device.name != "cpu"), "cpu"),
+            next((member.device.name for member in self.members if member.device.name != "cpu"), "cpu"),
             num_shards,
             self.memory.replay // num_shards,
-            self.memory.learner // len(self.configs),
+            self.memory.learner // len(self.members),
             self.memory.actors // max(1, num_actors),
         )
 
@@ -96,31 +96,31 @@ def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False) -> Pla
     raise_problems(list(dict.fromkeys(problem for config in configs for problem in find_problems(config))))
     environments, algorithms, problems = _build_algorithms(configs)
     raise_problems(list(dict.fromkeys([*_find_empty_shards(configs, share_replay), *problems])))
-    specs = [unroll_spec(*parts) for parts in zip(configs, environments, algorithms, strict=True)]
-    problems = list(_find_small_arenas(configs, specs))
-    carried_states: dict[str, ArraySpec] = {}
+    members = plan_population(configs, environments, algorithms, share_replay=share_replay)
+    problems = list(_find_small_arenas(members))
     if share_replay:
-        problems += _find_differences(specs)
-        for spec in specs:
-            carried_states |= spec.core_state
-        problems += _find_memoryless(configs, carried_states)
+        problems += _find_differences([member.own_unrolls for member in members])
+        problems += _find_memoryless(configs, members[0].unrolls.core_state)
     raise_problems(list(dict.fromkeys(problems)))
-    if share_replay:
-        specs = [dataclasses.replace(spec, core_state=carried_states) for spec in specs]
-    devices = [choose_device(*parts) for parts in zip(configs, environments, strict=True)]
     try:
-        memory = _plan_memory(configs, specs, algorithms, devices, share_replay)
+        memory = _plan_memory(members, share_replay)
     except ValueError as error:  # networks are built here for the first time
         raise ConfigError(_named_problems(error)) from error
-    gpus = estimate_gpus(configs, specs, algorithms, devices)
-    if configs[0].runtime != "ray":  # whose learners are in other processes
+    gpus = estimate_gpus(members)
+    if not configs[0].has_processes:  # whose learners are in other processes
         raise_problems(list(find_gpu_problems(gpus, len(configs))))
-    plan = Plan(list(configs), environments, devices, share_replay, memory, gpus, carried_states)
+    plan = Plan(members, share_replay, memory, gpus)
     if plan.config.ray_address:
         from launch.runtimes.ray_cluster import check_cluster
 
         check_cluster(plan.config.ray_address, plan.needs)
     return plan
+
+
+def _num_shards(members: Sequence[MemberPlan], share_replay: bool) -> int:
+    """Return how many shards all replays have together."""
+    owners = members[:1] if share_replay else members
+    return sum(owner.config.replay.num_shards for owner in owners)
 
 
 def _build_algorithms(
@@ -170,11 +170,11 @@ def _find_empty_shards(configs: Sequence[TrainConfig], share_replay: bool) -> li
     ]
 
 
-def _find_small_arenas(configs: Sequence[TrainConfig], specs: Sequence[UnrollSpec]) -> Iterator[Problem]:
+def _find_small_arenas(members: Sequence[MemberPlan]) -> Iterator[Problem]:
     """Yield which replays have no room for the frames of a single message: actors would send it in vain."""
-    for config, spec in zip(configs, specs, strict=True):
-        num_unrolls, shards = config.num_envs // num_env_groups(config), config.replay.num_shards
-        needed, given = frame_bytes(spec, num_unrolls), config.replay.capacity_bytes
+    for member in members:
+        replay, num_unrolls = member.config.replay, min(member.env_groups)
+        needed, given, shards = frame_bytes(member.own_unrolls, num_unrolls), replay.capacity_bytes, replay.num_shards
         if given and given // shards < needed:
             yield Problem(
                 "replay.capacity-bytes",
@@ -223,39 +223,29 @@ def _find_memoryless(configs: Sequence[TrainConfig], states: Mapping[str, ArrayS
     ]
 
 
-def _plan_memory(
-    configs: Sequence[TrainConfig],
-    specs: Sequence[UnrollSpec],
-    algorithms: Sequence[Algorithm],
-    devices: Sequence[ChosenDevice],
-    share_replay: bool,
-) -> MemoryEstimate:
+def _plan_memory(members: Sequence[MemberPlan], share_replay: bool) -> MemoryEstimate:
     """Return what a session will need.
 
     Raises:
         ConfigError: it cannot fit on this machine.
     """
-    settings = [
-        member_settings(config, algorithm, number)
-        for number, (config, algorithm) in enumerate(zip(configs, algorithms, strict=True))
-    ]
+    settings = [member.replay for member in members]
+    first = members[0]
     if share_replay:
-        held = replay_bytes(specs[0], configs[0].replay, settings)
+        held = replay_bytes(first.unrolls, first.config.replay, settings)
     else:
-        held = sum(
-            replay_bytes(spec, config.replay, [mine])
-            for spec, config, mine in zip(specs, configs, settings, strict=True)
-        )
+        held = sum(replay_bytes(member.unrolls, member.config.replay, [member.replay]) for member in members)
     counts: dict[object, int] = {}
-    for config, algorithm in zip(configs, algorithms, strict=True):
+    num_weights = []
+    for member in members:
+        config = member.config
         key = (config.env, config.environment, config.algorithm, config.network)
         if key not in counts:
-            counts[key] = _num_weights(algorithm)
-    of_each = [counts[config.env, config.environment, config.algorithm, config.network] for config in configs]
-    on_gpu = [device.name.startswith("cuda") for device in devices]
-    estimate = estimate_memory(configs, specs, of_each, held, on_gpu)
-    if not configs[0].ray_address:  # a cluster's nodes are asked for theirs
-        raise_problems(list(find_memory_problems(estimate, available_memory(), len(configs), share_replay)))
+            counts[key] = _num_weights(member.algorithm)
+        num_weights.append(counts[key])
+    estimate = estimate_memory(members, num_weights, held, _num_shards(members, share_replay))
+    if not first.config.ray_address:  # a cluster's nodes are asked for theirs
+        raise_problems(list(find_memory_problems(estimate, available_memory(), len(members), share_replay)))
     return estimate
 
 

@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from actors.actor import Actor
-from laser.environments import describe_environment
+from launch.factories import make_actor, make_evaluator
+from launch.planning.member_plan import plan_member
+from launch.planning.replay_rules import online_capacity
 from launch.presets import change, load_preset
-from launch.program import Member, make_actor, make_evaluator, online_capacity
 from launch.sessions.session import run_session as run
 from launch.train import train
 from learner.batch_loader import BatchLoader
@@ -58,10 +59,10 @@ def test_every_shard_takes_the_messages_of_its_actors():
 
 def test_a_replaced_actor_shares_no_incarnation_with_the_rebuilds_of_the_one_before():
     config = load_preset("cartpole", {"environment.max_restarts": 2})
-    environment = describe_environment(config.env, config.environment)
+    member = plan_member(config, first_incarnation=10)
     used: set[int] = set()
     for incarnation in range(3):
-        actor = make_actor(Member(config, environment, first_incarnation=10), None, None, 0, incarnation)
+        actor = make_actor(member, None, None, 0, incarnation)
         own = set(range(actor._incarnation, actor._incarnation + 3))
         assert not own & used
         used |= own
@@ -70,15 +71,15 @@ def test_a_replaced_actor_shares_no_incarnation_with_the_rebuilds_of_the_one_bef
 
 def test_evaluation_plays_whole_games(monkeypatch):
     config = change(load_preset("pong"), {"environment.life_loss_ends_episode": True})
-    environment = describe_environment(config.env, config.environment)
     asked = []
 
     def note(id, num_envs, environment_config):
         asked.append(environment_config)
         raise StopIteration
 
-    monkeypatch.setattr("launch.program.make_environment", note)
-    evaluator = make_evaluator(Member(config, environment), 0)
+    member = plan_member(config)
+    monkeypatch.setattr("launch.factories.make_environment", note)
+    evaluator = make_evaluator(member, 0)
     with pytest.raises(StopIteration):
         evaluator.evaluate(None, 1)
     assert asked == [dataclasses.replace(config.environment, life_loss_ends_episode=False)]

@@ -10,13 +10,14 @@ import psutil
 
 from laser.config import Problem
 from laser.unroll import UnrollSpec
-from launch.config import TrainConfig
-
-MB = 2**20
+from launch.planning.member_plan import MemberPlan
+from launch.words import MB, size
 
 # Resident sizes measured on Linux with torch on the CPU: one process with torch imported, and a gymnasium or Atari
 # environment inside it. A process of the Ray runtime brings torch along again.
 _PROCESS_BYTES = 350 * MB
+# A shard's process, which has no torch, without what it stores.
+_SHARD_PROCESS_BYTES = 120 * MB
 _ENVIRONMENT_BYTES = 10 * MB
 _LEARNER_COPIES = 6  # of all weights: parameters, gradients, two moments, published copies
 _HEADROOM = 0.9
@@ -44,48 +45,45 @@ class MemoryEstimate:
 
 
 def estimate_memory(
-    configs: Sequence[TrainConfig],
-    specs: Sequence[UnrollSpec],
-    num_parameters: Sequence[int],
-    replay_bytes: int,
-    on_gpu: Sequence[bool] = (),
+    members: Sequence[MemberPlan], num_weights: Sequence[int], replay_bytes: int, num_shards: int
 ) -> MemoryEstimate:
     """Return what all members of a population will need.
 
     Args:
-        configs: checked, one per member.
-        specs: layout of each one's unrolls.
-        num_parameters: of each one's networks.
+        members: of the population.
+        num_weights: of each one's networks.
         replay_bytes: what the replay says it needs at most, or all replays together.
-        on_gpu: whether each one's learner computes on a GPU, which then holds its activations; empty: none does.
+        num_shards: of all replays together.
     """
-    places = on_gpu or [False] * len(configs)
-    parts = [_member_bytes(*member) for member in zip(configs, specs, num_parameters, places, strict=True)]
-    # Threads share one process; on Ray every learner brings torch along again.
-    processes = len(configs) if configs[0].runtime == "ray" else 1
+    parts = [_member_bytes(*each) for each in zip(members, num_weights, strict=True)]
+    # Threads share one process; on Ray every learner brings torch along again, and every shard has a process, too.
+    has_processes = members[0].config.has_processes
+    num_learners = len(members) if has_processes else 1
     return MemoryEstimate(
-        replay=replay_bytes,
+        replay=replay_bytes + (num_shards * _SHARD_PROCESS_BYTES if has_processes else 0),
         actors=sum(actors for actors, _ in parts),
-        learner=sum(learner for _, learner in parts) + processes * _PROCESS_BYTES,
+        learner=sum(learner for _, learner in parts) + num_learners * _PROCESS_BYTES,
         networks=sum(
-            4 * number * (_LEARNER_COPIES + config.num_actors)
-            for config, number in zip(configs, num_parameters, strict=True)
+            4 * number * (_LEARNER_COPIES + member.config.num_actors)
+            for member, number in zip(members, num_weights, strict=True)
         ),
     )
 
 
-def _member_bytes(config: TrainConfig, spec: UnrollSpec, num_parameters: int, on_gpu: bool) -> tuple[int, int]:
-    """Return the bytes of a member's actors and of its learner, which count its process not in."""
+def _member_bytes(member: MemberPlan, num_weights: int) -> tuple[int, int]:
+    """Return the bytes of a member's actors and of its learner, whose process is not counted."""
+    config, spec = member.config, member.unrolls
     stacked = sum(item.num_frame_bytes * item.stack for item in spec.frames.values())
     raw_unroll = spec.num_fixed_bytes + (spec.unroll_length + 1) * stacked
-    # Activations take about ten times the input in float32.
-    networks = 4 * num_parameters
+    networks = 4 * num_weights
     num_rows = config.algorithm.rows_per_item(spec.unroll_length) + 1
     batch = config.algorithm.batch_size * raw_unroll * num_rows // (spec.unroll_length + 1)
+    # Activations take about ten times the input in float32; those of a GPU are not in this memory.
+    on_gpu = member.device.name.startswith("cuda")
     activations = 0 if on_gpu else 10 * 4 * config.algorithm.batch_size * num_rows * _largest_input(spec)
     learner = _LEARNER_COPIES * networks + (config.learner.num_prefetch + 2) * batch + activations
     per_actor = networks + config.num_envs * (_ENVIRONMENT_BYTES + (config.actor.max_unacknowledged + 1) * raw_unroll)
-    processes = config.num_actors if config.runtime == "ray" else 0
+    processes = config.num_actors if config.has_processes else 0
     actors = config.num_actors * per_actor + processes * _PROCESS_BYTES
     return actors, learner
 
@@ -120,13 +118,6 @@ def available_memory() -> int:
     available = int(psutil.virtual_memory().available)
     limit, used = _control_group()
     return available if limit is None else max(0, min(available, limit - used))
-
-
-def size(num_bytes: int) -> str:
-    """Return bytes as a person says them: 850 MB, 1.2 GB."""
-    if num_bytes < 1000 * MB:
-        return f"{num_bytes / MB:.0f} MB"
-    return f"{num_bytes / (1024 * MB):.1f} GB"
 
 
 def _largest_input(spec: UnrollSpec) -> int:

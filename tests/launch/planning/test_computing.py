@@ -6,7 +6,9 @@ import pytest
 
 from laser.config import Problem
 from laser.environments import describe_environment
-from launch.computing import ChosenDevice, choose_device, learner_threads, note_busy_cores, placed_device
+from launch.planning.busy_cores import note_busy_cores
+from launch.planning.computing import ChosenDevice, choose_device, learner_threads, placed_device
+from launch.planning.member_plan import plan_member
 from launch.presets import change, load_preset
 
 
@@ -41,8 +43,8 @@ def chosen(preset, changes, device=""):
 
 @pytest.fixture
 def a_gpu(monkeypatch):
-    monkeypatch.setattr("launch.computing.num_gpus", lambda: 1)
-    monkeypatch.setattr("launch.computing.find_lost_gpu", lambda: None)
+    monkeypatch.setattr("launch.planning.computing.num_gpus", lambda: 1)
+    monkeypatch.setattr("launch.planning.computing.find_lost_gpu", lambda: None)
 
 
 @pytest.mark.usefixtures("a_gpu")
@@ -75,8 +77,8 @@ def test_a_device_that_is_asked_for_is_taken(device):
 
 
 def test_without_a_gpu_there_is_nothing_to_say(monkeypatch):
-    monkeypatch.setattr("launch.computing.num_gpus", lambda: 0)
-    monkeypatch.setattr("launch.computing.find_lost_gpu", lambda: None)
+    monkeypatch.setattr("launch.planning.computing.num_gpus", lambda: 0)
+    monkeypatch.setattr("launch.planning.computing.find_lost_gpu", lambda: None)
     for preset, changes in (("pong", {}), ("cartpole", {}), ("sac", {}), ("pong", {"runtime": "ray"})):
         assert chosen(preset, changes) == ChosenDevice("cpu")
     # Of a cluster's GPUs nothing is known here.
@@ -87,8 +89,8 @@ def test_without_a_gpu_there_is_nothing_to_say(monkeypatch):
 
 def test_a_gpu_that_cannot_be_used_is_told_of_where_it_would_pay(monkeypatch):
     old = Problem("device", "the NVIDIA driver is too old", "install a newer driver")
-    monkeypatch.setattr("launch.computing.num_gpus", lambda: 0)
-    monkeypatch.setattr("launch.computing.find_lost_gpu", lambda: old)
+    monkeypatch.setattr("launch.planning.computing.num_gpus", lambda: 0)
+    monkeypatch.setattr("launch.planning.computing.find_lost_gpu", lambda: old)
     note = "device: computes on the CPU, since the NVIDIA driver is too old; install a newer driver"
     assert chosen("pong", {}) == ChosenDevice("cpu", note)
     assert chosen("cartpole", {}) == ChosenDevice("cpu")
@@ -96,7 +98,7 @@ def test_a_gpu_that_cannot_be_used_is_told_of_where_it_would_pay(monkeypatch):
 
 def test_a_process_that_ray_gave_a_gpu_computes_there(monkeypatch):
     for number, device in ((0, "cpu"), (1, "cuda")):
-        monkeypatch.setattr("launch.computing.num_gpus", lambda number=number: number)
+        monkeypatch.setattr("launch.planning.computing.num_gpus", lambda number=number: number)
         assert placed_device("auto") == device
         assert placed_device("cuda:1") == "cuda:1"
 
@@ -114,9 +116,8 @@ def test_a_process_that_ray_gave_a_gpu_computes_there(monkeypatch):
 def test_cores_that_are_busy_are_told_of_where_the_learner_wants_them(monkeypatch, changes, percent, is_told):
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     monkeypatch.setattr("psutil.cpu_percent", lambda interval: percent)
-    config = change(load_preset("td3"), {"device": "cpu", **changes})
-    environment = describe_environment(config.env, config.environment)
-    assert note_busy_cores(config, environment, "cuda") == ""
-    said = note_busy_cores(config, environment, "cpu")
+    member = plan_member(change(load_preset("td3"), {"device": "cpu", **changes}))
+    assert note_busy_cores(dataclasses.replace(member, device=ChosenDevice("cuda"))) == ""
+    said = note_busy_cores(member)
     assert ("--learner.torch-threads 1" in said) == is_told
     assert ("1.0 of 2 cores" in said) == is_told

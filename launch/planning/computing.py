@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-import psutil
 import torch
 
 from laser.compilation import can_compile
@@ -15,7 +14,6 @@ from launch.config import TrainConfig
 from launch.gpus import find_lost_gpu, num_gpus
 
 _WIDE = 256  # units of a layer
-_LOOK_S = 0.3
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ def choose_device(config: TrainConfig, environment: EnvironmentSpec) -> ChosenDe
         return ChosenDevice(config.device)
     pays = gpu_pays(config, environment)
     if config.ray_address:  # a cluster's GPUs are not this machine's
-        return ChosenDevice("auto" if pays else "cpu")
+        return ChosenDevice("auto" if pays and not config.takes_turns else "cpu")
     if pays and (lost := find_lost_gpu()) is not None:
         return ChosenDevice("cpu", f"{lost.key}: computes on the CPU, since {lost.wrong}; {lost.remedy}")
     if num_gpus() == 0:
@@ -49,13 +47,13 @@ def choose_device(config: TrainConfig, environment: EnvironmentSpec) -> ChosenDe
         return ChosenDevice(
             "cpu", "device: a CPU is faster for networks this small and leaves the GPU idle: --device cuda uses it"
         )
-    if config.runtime == "lockstep":
+    if config.takes_turns:
         return ChosenDevice(
             "cpu",
             "device: lockstep computes on the CPU, to repeat bit by bit, and leaves the GPU idle: "
-            "--runtime local uses it",
+            "--schedule free uses it",
         )
-    return ChosenDevice("auto" if config.runtime == "ray" else "cuda")
+    return ChosenDevice("auto" if config.has_processes else "cuda")
 
 
 def gpu_pays(config: TrainConfig, environment: EnvironmentSpec) -> bool:
@@ -96,30 +94,11 @@ def learner_threads(config: TrainConfig, environment: EnvironmentSpec, device: s
     if device != "cpu":
         return 1
     num_cores = os.cpu_count() or 1
-    takes_turns = config.runtime == "lockstep"
+    takes_turns = config.takes_turns
     if has_frames(environment):
         return 1 if takes_turns else max(1, num_cores // 2 // population)
     shares_out = _is_wide(config) and config.algorithm.view == "steps" and (takes_turns or population == 1)
     return min(2, num_cores) if shares_out else 1
-
-
-def note_busy_cores(config: TrainConfig, environment: EnvironmentSpec, device: str, population: int = 1) -> str:
-    """Return what a user should know where other work would keep a learner's threads waiting for each other, or "".
-
-    Looks for a third of a second at how busy this machine is, where it matters. Two runs of TD3 at once on two cores
-    make 137 updates/s each with two threads, 260 with one.
-    """
-    num_threads = learner_threads(config, environment, device, population)
-    if config.runtime == "ray" or config.learner.torch_threads or num_threads == 1:
-        return ""
-    num_cores = os.cpu_count() or 1
-    busy = psutil.cpu_percent(_LOOK_S) / 100.0 * num_cores
-    if busy + num_threads < num_cores + 0.5:
-        return ""
-    return (
-        f"learner.torch-threads: other work keeps {busy:.1f} of {num_cores} cores busy, and the learner's "
-        f"{num_threads} threads would wait for each other; --learner.torch-threads 1 is faster then"
-    )
 
 
 def num_env_groups(config: TrainConfig) -> int:
@@ -132,7 +111,7 @@ def compiles_policy(config: TrainConfig, environment: EnvironmentSpec) -> bool:
     """Return whether actors compile their networks: where it pays for the seconds it takes, and a compiler is there."""
     if config.actor.compile != "auto":
         return config.actor.compile == "on"
-    return has_frames(environment) and config.runtime != "lockstep" and can_compile(torch.device(config.actor.device))
+    return has_frames(environment) and not config.takes_turns and can_compile(torch.device(config.actor.device))
 
 
 def has_frames(environment: EnvironmentSpec) -> bool:

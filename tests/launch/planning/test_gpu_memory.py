@@ -5,11 +5,11 @@ import dataclasses
 import pytest
 
 from laser.config import ConfigError
+from launch.planning import gpu_memory
+from launch.planning.gpu_memory import GpuEstimate
+from launch.planning.plan import make_plan
 from launch.presets import load_preset
-from launch.sessions import gpu_memory
-from launch.sessions.gpu_memory import GpuEstimate
-from launch.sessions.memory import size
-from launch.sessions.plan import make_plan
+from launch.words import size
 
 GB = 2**30
 RESIDUAL = {
@@ -26,12 +26,12 @@ RESIDUAL = {
 def gpu(monkeypatch):
     """A machine with two GPUs; what is returned says how much of them is free."""
     free = {"cuda:0": 79 * GB, "cuda:1": 79 * GB}
-    monkeypatch.setattr("launch.computing.num_gpus", lambda: 2)
-    monkeypatch.setattr("launch.computing.find_lost_gpu", lambda: None)
+    monkeypatch.setattr("launch.planning.computing.num_gpus", lambda: 2)
+    monkeypatch.setattr("launch.planning.computing.find_lost_gpu", lambda: None)
     monkeypatch.setattr("launch.gpus.num_gpus", lambda: 2)
     monkeypatch.setattr("launch.gpus.find_old_gpu", lambda index, key: None)
-    monkeypatch.setattr("launch.sessions.memory.available_memory", lambda: 100 * GB)
-    monkeypatch.setattr("launch.sessions.plan.available_memory", lambda: 100 * GB)
+    monkeypatch.setattr("launch.planning.memory.available_memory", lambda: 100 * GB)
+    monkeypatch.setattr("launch.planning.plan.available_memory", lambda: 100 * GB)
     monkeypatch.setattr(gpu_memory, "has_bfloat16", lambda device: True)
     monkeypatch.setattr(gpu_memory, "free_bytes", free.__getitem__)
     return free

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 
 import torch
 
-from laser.algorithms.base import Algorithm
 from laser.compilation import has_bfloat16
 from laser.config import Problem
 from laser.unroll import UnrollSpec
-from launch.computing import ChosenDevice
 from launch.config import TrainConfig
 from launch.gpus import free_bytes, index_of
-from launch.sessions.memory import size
+from launch.planning.member_plan import MemberPlan
+from launch.words import size
 from learner.gpu_memory import CONTEXT_BYTES, learner_bytes
 
 
@@ -34,40 +33,31 @@ class GpuEstimate:
         return "".join(f", and {_words(names[name], num_bytes)}" for name, num_bytes in self.of_each.items())
 
 
-def estimate_gpus(
-    configs: Sequence[TrainConfig],
-    specs: Sequence[UnrollSpec],
-    algorithms: Sequence[Algorithm],
-    devices: Sequence[ChosenDevice],
-) -> GpuEstimate:
+def estimate_gpus(members: Sequence[MemberPlan]) -> GpuEstimate:
     """Return what all learners on each GPU will need.
 
     On Ray nothing says yet which GPU a learner gets, so there it is that of the largest learner on a GPU of its own;
     of a cluster that may have none, nothing.
-
-    Args:
-        configs: checked, one per member.
-        specs: layout of each one's unrolls.
-        algorithms: each one's own.
-        devices: where each one's learner computes.
     """
     known: dict[object, int | None] = {}
-    members: dict[str, list[int | None]] = {}
-    for config, spec, algorithm, device in zip(configs, specs, algorithms, devices, strict=True):
-        if device.name == "cpu" or (device.name == "auto" and config.ray_address):
+    of_each: dict[str, list[int | None]] = {}
+    for member in members:
+        config, device = member.config, member.device.name
+        if device == "cpu" or (device == "auto" and config.ray_address):
             continue
         key = (config.env, config.environment, config.algorithm, config.network, config.learner, config.unroll_length)
         if key not in known:
             known[key] = learner_bytes(
-                algorithm,
-                spec,
+                member.algorithm,
+                member.unrolls,
                 config.learner,
                 compiled=config.learner.compile != "off" and not _is_uncompiled(config),
-                bfloat16=_computes_in_bfloat16(config, spec, device.name),
+                bfloat16=_computes_in_bfloat16(config, member.unrolls, device),
             )
-        name = "cuda:0" if device.name == "auto" else f"cuda:{index_of(device.name)}"
-        members.setdefault(name, []).append(known[key])
-    return GpuEstimate({name: _total(parts, configs[0].runtime) for name, parts in members.items()})
+        name = "cuda:0" if device == "auto" else f"cuda:{index_of(device)}"
+        of_each.setdefault(name, []).append(known[key])
+    in_processes = members[0].config.has_processes
+    return GpuEstimate({name: _total(parts, in_processes) for name, parts in of_each.items()})
 
 
 def find_gpu_problems(estimate: GpuEstimate, num_members: int = 1) -> Iterator[Problem]:
@@ -86,20 +76,20 @@ def find_gpu_problems(estimate: GpuEstimate, num_members: int = 1) -> Iterator[P
         yield Problem(key, f"about {size(needed)} are needed on the GPU ({name}), where {size(free)} are free", remedy)
 
 
-def _total(parts: Sequence[int | None], runtime: str) -> int | None:
+def _total(parts: Sequence[int | None], in_processes: bool) -> int | None:
     counted = [part for part in parts if part is not None]
     if len(counted) < len(parts):
         return None
-    return CONTEXT_BYTES + (max(counted) if runtime == "ray" else sum(counted))
+    return CONTEXT_BYTES + (max(counted) if in_processes else sum(counted))
 
 
 def _is_uncompiled(config: TrainConfig) -> bool:
-    return config.learner.compile == "auto" and config.runtime == "lockstep"
+    return config.learner.compile == "auto" and config.takes_turns
 
 
 def _computes_in_bfloat16(config: TrainConfig, spec: UnrollSpec, device: str) -> bool:
     wanted = config.learner.precision == "bfloat16" or (config.learner.precision == "auto" and bool(spec.frames))
-    return wanted and (config.runtime == "ray" or has_bfloat16(torch.device(device)))
+    return wanted and (config.has_processes or has_bfloat16(torch.device(device)))
 
 
 def _words(name: str, num_bytes: int | None) -> str:

@@ -1,0 +1,113 @@
+"""Factories of a member's components: each makes one from the member's plan, in the process where it will live.
+
+The factory of a shard is in `launch.shard_factory`, which imports no torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import torch
+
+from actors.actor import Actor
+from actors.evaluator import Evaluator
+from actors.policy import Policy
+from actors.unroll_builder import Identity
+from laser.environments import make_environment
+from laser.ports import ParameterPort, ReplayPort
+from laser.prioritization.base import Prioritizer
+from laser.torch_threads import flush_denormals, set_torch_threads
+from launch.planning.computing import learner_threads, placed_device
+from launch.planning.member_plan import MemberPlan, num_evaluation_envs
+from learner.learner import Learner
+from replay_server.client import ShardedReplay
+
+
+def make_learner(
+    member: MemberPlan, shards: Sequence[ReplayPort], parameters: ParameterPort, incarnation: int
+) -> Learner:
+    """Make the member's learner."""
+    config = member.config
+    flush_denormals()
+    device = placed_device(member.device.name)
+    set_torch_threads(learner_threads(config, member.environment, device, member.population))
+    settings = config.learner
+    if config.takes_turns and settings.compile == "auto":  # these are short runs
+        settings = dataclasses.replace(settings, compile="off")
+    return Learner(
+        member.algorithm,
+        member.own_unrolls,
+        connect(shards, member),
+        parameters,
+        settings,
+        device,
+        member.seed("learner", incarnation),
+        member=member.number,
+        prioritizer=make_prioritizer(member, device),
+        prefetch=not config.takes_turns,
+    )
+
+
+def make_prioritizer(member: MemberPlan, device: str) -> Prioritizer | None:
+    """Return what writes the columns that the member's sampler reads, set up to compute on a device."""
+    if member.prioritizer is None:
+        return None
+    return member.prioritizer(member.config.replay, member.environment, torch.device(device), member.seed("sampler"))
+
+
+def connect(shards: Sequence[ReplayPort], member: MemberPlan) -> ReplayPort:
+    """Return one port to all shards."""
+    if len(shards) == 1:
+        return shards[0]
+    return ShardedReplay(shards, seed=member.seed("client"), in_order=member.config.takes_turns)
+
+
+def make_actor(member: MemberPlan, shard: ReplayPort, parameters: ParameterPort, index: int, incarnation: int) -> Actor:
+    """Make the member's actor number `index`; its environments are made when it first ticks."""
+    set_torch_threads(1)
+    config, sizes = member.config, member.env_groups
+    return Actor(
+        # Environments are numbered through over the member's actors, so that its tasks are spread evenly.
+        lambda group: make_environment(
+            config.env, sizes[group], config.environment, index * config.num_envs + sum(sizes[:group])
+        ),
+        len(sizes),
+        Policy(
+            member.algorithm,
+            member.environment,
+            member.seed("policy", index),
+            config.actor.device,
+            # Compiling while other threads run networks is unsafe: a late replacement in this process does without.
+            compiled=member.compiles_policy and (incarnation == 0 or config.has_processes),
+        ),
+        member.unrolls,
+        shard,
+        parameters,
+        Identity(run=config.seed, actor=member.first_actor + index, member=member.number),
+        config.actor,
+        member.seed("environment", index),
+        config.environment.max_restarts,
+        # Rebuilds of the one before must not have used it: its unrolls would be taken for repetitions and dropped.
+        member.first_incarnation + incarnation * member.incarnations_per_start,
+        member.lag_limit,
+    )
+
+
+def make_evaluator(member: MemberPlan, incarnation: int) -> Evaluator:
+    """Make the member's evaluator; its environments are made at the first evaluation."""
+    set_torch_threads(1)
+    config = member.config
+    return Evaluator(
+        lambda: make_environment(config.env, num_evaluation_envs(member), config.environment.for_evaluation()),
+        lambda: Policy(
+            member.algorithm,
+            member.environment,
+            member.seed("evaluation policy"),
+            # Ray gives its process no GPU.
+            "cpu" if config.has_processes else config.actor.device,
+            greedy=config.evaluation.greedy,
+        ),
+        member.seed("evaluation"),
+        member.number,
+    )

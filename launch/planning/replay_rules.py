@@ -1,0 +1,104 @@
+"""Rules that join an algorithm and its replay: online queue, rate limit, columns, sampler."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from laser.algorithms.base import Algorithm
+from laser.config import Problem
+from laser.ports import ColumnSpec
+from laser.prioritization.base import Prioritizer, missing_numbers, prioritizer_for
+from launch.config import TrainConfig
+from replay_server.members import MemberSettings
+from replay_server.rate_limiter import RateLimit
+from replay_server.samplers import samplers_called
+
+
+def walks_streams(config: TrainConfig, algorithm: Algorithm) -> bool:
+    """Return whether a member's replayed sequences are episode streams, which are drawn without a sampler."""
+    return config.learner.walks_streams(algorithm.core_state, config.algorithm.num_drawn)
+
+
+def draws_by_sampler(config: TrainConfig, algorithm: Algorithm) -> bool:
+    """Return whether the replay's sampler is asked at all."""
+    return config.algorithm.num_drawn > 0 and not walks_streams(config, algorithm)
+
+
+def find_prioritizer(config: TrainConfig, algorithm: Algorithm) -> type[Prioritizer] | None:
+    """Return the prioritizer that writes what the replay's sampler reads; None where the sampler reads nothing."""
+    if not draws_by_sampler(config, algorithm):
+        return None
+    kind = samplers_called(config.replay.sampler).get(config.algorithm.view)
+    return prioritizer_for(kind.column) if kind is not None and kind.column else None
+
+
+def find_sampler_problems(config: TrainConfig, algorithm: Algorithm) -> Iterator[Problem]:
+    """Yield why the replay's sampler cannot draw for this algorithm."""
+    settings, sampler = config.algorithm, config.replay.sampler
+    if not draws_by_sampler(config, algorithm):
+        return
+    kind = samplers_called(sampler).get(settings.view)
+    if kind is None:
+        wrong = f"{sampler} does not draw {settings.view}, which {settings.name} learns from"
+        yield Problem("replay.sampler", wrong, "use --replay.sampler uniform")
+        return
+    prioritizer = find_prioritizer(config, algorithm)
+    missing = missing_numbers(prioritizer, algorithm.per_step) if prioritizer is not None else []
+    if missing:
+        wrong = f"{sampler} needs {' and '.join(missing)} of every item, which {settings.name} does not say"
+        yield Problem("replay.sampler", wrong, "use --replay.sampler uniform")
+    own = {column.name for column in algorithm.columns}
+    for column in prioritizer.columns if prioritizer is not None else ():
+        if column.name in own:
+            wrong = f"{sampler} and {settings.name} would both write the column {column.name}"
+            yield Problem("replay.sampler", wrong, "rename the algorithm's column, or use --replay.sampler uniform")
+
+
+def online_capacity(config: TrainConfig) -> int:
+    """Return how many fresh unrolls may wait for the learner, over all shards; 0 if it draws none."""
+    algorithm = config.algorithm
+    if algorithm.num_online == 0:
+        return 0
+    # An actor ships one unroll of each of its environments in one message; every shard must take those of its actors.
+    num_shards = config.replay.num_shards
+    per_round = math.ceil(config.num_actors / num_shards) * config.num_envs
+    if config.takes_turns:
+        # A round is collected before the learner is asked, on top of what did not fill a batch in the last one.
+        per_round += algorithm.num_online - 1
+        if algorithm.num_drawn:
+            # Nor is it asked during warm-up, which may end amid a round. At least every other row is a step.
+            per_round += 2 * math.ceil(config.replay.min_steps / num_shards / config.unroll_length) + 1
+    # A batch must fit, however little more than it is to wait.
+    return max(math.ceil(max(1.0, config.learner.max_queued) * algorithm.num_online), num_shards * per_round)
+
+
+def rate_limit(config: TrainConfig) -> RateLimit:
+    """Return what holds back a member's inserts and draws, over all shards.
+
+    Where fresh experience is taken, the online queue sets the pace; in lockstep the schedule does.
+    """
+    settings = config.algorithm
+    limits = settings.num_online == 0 and not config.takes_turns
+    return RateLimit(
+        samples_per_insert=config.replay.samples_per_insert if limits else math.inf,
+        min_steps=config.replay.min_steps if settings.num_drawn else 0,
+        max_insert_steps=config.num_envs * config.unroll_length,
+        max_sample_steps=config.learner.batches_together(settings.view)
+        * max(1, settings.num_drawn)
+        * settings.rows_per_item(config.unroll_length),
+    )
+
+
+def member_settings(config: TrainConfig, algorithm: Algorithm, number: int = 0) -> MemberSettings:
+    """Return what a member asks of the replay, over all shards."""
+    prioritizer = find_prioritizer(config, algorithm)
+    written: tuple[ColumnSpec, ...] = () if prioritizer is None else prioritizer.columns
+    return MemberSettings(
+        number,
+        online_capacity(config),
+        rate_limit(config),
+        (*algorithm.columns, *written),
+        walks_streams(config, algorithm),
+        algorithm.needs_statistics,
+    )

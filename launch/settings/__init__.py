@@ -1,0 +1,1 @@
+"""Settings: from what a user writes to a checked config, and back to what a run directory keeps."""
