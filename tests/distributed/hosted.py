@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 import threading
 import time
 from functools import partial
@@ -56,6 +57,19 @@ def make_small_shard(spec, index=0, online_capacity=64):
     """Return a shard with room for a few thousand rows and an online queue."""
     config = ReplayConfig(capacity_steps=4000)
     return Shard(spec, config, [MemberSettings(0, online_capacity)], shard=index, seed=index)
+
+
+class WithModules:
+    """Makes a shard whose state also says which modules its process has imported."""
+
+    def __init__(self, factory):
+        self._factory = factory
+
+    def __call__(self):
+        shard = self._factory()
+        state_dict = shard.state_dict
+        shard.state_dict = lambda: state_dict() | {"modules": set(sys.modules)}
+        return shard
 
 
 class RecordingRuntime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import stat
@@ -15,12 +16,15 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from hosted import Ticker, make_small_shard
+from hosted import Ticker, WithModules, make_small_shard
 from replay_helpers import Stream, join, make_spec
 
 from laser.ports import Parameters, PortClosedError, PortError, PortTimeoutError, SampleRequest, wait
 from launch.errors import LaunchError
+from launch.planning.member_plan import plan_member
+from launch.presets import load_preset
 from launch.runtimes.runtime import WorkerDiedError
+from launch.topology import shard_factories
 from learner.parameter_store import ParameterStore
 
 pytestmark = [pytest.mark.ray]
@@ -311,3 +315,21 @@ def test_lost_answers_neither_lose_nor_double_unrolls(tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert int(done.stdout.split()[-1]) > 0, "no answer was lost, so nothing was tested"
+
+
+def test_the_process_of_a_shard_has_no_torch(runtime):
+    """It inserts, draws and saves before it is looked at, since any of these might import more."""
+    member = plan_member(load_preset("cartpole", {"replay.capacity_steps": 4000, "replay.min_steps": 0}))
+    spec, rng = make_spec(), np.random.default_rng(0)
+    (factory,) = shard_factories([dataclasses.replace(member, unrolls=spec)])
+    (port,) = runtime.shards([WithModules(factory)])
+    unrolls = join([Stream(spec, rng, environment=index).next_unroll() for index in range(8)])
+    assert wait(port.insert(unrolls), 30.0, "an insert").num_inserted == 8
+    assert len(wait(port.sample(SampleRequest(0, 4)), 30.0, "a sample").keys) == 4
+    assert len(wait(port.sample(SampleRequest(0, 4, "online")), 30.0, "fresh unrolls").keys) == 4
+    state = port.state_dict()
+    assert {"numpy", "replay_server.shard"} <= state.pop("modules")
+    port.load_state_dict(state)
+    assert "torch" not in port.state_dict()["modules"]
+    assert psutil.Process(port.pid).memory_info().rss <= 120 * 2**20
+    os.kill(port.pid, signal.SIGKILL)
