@@ -95,15 +95,15 @@ def fill(game: str, num_steps: int, run_dir: Path | None) -> dict:
         actor.run_unroll()
         actor.settle()
         stats = wait(shard.stats(), 60.0, "the shard's numbers")
-        forgotten = stats["ledger"]["removed"] > 0
+        forgotten = stats.ledger.removed > 0
     actor.close()
     stats = wait(shard.stats(), 60.0, "the shard's numbers")
     return {
         "policy": f"policy of {run_dir}" if run_dir else "untrained policy",
-        "num_steps": stats["num_steps"],
-        "memory_bytes": stats["memory_bytes"],
-        "frame_bytes": stats["frame_bytes"],
-        "frame_capacity_bytes": stats["frame_capacity_bytes"],
+        "num_steps": stats.num_steps,
+        "memory_bytes": stats.memory_bytes,
+        "frame_bytes": stats.frame_bytes,
+        "frame_capacity_bytes": stats.frame_capacity_bytes,
         "grown_empty_bytes": empty,
         "grown_bytes": process.memory_info().rss - before,
         "seconds": time.monotonic() - begun,

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
+from laser.replay_stats import ReplayStats
 from laser.unroll import PackedFrames, Unrolls
 
 T = TypeVar("T")
@@ -268,8 +269,8 @@ class ReplayPort(Protocol):
     def write(self, writes: ColumnWrites) -> Future[WriteReceipt]:
         """Write column values."""
 
-    def stats(self) -> Future[dict[str, Any]]:
-        """Return counters and sizes: the ledger, fill, limiter state (see `replay_server.shard.Shard.stats`)."""
+    def stats(self) -> Future[ReplayStats]:
+        """Return counters and sizes: the ledger, fill, limiter state."""
 
     def client_state(self) -> dict[str, Any]:
         """Return what the next calls depend on at this side of the port, as JSON values; {} where nothing does."""

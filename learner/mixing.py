@@ -14,6 +14,7 @@ import numpy as np
 
 from laser.messages import take_sample
 from laser.ports import PortTimeoutError, ReplayPort, Sample, SampleRequest
+from laser.replay_stats import ReplayStats
 
 # A request that finds nothing comes back after this long, says what it lacked, and is sent again.
 _ASK_AGAIN_S = 10.0
@@ -265,7 +266,7 @@ class _Patience:
         self._replay = replay
         self._member = member
         self._deadline_s = deadline_s
-        self._stats: Future[dict[str, Any]] | None = None
+        self._stats: Future[ReplayStats] | None = None
         self.reset()
 
     def reset(self) -> None:
@@ -281,7 +282,7 @@ class _Patience:
         if self._stats is not None and self._stats.done():
             # A shard that does not answer is one in which nothing arrives.
             if not self._stats.cancelled() and self._stats.exception() is None:
-                arrived = self._stats.result()["members"][self._member]["inserted_steps"]
+                arrived = self._stats.result().members[self._member].inserted_steps
                 if arrived != self._arrived and self._arrived >= 0:
                     self._since = now
                 self._arrived = arrived

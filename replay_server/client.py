@@ -25,6 +25,7 @@ from laser.ports import (
     SampleRequest,
     WriteReceipt,
 )
+from laser.replay_stats import ReplayStats, add_stats
 from laser.unroll import Unrolls
 from replay_server.deadlines import Deadlines
 from replay_server.futures import combine, failed, forward
@@ -131,20 +132,15 @@ class ShardedReplay:
             parts.append(self._in_time(k, self._shards[k].write(part)))
         return combine(parts, _merge_writes)
 
-    def stats(self) -> Future[dict[str, Any]]:
-        """Return the sum of all living shards' counters and sizes; `shards` lists each one's own (see `Shard.stats`).
+    def stats(self) -> Future[ReplayStats]:
+        """Return the sum of all living shards' counters and sizes, with each one's own."""
 
-        A shard that cannot answer is None in that list. `online_pooled` counts unrolls that shards handed out and
-        that wait here for a whole batch.
-        """
-
-        def merge(parts: list[dict[str, Any] | None]) -> dict[str, Any]:
-            living = [part for part in parts if part is not None]
-            if not living:
+        def merge(parts: list[ReplayStats | None]) -> ReplayStats:
+            if all(part is None for part in parts):
                 raise PortClosedError("no shard of the replay answers")
             with self._lock:
                 pooled = sum(pool.num_pooled for pool in self._pools.values())
-            return {**_add(living), "shards": parts, "online_pooled": pooled}
+            return add_stats(parts, pooled)
 
         return combine(self._ask_stats(), merge)
 
@@ -157,7 +153,7 @@ class ShardedReplay:
             pool.close()
         self._deadlines.close()
 
-    def _ask_stats(self) -> list[Future[dict[str, Any] | None]]:
+    def _ask_stats(self) -> list[Future[ReplayStats | None]]:
         return [_or_none(self._in_time(k, shard.stats())) for k, shard in enumerate(self._shards)]
 
     def _in_time(self, shard: int, answer: Future[T], patience_s: float = 0.0) -> Future[T]:
@@ -213,11 +209,11 @@ class ShardedReplay:
         looked = combine(self._ask_stats(), self._learn_sizes)
         looked.add_done_callback(lambda _: self._looked(whole, request, deadline))
 
-    def _learn_sizes(self, stats: list[dict[str, Any] | None]) -> None:
+    def _learn_sizes(self, stats: list[ReplayStats | None]) -> None:
         with self._lock:
             self._all_gone = all(item is None for item in stats)
             for view, sizes in self._sizes.items():
-                sizes[:] = [0 if item is None else item["num_stored"][view] for item in stats]
+                sizes[:] = [0 if item is None else item.num_stored.of(view) for item in stats]
 
     def _looked(self, whole: Future[Sample], request: SampleRequest, deadline: float) -> None:
         with self._lock:
@@ -344,14 +340,6 @@ def _merge_receipts(parts: list[InsertReceipt]) -> InsertReceipt:
 
 def _merge_writes(parts: list[WriteReceipt]) -> WriteReceipt:
     return WriteReceipt(sum(part.num_written for part in parts), sum(part.num_stale for part in parts))
-
-
-def _add(parts: list[Any]) -> Any:
-    """Add numbers, and dicts key by key."""
-    if isinstance(parts[0], dict):
-        keys = {key: None for part in parts for key in part}
-        return {key: _add([part[key] for part in parts if key in part]) for key in keys}
-    return sum(parts)
 
 
 def _or_none(future: Future[T]) -> Future[T | None]:

@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
+
+from laser.replay_stats import LedgerCounts
 
 
 @dataclass
-class Ledger:
+class Ledger(LedgerCounts):
     """Counters of unrolls; they only grow. Not thread-safe.
 
     received = inserted + duplicates + rejected + failed + pending, inserted = stored + removed. `lost` counts skipped
     sequence numbers, so that over all shards produced = inserted + rejected + lost, up to what is still on its way.
-
-    Args:
-        received: unrolls in messages.
-        inserted: unrolls stored.
-        duplicates: unrolls seen before.
-        rejected: unrolls refused for good, by reason.
-        failed: unrolls whose insert failed (deadline, closed, cancelled, too large) before anything was changed.
-        lost: sequence numbers that never came, or came after a later one.
-        removed: unrolls forgotten.
-        sampled: items drawn from the replay.
-        stale_rows: rows of column writes dropped because their page had been reused.
     """
 
-    received: int = 0
-    inserted: int = 0
-    duplicates: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
-    failed: int = 0
-    lost: int = 0
-    removed: int = 0
-    sampled: int = 0
-    stale_rows: int = 0
+    def counts(self) -> LedgerCounts:
+        """Return the counts as they are now."""
+        return LedgerCounts(**{**vars(self), "rejected": Counter(self.rejected)})
 
     def imbalances(self, num_pending: int, num_stored: int) -> dict[str, int]:
         """Return the two balances, which are 0.

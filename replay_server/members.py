@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from laser.ports import ColumnSpec
+from laser.replay_stats import MemberStats
 from replay_server.columns import Columns
 from replay_server.config import ReplayConfig
 from replay_server.episodes import EpisodeIndex
@@ -187,17 +188,17 @@ class Member:
         """Queued ever - handed out - queued - dropped: 0."""
         return self.num_queued_ever - self.num_handed_out - len(self.queue) - sum(self.dropped.values())
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> MemberStats:
         """Return counters and sizes."""
-        return {
-            "online_inserted": self.num_queued_ever,
-            "online_handed_out": self.num_handed_out,
-            "online_queued": len(self.queue),
-            "online_dropped": dict(self.dropped),
-            "inserted_steps": self.limiter.inserted_steps,
-            "sampled_steps": self.limiter.sampled_steps,
-            "limiter_difference": self.limiter.difference,
-        }
+        return MemberStats(
+            self.num_queued_ever,
+            self.num_handed_out,
+            len(self.queue),
+            dict(self.dropped),
+            self.limiter.inserted_steps,
+            self.limiter.sampled_steps,
+            self.limiter.difference,
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Return what `load_state_dict` needs."""

@@ -24,7 +24,7 @@ def take_in_order(shards: Sequence[ReplayPort], request: SampleRequest) -> Futur
     """
     try:
         stats = [wait(shard.stats(), request.timeout_s, "a shard's statistics") for shard in shards]
-        queued = [each["members"][request.member]["online_queued"] for each in stats]
+        queued = [each.members[request.member].online_queued for each in stats]
         least = 1 if request.at_most else request.num_items
         if sum(queued) < least:
             raise PortTimeoutError(

@@ -21,6 +21,7 @@ from laser.ports import (
     SampleRequest,
     WriteReceipt,
 )
+from laser.replay_stats import ItemCounts, ReplayStats
 from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
 from replay_server.answers import Answers
 from replay_server.checks import find_bad_request, find_bad_unrolls
@@ -148,14 +149,8 @@ class Shard:
             return failed(error)
         return done(receipt)
 
-    def stats(self) -> Future[dict[str, Any]]:
-        """Return counters and sizes.
-
-        `ledger` (see `Ledger`), `imbalances` (0 each), `arrived` (see `Streams`), `num_unrolls`, `num_steps`,
-        `num_episodes`, `capacity_steps`, `frame_bytes` and `frame_capacity_bytes`, `memory_bytes`, `waiting` by kind,
-        `num_stored` by view (for streams: episodes that can be walked), `streams` (how many are alive, and
-        `EpisodeStreams.counts`), and `members` by number (online ledger, limiter).
-        """
+    def stats(self) -> Future[ReplayStats]:
+        """Return counters and sizes."""
         with self._changed:
             if self._closed:
                 return failed(PortClosedError(f"shard {self.shard} is closed"))
@@ -384,38 +379,35 @@ class Shard:
 
     # -- looking and saving --------------------------------------------------------------------------------------------
 
-    def _stats(self) -> dict[str, Any]:
+    def _stats(self) -> ReplayStats:
         store, index = self._store, self._store.index
         self._ledger.removed = store.num_removed
         waiting = sum(len(call.unrolls) for call in self._inserts)
         imbalances = self._ledger.imbalances(waiting, store.pages.num_used)
         imbalances["online"] = sum(member.imbalance for member in self._members.values())
-        return {
-            "ledger": self._ledger.state_dict(),
-            "imbalances": imbalances,
-            "arrived": dict(self._streams.arrived),
-            "num_unrolls": store.pages.num_used,
-            "num_steps": index.num_steps,
-            "num_episodes": len(index.episodes),
-            "num_stored": {
-                "unrolls": len(index.live_pages) if index.num_steps else 0,
-                "steps": index.num_steps,
-                "streams": index.num_streamable,
-            },
-            "streams": {"alive": store.streams.num_streams, **store.streams.counts},
-            "capacity_steps": store.sizes.capacity_pages * self.spec.unroll_length,
-            "frame_bytes": store.arena.num_used_bytes if store.arena else 0,
-            "frame_capacity_bytes": store.sizes.arena_bytes,
-            "memory_bytes": store.num_bytes,
-            "waiting": {"inserts": len(self._inserts), "samples": len(self._samples)},
-            "members": {number: member.stats() for number, member in self._members.items()},
-        }
+        return ReplayStats(
+            self._ledger.counts(),
+            imbalances,
+            dict(self._streams.arrived),
+            store.pages.num_used,
+            index.num_steps,
+            len(index.episodes),
+            ItemCounts(len(index.live_pages) if index.num_steps else 0, index.num_steps, index.num_streamable),
+            {"alive": store.streams.num_streams, **store.streams.counts},
+            store.sizes.capacity_pages * self.spec.unroll_length,
+            store.arena.num_used_bytes if store.arena else 0,
+            store.sizes.arena_bytes,
+            store.num_bytes,
+            len(self._inserts),
+            len(self._samples),
+            {number: member.stats() for number, member in self._members.items()},
+        )
 
     def check_valid(self) -> None:
         """Assert every invariant and both ledgers by recounting, O(everything); for tests."""
         with self._changed:
             self._store.check_valid()
-            assert not any(self._stats()["imbalances"].values())
+            assert not any(self._stats().imbalances.values())
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that is kept, as nested dicts of arrays and JSON values."""

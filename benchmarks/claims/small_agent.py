@@ -68,7 +68,7 @@ class SmallAgent:
         try:
             for _ in range(-(-num_env_steps // per_round)):
                 actor.take_turn()
-                if self.shard.stats().result()["members"][0]["inserted_steps"] < config.replay.min_steps:
+                if self.shard.stats().result().members[0].inserted_steps < config.replay.min_steps:
                     continue
                 self._earned += per_round * config.replay.samples_per_insert / per_batch
                 while self._earned >= 1.0:

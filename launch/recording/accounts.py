@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from laser.replay_stats import ReplayStats
 
 
 @dataclass(frozen=True)
@@ -38,20 +38,20 @@ class Accounts:
 
     def __init__(self) -> None:
         self._ended: list[Ended] = []
-        self._shards: dict[int, dict[str, Any]] = {}
+        self._shards: dict[int, ReplayStats] = {}
         self._lost_shards: set[int] = set()
 
     def end(self, ended: Ended) -> None:
         """Open an account: the actor makes nothing any more."""
         self._ended.append(ended)
 
-    def look(self, stats: Mapping[str, Any]) -> None:
+    def look(self, stats: ReplayStats) -> None:
         """Remember what the shards say of themselves, as long as they can.
 
         Args:
-            stats: of the replay (see `replay_server.client.ShardedReplay.stats`).
+            stats: of the replay.
         """
-        for index, part in enumerate(stats.get("shards", [stats])):
+        for index, part in enumerate(stats.parts):
             if part is None:
                 self._lost_shards.add(index)
             else:
@@ -68,7 +68,7 @@ class Accounts:
             totals["unrolls_unreported/died"] = float(sum(max(0, num - reported) for reported, num in pairs))
             totals["dropped_rows_at_most/died"] = float(sum(ended.num_rows for ended in self._ended))
         if self._lost_shards:
-            held = [self._shards[index]["num_unrolls"] for index in self._lost_shards if index in self._shards]
+            held = [self._shards[index].num_unrolls for index in self._lost_shards if index in self._shards]
             totals["shards_lost"] = float(len(self._lost_shards))
             totals["unrolls_lost/shard"] = float(sum(held))
         return totals
@@ -77,6 +77,6 @@ class Accounts:
         return sum(
             count
             for part in self._shards.values()
-            for (run, actor, incarnation), count in part["arrived"].items()
+            for (run, actor, incarnation), count in part.arrived.items()
             if (run, actor) == (ended.run, ended.actor) and incarnation in ended.incarnations
         )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from laser.replay_stats import MemberStats, ReplayStats
 
 
 class ReplayLook:
@@ -21,34 +20,33 @@ class ReplayLook:
         self._member = member
         self._before: tuple[float, dict[str, float]] | None = None
 
-    def gauges(self, stats: Mapping[str, Any], now_s: float) -> dict[str, float]:
+    def gauges(self, stats: ReplayStats, now_s: float) -> dict[str, float]:
         """Return gauges by name.
 
         Args:
-            stats: of a shard or of all (see `replay_server.shard.Shard.stats`).
+            stats: of a shard or of all.
             now_s: when they were asked for, any clock.
         """
-        shards = list(stats.get("shards", [stats]))
-        member = stats["members"][self._member]
-        values = {f"replay/{name}": stats[name] for name in _SIZES} | {
-            "replay/online_queued": member["online_queued"] + stats.get("online_pooled", 0),
-            "replay/limiter_difference": member["limiter_difference"],
-            "replay/waiting_inserts": stats["waiting"]["inserts"],
-            "replay/waiting_samples": stats["waiting"]["samples"],
-            "replay/shards_alive": sum(part is not None for part in shards),
+        member = stats.members[self._member]
+        values: dict[str, float] = {f"replay/{name}": getattr(stats, name) for name in _SIZES} | {
+            "replay/online_queued": member.online_queued + stats.online_pooled,
+            "replay/limiter_difference": member.limiter_difference,
+            "replay/waiting_inserts": stats.waiting_inserts,
+            "replay/waiting_samples": stats.waiting_samples,
+            "replay/shards_alive": sum(part is not None for part in stats.parts),
         }
-        if member["inserted_steps"]:
-            values["replay/samples_per_insert"] = member["sampled_steps"] / member["inserted_steps"]
-        if any(stats["streams"].values()):
-            values |= {f"streams/{name}": count for name, count in stats["streams"].items()}
+        if member.inserted_steps:
+            values["replay/samples_per_insert"] = member.sampled_steps / member.inserted_steps
+        if any(stats.streams.values()):
+            values |= {f"streams/{name}": count for name, count in stats.streams.items()}
         values |= self._rates(member, now_s) | _ledgers(stats, member)
-        for index, part in enumerate(shards):
+        for index, part in enumerate(stats.parts):
             if part is not None:
-                values |= {f"process/shard/{index}/{name}": value for name, value in part.get("process", {}).items()}
+                values |= {f"process/shard/{index}/{name}": value for name, value in part.process.items()}
         return {name: float(value) for name, value in values.items()}
 
-    def _rates(self, member: Mapping[str, Any], now_s: float) -> dict[str, float]:
-        totals = {"inserting": float(member["inserted_steps"]), "sampling": float(member["sampled_steps"])}
+    def _rates(self, member: MemberStats, now_s: float) -> dict[str, float]:
+        totals = {"inserting": float(member.inserted_steps), "sampling": float(member.sampled_steps)}
         before, self._before = self._before, (now_s, totals)
         if before is None or now_s <= before[0]:
             return {}
@@ -69,14 +67,19 @@ _SIZES = (
 )
 
 
-def _ledgers(stats: Mapping[str, Any], member: Mapping[str, Any]) -> dict[str, float]:
+def _ledgers(stats: ReplayStats, member: MemberStats) -> dict[str, float]:
     """Return both ledgers in unrolls: the replay's storage, over all members, and the member's online queue."""
-    ledger, dropped = dict(stats["ledger"]), member["online_dropped"]
-    rejected = ledger.pop("rejected")
-    values = {f"ledger/{name}": count for name, count in ledger.items()}
-    values |= {"ledger/stored": stats["num_unrolls"], "ledger/rejected": sum(rejected.values())}
+    rejected, dropped = stats.ledger.rejected, member.online_dropped
+    values: dict[str, float] = {
+        f"ledger/{name}": count for name, count in vars(stats.ledger).items() if name != "rejected"
+    }
+    values |= {"ledger/stored": stats.num_unrolls, "ledger/rejected": sum(rejected.values())}
     values |= {f"ledger/rejected/{reason}": count for reason, count in rejected.items()}
-    values |= {f"ledger/online/{name}": member[f"online_{name}"] for name in ("inserted", "handed_out", "queued")}
+    values |= {
+        "ledger/online/inserted": member.online_inserted,
+        "ledger/online/handed_out": member.online_handed_out,
+        "ledger/online/queued": member.online_queued,
+    }
     values |= {"ledger/online/dropped": sum(dropped.values())}
     values |= {f"ledger/online/dropped/{reason}": count for reason, count in dropped.items()}
-    return values | {f"ledger/imbalance/{name}": count for name, count in stats["imbalances"].items()}
+    return values | {f"ledger/imbalance/{name}": count for name, count in stats.imbalances.items()}

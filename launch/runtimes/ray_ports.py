@@ -6,6 +6,7 @@ Messages of the replay travel inside calls and answers and stay out of Ray's obj
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import threading
 import time
@@ -34,6 +35,7 @@ from laser.ports import (
     WriteReceipt,
     wait,
 )
+from laser.replay_stats import ReplayStats
 from laser.unroll import Unrolls
 from launch.planning.needs import Needs
 from launch.recording.process_usage import ProcessUsage
@@ -101,7 +103,7 @@ class RayReplay:
         """See `ReplayPort.write`."""
         return self._call(lambda: self._handle.write.remote(writes))
 
-    def stats(self) -> Future[dict[str, Any]]:
+    def stats(self) -> Future[ReplayStats]:
         """See `ReplayPort.stats`."""
         return self._call(lambda: self._handle.stats.remote())
 
@@ -170,7 +172,7 @@ class NearestShard:
         """See `ReplayPort.write`."""
         return self.chosen.write(writes)
 
-    def stats(self) -> Future[dict[str, Any]]:
+    def stats(self) -> Future[ReplayStats]:
         """See `ReplayPort.stats`."""
         return self.chosen.stats()
 
@@ -369,9 +371,9 @@ class _ShardHost:
         receipt: WriteReceipt = self._shard.write(writes).result()
         return receipt
 
-    def stats(self) -> dict[str, Any]:
-        stats: dict[str, Any] = self._shard.stats().result()
-        return stats | {"process": self._usage.newest()}
+    def stats(self) -> ReplayStats:
+        stats: ReplayStats = self._shard.stats().result()
+        return dataclasses.replace(stats, process=self._usage.newest())
 
     def state_dict(self) -> dict[str, Any]:
         state: dict[str, Any] = self._shard.state_dict()

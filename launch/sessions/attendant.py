@@ -14,6 +14,7 @@ from typing import Any
 from actors.evaluator import Evaluator, Filmed
 from laser.environments.base import EnvironmentFailedError
 from laser.ports import Parameters, PortClosedError, PortTimeoutError, Report, wait
+from laser.replay_stats import ReplayStats
 from launch.evaluation.videos import save_video
 from launch.recording.accounts import Accounts, Ended
 from launch.recording.recorder import Recorder, Snapshot
@@ -257,7 +258,7 @@ class Attendant:
         self.look_at_replay(stats)
         self.recorder.report(Report("supervisor", self._accounts.counters()))
 
-    def look_at_replay(self, stats: dict[str, Any]) -> None:
+    def look_at_replay(self, stats: ReplayStats) -> None:
         """Report what the replay says of itself, and keep it: of a shard that is lost nobody can say it any more."""
         self._accounts.look(stats)
         self.recorder.report(Report("replay", gauges=self._replay_look.gauges(stats, time.monotonic())))

@@ -8,10 +8,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from actors.actor import Actor
 from laser.ports import wait
+from laser.replay_stats import ReplayStats
 from launch.errors import LaunchError
 from launch.recording.recorder import Snapshot
 from launch.runtimes.hangs import wait_unless_hung
@@ -282,7 +283,7 @@ class _Turn:
         self.env_steps = attendant.recorder.position().env_steps
         self._num_steps = 0
         self._reported_at = -math.inf
-        self._handed_out_before = self._stats()["members"][attendant.number]["online_handed_out"]
+        self._handed_out_before = self._stats().members[attendant.number].online_handed_out
 
     def take(self) -> str:
         """Collect, learn, publish; return why the member's run is over, or ""."""
@@ -328,23 +329,22 @@ class _Turn:
         """
         config = self.attendant.topology.config
         algorithm, replay, stats = config.algorithm, config.replay, self._stats()
-        member = stats["members"][self.attendant.number]
+        member = stats.members[self.attendant.number]
         if algorithm.num_drawn and not _is_warm(stats, replay.min_steps):
             return 0
-        if self.attendant.topology.member.walks_streams and not stats["num_stored"]["streams"]:
+        if self.attendant.topology.member.walks_streams and not stats.num_stored.streams:
             return 0  # no episode has finished yet
         if algorithm.num_online:
             # What was handed out and not learned from waits in the learner's client of several shards.
-            waiting = member["online_queued"] + member["online_handed_out"] - self._handed_out_before
+            waiting = member.online_queued + member.online_handed_out - self._handed_out_before
             return int(waiting // algorithm.num_online) - self._num_steps
         # Replayed experience is never used up: each env step earns its share of it.
         rate = replay.samples_per_insert if math.isfinite(replay.samples_per_insert) else 1.0
-        owed: float = (member["inserted_steps"] - replay.min_steps) * rate - member["sampled_steps"]
+        owed: float = (member.inserted_steps - replay.min_steps) * rate - member.sampled_steps
         return max(0, math.ceil(owed / (algorithm.num_replayed * algorithm.rows_per_item(config.unroll_length))))
 
-    def _stats(self) -> dict[str, Any]:
-        stats: dict[str, Any] = wait(self.attendant.topology.replay.stats(), 60.0, "the replay's statistics")
-        return stats
+    def _stats(self) -> ReplayStats:
+        return wait(self.attendant.topology.replay.stats(), 60.0, "the replay's statistics")
 
     def _call(
         self, worker: Worker[C], method: Callable[Concatenate[C, P], T], *arguments: P.args, **options: P.kwargs
@@ -353,9 +353,9 @@ class _Turn:
         return wait_unless_hung(worker.call(method, *arguments, **options), worker, config, _CALL_DEADLINE_S, what)
 
 
-def _is_warm(stats: dict[str, Any], min_steps: int) -> bool:
+def _is_warm(stats: ReplayStats, min_steps: int) -> bool:
     """Return whether all members together have inserted so much that every shard lets its experience be drawn."""
-    shards = [shard for shard in stats.get("shards", [stats]) if shard is not None]
-    inserted = [sum(member["inserted_steps"] for member in shard["members"].values()) for shard in shards]
+    shards = [shard for shard in stats.parts if shard is not None]
+    inserted = [sum(member.inserted_steps for member in shard.members.values()) for shard in shards]
     share = -(-min_steps // len(shards))
     return sum(inserted) >= min_steps and all(steps >= share for steps in inserted if steps)

@@ -53,7 +53,7 @@ class Shared:
         return wait(self.replay.sample(SampleRequest(member, num, timeout_s=5.0, **request)), 6, "replayed")
 
     def member_stats(self, member):
-        return wait(self.replay.stats(), 5, "stats")["members"][member]
+        return wait(self.replay.stats(), 5, "stats").members[member]
 
     def close(self):
         for shard in self.shards:
@@ -61,7 +61,7 @@ class Shared:
         self.replay.close()
         for shard in self.shards:
             shard.close()
-            assert not any(shard._stats()["imbalances"].values())
+            assert not any(shard._stats().imbalances.values())
 
 
 @pytest.fixture(params=[1, 2], ids=["one shard", "two shards"])
@@ -144,7 +144,7 @@ def test_the_actors_of_a_learner_that_is_gone_go_on_feeding_the_others(make_shar
         wait(future, 5, "an insert that nobody reads")
     assert time.monotonic() - began > 0.9
     stats = shared.member_stats(0)
-    assert stats["online_dropped"]["no_reader"] == 16 - 4 == stats["online_inserted"] - stats["online_queued"]
+    assert stats.online_dropped["no_reader"] == 16 - 4 == stats.online_inserted - stats.online_queued
     # Those that share the replay have all of it.
     actors = shared.replayed(1).unrolls.headers["actor"]
     assert set(actors.tolist()) == {0, 1, 4, 5}
@@ -155,7 +155,7 @@ def test_the_actors_of_a_learner_that_is_gone_go_on_feeding_the_others(make_shar
     shared.fill(0, 2)
     assert not all(future.done() for future in shared.insert(0, 1))
     before = shared.member_stats(2)
-    assert before["limiter_difference"] <= len(shared.shards) * rate.max_difference, "inserts nobody drew for are owed"
+    assert before.limiter_difference <= len(shared.shards) * rate.max_difference, "inserts nobody drew for are owed"
     shared.replayed(2, 1)
     assert not all(future.done() for future in shared.insert(2, 12))
 
@@ -205,10 +205,10 @@ def test_the_ledgers_balance_when_members_come_and_go(make_shared):
             shared.fresh(0, int(rng.integers(1, 3)))
         shared.replayed(turn % 2, 6, view="streams", stream_set=1, sequence=turn // 2)
     stats = wait(shared.replay.stats(), 5, "stats")
-    ledger = stats["ledger"]
-    assert ledger["received"] == ledger["inserted"] + ledger["rejected"].get("unknown_member", 0) == num
-    assert ledger["inserted"] == stats["num_unrolls"] + ledger["removed"]
-    for number, member in stats["members"].items():
-        out = member["online_handed_out"] + member["online_queued"] + sum(member["online_dropped"].values())
-        assert member["online_inserted"] == out, number
-    assert not any(stats["imbalances"].values())
+    ledger = stats.ledger
+    assert ledger.received == ledger.inserted + ledger.rejected.get("unknown_member", 0) == num
+    assert ledger.inserted == stats.num_unrolls + ledger.removed
+    for number, member in stats.members.items():
+        out = member.online_handed_out + member.online_queued + sum(member.online_dropped.values())
+        assert member.online_inserted == out, number
+    assert not any(stats.imbalances.values())

@@ -119,7 +119,7 @@ class Run:
         counters = self.recorder.snapshot().counters
         # Shards that were lost as they were last seen.
         parts = [part for _, part in sorted(self._attendant._accounts._shards.items())]
-        ledgers = [part["ledger"] for part in parts]
+        ledgers = [part.ledger for part in parts]
         return {
             "reported": int(counters["unrolls"]),
             "unreported": int(counters.get("unrolls_unreported/died", 0)),
@@ -129,12 +129,12 @@ class Run:
             "moves": int(counters.get("restarts/shard_lost", 0)),
             "shards_lost": int(counters.get("shards_lost", 0)),
             "lost_with_shard": int(counters.get("unrolls_lost/shard", 0)),
-            "by_shard": [ledger["inserted"] for ledger in ledgers],
-            "rejected": sum(sum(ledger["rejected"].values()) for ledger in ledgers),
-            "lost_in_gaps": sum(ledger["lost"] for ledger in ledgers),
-            "duplicates": sum(ledger["duplicates"] for ledger in ledgers),
-            "failed": sum(ledger["failed"] for ledger in ledgers),
-            "imbalances": [part["imbalances"] for part in parts],
+            "by_shard": [ledger.inserted for ledger in ledgers],
+            "rejected": sum(sum(ledger.rejected.values()) for ledger in ledgers),
+            "lost_in_gaps": sum(ledger.lost for ledger in ledgers),
+            "duplicates": sum(ledger.duplicates for ledger in ledgers),
+            "failed": sum(ledger.failed for ledger in ledgers),
+            "imbalances": [part.imbalances for part in parts],
         }
 
     def _failures(self):

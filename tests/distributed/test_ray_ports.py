@@ -75,9 +75,9 @@ def test_inserts_repeated_change_nothing(runtime):
         again = wait(port.insert(message), 30.0, "the same again")
         assert (again.num_inserted, again.num_duplicates) == (0, 4)
     stats = wait(port.stats(), 30.0, "stats")
-    assert stats["ledger"]["inserted"] == 40
-    assert stats["ledger"]["duplicates"] == 40
-    assert not any(stats["imbalances"].values())
+    assert stats.ledger.inserted == 40
+    assert stats.ledger.duplicates == 40
+    assert not any(stats.imbalances.values())
     os.kill(port.pid, signal.SIGKILL)
 
 
@@ -94,7 +94,7 @@ def test_inserts_of_all_sizes_keep_their_order(runtime):
     assert messages[1].num_bytes < INLINE_BYTES < messages[0].num_bytes
     receipts = [wait(future, 60.0, "an insert") for future in [port.insert(message) for message in messages]]
     assert [receipt.num_inserted for receipt in receipts] == sizes
-    assert wait(port.stats(), 30.0, "stats")["ledger"]["lost"] == 0
+    assert wait(port.stats(), 30.0, "stats").ledger.lost == 0
     os.kill(port.pid, signal.SIGKILL)
 
 
@@ -129,7 +129,7 @@ def test_a_hung_shard_runs_into_the_deadline_and_serves_again(runtime):
         assert time.monotonic() - begun < 2.0
     finally:
         os.kill(port.pid, signal.SIGCONT)
-    assert wait(port.stats(), 30.0, "stats")["num_unrolls"] == 0
+    assert wait(port.stats(), 30.0, "stats").num_unrolls == 0
     os.kill(port.pid, signal.SIGKILL)
 
 
@@ -287,8 +287,8 @@ def test_lost_answers_neither_lose_nor_double_unrolls(tmp_path):
             stream = Stream(spec, np.random.default_rng(0))
             receipts = [wait(port.insert(stream.next_unroll()), 60.0, "an insert") for _ in range(200)]
             assert all(item.num_inserted + item.num_duplicates == 1 for item in receipts)
-            ledger = wait(port.stats(), 60.0, "stats")["ledger"]
-            assert ledger["inserted"] == 200 and ledger["lost"] == 0, ledger
+            ledger = wait(port.stats(), 60.0, "stats").ledger
+            assert ledger.inserted == 200 and ledger.lost == 0, ledger
             print("repeated", sum(item.num_duplicates for item in receipts))
             runtime.close()
             """

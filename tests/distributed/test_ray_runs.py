@@ -128,12 +128,12 @@ def test_a_killed_actor_is_replaced_and_a_killed_learner_ends_the_run(runtime):
         thread.join(60.0)
         assert finished == ["stopped"]
         stats = wait(topology.replay.stats(), 30.0, "stats")
-        assert not any(stats["imbalances"].values())
-        assert stats["ledger"]["lost"] == stats["ledger"]["duplicates"] == 0
+        assert not any(stats.imbalances.values())
+        assert stats.ledger.lost == stats.ledger.duplicates == 0
         # What actors counted as sent has arrived, but for the inserts that each may have under way. What a dead actor
         # had not reported is counted by nobody.
         under_way = config.num_actors * config.num_envs * config.actor.max_unacknowledged
-        assert stats["ledger"]["received"] >= recorder.snapshot().counters["unrolls"] - under_way
+        assert stats.ledger.received >= recorder.snapshot().counters["unrolls"] - under_way
 
         stop.clear()
         schedule = FreeSchedule([Attendant(topology, recorder)], stop.is_set, lambda *_: None)
@@ -149,7 +149,7 @@ def test_a_killed_actor_is_replaced_and_a_killed_learner_ends_the_run(runtime):
 
 
 def num_inserted(topology):
-    return [part["ledger"]["inserted"] for part in wait(topology.replay.stats(), 30.0, "stats")["shards"]]
+    return [part.ledger.inserted for part in wait(topology.replay.stats(), 30.0, "stats").shards]
 
 
 def start(run_dir, steps):

@@ -237,5 +237,5 @@ def test_a_shard_that_is_lost_amid_column_writes_costs_numbers_and_not_the_learn
         written = after["learner_steps"] - before.counters["learner_steps"]
         assert after["column_writes_failed"] - before.counters["column_writes_failed"] < written
         stats = wait(topology.replay.stats(), 5.0, "stats")
-        assert stats["shards"][1] is None
+        assert stats.shards[1] is None
         runtime.close()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from laser.ports import KEY_DTYPE, PortClosedError, PortTimeoutError, Sample
+from laser.replay_stats import MemberStats, ReplayStats
 from laser.unroll import HEADER_DTYPE, Unrolls
 from learner import mixing
 from learner.mixing import Mixer, PoissonReplays
@@ -24,7 +25,7 @@ class FakeReplay:
 
     def stats(self):
         done = Future()
-        done.set_result({"members": {0: {"inserted_steps": self.inserted_steps}}})
+        done.set_result(ReplayStats(members={0: MemberStats(inserted_steps=self.inserted_steps)}))
         return done
 
     def answer(self, index, result="sample"):

@@ -230,9 +230,9 @@ def test_with_frozen_parameters_streamed_states_are_those_of_a_full_recomputatio
     assert begun > 20, "no stream crossed from one episode to the next"
     assert members_in_column, "no column passed from one member's episode to another's"
     stats = wait(setup.replay.stats(), 5, "stats")
-    assert stats["streams"] == {"alive": NUM_REPLAYED}
-    assert [part["streams"]["alive"] for part in stats["shards"]] == [4, 3]
-    assert not any(stats["imbalances"].values())
+    assert stats.streams == {"alive": NUM_REPLAYED}
+    assert [part.streams["alive"] for part in stats.shards] == [4, 3]
+    assert not any(stats.imbalances.values())
     for shard in setup.shards:
         shard.check_valid()
     setup.close()

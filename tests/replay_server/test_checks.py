@@ -70,7 +70,7 @@ def test_a_bad_unroll_does_not_condemn_its_message(case):
     following = wait(shard.insert(join([stream.next_unroll() for stream in streams])), 5, "insert")
     assert following.num_inserted == 3
     shard.check_valid()
-    assert shard.stats().result()["ledger"]["rejected"] == {reason: 1}
+    assert shard.stats().result().ledger.rejected == {reason: 1}
     # The stream that lost an unroll does not continue over the hole.
     assert (shard._store.index.next_page >= 0).sum() == 2
     shard.close()

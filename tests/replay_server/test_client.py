@@ -58,8 +58,8 @@ def test_a_stream_stays_on_one_shard_and_mixed_messages_are_split(make_replay):
         assert set(shard._store.pages.headers["actor"][used].tolist()) == {a for a in range(5) if a % 3 == k}
         shard.check_valid()
     stats = wait(client.stats(), 5, "stats")
-    assert stats["ledger"]["inserted"] == stats["num_unrolls"] == 20
-    assert [part["num_unrolls"] for part in stats["shards"]] == [8, 8, 4]
+    assert stats.ledger.inserted == stats.num_unrolls == 20
+    assert [part.num_unrolls for part in stats.shards] == [8, 8, 4]
 
 
 @pytest.mark.parametrize("view", ["unrolls", "steps"])
@@ -73,7 +73,7 @@ def test_probabilities_are_global_and_draws_follow_them(make_replay, view):
         counts.update(items)
         stated.update(zip(items, sample.probabilities.tolist(), strict=True))
         assert len(sample.unrolls) == 200
-    num_items = sum(shard.stats().result()["num_stored"][view] for shard in shards)
+    num_items = sum(shard.stats().result().num_stored.of(view) for shard in shards)
     assert sample.num_stored == num_items == len(stated)
     np.testing.assert_allclose(list(stated.values()), 1 / num_items)
     expected = 60 * 200 / num_items
@@ -150,8 +150,8 @@ def test_fresh_unrolls_of_all_shards_come_once_and_in_order(make_replay, at_most
     assert sorted(taken) == [(actor, sequence) for actor in range(4) for sequence in range(10)]
     for actor in range(4):
         assert [sequence for a, sequence in taken if a == actor] == list(range(10))
-    stats = wait(client.stats(), 5, "stats")["members"][0]
-    assert stats["online_handed_out"] == 40
+    stats = wait(client.stats(), 5, "stats").members[0]
+    assert stats.online_handed_out == 40
     assert future.cancel()
     for shard in shards:
         shard.check_valid()
@@ -162,7 +162,7 @@ def test_left_over_fresh_unrolls_are_kept_for_the_next_batch(make_replay):
     fill(client, {0: 5, 1: 5})
     sample = wait(client.sample(SampleRequest(0, 7, table="online")), 5, "sample")
     assert len(sample.unrolls) == 7
-    assert wait(client.stats(), 5, "stats")["online_pooled"] == 3
+    assert wait(client.stats(), 5, "stats").online_pooled == 3
     rest = wait(client.sample(SampleRequest(0, 3, table="online")), 5, "sample")
     ids = [(h["actor"], h["sequence"]) for part in (sample, rest) for h in part.unrolls.headers]
     assert len(set(ids)) == 10
@@ -206,7 +206,7 @@ def test_it_goes_on_without_a_shard_that_fails(make_replay):
     np.testing.assert_allclose(sample.probabilities, 1 / 20)
     assert len(wait(client.sample(SampleRequest(0, 20, table="online")), 5, "online").unrolls) == 20
     stats = wait(client.stats(), 5, "stats")
-    assert (stats["num_unrolls"], stats["shards"][1]) == (20, None)
+    assert (stats.num_unrolls, stats.shards[1]) == (20, None)
     for k in (0, 2):
         shards[k].close()
     with pytest.raises(PortClosedError, match="no shard"):
@@ -241,7 +241,7 @@ def test_it_goes_on_without_a_shard_that_hangs_until_it_answers_again(make_repla
         sample = wait(client.sample(SampleRequest(0, 30, timeout_s=0.1)), 5, "sample")
         assert set(sample.keys["shard"].tolist()) == {0}
     stats = wait(client.stats(), 5, "stats")
-    assert (stats["num_unrolls"], stats["shards"][1]) == (10, None)
+    assert (stats.num_unrolls, stats.shards[1]) == (10, None)
     writes = ColumnWrites(0, keys, {"priority": np.ones((30, 1), np.float32)})
     with pytest.raises(PortClosedError, match="shard 1 of the replay has not answered for"):
         wait(client.write(writes), 5, "write")
@@ -299,7 +299,7 @@ def test_one_shard_is_asked_directly(make_replay):
     twin, _ = make_replay(1)
     fill(twin, {0: 5, 1: 5})
     assert keys.tolist() == wait(twin._shards[0].sample(SampleRequest(0, 8)), 5, "sample").keys.tolist()
-    assert shards[0].stats().result()["ledger"]["sampled"] == 8
+    assert shards[0].stats().result().ledger.sampled == 8
 
 
 def ask_streams(client, sequence, num=6, timeout_s=5.0):
@@ -342,7 +342,7 @@ def test_a_shard_gets_streams_once_an_episode_has_finished_there(make_replay):
     assert np.bincount(sample.keys["shard"][:, 0]).tolist() == [3, 3]
     moved = sample.keys["shard"][:, 0] == 1
     assert sample.unrolls.fields["first"][moved, 0].all(), "a stream that moved went on amid an episode"
-    assert wait(client.stats(), 5, "stats")["streams"] == {"alive": 6, "restarted": 3}
+    assert wait(client.stats(), 5, "stats").streams == {"alive": 6, "restarted": 3}
 
 
 def test_streams_leave_a_shard_that_fails(make_replay):
@@ -376,7 +376,7 @@ def test_in_order_means_one_shard_after_the_other(make_replay):
     for num, left in ((5, 6), (5, 1)):
         headers = wait(client.sample(SampleRequest(0, num, table="online")), 5, "sample").unrolls.headers
         taken.append(list(zip(headers["actor"].tolist(), headers["sequence"].tolist(), strict=True)))
-        assert wait(client.stats(), 5, "stats")["members"][0]["online_queued"] == left
+        assert wait(client.stats(), 5, "stats").members[0].online_queued == left
     assert taken == [[(0, 0), (0, 1), (0, 2), (0, 3), (1, 0)], [(1, 1), (2, 0), (2, 1), (2, 2), (2, 3)]]
     with pytest.raises(PortTimeoutError, match="sample of 2 fresh unrolls for member 0: 1 queued"):
         client.sample(SampleRequest(0, 2, table="online")).result(timeout=5)

@@ -42,7 +42,7 @@ def test_columns_equal_a_dict_keyed_by_observation(view):
         for i in np.flatnonzero(fresh):
             naive.update(zip(rows[i].tolist(), values[i].tolist(), strict=True))
     assert num_stale > 0
-    assert shard.stats().result()["ledger"]["stale_rows"] == num_stale
+    assert shard.stats().result().ledger.stale_rows == num_stale
     foreign = wait(shard.sample(SampleRequest(1, 8)), 5, "sample")
     assert set(foreign.columns) == {"priority"}
     shard.close()

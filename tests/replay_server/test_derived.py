@@ -376,4 +376,4 @@ def test_what_makes_no_sense_is_refused():
 def test_the_estimate_of_memory_holds():
     spec = make_racer_spec()
     shard = make_shard(RACER, spec=spec, needs_statistics=True)
-    assert shard.stats().result()["memory_bytes"] == shard._store.sizes.num_bytes
+    assert shard.stats().result().memory_bytes == shard._store.sizes.num_bytes

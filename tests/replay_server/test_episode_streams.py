@@ -79,7 +79,7 @@ def test_streams_walk_whole_episodes_while_others_come_and_go(mean_length, num_s
     sources = [Stream(shard.spec, rng, actor=actor, member=actor % 2, mean_length=mean_length) for actor in range(3)]
     logs = {int(source.base) // 10_000: (source.log, source.base, source.member) for source in sources}
     twins = [NaiveCursor() for _ in range(num_streams)]
-    while not shard.stats().result()["num_stored"]["streams"]:
+    while not shard.stats().result().num_stored.streams:
         insert(shard, *sources)
     members = set()
     for sequence in range(120):
@@ -99,10 +99,10 @@ def test_streams_walk_whole_episodes_while_others_come_and_go(mean_length, num_s
         members |= set(sample.origins["member"].reshape(-1).tolist())
     assert members == {0, 1}
     stats = shard.stats().result()
-    assert stats["streams"]["alive"] == num_streams
-    assert stats["ledger"]["removed"] > 50, "nothing was removed meanwhile"
-    assert not any(stats["imbalances"].values())
-    assert stats["streams"] == {"alive": num_streams}
+    assert stats.streams["alive"] == num_streams
+    assert stats.ledger.removed > 50, "nothing was removed meanwhile"
+    assert not any(stats.imbalances.values())
+    assert stats.streams == {"alive": num_streams}
     shard.close()
 
 
@@ -161,7 +161,7 @@ def test_the_newest_request_may_be_repeated_and_nothing_moves():
     first, again, following = ask(shard, 0), ask(shard, 0), ask(shard, 1)
     np.testing.assert_array_equal(numbers_of(first), numbers_of(again))
     np.testing.assert_array_equal(numbers_of(first)[:, -1], numbers_of(following)[:, 0])
-    assert shard.stats().result()["members"][0]["sampled_steps"] == int(
+    assert shard.stats().result().members[0].sampled_steps == int(
         first.unrolls.fields["valid"].sum() + following.unrolls.fields["valid"].sum()
     )
     with pytest.raises(PortError, match="came after request 1 had been answered"):
@@ -177,7 +177,7 @@ def test_missing_requests_restart_the_streams_and_are_counted():
     ask(shard, 0)
     sample = ask(shard, 4)
     assert sample.unrolls.fields["first"][:, 0].all(), "a stream went on with a state that its learner does not have"
-    assert shard.stats().result()["streams"] == {"alive": 3, "restarted": 3}
+    assert shard.stats().result().streams == {"alive": 3, "restarted": 3}
     shard.check_valid()
     shard.close()
 
@@ -206,7 +206,7 @@ def test_two_members_and_two_sets_do_not_share_streams():
     for sequence in range(3):
         for member, stream_set in ((0, 1), (0, 2), (1, 1)):
             ask(shard, sequence, stream_set=stream_set, member=member)
-    assert shard.stats().result()["streams"] == {"alive": 9}
+    assert shard.stats().result().streams == {"alive": 9}
     shard.close()
 
 
@@ -228,7 +228,7 @@ def test_it_waits_for_an_episode_that_has_finished():
 def test_an_episode_under_a_stream_stays_until_there_is_no_other_room():
     shard = make_shard(capacity_unrolls=20)
     source = Stream(shard.spec, np.random.default_rng(2), mean_length=10)
-    while not shard.stats().result()["num_stored"]["streams"]:
+    while not shard.stats().result().num_stored.streams:
         insert(shard, source)
     ask(shard, 0, 1)
     (slot,) = shard._store.streams.num_pins()
@@ -237,13 +237,13 @@ def test_an_episode_under_a_stream_stays_until_there_is_no_other_room():
         insert(shard, source)
         shard.check_valid()
         assert shard._store.index.episodes.get(slot) is episode, "an episode went under its stream"
-    assert "cut" not in shard.stats().result()["streams"]
+    assert "cut" not in shard.stats().result().streams
     # An open episode that wants all of the room gets it: the stream is ended, counted, and begins anew.
     endless = Stream(shard.spec, np.random.default_rng(2), actor=1, mean_length=None)
     for _ in range(25):
         insert(shard, endless)
         shard.check_valid()
-    assert shard.stats().result()["streams"] == {"alive": 1, "cut": 1}
+    assert shard.stats().result().streams == {"alive": 1, "cut": 1}
     future = shard.sample(SampleRequest(0, 1, view="streams", stream_set=7, sequence=1))
     assert not future.done()
     for _ in range(10):
@@ -263,8 +263,8 @@ def test_a_replay_full_of_streams_still_takes_inserts():
         insert(shard, source)
         insert(shard, source)
         shard.check_valid()
-    assert shard.stats().result()["streams"]["cut"] > 0
-    assert shard.stats().result()["ledger"]["inserted"] == 88
+    assert shard.stats().result().streams["cut"] > 0
+    assert shard.stats().result().ledger.inserted == 88
     shard.close()
 
 
@@ -279,11 +279,11 @@ def test_a_lease_runs_out():
     ask(shard, 0, stream_set=2)
     now[0] = 12.0
     ask(shard, 1, stream_set=2)
-    assert shard.stats().result()["streams"] == {"alive": 3, "expired": 3}
+    assert shard.stats().result().streams == {"alive": 3, "expired": 3}
     assert shard._store.streams.num_pins().total() == 3
     sample = ask(shard, 1, stream_set=1)  # the learner was only slow: it begins anew
     assert sample.unrolls.fields["first"][:, 0].all()
-    assert shard.stats().result()["streams"] == {"alive": 6, "expired": 3, "restarted": 3}
+    assert shard.stats().result().streams == {"alive": 6, "expired": 3, "restarted": 3}
     shard.check_valid()
     shard.close()
 

@@ -69,9 +69,9 @@ def test_what_is_gone_is_left_out(frames):
 def test_a_uniform_look_is_uniform_and_moves_no_limiter():
     shard = make_shard(rate=RateLimit(samples_per_insert=1.0, min_steps=1, max_insert_steps=4, max_sample_steps=4))
     fill(shard, Stream(shard.spec, np.random.default_rng(0)), 2)
-    before = shard.stats().result()["members"][0]
+    before = shard.stats().result().members[0]
     looked = sample(shard, 6000, uniform=True)
-    after = shard.stats().result()["members"][0]
+    after = shard.stats().result().members[0]
     assert before == after
     counts = Counter(tuple(key) for key in looked.keys.tolist())
     expected = 6000 / looked.num_stored
@@ -134,7 +134,7 @@ def test_draws_are_counted_per_item_and_begin_anew_with_it(view):
     counts = Counter()
     for _ in range(40):
         fill(shard, source, 1)
-        if not shard.stats().result()["num_steps"]:
+        if not shard.stats().result().num_steps:
             continue
         drawn = wait(shard.sample(SampleRequest(0, 5, view=view)), 5, "sample")
         keys = [tuple(key) for key in drawn.keys.tolist()]

@@ -68,7 +68,7 @@ def test_a_batch_and_a_message_do_not_wait_for_each_other(make_shard):
     sample = wait(shard.sample(SampleRequest(0, 5, table="online")), 5, "sample")
     assert len(sample.unrolls) == 5
     # The queue took no more than it had to: one message beyond its room.
-    assert shard.stats().result()["members"][0]["online_queued"] in (1, 4)
+    assert shard.stats().result().members[0].online_queued in (1, 4)
     shard.check_valid()
 
 
@@ -104,8 +104,8 @@ def test_the_samples_per_insert_are_kept_in_both_directions(make_shard):
     samples = [shard.sample(SampleRequest(0, 2)) for _ in range(60)]
     assert all(future.done() for future in inserts)
     assert 0 < sum(future.done() for future in samples) < 60
-    stats = shard.stats().result()["members"][0]
-    assert rate.min_difference <= stats["limiter_difference"] <= rate.max_difference
+    stats = shard.stats().result().members[0]
+    assert rate.min_difference <= stats.limiter_difference <= rate.max_difference
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_an_insert_that_timed_out_can_be_repeated(make_shard):
     wait(shard.sample(SampleRequest(0, 1, table="online")), 5, "sample")
     assert wait(shard.insert(second), 5, "insert").num_inserted == 1
     shard.check_valid()
-    assert shard.stats().result()["ledger"]["failed"] == 1
+    assert shard.stats().result().ledger.failed == 1
 
 
 def test_calls_of_one_member_and_table_are_served_in_order(make_shard):
@@ -191,8 +191,8 @@ def test_a_cancelled_call_takes_nothing(make_shard):
     with pytest.raises(CancelledError):
         inserts[2].result(timeout=1)
     shard.check_valid()
-    ledger = shard.stats().result()["ledger"]
-    assert (ledger["inserted"], ledger["failed"]) == (2, 1)
+    ledger = shard.stats().result().ledger
+    assert (ledger.inserted, ledger.failed) == (2, 1)
 
 
 def test_messages_that_never_fit_fail_at_once(make_shard):
@@ -235,7 +235,7 @@ def test_closing_fails_what_waits_and_what_comes_after(make_shard):
     ):
         with pytest.raises(PortClosedError):
             call().result(timeout=1)
-    assert shard._stats()["members"][0]["online_dropped"] == {"closed": 1}
+    assert shard._stats().members[0].online_dropped == {"closed": 1}
 
 
 def test_callbacks_may_call_the_shard(make_shard):

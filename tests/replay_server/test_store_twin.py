@@ -129,14 +129,14 @@ def test_the_shard_keeps_what_the_naive_twin_keeps(mean_length, frames):
         assert {e.num_steps for e in shard._store.index.episodes.values()} == {len(e.rows) for e in twin.episodes}
         trimmed |= any(not episode.complete for episode in shard._store.index.open.values())
     stats = shard.stats().result()
-    assert stats["ledger"]["removed"] > 50
-    assert stats["ledger"]["lost"] > 0
-    assert stats["num_steps"] == len(rows)
+    assert stats.ledger.removed > 50
+    assert stats.ledger.lost > 0
+    assert stats.num_steps == len(rows)
     assert trimmed or mean_length is not None, "no open episode lost its oldest pages"
-    assert stats["memory_bytes"] == shard._store.sizes.num_bytes
+    assert stats.memory_bytes == shard._store.sizes.num_bytes
     assert len(handed_out) == len(set(handed_out))
     shard.close()
-    assert shard._stats()["imbalances"] == {"received": 0, "inserted": 0, "online": 0}
+    assert shard._stats().imbalances == {"received": 0, "inserted": 0, "online": 0}
     shard._store.check_valid()
 
 
@@ -149,9 +149,9 @@ def test_the_byte_capacity_forgets_episodes_too():
         assert wait(shard.insert(stream.next_unroll()), 5, "insert").num_inserted == 1
         shard.check_valid()
     stats = shard.stats().result()
-    assert 0 < stats["num_unrolls"] < 40
-    assert 15_000 < stats["frame_bytes"] <= 20_000
-    assert stats["memory_bytes"] == shard._store.sizes.num_bytes
+    assert 0 < stats.num_unrolls < 40
+    assert 15_000 < stats.frame_bytes <= 20_000
+    assert stats.memory_bytes == shard._store.sizes.num_bytes
     shard.close()
 
 

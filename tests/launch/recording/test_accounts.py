@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from laser.replay_stats import ReplayStats
 from launch.recording.accounts import Accounts, Ended
 
 RUN, ROWS = 5, 64
 
 
 def shard(arrived, num_unrolls=0):
-    return {
-        "arrived": {(RUN, actor, incarnation): num for actor, incarnation, num in arrived},
-        "num_unrolls": num_unrolls,
-    }
+    makers = {(RUN, actor, incarnation): num for actor, incarnation, num in arrived}
+    return ReplayStats(arrived=makers, num_unrolls=num_unrolls)
 
 
 def ended(actor, num_reported, incarnations=range(4)):
@@ -29,7 +28,9 @@ def test_what_was_reported_and_never_arrived_is_lost_and_the_reverse_unreported(
     accounts.end(ended(0, 12))
     accounts.end(ended(1, 12))
     # The actor's next start, another actor and another shard count for themselves.
-    accounts.look({"shards": [shard([(0, 0, 5), (0, 2, 3), (0, 4, 100), (1, 1, 15)]), shard([(2, 0, 7), (0, 1, 1)])]})
+    accounts.look(
+        ReplayStats(shards=(shard([(0, 0, 5), (0, 2, 3), (0, 4, 100), (1, 1, 15)]), shard([(2, 0, 7), (0, 1, 1)])))
+    )
     assert accounts.counters() == {
         "unrolls_lost/died": 3.0,
         "unrolls_unreported/died": 3.0,
@@ -39,10 +40,10 @@ def test_what_was_reported_and_never_arrived_is_lost_and_the_reverse_unreported(
 
 def test_a_lost_shard_counts_as_it_was_last_seen():
     accounts = Accounts()
-    accounts.look({"shards": [shard([(0, 0, 4)], 3), shard([(1, 0, 6)], 6)]})
+    accounts.look(ReplayStats(shards=(shard([(0, 0, 4)], 3), shard([(1, 0, 6)], 6))))
     accounts.end(ended(1, 8))
-    accounts.look({"shards": [shard([(0, 0, 9)], 8), None]})
-    accounts.look({"shards": [shard([(0, 0, 9)], 8), None]})
+    accounts.look(ReplayStats(shards=(shard([(0, 0, 9)], 8), None)))
+    accounts.look(ReplayStats(shards=(shard([(0, 0, 9)], 8), None)))
     assert accounts.counters() == {
         "unrolls_lost/died": 2.0,
         "unrolls_unreported/died": 0.0,
@@ -54,6 +55,6 @@ def test_a_lost_shard_counts_as_it_was_last_seen():
 
 def test_a_shard_that_only_could_not_be_reached_is_not_lost():
     accounts = Accounts()
-    accounts.look({"shards": [shard([], 3), None]})
-    accounts.look({"shards": [shard([], 3), shard([], 1)]})
+    accounts.look(ReplayStats(shards=(shard([], 3), None)))
+    accounts.look(ReplayStats(shards=(shard([], 3), shard([], 1))))
     assert accounts.counters() == {}

@@ -65,7 +65,7 @@ def test_ners_keeps_what_the_naive_twin_keeps(mean_length, exponent):
     scores = {}
     for turn in range(60):
         wait(shard.insert(join([source.next_unroll() for source in sources[: 1 + turn % 2]])), 5, "insert")
-        if not shard.stats().result()["num_steps"]:
+        if not shard.stats().result().num_steps:
             continue
         scores = {key: scores.get(key, 1.0) for key in stored(shard)}
         sample = draw(shard)
@@ -74,7 +74,7 @@ def test_ners_keeps_what_the_naive_twin_keeps(mean_length, exponent):
             assert probability == pytest.approx(scores[key] ** exponent / total, rel=1e-6)
         scores |= write(shard, "ners", sample.keys, rng)
         shard.check_valid()
-    assert shard.stats().result()["ledger"]["removed"] > 20
+    assert shard.stats().result().ledger.removed > 20
     shard.close()
 
 
@@ -87,7 +87,7 @@ def test_ero_draws_from_the_subset_that_was_decided(mean_length):
     known, subset, num_decided = set(), set(), 0
     for turn in range(80):
         wait(shard.insert(join([source.next_unroll() for source in sources[: 1 + turn % 2]])), 5, "insert")
-        if not shard.stats().result()["num_steps"]:
+        if not shard.stats().result().num_steps:
             continue
         here = stored(shard)
         subset = (subset | (here - known)) & here
@@ -108,7 +108,7 @@ def test_ero_draws_from_the_subset_that_was_decided(mean_length):
             num_decided += 0 < len(subset) < len(here)
         shard.check_valid()
     assert num_decided > 5
-    assert shard.stats().result()["ledger"]["removed"] > 20
+    assert shard.stats().result().ledger.removed > 20
     shard.close()
 
 

@@ -70,7 +70,7 @@ def test_it_keeps_what_the_naive_twin_keeps(view, mean_length):
     twin, kept = Twin(0.7), None
     for turn in range(60):
         wait(shard.insert(join([source.next_unroll() for source in sources[: 1 + turn % 2]])), 5, "insert")
-        if not shard.stats().result()["num_steps"]:
+        if not shard.stats().result().num_steps:
             continue
         twin.follow(shard, view)
         sample = draw(shard, view)
@@ -88,7 +88,7 @@ def test_it_keeps_what_the_naive_twin_keeps(view, mean_length):
     assert receipt.num_stale == len(kept.keys), "the oldest pages have been reused"
     twin.follow(shard, view)
     np.testing.assert_allclose(sum(twin.weights.values()), shard._members[0].sampler(view)._tree.total, rtol=1e-6)
-    assert shard.stats().result()["ledger"]["removed"] > 20
+    assert shard.stats().result().ledger.removed > 20
     shard.close()
 
 

@@ -101,7 +101,7 @@ def test_it_keeps_what_the_naive_twin_keeps(view, mean_length):
     sources = [Stream(shard.spec, rng, environment=e, mean_length=mean_length) for e in range(2)]
     for turn in range(80):
         wait(shard.insert(join([source.next_unroll() for source in sources[: 1 + turn % 2]])), 5, "insert")
-        if not shard.stats().result()["num_steps"]:
+        if not shard.stats().result().num_steps:
             continue
         twin.follow(shard, view)
         sample = wait(shard.sample(SampleRequest(0, 24, view=view)), 5, "sample")
@@ -116,7 +116,7 @@ def test_it_keeps_what_the_naive_twin_keeps(view, mean_length):
         num_sorts += twin.num_written == 0
         shard.check_valid()
     assert num_sorts > 5
-    assert shard.stats().result()["ledger"]["removed"] > 20
+    assert shard.stats().result().ledger.removed > 20
 
 
 def test_after_a_sort_the_weights_are_the_ranks():

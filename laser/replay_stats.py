@@ -1,0 +1,149 @@
+"""Statistics of a replay: what a shard, or all shards together, say of what they hold and of what went through them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+Record = TypeVar("Record")
+
+
+@dataclass
+class LedgerCounts:
+    """Counters of unrolls; they only grow.
+
+    Args:
+        received: unrolls in messages.
+        inserted: unrolls stored.
+        duplicates: unrolls seen before.
+        rejected: unrolls refused for good, by reason.
+        failed: unrolls whose insert failed (deadline, closed, cancelled, too large) before anything was changed.
+        lost: sequence numbers that never came, or came after a later one.
+        removed: unrolls forgotten.
+        sampled: items drawn from the replay.
+        stale_rows: rows of column writes dropped because their page had been reused.
+    """
+
+    received: int = 0
+    inserted: int = 0
+    duplicates: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    failed: int = 0
+    lost: int = 0
+    removed: int = 0
+    sampled: int = 0
+    stale_rows: int = 0
+
+
+@dataclass(frozen=True)
+class MemberStats:
+    """What one member's use of a replay came to.
+
+    Args:
+        online_inserted: unrolls put into its online queue.
+        online_handed_out: unrolls that its learner took from the queue.
+        online_queued: unrolls that wait in the queue.
+        online_dropped: unrolls dropped from the queue, by reason.
+        inserted_steps: env steps that its rate limiter has let in.
+        sampled_steps: env steps drawn for its learner.
+        limiter_difference: what its rate limiter keeps within bounds.
+    """
+
+    online_inserted: int = 0
+    online_handed_out: int = 0
+    online_queued: int = 0
+    online_dropped: Mapping[str, int] = field(default_factory=dict)
+    inserted_steps: int = 0
+    sampled_steps: int = 0
+    limiter_difference: float = 0.0
+
+
+@dataclass(frozen=True)
+class ItemCounts:
+    """How many items of each view may be drawn."""
+
+    unrolls: int = 0
+    steps: int = 0
+    streams: int = 0
+
+    def of(self, view: str) -> int:
+        """Return the number of a view."""
+        number: int = getattr(self, view)
+        return number
+
+
+@dataclass(frozen=True)
+class ReplayStats:
+    """Counters and sizes of a shard, or of all living shards together.
+
+    Args:
+        ledger: where every unroll that arrived went.
+        imbalances: differences of the ledgers' two sides, by ledger; all are 0.
+        arrived: unrolls by their maker: (run, actor, incarnation).
+        num_unrolls: unrolls stored, those included that only an online queue still holds.
+        num_steps: env steps stored.
+        num_episodes: episodes stored, finished or not.
+        num_stored: items that may be drawn.
+        streams: episode streams alive, and how many ended for which reason.
+        capacity_steps: env steps there is room for.
+        frame_bytes: bytes of compressed frames.
+        frame_capacity_bytes: bytes there is room for.
+        memory_bytes: bytes held in all.
+        waiting_inserts: inserts that wait for room.
+        waiting_samples: draws that wait.
+        members: by number.
+        process: usage of the shard's process, by gauge, where it has one of its own.
+        online_pooled: fresh unrolls that shards handed out and that wait for a whole batch.
+        shards: of all shards together, those of each; None for one that does not answer.
+    """
+
+    ledger: LedgerCounts = field(default_factory=LedgerCounts)
+    imbalances: Mapping[str, int] = field(default_factory=dict)
+    arrived: Mapping[tuple[int, int, int], int] = field(default_factory=dict)
+    num_unrolls: int = 0
+    num_steps: int = 0
+    num_episodes: int = 0
+    num_stored: ItemCounts = field(default_factory=ItemCounts)
+    streams: Mapping[str, int] = field(default_factory=dict)
+    capacity_steps: int = 0
+    frame_bytes: int = 0
+    frame_capacity_bytes: int = 0
+    memory_bytes: int = 0
+    waiting_inserts: int = 0
+    waiting_samples: int = 0
+    members: Mapping[int, MemberStats] = field(default_factory=dict)
+    process: Mapping[str, float] = field(default_factory=dict)
+    online_pooled: int = 0
+    shards: tuple[ReplayStats | None, ...] = ()
+
+    @property
+    def parts(self) -> tuple[ReplayStats | None, ...]:
+        """Those of each shard; of a single one, itself."""
+        return self.shards or (self,)
+
+
+def add_stats(shards: Sequence[ReplayStats | None], online_pooled: int) -> ReplayStats:
+    """Return the sum of all shards that answered, which must be one at least.
+
+    Args:
+        shards: of each; None for one that does not answer.
+        online_pooled: see `ReplayStats`.
+    """
+    total: ReplayStats = _sum([part for part in shards if part is not None])
+    return dataclasses.replace(total, process={}, online_pooled=online_pooled, shards=tuple(shards))
+
+
+def _sum(parts: Sequence[Any]) -> Any:
+    """Add numbers; mappings key by key and records field by field."""
+    first = parts[0]
+    if dataclasses.is_dataclass(first):
+        names = [item.name for item in dataclasses.fields(first) if item.name != "shards"]
+        return dataclasses.replace(first, **{name: _sum([getattr(part, name) for part in parts]) for name in names})  # type: ignore[type-var]
+    if isinstance(first, Mapping):
+        keys = {key: None for part in parts for key in part}
+        total = {key: _sum([part[key] for part in parts if key in part]) for key in keys}
+        return Counter(total) if isinstance(first, Counter) else total
+    return sum(parts)
