@@ -17,7 +17,6 @@ from laser.environments import task_ids
 from laser.environments.config import EnvironmentConfig
 from laser.networks.config import NetworkConfig
 from laser.packages import find_missing
-from launch.recording.wandb_tracker import find_wandb_problems
 from launch.user_classes import class_path
 from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
@@ -125,7 +124,7 @@ class TrainConfig:
         if self.has_processes:
             yield from find_missing("runtime", ["ray"], "use --runtime local")
         if self.track == "wandb":
-            yield from find_wandb_problems()
+            yield from find_missing("track", ["wandb"], "leave --track out")
         if not self.env.strip():
             yield Problem("env", "must name an environment", "for example --env CartPole-v1")
         yield from self._device_problems()

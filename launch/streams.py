@@ -1,9 +1,12 @@
-"""Standard output and standard error whose other end may fail: a reader that has gone, a disk that is full."""
+"""Standard output and standard error: results, messages, and what happens where the other end fails."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
-from typing import Any, TextIO
+import sys
+from typing import Any, Protocol, TextIO
 
 
 class FailingStream:
@@ -55,3 +58,30 @@ class FailingStream:
         finally:
             if not self._is_lossy:
                 raise error
+
+
+class Result(Protocol):
+    """What a command prints with `--json`."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object."""
+
+
+def say(text: str) -> None:
+    """Print a message, which is no result, to standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_json(result: Result) -> None:
+    """Print a result as one JSON object, the last line of standard output; numbers that are not finite become null."""
+    sys.stdout.flush()
+    print(json.dumps(finite(result.to_json())), flush=True)
+
+
+def finite(value: Any) -> Any:
+    """Return a JSON value without NaN and infinities, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -13,12 +13,12 @@ from typing import Any
 
 from laser.torch_threads import torch_threads
 from launch.config import TrainConfig
-from launch.planning.plan import make_plan
 from launch.recording.progress import Progress, closing_message
 from launch.sessions.attendant import Outcome
 from launch.sessions.run_directory import RunDirectory, open_run
-from launch.sessions.session import run_session, say
+from launch.sessions.session import plan_session, run_session
 from launch.sessions.signals import stop_on_signals
+from launch.streams import say
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def train(config: TrainConfig, command: Sequence[str] | None = None) -> TrainRes
         LaunchError: the run directory, a checkpoint, memory or an environment stood in the way.
         StoppedError: a signal came; the state was saved.
     """
-    plan = make_plan([config])
+    plan = plan_session([config])
     with ExitStack() as stack:
         run = stack.enter_context(open_run(config, command))
         stop = stack.enter_context(stop_on_signals())

@@ -6,11 +6,10 @@ Nothing heavy is imported before it is needed: `laser --help` must not wait for 
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from laser.config import ConfigError, Problem, find_problems, raise_problems
 from laser.packages import find_missing
@@ -24,6 +23,7 @@ from launch.command_line.flags import (
     without_value,
 )
 from launch.command_line.overrides import apply_overrides, find_leaves, nearest
+from launch.streams import finite, print_json
 
 O = TypeVar("O")  # noqa: E741
 
@@ -43,10 +43,6 @@ usage: laser COMMAND ...
 laser COMMAND --help says more. laser train PRESET --help lists every key with its default and range."""
 
 _HELP_FLAGS = ("--help", "-h")
-
-
-class _Result(Protocol):
-    def to_json(self) -> dict[str, Any]: ...
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -250,18 +246,3 @@ def _options_help(usage: str, options: Any) -> int:
     print(f"usage: {usage} [--KEY VALUE ...]\n")
     print(format_flags(find_leaves(options)).replace("run:", "options:", 1))
     return 0
-
-
-def print_json(result: _Result) -> None:
-    """Print a result as one JSON object, the last line of standard output; numbers that are not finite become null."""
-    sys.stdout.flush()
-    print(json.dumps(finite(result.to_json())), flush=True)
-
-
-def finite(value: Any) -> Any:
-    """Return a JSON value without NaN and infinities, which JSON does not have."""
-    if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

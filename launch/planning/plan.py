@@ -109,12 +109,7 @@ def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False) -> Pla
     gpus = estimate_gpus(members)
     if not configs[0].has_processes:  # whose learners are in other processes
         raise_problems(list(find_gpu_problems(gpus, len(configs))))
-    plan = Plan(members, share_replay, memory, gpus)
-    if plan.config.ray_address:
-        from launch.runtimes.ray_cluster import check_cluster
-
-        check_cluster(plan.config.ray_address, plan.needs)
-    return plan
+    return Plan(members, share_replay, memory, gpus)
 
 
 def _num_shards(members: Sequence[MemberPlan], share_replay: bool) -> int:

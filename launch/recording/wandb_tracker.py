@@ -9,22 +9,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from laser.config import Problem
-from laser.packages import find_missing
 from launch.errors import OutputError
 
 _MOST_WAITING = 1000
 _PROCESS = (sys.executable, "-m", "launch.recording.wandb_process")
-
-
-def find_wandb_problems() -> Iterator[Problem]:
-    """Yield that the package is missing, if it is."""
-    yield from find_missing("track", ["wandb"], "leave --track out")
 
 
 def wandb_id(directory: Path) -> str:

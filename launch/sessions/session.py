@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
@@ -19,7 +18,7 @@ from launch.errors import LaunchError, NothingToResumeError
 from launch.planning.busy_cores import note_busy_cores
 from launch.planning.member_plan import MemberPlan
 from launch.planning.needs import Needs
-from launch.planning.plan import Plan
+from launch.planning.plan import Plan, make_plan
 from launch.recording.metrics_db import MetricsDb
 from launch.recording.process_usage import ProcessUsage
 from launch.recording.recorder import Recorder, Snapshot
@@ -36,6 +35,7 @@ from launch.sessions.run_directory import RunDirectory
 from launch.sessions.schedules import Evolution, FreeSchedule, LockstepSchedule, Schedule
 from launch.sessions.signals import StopSignal
 from launch.sessions.tracking import note_missing_tensorboard, open_trackers
+from launch.streams import say
 from launch.topology import Topology, place_population
 from learner.learner import Learner
 
@@ -43,6 +43,21 @@ LEASE_S = 30.0
 """Seconds without progress after which a member of a sweep no longer holds up the others."""
 _POINTS_OF_A_CURVE, _MOST_BETWEEN_POINTS = 250, 5_000  # env steps: who looks at a long run sees it move
 _SLACK_ROUNDS, _SLACK_SHARE = 4, 0.02
+
+
+def plan_session(configs: Sequence[TrainConfig], share_replay: bool = False) -> Plan:
+    """Return the plan of a session, for which there is room on this machine or on its cluster.
+
+    Raises:
+        ConfigError: mistakes in the configs, members that cannot share a replay, or too little room.
+        LaunchError: the cluster cannot be used.
+    """
+    plan = make_plan(configs, share_replay)
+    if plan.config.ray_address:
+        from launch.runtimes.ray_cluster import check_cluster
+
+        check_cluster(plan.config.ray_address, plan.needs)
+    return plan
 
 
 def run_session(
@@ -57,7 +72,7 @@ def run_session(
     A checkpoint of each is written at the end, whatever the end was.
 
     Args:
-        plan: from `make_plan`.
+        plan: from `plan_session`.
         runs: the members' directories.
         stop: whether to stop.
         show: returns what shows the progress of these recorders while it is entered.
@@ -179,11 +194,6 @@ def slack_steps(configs: Sequence[TrainConfig]) -> int:
     one_round = max(config.num_actors * config.num_envs * config.unroll_length for config in configs)
     share = int(_SLACK_SHARE * min(config.steps for config in configs))
     return max(one_round, min(_SLACK_ROUNDS * one_round, share))
-
-
-def say(text: str) -> None:
-    """Tell the user something that is no result."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def _open_recorder(

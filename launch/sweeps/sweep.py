@@ -11,15 +11,16 @@ from typing import Any
 from laser.config import raise_problems
 from laser.torch_threads import torch_threads
 from launch.command_line.overrides import show
-from launch.planning.plan import Plan, make_plan
+from launch.planning.plan import Plan
 from launch.recording.progress import Progress
 from launch.recording.recorder import Recorder
 from launch.sessions.attendant import Attendant
 from launch.sessions.run_directory import RunDirectory, open_run
 from launch.sessions.schedules import Evolution
-from launch.sessions.session import run_session, say
+from launch.sessions.session import plan_session, run_session
 from launch.sessions.settings_schedule import read_changes
 from launch.sessions.signals import stop_on_signals
+from launch.streams import say
 from launch.sweeps.evolution import SCHEDULE_NAME, PopulationTraining
 from launch.sweeps.lineage import Lineage
 from launch.sweeps.population import find_strangers
@@ -47,7 +48,7 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
     """
     members = config.members()
     base, share_replay = config.base, config.options.share_replay
-    plan = make_plan([member.config for member in members], share_replay)
+    plan = plan_session([member.config for member in members], share_replay)
     if config.options.pbt:
         raise_problems(find_strangers(plan.members))
     with ExitStack() as stack:

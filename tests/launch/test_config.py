@@ -11,6 +11,7 @@ from laser.algorithms.ppo import PpoConfig
 from laser.algorithms.sac import SacConfig
 from laser.config import ConfigError, find_problems
 from laser.networks.config import NetworkConfig
+from laser.packages import find_missing
 from laser.prioritization.config import EroConfig, NersConfig
 from launch.config import EvaluationConfig, TrainConfig, leaves_directory
 from launch.config_json import config_from_json, config_to_json
@@ -220,3 +221,10 @@ def test_records_of_earlier_versions_are_read():
         config = config_from_json({**record, "runtime": "lockstep", "schedule": value})
         assert config.settings_schedule == wanted
         assert config.takes_turns
+
+
+def test_a_tracker_whose_package_is_missing_is_one_line(monkeypatch):
+    monkeypatch.setattr("launch.config.find_missing", find_missing)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    problem = problems(make(track="wandb"))["track"]
+    assert "pip install 'wandb" in problem

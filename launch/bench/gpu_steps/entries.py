@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from laser.config import ConfigError, Problem
-from launch.command_line.cli import finite
+from launch.streams import finite
 
 Kind = Literal["machine", "result", "skipped", "failed", "warned", "ended"]
 

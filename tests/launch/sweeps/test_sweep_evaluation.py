@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from launch.command_line.cli import finite
 from launch.errors import NothingToResumeError
 from launch.evaluation.evaluate import evaluate
 from launch.presets import change, load_preset
 from launch.recording.metrics_db import MetricsDb, Tick
+from launch.streams import finite
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig, SweepOptions
 from launch.sweeps.sweep_evaluation import MemberRecord, read_best_curve
