@@ -17,9 +17,7 @@ from launch.planning.member_plan import plan_population
 from launch.planning.needs import Needs
 from launch.recording.recorder import Recorder, Snapshot
 from launch.sessions.attendant import Attendant
-from launch.sessions.pace import PaceLimit
-from launch.sessions.schedules import FreeSchedule, LockstepSchedule, Schedule
-from launch.sessions.session import LEASE_S, make_runtime, slack_steps
+from launch.sessions.session import make_runtime, make_schedule
 from launch.topology import Topology, place_population
 from learner.learner import Learner
 
@@ -78,7 +76,7 @@ class Running:
         """Train until `is_over` says so, which is asked about ten times a second; to be called once."""
         attendants = [Attendant(*each) for each in zip(self.topologies, self.recorders, strict=True)]
         configs = [topology.config for topology in self.topologies]
-        _schedule(configs, attendants, is_over).run()
+        make_schedule(configs, attendants, is_over, lambda *_: None).run()
 
     def snapshots(self) -> list[Snapshot]:
         """Return how far each agent is."""
@@ -182,13 +180,6 @@ def _endless(config: TrainConfig) -> TrainConfig:
         evaluation=dataclasses.replace(config.evaluation, interval=0),
         learner=dataclasses.replace(config.learner, checkpoint_interval_s=1e9),
     )
-
-
-def _schedule(configs: Sequence[TrainConfig], attendants: Sequence[Attendant], is_over: Callable[[], bool]) -> Schedule:
-    if configs[0].takes_turns:
-        return LockstepSchedule(attendants, is_over, lambda *_: None)
-    pace = PaceLimit(len(configs), slack_steps(configs), LEASE_S) if len(configs) > 1 else None
-    return FreeSchedule(attendants, is_over, lambda *_: None, pace=pace)
 
 
 def difference(begin: Snapshot, end: Snapshot, warm_up_s: float, start_s: float) -> MeasuredRun:

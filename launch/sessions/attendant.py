@@ -21,6 +21,7 @@ from launch.recording.recorder import Recorder, Snapshot
 from launch.recording.replay_look import ReplayLook
 from launch.runtimes.hangs import HungEnvironmentError, hung_error, hung_in, wait_until_done
 from launch.runtimes.runtime import Worker, WorkerDiedError
+from launch.sessions.ending import Ending
 from launch.sessions.sampler_returns import SamplerReturns, last_multiple
 from launch.sessions.settings_schedule import SettingsSchedule
 from launch.topology import Topology
@@ -34,10 +35,10 @@ _EVALUATED_AT = "evaluated_at"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a member: how far it came, and why it ended ("steps", "solved", "stopped" or "failed")."""
+    """What became of a member: how far it came, and how its training ended."""
 
     snapshot: Snapshot
-    finished: str
+    finished: Ending
     error: Exception | None
 
 
@@ -55,8 +56,8 @@ class Attendant:
         self._videos = videos
         self._videos_failed = 0
         self.recorder = recorder
-        self.finished = ""
-        """Why the member is at its end ("steps", "solved", "stopped", "failed"), or "" while it is not."""
+        self.finished = Ending.NONE
+        """How the member's training ended; `Ending.NONE` while it goes on."""
         self.error: Exception | None = None
         """What ended a member that failed."""
         self._settings = SettingsSchedule.read(topology.config.settings_schedule)
@@ -86,7 +87,7 @@ class Attendant:
         for actor in self.topology.actors:
             actor.start()
 
-    def stop(self, finished: str, error: Exception | None = None) -> None:
+    def stop(self, finished: Ending, error: Exception | None = None) -> None:
         """Pause all of the member's workers for good, and say why."""
         self.finished, self.error = finished, error
         self._seconds = self.recorder.snapshot().seconds
@@ -110,12 +111,12 @@ class Attendant:
             else:
                 actor.start()
 
-    def why_over(self, snapshot: Snapshot) -> str:
-        """Return why the member's run is over ("steps", "solved"), or "" if it is not."""
+    def why_over(self, snapshot: Snapshot) -> Ending:
+        """Return how the member's training ends at this point, or `Ending.NONE` if it goes on."""
         config = self.topology.config
         if snapshot.episodes >= 20 and snapshot.mean_return >= config.stop_at_return:
-            return "solved"
-        return "steps" if snapshot.env_steps >= config.steps else ""
+            return Ending.SOLVED
+        return Ending.STEPS if snapshot.env_steps >= config.steps else Ending.NONE
 
     def prepare_learner(self, snapshot: Snapshot) -> None:
         """Tell the learner how far the run is, and the settings that are due by then."""

@@ -29,10 +29,13 @@ from launch.runtimes.local_runtime import LocalRuntime
 from launch.runtimes.runtime import Runtime
 from launch.sessions.attendant import Attendant, Outcome
 from launch.sessions.checkpointing import restore_all, save_member
+from launch.sessions.ending import Ending
 from launch.sessions.failures import as_launch_error, explained, log_failure
+from launch.sessions.free import FreeSchedule
+from launch.sessions.lockstep import LockstepSchedule
 from launch.sessions.pace import PaceLimit
 from launch.sessions.run_directory import RunDirectory
-from launch.sessions.schedules import Evolution, FreeSchedule, LockstepSchedule, Schedule
+from launch.sessions.schedule import Evolution, Save, Schedule
 from launch.sessions.signals import StopSignal
 from launch.sessions.tracking import note_missing_tensorboard, open_trackers
 from launch.streams import say
@@ -131,14 +134,14 @@ def run_session(
         ]
         for attendant, nothing in zip(attendants, lost, strict=True):
             if nothing is not None:
-                attendant.stop("failed", nothing)
+                attendant.stop(Ending.FAILED, nothing)
         directories = {attendant.number: run for attendant, run in zip(attendants, runs, strict=True)}
 
         def save(attendant: Attendant, snapshot: Snapshot) -> None:
             save_member(directories[attendant.number], attendant.topology, attendant.recorder, snapshot)
 
         evolution = make_evolution(attendants) if make_evolution is not None else None
-        schedule = _make_schedule(plan, attendants, lambda: stop.requested, save, evolution)
+        schedule = make_schedule(plan.configs, attendants, lambda: stop.requested, save, evolution)
         for recorder in recorders:
             recorder.begin()
         try:
@@ -220,16 +223,17 @@ def _open_recorder(
     )
 
 
-def _make_schedule(
-    plan: Plan,
+def make_schedule(
+    configs: Sequence[TrainConfig],
     attendants: Sequence[Attendant],
     should_stop: Callable[[], bool],
-    save: Callable[[Attendant, Snapshot], None],
-    evolution: Evolution | None,
+    save: Save,
+    evolution: Evolution | None = None,
 ) -> Schedule:
-    if plan.config.takes_turns:
+    """Return the schedule that the configs name; for the arguments see `Schedule`."""
+    if configs[0].takes_turns:
         return LockstepSchedule(attendants, should_stop, save, evolution)
-    pace = PaceLimit(len(attendants), slack_steps(plan.configs), LEASE_S) if len(attendants) > 1 else None
+    pace = PaceLimit(len(attendants), slack_steps(configs), LEASE_S) if len(attendants) > 1 else None
     return FreeSchedule(attendants, should_stop, save, evolution, pace)
 
 
@@ -240,7 +244,7 @@ def _save_the_end(attendant: Attendant, save: Callable[[Attendant, Snapshot], No
     except LaunchError:
         raise  # a full disk is everybody's
     except Exception as error:  # noqa: BLE001 - kept in the outcome, and raised where nobody else is left
-        attendant.stop("failed", error)
+        attendant.stop(Ending.FAILED, error)
 
 
 def _save_what_can_be_saved(run: RunDirectory, attendant: Attendant) -> None:

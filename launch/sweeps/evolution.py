@@ -12,6 +12,7 @@ from launch.recording.recorder import Snapshot
 from launch.recording.return_curve import NUM_RETURNS
 from launch.runtimes.runtime import Worker
 from launch.sessions.attendant import Attendant
+from launch.sessions.ending import Ending
 from launch.sessions.run_directory import RunDirectory
 from launch.sessions.settings_schedule import field_names, write_changes
 from launch.sweeps.lineage import Decision, Lineage, schedules
@@ -121,7 +122,7 @@ class PopulationTraining:
             return None
 
     def _fitness(self) -> dict[int, float]:
-        living = [each for each in self._attendants.values() if each.finished != "failed"]
+        living = [each for each in self._attendants.values() if each.finished is not Ending.FAILED]
         found = {attendant.number: attendant.recorder.fitness() for attendant in living}
         return {number: fitness for number, fitness in found.items() if fitness is not None}
 

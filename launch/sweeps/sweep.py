@@ -16,7 +16,7 @@ from launch.recording.progress import Progress
 from launch.recording.recorder import Recorder
 from launch.sessions.attendant import Attendant
 from launch.sessions.run_directory import RunDirectory, open_run
-from launch.sessions.schedules import Evolution
+from launch.sessions.schedule import Evolution
 from launch.sessions.session import plan_session, run_session
 from launch.sessions.settings_schedule import read_changes
 from launch.sessions.signals import stop_on_signals

@@ -27,7 +27,7 @@ from launch.planning.needs import Needs
 from launch.presets import load_preset
 from launch.recording.recorder import Recorder
 from launch.sessions.attendant import Attendant
-from launch.sessions.schedules import FreeSchedule
+from launch.sessions.free import FreeSchedule
 from launch.sessions.session import make_runtime
 from launch.topology import place_member
 from learner.learner import Learner

@@ -25,7 +25,8 @@ from launch.recording.recorder import Recorder
 from launch.runtimes.local_runtime import LocalRuntime
 from launch.runtimes.runtime import WorkerDiedError
 from launch.sessions.attendant import Attendant
-from launch.sessions.schedules import FreeSchedule, LockstepSchedule
+from launch.sessions.free import FreeSchedule
+from launch.sessions.lockstep import LockstepSchedule
 from launch.topology import place_member
 from learner.checkpoint import list_checkpoints
 from learner.learner import Learner

@@ -4,9 +4,9 @@ import threading
 from concurrent.futures import Future
 from types import SimpleNamespace
 
-from launch.sessions import schedules
+from launch.sessions import free
+from launch.sessions.free import FreeSchedule
 from launch.sessions.pace import PaceLimit
-from launch.sessions.schedules import FreeSchedule
 
 
 class Member:
@@ -87,7 +87,7 @@ def test_an_evaluation_under_way_at_a_members_end_holds_up_nobody_and_is_not_los
 
 
 def test_an_evaluation_that_never_ends_is_given_up(monkeypatch):
-    monkeypatch.setattr(schedules, "_CALL_DEADLINE_S", 0.1)
+    monkeypatch.setattr(free, "_CALL_DEADLINE_S", 0.1)
     member = Member(0, 0, 20)
     member.evaluation = Future()
     FreeSchedule([member], lambda: False, lambda attendant, snapshot: None).run()
