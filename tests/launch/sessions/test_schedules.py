@@ -87,7 +87,7 @@ def test_an_evaluation_under_way_at_a_members_end_holds_up_nobody_and_is_not_los
 
 
 def test_an_evaluation_that_never_ends_is_given_up(monkeypatch):
-    monkeypatch.setattr(free, "_CALL_DEADLINE_S", 0.1)
+    monkeypatch.setattr(free, "CALL_DEADLINE_S", 0.1)
     member = Member(0, 0, 20)
     member.evaluation = Future()
     FreeSchedule([member], lambda: False, lambda attendant, snapshot: None).run()
