@@ -31,7 +31,7 @@ from launch.config_json import config_from_json
 from launch.program import unroll_spec
 from learner.collate import collate
 from learner.mixing import Mix
-from learner.train_step import TrainStep
+from learner.updating.factory import make_updater
 
 
 def cost(work: Callable[[], int], seconds: float) -> float:
@@ -98,7 +98,7 @@ def learning(config: TrainConfig, seconds: float) -> float:
     environment = make_environment(config.env, config.algorithm.batch_size, config.environment)
     algorithm = config.algorithm.build(environment.spec, config.network)
     spec = unroll_spec(config, environment.spec, algorithm)
-    step = TrainStep(algorithm, algorithm.make_networks(), spec, config.learner, torch.device("cpu"), seed=1)
+    step = make_updater(algorithm, algorithm.make_networks(), spec, config.learner, torch.device("cpu"), seed=1)
     sample = _real_unrolls(config, environment, spec, algorithm)
     (batch,) = collate([Mix(sample, None)], spec, 0, config.algorithm.discount, 0)
     environment.close()

@@ -19,7 +19,8 @@ from launch.train import train
 from learner.collate import example_batch
 from learner.column_writer import ColumnWriter
 from learner.publisher import Publisher
-from learner.train_step import TrainStep
+from learner.updating.eager import EagerUpdater
+from learner.updating.train_state import TrainState
 
 
 @pytest.fixture
@@ -113,7 +114,7 @@ def test_batches_drawn_together_are_learned_from_together_unless_the_networks_he
     preset, events, tmp_path, monkeypatch
 ):
     happened = []
-    in_turn, observe = TrainStep.in_turn, TrainStep.observe
+    in_turn, observe = EagerUpdater.in_turn, TrainState.observe
 
     def watched_in_turn(self, batches, rates, schedule):
         happened.append(f"learn from {len(batches)}")
@@ -123,8 +124,8 @@ def test_batches_drawn_together_are_learned_from_together_unless_the_networks_he
         happened.append("hear")
         observe(self, statistics, num_updates)
 
-    monkeypatch.setattr(TrainStep, "in_turn", watched_in_turn)
-    monkeypatch.setattr(TrainStep, "observe", watched_observe)
+    monkeypatch.setattr(EagerUpdater, "in_turn", watched_in_turn)
+    monkeypatch.setattr(TrainState, "observe", watched_observe)
     values = {"runtime": "lockstep", "steps": 300, "num_envs": 1, "num_actors": 1, "quiet": True}
     values |= {"unroll_length": 4, "replay.min_steps": 256, "learner.batches_per_draw": 2, "learner.compile": "off"}
     train(load_preset(preset, values | {"run_dir": tmp_path / "run"}))
@@ -198,8 +199,8 @@ def test_batches_are_laid_out_like_the_one_that_is_compiled_for(pair):
     programs, call = pair
     learner = programs[0].learner._host._component
     seen = []
-    in_turn = learner.train_step.in_turn
-    learner.train_step.in_turn = lambda batches, *rest: (seen.extend(batches), in_turn(batches, *rest))[1]
+    in_turn = learner.updater.in_turn
+    learner.updater.in_turn = lambda batches, *rest: (seen.extend(batches), in_turn(batches, *rest))[1]
     call(0, "step")
     example = example_batch(learner._spec, learner._algorithm.config.batch_size, ())
     for item in dataclasses.fields(example):
