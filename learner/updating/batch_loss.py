@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal, Protocol
+from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Generator, nn
@@ -14,15 +15,8 @@ from laser.ops.frame_stacks import stack_frames
 from laser.specs import FramesSpec
 from laser.unroll import UnrollSpec
 
-
-class Loss(Protocol):
-    """A function like `laser.algorithms.base.Algorithm.loss`."""
-
-    def __call__(
-        self, networks: nn.Module, targets: Targets, batch: Batch, inputs: Schedule, generator: Generator | None, /
-    ) -> LossOutput:
-        """Return the loss; without a generator, random numbers are drawn as if from torch's global one."""
-        ...
+Loss = Callable[[nn.Module, Targets, Batch, Schedule, Generator | None], LossOutput]
+"""Like `laser.algorithms.base.Algorithm.loss`; without a generator it draws as if from torch's global one."""
 
 
 class BatchLoss:
@@ -32,21 +26,20 @@ class BatchLoss:
         algorithm: the loss.
         spec: layout of the unrolls a batch was made of.
         device: where batches are.
-        bfloat16: compute matrix products and convolutions in bfloat16.
+        precision: of matrix products and convolutions, "float32" or "bfloat16".
     """
 
-    def __init__(self, algorithm: Algorithm, spec: UnrollSpec, device: torch.device, *, bfloat16: bool):
+    def __init__(self, algorithm: Algorithm, spec: UnrollSpec, device: torch.device, precision: str):
         self._algorithm = algorithm
         self._spec = spec
         self._device = device
-        self._bfloat16 = bfloat16
+        self._bfloat16 = precision == "bfloat16"
 
     def of_collated(
         self, networks: nn.Module, targets: Targets, batch: Batch, inputs: Schedule, generator: Generator | None
     ) -> LossOutput:
         """Return the loss of a batch as `learner.collate` made it; see `Loss`."""
-        with self._autocast():
-            return self._algorithm.loss(networks, targets, self._stacked(batch), inputs, generator)
+        return self.of_prepared(networks, targets, self._stacked(batch), inputs, generator)
 
     def of_prepared(
         self, networks: nn.Module, targets: Targets, batch: Batch, inputs: Schedule, generator: Generator | None

@@ -17,7 +17,7 @@ from laser.compiled_program import CompiledProgram
 from laser.flat_parameters import call_with
 from learner.updating.batch_loss import Loss
 from learner.updating.eager import EagerUpdater
-from learner.updating.optimizer import Stretch, update_metrics
+from learner.updating.optimizer import update_metrics
 from learner.updating.train_state import TrainState
 from learner.updating.updater import Updated, Updater, write_state
 
@@ -52,7 +52,7 @@ class CompiledUpdater(Updater):
 
     is_compiled = True
     program: type[CompiledProgram[Any]] = CompiledProgram
-    """How compiled code is called."""
+    """Holds the compiled code, and calls it."""
 
     def __init__(self, state: TrainState, loss: Loss, precision: str):
         super().__init__(state)
@@ -131,20 +131,16 @@ class CompiledUpdater(Updater):
         shared = held, state.generator, state.device
         return self.program(self._updated, *shared), self.program(self._next_core_state, *shared)
 
-    def _in_a_row(
-        self, batches: Sequence[Batch], learning_rates: Sequence[float], inputs: Schedule
-    ) -> list[tuple[StackedMetrics, LossOutput]]:
+    def _in_a_row(self, batches: Sequence[Batch], learning_rates: Sequence[float], inputs: Schedule) -> list[Updated]:
         first = self.state.num_updates + 1
-        self.state.num_updates += len(batches)
         calls = [
-            self._arguments(batch, learning_rate, inputs, number)
-            for number, (batch, learning_rate) in enumerate(zip(batches, learning_rates, strict=True), first)
+            self._arguments(batch, learning_rate, inputs, first + place)
+            for place, (batch, learning_rate) in enumerate(zip(batches, learning_rates, strict=True))
         ]
+        self.state.num_updates += len(batches)
         return [(StackedMetrics(each.names, each.metrics), each.output) for each in self._update.in_a_row(calls)]
 
-    def _arguments(
-        self, batch: Batch, learning_rate: float, inputs: Schedule, number: int
-    ) -> tuple[Batch, Schedule, Tensor, tuple[int, ...]]:
+    def _arguments(self, batch: Batch, learning_rate: float, inputs: Schedule, number: int) -> tuple[Any, ...]:
         """Return the arguments of `_updated` behind `held` for the update with this number; the first is 1."""
         optimizer = self.state.optimizer
         periods = sorted({*optimizer.num_steps, *(target.period for target in self._averaged.values())})
@@ -163,10 +159,9 @@ class CompiledUpdater(Updater):
             numbers: see `FlatOptimizer.numbers`.
             due: the periods that divide the update's number.
         """
-        state, stretches = self.state, cast(list[Stretch], held["stretches"])
+        state, stretches = self.state, held["stretches"]
         views = self._views(held)
-        names = [name for name, _ in state.parameters.named_parameters()]
-        leaves = {name: views[name].detach().requires_grad_() for name in names}
+        leaves = {name: views[name].detach().requires_grad_() for name, _ in state.parameters.named_parameters()}
         output = self._loss_of(held, views | leaves, batch, inputs)
         gradient = state.parameters.gradient_of(output.loss, list(leaves.values()))
         with torch.no_grad():

@@ -37,16 +37,15 @@ class EagerUpdater(Updater):
         """See `Updater`."""
         state = self.state
         state.num_updates += 1
-        number = state.num_updates
-        inputs = state.inputs_of(number, inputs)
+        inputs = state.inputs_of(state.num_updates, inputs)
         output = self._loss(state.networks, state.target_modules, batch, inputs, state.generator)
         gradient = state.parameters.gradient_of(output.loss)
         output = map_tensors(output, Tensor.detach)
         with torch.no_grad():
             write_state(state.tensors, output)
-        norm, applied = state.optimizer.step(gradient, output.loss, learning_rate, number)
+        norm, applied = state.optimizer.step(gradient, output.loss, learning_rate, state.num_updates)
         for target in state.targets.values():
-            target.follow(state.parameters, number)
+            target.follow(state.parameters, state.num_updates)
         return {**output.metrics, **update_metrics(norm, applied)}, output
 
     @torch.no_grad()

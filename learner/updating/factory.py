@@ -19,12 +19,7 @@ from learner.updating.updater import Updater
 
 
 def make_updater(
-    algorithm: Algorithm,
-    networks: nn.Module,
-    spec: UnrollSpec,
-    config: LearnerConfig,
-    device: torch.device,
-    seed: int,
+    algorithm: Algorithm, networks: nn.Module, spec: UnrollSpec, config: LearnerConfig, device: torch.device, seed: int
 ) -> Updater:
     """Return what updates networks from batches, as the config and the device want it.
 
@@ -38,16 +33,14 @@ def make_updater(
     """
     has_frames, on_gpu = bool(spec.frames), device.type == "cuda"
     wants_bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and has_frames)
-    bfloat16 = wants_bfloat16 and has_bfloat16(device)
+    precision = "bfloat16" if wants_bfloat16 and has_bfloat16(device) else "float32"
     compiles = config.compile == "on" or (config.compile == "auto" and (has_frames or on_gpu) and can_compile(device))
     graphed = config.cuda_graphs == "on" or (config.cuda_graphs == "auto" and on_gpu)
     kind: type[EagerUpdater | CompiledUpdater] = EagerUpdater
     if compiles:
         kind = GraphedUpdater if graphed else CompiledUpdater
     state = TrainState(algorithm, networks, device, seed)
-    loss = BatchLoss(algorithm, spec, device, bfloat16=bfloat16)
-    precision = "bfloat16" if bfloat16 else "float32"
-    passes = algorithm.config.passes
-    if passes == (1, 1):
+    loss = BatchLoss(algorithm, spec, device, precision)
+    if algorithm.config.passes == (1, 1):
         return kind(state, loss.of_collated, precision)
-    return SeveralPasses(kind(state, loss.of_prepared, precision), loss.prepare, *passes)
+    return SeveralPasses(kind(state, loss.of_prepared, precision), loss.prepare, *algorithm.config.passes)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from laser.algorithms.base import Schedule
 from laser.algorithms.metrics import StackedMetrics, stack
-from laser.batch import WITHOUT_TIME, Batch
+from laser.batch import Batch, take_columns
 from learner.updating.updater import Updated, Updater
 
 
@@ -89,19 +87,3 @@ def _merged(sums: Mapping[tuple[str, ...], Tensor]) -> Mapping[str, Tensor]:
         for name, value in zip(names, total.unbind(), strict=True):
             merged[name] = merged[name] + value if name in merged else value
     return merged
-
-
-def take_columns(batch: Batch, columns: Tensor) -> Batch:
-    """Return some columns of a batch.
-
-    Args:
-        batch: with frames stacked.
-        columns: int64 [n].
-    """
-
-    def take(name: str, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: take(name, item) for key, item in value.items()}
-        return value.index_select(0 if name in WITHOUT_TIME else 1, columns)
-
-    return Batch(**{item.name: take(item.name, getattr(batch, item.name)) for item in dataclasses.fields(batch)})

@@ -62,5 +62,4 @@ class TrainState:
     @property
     def cycle(self) -> int:
         """Updates after which the same parameter groups and averaged target networks are due again."""
-        periods = [target.period for target in self.targets.values() if target.is_averaged]
-        return math.lcm(*self._periods.values(), *periods)
+        return math.lcm(*self._periods.values(), *(each.period for each in self.targets.values() if each.is_averaged))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from laser.algorithms.impala import Impala
 from laser.algorithms.v_racer import VRacer
 from laser.environments import describe_environment
 from laser.ports import wait
@@ -74,6 +75,29 @@ def test_a_step_ends_when_what_it_sends_has_arrived(pair, monkeypatch):
         monkeypatch.setattr(part, "settle", lambda self: arrived.append(type(self)))
     call(0, "step", 2)
     assert arrived[-2:] == [Publisher, ColumnWriter]
+
+
+def test_a_learner_whose_loss_cannot_be_compiled_goes_on_eagerly(monkeypatch):
+    loss = Impala.loss
+
+    def looks(self, networks, targets, batch, *rest):
+        assert batch.rewards.isfinite().all()  # a look at numbers, which tracing does not know
+        return loss(self, networks, targets, batch, *rest)
+
+    monkeypatch.setattr(Impala, "loss", looks)
+    config = load_preset("cartpole", {"num_envs": 4, "replay.min_steps": 0, "learner.compile": "on"})
+    runtime = LocalRuntime()
+    with Recorder(in_turns=True) as recorder:
+        program = make_program(config, describe_environment(config.env, config.environment), runtime, recorder)
+        with pytest.warns(RuntimeWarning, match="the loss cannot be compiled and runs uncompiled: "):
+            description = wait(program.learner.call("warm_up"), 60, "warm_up")
+        assert description == "cpu, float32, eager"
+        before = wait(program.learner.call("weights"), 60, "weights")
+        for worker in program.actors:
+            wait(worker.call("run_unroll"), 60, "unroll")
+        wait(program.learner.call("step"), 60, "step")
+        assert not same(before, wait(program.learner.call("weights"), 60, "weights"))
+        runtime.close()
 
 
 def test_settings_hold_from_the_next_update_on_and_are_saved(pair):

@@ -1,4 +1,4 @@
-"""Target networks, parameter groups, passes over a batch and buffers from statistics."""
+"""All updaters: target networks, parameter groups, passes over a batch, buffers from statistics, precision."""
 
 import dataclasses
 
@@ -15,7 +15,6 @@ from learner.collate import example_batch
 from learner.config import LearnerConfig
 from learner.updating.factory import make_updater
 from learner.updating.optimizer import FlatOptimizer
-from learner.updating.several_passes import take_columns
 
 SPEC = UnrollSpec(
     4, EnvironmentSpec("Test-v0", {"x": VectorSpec((1,))}, DiscreteActions(2)), {"logits": ArraySpec((2,))}
@@ -134,15 +133,6 @@ def test_passes_go_over_every_column_once_an_epoch_in_an_order_of_their_own():
     assert (step.state.parameters.vector != before).any()
     assert metrics["updates_applied"] == 1.0
     assert set(metrics) == {"error", "gradient_norm", "updates_applied"}
-
-
-def test_columns_are_taken_along_the_right_axis():
-    batch = make_batch()
-    taken = take_columns(batch, torch.tensor([4, 1]))
-    assert taken.rewards[0].tolist() == [4.0, 1.0]
-    assert taken.observations["x"].shape == (5, 2, 1)
-    assert taken.last_reward.shape == taken.importance_weights.shape == (2,)
-    torch.testing.assert_close(taken.observations["x"], batch.observations["x"][:, [4, 1]])
 
 
 @pytest.mark.parametrize("kind", ["rmsprop", "adam"])
