@@ -81,8 +81,8 @@ class Sac(TwinCriticAlgorithm):
         policy:       alpha log pi(b|s) - min_k Q_k(s, b)                                 b ~ pi(.|s)
         temperature:  -log alpha * (log pi(b|s) + wanted entropy)
 
-    with the slow copies Q', and alpha, y and, in the policy's term, the critics' weights held fixed. Rewards of several
-    steps are summed without the entropy between them. Actions are tanh of a Gaussian whose mean and standard deviation,
+    with the target networks Q', and alpha, y and, in the policy's term, the critics' weights held fixed. Rewards of
+    several steps are summed without the entropy between them. Actions are tanh of a Gaussian whose mean and standard deviation,
     before the tanh, are what is stored as mu.
 
     Source:

@@ -34,7 +34,7 @@ ALL = {**RACERS, "ddpg": DdpgConfig(), "bounded": DdpgConfig(bounded=True), "naf
 
 
 def build(config, beta=0.6, c_max=3.0):
-    """Return an algorithm, its networks away from their start, and slow copies that differ, in float64."""
+    """Return an algorithm, its networks away from their start, and target networks that differ, in float64."""
     torch.manual_seed(1)
     algorithm = config.build(make_environment(CONTINUOUS), NETWORK)
     networks, slow = algorithm.make_networks().double(), algorithm.make_networks().double()

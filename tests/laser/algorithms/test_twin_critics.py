@@ -30,7 +30,7 @@ NUM = 24
 
 
 def build(config):
-    """Return an algorithm, its networks and slow copies that differ, in float64, and a batch of single steps."""
+    """Return an algorithm, its networks and target networks that differ, in float64, and a batch of single steps."""
     torch.manual_seed(1)
     algorithm = config.build(make_environment(CONTINUOUS), NETWORK)
     networks, slow = algorithm.make_networks().double(), algorithm.make_networks().double()
