@@ -82,8 +82,8 @@ class Sac(TwinCriticAlgorithm):
         temperature:  -log alpha * (log pi(b|s) + wanted entropy)
 
     with the target networks Q', and alpha, y and, in the policy's term, the critics' weights held fixed. Rewards of
-    several steps are summed without the entropy between them. Actions are tanh of a Gaussian whose mean and standard deviation,
-    before the tanh, are what is stored as mu.
+    several steps are summed without the entropy between them. Actions are tanh of a Gaussian whose mean and standard
+    deviation, before the tanh, are what is stored as mu.
 
     Source:
         Haarnoja et al. 2018 (SAC; and "Algorithms and Applications" for the temperature).
