@@ -17,6 +17,8 @@ from laser.unroll import UnrollSpec
 
 Loss = Callable[[nn.Module, Targets, Batch, Schedule, Generator | None], LossOutput]
 """Like `laser.algorithms.base.Algorithm.loss`; without a generator it draws as if from torch's global one."""
+Prepare = Callable[[nn.Module, Batch], Batch]
+"""Like `laser.algorithms.base.Algorithm.prepare`."""
 
 
 class BatchLoss:
@@ -44,7 +46,7 @@ class BatchLoss:
     def of_prepared(
         self, networks: nn.Module, targets: Targets, batch: Batch, inputs: Schedule, generator: Generator | None
     ) -> LossOutput:
-        """Return the loss of a batch from `prepare`, or of a part of it; see `Loss`."""
+        """Return the loss of a batch from `prepare`, or of a minibatch of it; see `Loss`."""
         with self._autocast():
             return self._algorithm.loss(networks, targets, batch, inputs, generator)
 

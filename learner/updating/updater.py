@@ -42,7 +42,7 @@ class Updater(ABC):
 
     @abstractmethod
     def update(self, batch: Batch, learning_rate: float, inputs: Schedule) -> Updated:
-        """Apply one update; called by `in_turn`, and by updaters that make one update of several."""
+        """Apply one update; `in_turn` calls it for each batch, and `SeveralPasses` for each minibatch."""
 
     @abstractmethod
     def next_core_state(self, batch: Batch, inputs: Schedule) -> dict[str, Tensor]:
