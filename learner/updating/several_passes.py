@@ -43,11 +43,10 @@ class SeveralPasses(Updater):
 
     def update(self, batch: Batch, learning_rate: float, inputs: Schedule) -> Updated:
         """See `Updater`; metrics are means over the minibatches, the loss's other results those of the last."""
-        state = self.state
-        batch = self._prepare(state.networks, batch)
+        batch = self._prepare(self.state.networks, batch)
         sums: dict[tuple[str, ...], Tensor] = {}  # by the metrics that a minibatch had
         for _ in range(self._num_epochs):
-            order = torch.randperm(batch.shape[1], generator=state.generator, device=state.device)
+            order = torch.randperm(batch.shape[1], generator=self.state.generator, device=self.state.device)
             for columns in order.tensor_split(self._num_minibatches):
                 metrics, output = self._updater.update(take_columns(batch, columns), learning_rate, inputs)
                 share, names = stack(metrics).vector / (self._num_epochs * self._num_minibatches), tuple(metrics)

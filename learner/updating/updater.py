@@ -90,8 +90,7 @@ class Updater(ABC):
             learning_rate: step size of this update.
             inputs: of this update.
         """
-        (updated,) = self.in_turn([batch], [learning_rate], inputs)
-        return updated
+        return next(self.in_turn([batch], [learning_rate], inputs))
 
     def in_turn(self, batches: Sequence[Batch], learning_rates: Sequence[float], inputs: Schedule) -> Iterator[Updated]:
         """Apply an update for each batch, and yield what `__call__` returns of it.
