@@ -143,9 +143,9 @@ def compare(algorithm, batch, how, device="cpu", **tolerances):
         assert applied == [1.0, 0.0, 1.0, 1.0]
     one, other = steps
     torch.testing.assert_close(said[:4], said[4:], equal_nan=True, **tolerances)
-    torch.testing.assert_close(one.parameters.vector, other.parameters.vector, **tolerances)
-    for name, target in one.targets.items():
-        torch.testing.assert_close(target.parameters.vector, other.targets[name].parameters.vector, **tolerances)
-    torch.testing.assert_close(one.optimizer.state_dict(), other.optimizer.state_dict(), **tolerances)
+    torch.testing.assert_close(one.state.parameters.vector, other.state.parameters.vector, **tolerances)
+    for name, target in one.state.targets.items():
+        torch.testing.assert_close(target.parameters.vector, other.state.targets[name].parameters.vector, **tolerances)
+    torch.testing.assert_close(one.state.optimizer.state_dict(), other.state.optimizer.state_dict(), **tolerances)
     fresh = make_step(algorithm, batch, device, compile="off")
-    assert (one.parameters.vector != fresh.parameters.vector).float().mean() > 0.5
+    assert (one.state.parameters.vector != fresh.state.parameters.vector).float().mean() > 0.5
