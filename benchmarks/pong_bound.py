@@ -30,7 +30,7 @@ from launch.config_json import config_from_json
 from launch.planning.member_plan import plan_member
 from learner.collate import collate
 from learner.mixing import Mix
-from learner.train_step import TrainStep
+from learner.updating.factory import make_updater
 
 
 def cost(work: Callable[[], int], seconds: float) -> float:
@@ -97,7 +97,7 @@ def learning(config: TrainConfig, seconds: float) -> float:
     environment = make_environment(config.env, config.algorithm.batch_size, config.environment)
     member = plan_member(config, environment.spec)
     algorithm, spec = member.algorithm, member.own_unrolls
-    step = TrainStep(algorithm, algorithm.make_networks(), spec, config.learner, torch.device("cpu"), seed=1)
+    step = make_updater(algorithm, algorithm.make_networks(), spec, config.learner, torch.device("cpu"), seed=1)
     sample = _real_unrolls(config, environment, spec, algorithm)
     (batch,) = collate([Mix(sample, None)], spec, 0, config.algorithm.discount, 0)
     environment.close()

@@ -28,7 +28,8 @@ from laser.unroll import UnrollSpec
 from launch.presets import load_preset
 from learner.collate import example_batch
 from learner.config import LearnerConfig
-from learner.train_step import TrainStep
+from learner.updating.factory import make_updater
+from learner.updating.updater import Updater
 
 BATCH_SIZE, LEARNING_RATE = 256, 3e-4
 PRECISIONS: tuple[Literal["float32", "bfloat16"], ...] = ("float32", "bfloat16")
@@ -79,19 +80,19 @@ def compare(python: Path, seed: int, looks: list[int]) -> dict[str, list[float]]
     return told
 
 
-def make_step(seed: int, precision: Literal["float32", "bfloat16"]) -> tuple[TrainStep, UnrollSpec]:
-    """Return a train step of the preset, and the layout of its items."""
+def make_step(seed: int, precision: Literal["float32", "bfloat16"]) -> tuple[Updater, UnrollSpec]:
+    """Return an updater of the preset, and the layout of its items."""
     config = load_preset("sac", {})
     environment = describe_environment(config.env, config.environment)
     algorithm = config.algorithm.build(environment, config.network)
     spec = UnrollSpec(1, environment, algorithm.behaviour, dict(algorithm.core_state))
     learner = LearnerConfig(compile="off", precision=precision)
-    return TrainStep(algorithm, algorithm.seeded_networks(seed), spec, learner, torch.device("cpu"), seed), spec
+    return make_updater(algorithm, algorithm.seeded_networks(seed), spec, learner, torch.device("cpu"), seed), spec
 
 
-def weights_of(step: TrainStep) -> dict[str, np.ndarray]:
+def weights_of(step: Updater) -> dict[str, np.ndarray]:
     """Return weights [out, in] and biases [out] by `network/number`, in the order of the layers."""
-    networks = cast(SacNetworks, step.networks)
+    networks = cast(SacNetworks, step.state.networks)
     head = networks.actor.head
     linears = [layer for layer in networks.actor.encoder.mlp.modules() if isinstance(layer, torch.nn.Linear)]
     layers = {"policy": [(layer.weight, layer.bias) for layer in linears]}
@@ -127,14 +128,14 @@ def collect(seed: int, num_updates: int, num_steps: int = 10_000) -> dict[str, n
     return {name: value[drawn] for name, value in stored.items()} | looked_at | {"noise": noise}
 
 
-def follow(step: TrainStep, spec: UnrollSpec, given: dict[str, np.ndarray], looks: list[int]) -> np.ndarray:
+def follow(step: Updater, spec: UnrollSpec, given: dict[str, np.ndarray], looks: list[int]) -> np.ndarray:
     """Apply the updates; return Q [looks, 2, states]."""
     data = {name: torch.as_tensor(value) for name, value in given.items()}
     config = load_preset("sac", {}).algorithm
     example = example_batch(spec, BATCH_SIZE, [], config.view)
     (name,) = example.observations
     noise: list[torch.Tensor] = []
-    networks = cast(SacNetworks, step.networks)
+    networks = cast(SacNetworks, step.state.networks)
     seen = []
     with mock.patch.object(laser.algorithms.sac, "normal_like", side_effect=lambda *_: noise.pop(0)):
         for number in range(looks[-1]):

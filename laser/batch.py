@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -62,3 +64,19 @@ class Batch:
     def shape(self) -> torch.Size:
         """(T, B)."""
         return self.rewards.shape
+
+
+def take_columns(batch: Batch, columns: Tensor) -> Batch:
+    """Return some columns of a batch.
+
+    Args:
+        batch: with frames stacked.
+        columns: int64 [n].
+    """
+
+    def take(name: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: take(name, item) for key, item in value.items()}
+        return value.index_select(0 if name in WITHOUT_TIME else 1, columns)
+
+    return Batch(**{item.name: take(item.name, getattr(batch, item.name)) for item in dataclasses.fields(batch)})

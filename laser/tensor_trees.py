@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
+
+T = TypeVar("T")
 
 
 class Place(NamedTuple):
@@ -56,6 +58,17 @@ def unflatten(structure: Any, tensors: Iterator[Tensor]) -> Any:
         return values
     named = dict(zip(names, values, strict=True))
     return named if kind is dict else kind(**named)
+
+
+def map_tensors(tree: T, function: Callable[[Tensor], Tensor]) -> T:
+    """Return a tensor, a mapping or a dataclass of these, with `function` applied to each tensor."""
+    if isinstance(tree, Tensor):
+        return cast(T, function(tree))
+    if isinstance(tree, Mapping):
+        return cast(T, {name: map_tensors(value, function) for name, value in tree.items()})
+    made_of: Any = type(tree)
+    values = {name: map_tensors(getattr(tree, name), function) for name in _field_names(made_of)}
+    return cast(T, made_of(**values))
 
 
 def _flatten_all(values: Iterable[Any], tensors: list[Tensor]) -> tuple[Any, ...]:

@@ -17,11 +17,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
 from laser.algorithms.base import Algorithm
-from laser.batch import Batch
+from laser.batch import Batch, take_columns
+from laser.tensor_trees import map_tensors
 from laser.unroll import UnrollSpec
 from learner.collate import example_batch
 from learner.config import LearnerConfig
-from learner.train_step import map_tensors, stacked, take_columns
+from learner.updating.batch_loss import stacked
 
 CONTEXT_BYTES = 512 * 2**20
 """Memory that CUDA, cuBLAS and cuDNN take of a GPU for every process, before the first tensor."""

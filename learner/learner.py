@@ -38,7 +38,7 @@ from learner.mixing import Mix, Mixer, PoissonReplays
 from learner.publisher import Publisher
 from learner.replay_states import ReplayStates
 from learner.sampler_feed import ReplayLooks, SamplerFeed
-from learner.train_step import TrainStep, learning_rate_at
+from learner.updating.factory import make_updater
 
 REPORT_INTERVAL_S = 0.5
 
@@ -84,7 +84,7 @@ class Learner:
         self._algorithm = algorithm
         self._settings = algorithm.config  # with the changes made since
         self._changed: dict[str, float] = {}
-        self._schedule: dict[str, Any] = {}
+        self._update_inputs: dict[str, Any] = {}
         steps_view = algorithm.config.view == "steps"
         # Of the items that are learned from.
         self._spec = spec = dataclasses.replace(spec, unroll_length=algorithm.config.rows_per_item(spec.unroll_length))
@@ -93,9 +93,9 @@ class Learner:
         self._member = member
         networks = algorithm.seeded_networks(seed)
         own_stream(torch.device(device))
-        self.train_step = TrainStep(algorithm, networks, spec, config, torch.device(device), seed + 1)
-        if self.train_step.is_compiled:  # the code is then the same for all values, so for all members of a sweep
-            self._schedule = self._taken_from_schedule(self._settings.live_settings)
+        self.updater = make_updater(algorithm, networks, spec, config, torch.device(device), seed + 1)
+        if self.updater.is_compiled:  # the code is then the same for all values, so for all members of a sweep
+            self._update_inputs = self._update_inputs_of(self._settings.live_settings)
         settings = algorithm.config
         walks_streams = config.walks_streams(spec.core_state, settings.num_drawn)
         self._mixer = Mixer(
@@ -124,18 +124,18 @@ class Learner:
                 settings.steps_per_item,
                 settings.step_reward_clip,
                 lambda: self._settings.discount,
-                lambda mix: self.train_step.to_device(self._collate([mix])[0]),
+                lambda mix: self.updater.to_device(self._collate([mix])[0]),
             ),
         )
         self._replay_states = (
-            ReplayStates(spec.core_state, settings.num_drawn, self.train_step.device) if walks_streams else None
+            ReplayStates(spec.core_state, settings.num_drawn, self.updater.state.device) if walks_streams else None
         )
         self._seed = seed
         self.loader = BatchLoader(
             self._mixer,
             self._collate,
             self._feed.prepare,
-            self.train_step.to_device,
+            self.updater.to_device,
             one_by_one=bool(spec.frames),
             num_prefetch=config.num_prefetch if prefetch else 0,
         )
@@ -144,22 +144,22 @@ class Learner:
         self._metrics = MetricMeans()
         self._ages = AgeQuantiles(member)
         self._learned = LearnedCounts()
-        self._publisher = Publisher(parameters, self.train_step.parameters)
-        self._writer = ColumnWriter(replay, member, config.batches_together(settings.view), self.train_step.device)
+        self._publisher = Publisher(parameters, self.updater.state.parameters)
+        self._writer = ColumnWriter(replay, member, config.batches_together(settings.view), self.updater.state.device)
         self._num_unpublished = 0
         self._learning_rate = math.nan
         self._stored: dict[str, float] = {}
         self._reported = 0.0
 
     def warm_up(self) -> str:
-        """Compile, publish the first parameters, and return how the train step computes."""
+        """Compile, publish the first parameters, and return how the updater computes."""
         columns = [column.name for column in (*self._algorithm.columns, *self._feed.columns)]
         batch = example_batch(self._spec, self._settings.batch_size, columns, self._settings.view)
-        self.train_step.warm_up(batch, self._schedule, core_state=self._recomputes_states)
+        self.updater = self.updater.warm_up(batch, self._update_inputs, core_state=self._recomputes_states)
         if self.version < 0:
             self.publish()
         self._settle()
-        return self.train_step.description
+        return self.updater.description
 
     def set_progress(self, progress: float) -> None:
         """Set the share of the run that is over, from 0 to 1; schedules over training go by it."""
@@ -209,7 +209,7 @@ class Learner:
         started = time.perf_counter()
         together = self.loader.next(most)
         self._counters["time/learner_wait"] += time.perf_counter() - started
-        # What is said of the replay, and states of streams, concern the networks as the update before leaves them.
+        # Replay statistics and recurrent states depend on the update before: then one batch at a time.
         if self._replay_states is not None or _statistics(together[0]):
             for loaded in together:
                 self._update([loaded])
@@ -227,14 +227,14 @@ class Learner:
         batches = [self._prepare(loaded) for loaded in together]
         rates = [self._rate(self.num_steps + number) for number in range(len(together))]
         self._learning_rate = rates[-1]
-        told = self.train_step.in_turn(batches, rates, self._schedule)
+        told = self.updater.in_turn(batches, rates, self._update_inputs)
         for loaded, batch, (metrics, output) in zip(together, batches, told, strict=True):
             self._metrics.add(metrics)
             self._write_columns(loaded, output)
             if self._replay_states is not None and loaded.streams is not None:
                 states = output.core_state
                 if self._recomputes_states:
-                    states = self.train_step.next_core_state(batch, self._schedule)
+                    states = self.updater.next_core_state(batch, self._update_inputs)
                 self._replay_states.keep(states, loaded.streams)
             self.num_steps += 1
             self._num_unpublished += 1
@@ -247,7 +247,7 @@ class Learner:
         """Return a batch with what the learner adds to it; let the networks hear of the replay it came from."""
         statistics = _statistics(loaded)
         if statistics:
-            self.train_step.observe(statistics, self.num_steps)
+            self.updater.state.observe(statistics, self.num_steps)
         if self._algorithm.config.counts_far_policy and statistics:
             self._stored["stored_far_fraction"] = stored_far_fraction(statistics)
         if self._replay_states is not None and loaded.streams is not None:
@@ -257,8 +257,8 @@ class Learner:
     def _rate(self, num_steps: int) -> float:
         """Return the step size after so many learner steps."""
         settings = self._settings
-        rate = learning_rate_at(self.progress, settings.learning_rate, settings.learning_rate_schedule)
-        return float(rate * settings.rate_factor(num_steps))
+        remaining = max(0.0, 1.0 - self.progress) if settings.learning_rate_schedule == "linear" else 1.0
+        return float(settings.learning_rate * remaining * settings.rate_factor(num_steps))
 
     @property
     def _recomputes_states(self) -> bool:
@@ -316,7 +316,7 @@ class Learner:
         except PortError:
             self._counters["sampler_lessons_failed"] += 1.0
             return
-        finish(self.train_step.device)  # the loading thread goes by the rule's network from here on
+        finish(self.updater.state.device)  # the loading thread goes by the rule's network from here on
         if lesson is not None:
             values = {name: value.T.contiguous().cpu().numpy() for name, value in lesson.values.items()}
             self._writer.write(ColumnWrites(self._member, lesson.keys, values, redraw=lesson.redraw))
@@ -335,26 +335,26 @@ class Learner:
             raise ValueError(f"{', '.join(fixed)} cannot change while training, only {self._settings.live_settings}")
         values: dict[str, Any] = dict(settings)
         self._settings = dataclasses.replace(self._settings, **values)
-        optimizer = self.train_step.optimizer
+        optimizer = self.updater.state.optimizer
         optimizer.epsilon, optimizer.max_gradient_norm = (
             self._settings.optimizer_epsilon,
             self._settings.max_gradient_norm,
         )
         self._changed |= settings
         self._mixer.discount = self._settings.discount
-        self._schedule |= self._taken_from_schedule(settings)
+        self._update_inputs |= self._update_inputs_of(settings)
 
-    def _taken_from_schedule(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return, of these settings, the values of those that the loss takes from its schedule."""
+    def _update_inputs_of(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return, of these settings, the values of those that are inputs of each update."""
         own = sorted(set(names) - set(AlgorithmConfig.live_settings))
-        return {name: self.train_step.scalar(getattr(self._settings, name)) for name in own}
+        return {name: self.updater.scalar(getattr(self._settings, name)) for name in own}
 
     def weights(self) -> dict[str, dict[str, Tensor]]:
         """Return copies of the networks and of the optimiser's state: what another member may take over."""
-        step = self.train_step
+        state = self.updater.state
         return {
-            "networks": {name: value.detach().cpu().clone() for name, value in step.networks.state_dict().items()},
-            "optimizer": {name: value.cpu() for name, value in step.optimizer.state_dict().items()},
+            "networks": {name: value.detach().cpu().clone() for name, value in state.networks.state_dict().items()},
+            "optimizer": {name: value.cpu() for name, value in state.optimizer.state_dict().items()},
         }
 
     def adopt(self, weights: Mapping[str, Mapping[str, Tensor]]) -> None:
@@ -364,8 +364,8 @@ class Learner:
             ValueError: they belong to other networks.
         """
         self._load_weights(weights)
-        for target in self.train_step.targets.values():
-            target.parameters.vector.copy_(self.train_step.parameters.vector)
+        for target in self.updater.state.targets.values():
+            target.parameters.vector.copy_(self.updater.state.parameters.vector)
         self._feed.forget_agent()
         if self._replay_states is not None:
             # Other networks cannot read the states of these. What is in flight goes on in the middle of its episodes.
@@ -376,7 +376,7 @@ class Learner:
     def close(self) -> None:
         """Stop loading and forget requests in flight."""
         self.loader.close()
-        self.train_step.close()
+        self.updater.close()
 
     def newest(self) -> Parameters:
         """Return the current parameters without publishing them."""
@@ -384,19 +384,19 @@ class Learner:
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that continues this learner: tensors by group, and plain numbers."""
-        step = self.train_step
+        training = self.updater.state
         tensors = self.weights()
         feed = self._feed.state_dict()
         if feed["tensors"]:
             tensors["sampler"] = feed["tensors"]
-        for name, target in step.targets.items():
+        for name, target in training.targets.items():
             tensors[f"target_{name}"] = {"vector": target.parameters.vector.detach().cpu().clone()}
         if self._replay_states is not None:
             tensors["replay_states"] = self._replay_states.state_dict()
         self._count()
         return {
             "tensors": tensors,
-            "arrays": {"generator": step.generator.get_state().numpy()},
+            "arrays": {"generator": training.generator.get_state().numpy()},
             "numbers": {
                 "num_steps": self.num_steps,
                 "version": self.version,
@@ -416,15 +416,15 @@ class Learner:
         Raises:
             ValueError: the state belongs to other networks.
         """
-        step = self.train_step
+        training = self.updater.state
         self._load_weights(state["tensors"])
-        for name, target in step.targets.items():
+        for name, target in training.targets.items():
             saved = state["tensors"].get(f"target_{name}")  # the run may have had none so far
             if saved is None:
-                target.parameters.vector.copy_(step.parameters.vector)
+                target.parameters.vector.copy_(training.parameters.vector)
             else:
                 target.parameters.load_numpy(saved["vector"].numpy())
-        step.num_updates = state["numbers"]["num_steps"] * math.prod(self._settings.passes)
+        training.num_updates = state["numbers"]["num_steps"] * math.prod(self._settings.passes)
         numbers = state["numbers"]
         self._load_generator(np.array(state["arrays"]["generator"], np.uint8), numbers["num_steps"])
         self.num_steps, self.progress = numbers["num_steps"], numbers["progress"]
@@ -438,7 +438,7 @@ class Learner:
 
     def _load_generator(self, saved: np.ndarray, num_steps: int) -> None:
         """Go on with the random numbers of a generator's state; on another kind of device they begin anew."""
-        generator = self.train_step.generator
+        generator = self.updater.state.generator
         if saved.nbytes == generator.get_state().nbytes:
             generator.set_state(torch.from_numpy(saved))
         else:
@@ -459,13 +459,13 @@ class Learner:
             self._mixer.stream_set = _fresh_seed(self._seed, self.num_steps)
 
     def _load_weights(self, weights: Mapping[str, Mapping[str, Tensor]]) -> None:
-        own, saved = self.train_step.networks.state_dict(), weights["networks"]
+        own, saved = self.updater.state.networks.state_dict(), weights["networks"]
         if set(own) != set(saved) or any(own[name].shape != saved[name].shape for name in own):
             raise ValueError("the checkpoint belongs to other networks; use the network settings it was trained with")
         with torch.no_grad():
             for name, value in saved.items():
                 own[name].copy_(value)
-        self.train_step.optimizer.load_state_dict(dict(weights["optimizer"]))
+        self.updater.state.optimizer.load_state_dict(dict(weights["optimizer"]))
 
     def _write_columns(self, loaded: LoadedBatch, output: LossOutput) -> None:
         if loaded.mix.replayed is None:

@@ -68,8 +68,8 @@ def measure_agent(env: str, seed: int, stages: tuple[int, ...], num_batches: int
     for stage in stages:
         agent.train(stage - before)
         before = stage
-        step = agent.learner.train_step
-        named = [(name, value) for name, value in step.networks.named_parameters() if "policy" in name]
+        step = agent.learner.updater
+        named = [(name, value) for name, value in step.state.networks.named_parameters() if "policy" in name]
         gradients: dict[str, list[np.ndarray]] = {label: [] for label in ALL}
         for _ in range(num_batches):
             ready = None
@@ -79,8 +79,8 @@ def measure_agent(env: str, seed: int, stages: tuple[int, ...], num_batches: int
                 own = cast(ReactorConfig, agent.algorithm.config)
                 config = dataclasses.replace(own, estimator=estimator, clip=clip, entropy_cost=0.0)
                 algorithm = config.build(agent.environment, agent.config.network)
-                targets = {name: target.networks for name, target in step.targets.items()}
-                loss = algorithm.loss(step.networks, targets, ready.batch, {}, None).loss
+                targets = {name: target.networks for name, target in step.state.targets.items()}
+                loss = algorithm.loss(step.state.networks, targets, ready.batch, {}, None).loss
                 parts = torch.autograd.grad(loss, [value for _, value in named])
                 gradients[label].append(torch.cat([part.flatten() for part in parts]).double().numpy())
         for label, rows in gradients.items():

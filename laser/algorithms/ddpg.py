@@ -109,8 +109,8 @@ class Ddpg(DeterministicAlgorithm):
         critic: near * 1/2 (y - Q(s, a))^2                             (not scaled by beta)
         actor:  near * beta * (-Q(s, m(s))) + (1 - beta) KL(mu || pi)
 
-    with the slow copies Q' and m', and rewards divided by their size. In the actor's term the critic's weights are held
-    fixed.
+    with the target networks Q' and m', and rewards divided by their size. In the actor's term the critic's weights are
+    held fixed.
 
     Source:
         Lillicrap et al. 2016 (DDPG); Novati and Koumoutsakos 2019 (ReF-ER), algorithm 4.

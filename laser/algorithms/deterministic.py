@@ -27,7 +27,7 @@ SLOW = "slow"
 
 @dataclass(frozen=True)
 class DeterministicConfig(GaussianStepConfig, BootstrapConfig):
-    """Settings of deterministic policies with a slow copy of the networks."""
+    """Settings of deterministic policies with a target network."""
 
     exploration: Annotated[
         Literal["gaussian", "ornstein_uhlenbeck"], "noise on actions: fresh at every step, or drifting"

@@ -42,7 +42,7 @@ class DqnConfig(BootstrapConfig):
     reward_clip: Annotated[
         float, Bounds(above=0.0, allow_infinite=True), "each reward is clipped to +- this before sums; inf: none is"
     ] = float("inf")
-    double: Annotated[bool, "the networks choose the next action, their slow copy values it"] = False
+    double: Annotated[bool, "the networks choose the next action, their target network values it"] = False
     dueling: Annotated[bool, "a stream for the state's value and one for the actions' advantages"] = False
     distributional: Annotated[bool, "learn the distribution of returns on num-atoms values (C51)"] = False
     num_atoms: Annotated[int, Bounds(least=2), "distributional: values that a return can have"] = 51
@@ -56,9 +56,9 @@ class DqnConfig(BootstrapConfig):
     epsilon: Annotated[float, Fraction, "share of random actions in the end"] = 0.05
     epsilon_updates: Annotated[int, Bounds(least=1), "learner steps on the straight way from one to the other"] = 10_000
     target_rate: Annotated[
-        float, Bounds(above=0.0, most=1.0), "share of the way that the slow copy goes when it moves; 1: a fresh copy"
+        float, Bounds(above=0.0, most=1.0), "share of the way the target network goes when it moves; 1: a fresh copy"
     ] = 1.0
-    target_period: Annotated[int, Bounds(least=1), "learner steps between two moves of the slow copy"] = 500
+    target_period: Annotated[int, Bounds(least=1), "learner steps between two moves of the target network"] = 500
     error_loss: Annotated[Literal["huber", "squared"], "of errors of values; distributions have cross-entropy"] = (
         "huber"
     )
@@ -142,15 +142,15 @@ class DqnNetworks(nn.Module):
 
 
 class Dqn(StepAlgorithm):
-    """Q-learning from a slow copy Q' of the networks.
+    """Q-learning from a target network Q' of the networks.
 
         y    = r + disc * Q'(s', argmax_a Q'(s', a))          the inner argmax of Q with `double`
         loss = huber(y - Q(s, a))                             values
         loss = -sum_i m_i log p_i(s, a)                       distributions; m is y's, projected on the atoms
 
     Rewards and discounts are those of `num_steps` steps, clipped one by one before they are summed. For samplers, the
-    priority of distributions is their cross-entropy. Of noisy networks the passes over s and s' and the slow copy have
-    noises of their own, drawn with every update.
+    priority of distributions is their cross-entropy. Of noisy networks the passes over s and s' and the target network
+    have noises of their own, drawn with every update.
 
     What is stored as mu is the epsilon-greedy policy for the noise that was acted with: the probabilities that actions
     really had, given the noise.

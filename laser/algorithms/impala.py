@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 import torch
 from torch import Generator, Tensor, nn
@@ -23,7 +23,7 @@ from laser.algorithms.base import (
 )
 from laser.algorithms.metrics import explained_variance, means, means_by_source
 from laser.algorithms.pixel_control import PixelControl
-from laser.algorithms.popart import normalized_critic, values_of_tasks
+from laser.algorithms.popart import NormalizedCritic, normalized_critic, values_of_tasks
 from laser.algorithms.refer import RATIO, Refer, ReferConfig, ReferState, bounded_rhos
 from laser.algorithms.rewards import RewardConfig
 from laser.batch import Batch
@@ -114,6 +114,26 @@ class ImpalaConfig(RewardConfig):
         return found + self.refer.warnings(remover)
 
 
+class _Rows(NamedTuple):
+    """Which rows count, and how much.
+
+    Args:
+        used: bool [T, B], rows with a transition that the trust region accepts.
+        learned: bool [T, B], used rows that are near, if ReF-ER asks for that.
+        weights: float [T, B], of the policy gradient and the value loss.
+        entropy_weights: float [T, B], of the entropy.
+        column_weights: float [B], the sampler's correction and the reduction alone.
+        near: bool [T, B], see `Refer.near`; None without ReF-ER.
+    """
+
+    used: Tensor
+    learned: Tensor
+    weights: Tensor
+    entropy_weights: Tensor
+    column_weights: Tensor
+    near: Tensor | None = None
+
+
 class Impala(ActorCriticAlgorithm):
     """V-trace actor-critic for discrete, multi-discrete and Gaussian policies.
 
@@ -199,92 +219,126 @@ class Impala(ActorCriticAlgorithm):
         generator: Generator | None,
         schedule: Schedule,
     ) -> LossOutput:
-        config = self.config
         pi = {name: value[:-1] for name, value in output.policy.items()}
-        all_values = values_of_tasks(output.values, batch.task) if config.popart else output.values
-        values, bootstrap_value = all_values[:-1], all_values[-1]
+        all_values = values_of_tasks(output.values, batch.task) if self.config.popart else output.values
+        values = all_values[:-1]
         log_pi, entropies = self.distribution.log_prob_and_entropy(pi, batch.actions)
         with torch.no_grad():
             log_rhos = log_pi - self.distribution.log_prob(batch.mu, batch.actions)
             accept, accept_metrics = self._accept(pi, batch, generator, schedule)
-            used = batch.valid if accept is None else accept & batch.valid
-            vs, pg_advantages = vtrace_targets(
-                log_rhos,
-                self.config.learned_from(batch.rewards),
-                batch.discounts,
-                values,
-                bootstrap_value,
-                rho_clip=config.rho_clip,
-                c_clip=config.c_clip,
-                pg_rho_clip=config.pg_rho_clip,
-                lambda_=config.trace_lambda,
-                accept=accept,
-                valid=batch.valid,
-            )
-            # One weight per row holds the masks, the sampler's correction and the reduction.
-            column_weights = batch.importance_weights
-            if config.reduction == "mean_per_column":
-                column_weights = column_weights / len(column_weights)
-            weights = used * column_weights
-            entropy_weights = self._entropy_rows(batch) * column_weights
-            learned = used
-            refer_state = cast(ReferState, networks.refer) if config.refer.enabled else None
-            if refer_state is not None:
-                near = self.refer.near(refer_state, log_rhos)
-                learned = used & near
-                weights, entropy_weights = weights * near, entropy_weights * near
+            vs, pg_advantages = self._targets(log_rhos, all_values, accept, batch)
+            rows = self._rows(networks, log_rhos, accept, batch)
+        critic = self._critic(networks, output, values, vs, rows, batch)
+        pg_advantages = self._normalized(pg_advantages / critic.scales, rows.learned)
 
-        fitted, fitted_targets, state_updates = values, vs, {}
-        if config.popart:
-            assert output.critic_features is not None
-            head, features = cast(PopArtHead, networks.value_head), output.critic_features[:-1]
-            critic = normalized_critic(head, features, vs, batch.task, learned, config.popart_step_size)
-            fitted, fitted_targets = critic.values, critic.targets
-            pg_advantages = pg_advantages / critic.scales
-            state_updates = {f"value_head.{name}": value for name, value in critic.state_updates.items()}
-        with torch.no_grad():
-            if config.normalize_advantages == "standardize":
-                # A critic that is off everywhere would push all taken actions the same way. Unused rows add 0.
-                mean = torch.where(learned, pg_advantages, 0.0).sum() / learned.sum().clamp(min=1)
-                pg_advantages = torch.where(learned, pg_advantages - mean, 0.0)
-            if config.normalize_advantages != "off":
-                pg_advantages = _over_root_mean_square(pg_advantages, learned)
-
-        pg_term = policy_gradient_loss(log_pi, pg_advantages, weights)
-        value_term = value_loss(fitted, fitted_targets, weights)
-        entropy_term = weighted_sum(entropies, entropy_weights)
-        baseline_cost = live("baseline_cost", config, schedule)
-        entropy_cost = live("entropy_cost", config, schedule)
+        pg_term = policy_gradient_loss(log_pi, pg_advantages, rows.weights)
+        value_term = value_loss(critic.values, critic.targets, rows.weights)
+        entropy_term = weighted_sum(entropies, rows.entropy_weights)
+        baseline_cost = live("baseline_cost", self.config, schedule)
+        entropy_cost = live("entropy_cost", self.config, schedule)
         loss = pg_term + baseline_cost * value_term - entropy_cost * entropy_term
-        extra_metrics: dict[str, Tensor] = {}
-        column_writes: dict[str, Tensor] = {}
-        if self._pixel_control and pixel_values is not None:
-            pixel_term = self._pixel_control.loss(pixel_values, batch, used, weights)
-            loss = loss + config.pixel_control_cost * pixel_term
-            extra_metrics["pixel_control_loss"] = pixel_term.detach()
-        if refer_state is not None:
-            kls = torch.where(batch.valid, self.distribution.kl(batch.mu, pi), 0.0)
-            pull = weighted_sum(kls, batch.valid * column_weights)
-            loss = refer_state.beta * loss + (1.0 - refer_state.beta) * pull
-            extra_metrics |= {"refer_beta": refer_state.beta.clone(), "refer_c_max": refer_state.c_max.clone()}
-            extra_metrics |= means(batch.valid, kl_from_behaviour=kls, far_fraction=(~near).float())
-            column_writes[RATIO] = torch.where(batch.valid, bounded_rhos(log_rhos), 1.0)
+        loss, pixel_metrics = self._add_pixel_control(loss, pixel_values, rows, batch)
+        loss, refer_metrics, column_writes = self._add_refer(loss, networks, pi, log_rhos, rows, batch)
 
         metrics = {
             "loss": loss.detach(),
             "pg_loss": pg_term.detach(),
             "value_loss": value_term.detach(),
             **means(batch.valid, entropy=entropies, value_mean=values),
-            "explained_variance": explained_variance(values, vs, used),
+            "explained_variance": explained_variance(values, vs, rows.used),
             **accept_metrics,
-            **extra_metrics,
-            **means_by_source(batch.source, batch.valid, accept_fraction=used.float(), abs_log_rho=log_rhos.abs()),
+            **pixel_metrics,
+            **refer_metrics,
+            **means_by_source(batch.source, batch.valid, accept_fraction=rows.used.float(), abs_log_rho=log_rhos.abs()),
         }
         # Of an unroll as a whole: what the critic has left to learn from it.
-        errors = torch.where(used, 0.5 * (fitted - fitted_targets).detach().square(), 0.0)
-        mean_errors = errors.sum(0, keepdim=True) / batch.valid.sum(0).clamp(min=1)
-        per_step = {"priority": mean_errors}
-        return LossOutput(loss, metrics, column_writes, state_updates=state_updates, per_step=per_step)
+        errors = torch.where(rows.used, 0.5 * (critic.values - critic.targets).detach().square(), 0.0)
+        per_step = {"priority": errors.sum(0, keepdim=True) / batch.valid.sum(0).clamp(min=1)}
+        return LossOutput(loss, metrics, column_writes, state_updates=critic.state_updates, per_step=per_step)
+
+    def _targets(
+        self, log_rhos: Tensor, all_values: Tensor, accept: Tensor | None, batch: Batch
+    ) -> tuple[Tensor, Tensor]:
+        """Return V-trace's value targets and the policy gradient's advantages, both [T, B]; values are [T+1, B]."""
+        config = self.config
+        return vtrace_targets(
+            log_rhos,
+            config.learned_from(batch.rewards),
+            batch.discounts,
+            all_values[:-1],
+            all_values[-1],
+            rho_clip=config.rho_clip,
+            c_clip=config.c_clip,
+            pg_rho_clip=config.pg_rho_clip,
+            lambda_=config.trace_lambda,
+            accept=accept,
+            valid=batch.valid,
+        )
+
+    def _rows(self, networks: nn.Module, log_rhos: Tensor, accept: Tensor | None, batch: Batch) -> _Rows:
+        """Return which rows count and with which weights: masks, the sampler's correction and the reduction in one."""
+        used = batch.valid if accept is None else accept & batch.valid
+        column_weights = batch.importance_weights
+        if self.config.reduction == "mean_per_column":
+            column_weights = column_weights / len(column_weights)
+        weights, entropy_weights = used * column_weights, self._entropy_rows(batch) * column_weights
+        if not self.config.refer.enabled:
+            return _Rows(used, used, weights, entropy_weights, column_weights)
+        near = self.refer.near(cast(ReferState, networks.refer), log_rhos)
+        return _Rows(used, used & near, weights * near, entropy_weights * near, column_weights, near)
+
+    def _critic(
+        self,
+        networks: nn.Module,
+        output: ActorCriticOutput,
+        values: Tensor,
+        vs: Tensor,
+        rows: _Rows,
+        batch: Batch,
+    ) -> NormalizedCritic:
+        """Return values and their targets as the value loss takes them: with PopArt, on the scale of each task."""
+        if not self.config.popart:
+            return NormalizedCritic(values, vs, vs.new_ones(()), {})
+        assert output.critic_features is not None
+        head, features = cast(PopArtHead, networks.value_head), output.critic_features[:-1]
+        critic = normalized_critic(head, features, vs, batch.task, rows.learned, self.config.popart_step_size)
+        return critic._replace(
+            state_updates={f"value_head.{name}": value for name, value in critic.state_updates.items()}
+        )
+
+    @torch.no_grad()
+    def _normalized(self, pg_advantages: Tensor, learned: Tensor) -> Tensor:
+        """Return the policy gradient's advantages as `normalize_advantages` wants them."""
+        if self.config.normalize_advantages == "standardize":
+            # A critic that is off everywhere would push all taken actions the same way. Unused rows add 0.
+            mean = torch.where(learned, pg_advantages, 0.0).sum() / learned.sum().clamp(min=1)
+            pg_advantages = torch.where(learned, pg_advantages - mean, 0.0)
+        if self.config.normalize_advantages != "off":
+            pg_advantages = _over_root_mean_square(pg_advantages, learned)
+        return pg_advantages
+
+    def _add_pixel_control(
+        self, loss: Tensor, pixel_values: Tensor | None, rows: _Rows, batch: Batch
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the loss with that of the auxiliary task, and its metric."""
+        if self._pixel_control is None or pixel_values is None:
+            return loss, {}
+        pixel_term = self._pixel_control.loss(pixel_values, batch, rows.used, rows.weights)
+        return loss + self.config.pixel_control_cost * pixel_term, {"pixel_control_loss": pixel_term.detach()}
+
+    def _add_refer(
+        self, loss: Tensor, networks: nn.Module, pi: Statistics, log_rhos: Tensor, rows: _Rows, batch: Batch
+    ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
+        """Return beta * loss + (1 - beta) * KL(mu || pi), metrics, and the ratios that the replay keeps."""
+        if rows.near is None:
+            return loss, {}, {}
+        state = cast(ReferState, networks.refer)
+        kls = torch.where(batch.valid, self.distribution.kl(batch.mu, pi), 0.0)
+        pull = weighted_sum(kls, batch.valid * rows.column_weights)
+        loss = state.beta * loss + (1.0 - state.beta) * pull
+        metrics = {"refer_beta": state.beta.clone(), "refer_c_max": state.c_max.clone()}
+        metrics |= means(batch.valid, kl_from_behaviour=kls, far_fraction=(~rows.near).float())
+        return loss, metrics, {RATIO: torch.where(batch.valid, bounded_rhos(log_rhos), 1.0)}
 
     def _accept(
         self, pi: Statistics, batch: Batch, generator: Generator | None, schedule: Schedule

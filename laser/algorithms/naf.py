@@ -64,8 +64,8 @@ class Naf(DeterministicAlgorithm):
         Q(s, a) = V(s) - 1/2 (a - m)^T L L^T (a - m)
         loss    = near * 1/2 (r + disc * V'(s') - Q(s, a))^2 + (1 - beta) KL(mu || pi)
 
-    with the slow copy V'. Of the first term's gradient, the part through m is multiplied by beta, as ReF-ER wants it
-    for the policy; value and curvature learn at full size.
+    with the target network V'. Of the first term's gradient, the part through m is multiplied by beta, as ReF-ER wants
+    it for the policy; value and curvature learn at full size.
 
     Source:
         Gu et al. 2016 (NAF); Novati and Koumoutsakos 2019 (ReF-ER), section 6.2 and appendix D.

@@ -21,7 +21,7 @@ class RainbowConfig(DqnConfig):
     reward_clip: Annotated[
         float, Bounds(above=0.0, allow_infinite=True), "each reward is clipped to +- this before sums; inf: none is"
     ] = 1.0
-    double: Annotated[bool, "the networks choose the next action, their slow copy values it"] = True
+    double: Annotated[bool, "the networks choose the next action, their target network values it"] = True
     dueling: Annotated[bool, "a stream for the state's value and one for the actions' advantages"] = True
     distributional: Annotated[bool, "learn the distribution of returns on num-atoms values (C51)"] = True
     noisy: Annotated[bool, "learned noise on the weights of the head, which explores"] = True
@@ -30,4 +30,4 @@ class RainbowConfig(DqnConfig):
     # Random until learning begins, then the noise alone explores.
     epsilon: Annotated[float, Fraction, "share of random actions in the end"] = 0.0
     epsilon_updates: Annotated[int, Bounds(least=1), "learner steps on the straight way from one to the other"] = 1
-    target_period: Annotated[int, Bounds(least=1), "learner steps between two moves of the slow copy"] = 2_000
+    target_period: Annotated[int, Bounds(least=1), "learner steps between two moves of the target network"] = 2_000

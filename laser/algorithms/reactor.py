@@ -86,12 +86,12 @@ class Reactor(ActorCriticAlgorithm):
         R_t  = r_t + disc E_pi Q'(s_{t+1}, .) + later differences of Q', traced by lambda min(1, pi / mu)
         loss = 1/2 (R - Q(a))^2 - objective(pi; Q, R) - entropy_cost * gap * entropy - log mu^(a)
 
-    averaged over rows, with the slow copy Q'. Policy, critic and guessed behaviour mu^ share the torso, which the
+    averaged over rows, with the target network Q'. Policy, critic and guessed behaviour mu^ share the torso, which the
     critic alone trains, so their terms share no weights and need no factors between them. Which critic is the policy's
     baseline is not published; it is the newest one.
 
-    The slow copy is evaluated one row later than the networks, on rows 1 to T: the first row's own action value does
-    not enter its target.
+    The target network is evaluated one row later than the networks, on rows 1 to T: the first row's own action value
+    does not enter its target.
 
     Args:
         config: settings.
@@ -162,7 +162,7 @@ class Reactor(ActorCriticAlgorithm):
         return self.config.behaviour_policy == "learned"
 
     def _next_q_values(self, slow: ReactorNetworks, output: ReactorOutput, batch: Batch) -> Tensor:
-        """Return the slow copy's action values of rows 1 to T, [T, B, A]."""
+        """Return the target network's action values of rows 1 to T, [T, B, A]."""
         names = [state_name(CRITIC, part) for part in self.network.core_state]
         state = {name: output.core_states[name][0].detach() for name in names}
         if self.config.target_state == "zero":
@@ -181,7 +181,7 @@ class Reactor(ActorCriticAlgorithm):
             log_rhos = taken(log_pi, actions) - taken(log_mu, actions)
             rewards = config.learned_from(batch.rewards)
             next_values = (all_log_pi[1:].exp() * next_q_values).sum(-1)
-            # Row 0 has no value of its own in the slow copy's window, and needs none: it cancels out of its target.
+            # Row 0 has no value in the target network's window, and needs none: it cancels out of its target.
             slow_q_taken = torch.cat([torch.zeros_like(q_taken[:1]), taken(next_q_values[:-1], actions[1:])])
             returns = retrace_targets(
                 slow_q_taken, next_values, log_rhos, rewards, batch.discounts, lambda_=config.trace_lambda, valid=valid

@@ -81,9 +81,9 @@ class Sac(TwinCriticAlgorithm):
         policy:       alpha log pi(b|s) - min_k Q_k(s, b)                                 b ~ pi(.|s)
         temperature:  -log alpha * (log pi(b|s) + wanted entropy)
 
-    with the slow copies Q', and alpha, y and, in the policy's term, the critics' weights held fixed. Rewards of several
-    steps are summed without the entropy between them. Actions are tanh of a Gaussian whose mean and standard deviation,
-    before the tanh, are what is stored as mu.
+    with the target networks Q', and alpha, y and, in the policy's term, the critics' weights held fixed. Rewards of
+    several steps are summed without the entropy between them. Actions are tanh of a Gaussian whose mean and standard
+    deviation, before the tanh, are what is stored as mu.
 
     Source:
         Haarnoja et al. 2018 (SAC; and "Algorithms and Applications" for the temperature).

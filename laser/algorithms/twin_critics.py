@@ -1,4 +1,4 @@
-"""What SAC and TD3 share: two critics whose smaller value counts, slow copies of them, and steps at random to begin."""
+"""What SAC and TD3 share: two critics whose smaller value counts, their target networks, and random steps to begin."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TwinCriticConfig(BootstrapConfig):
 
     actor_rate: Annotated[float, Positive, "the policy's step size, as a multiple of the critics'"] = 1.0
     target_rate: Annotated[
-        float, Bounds(above=0.0, most=1.0), "share of the way that the slow copies go when they move"
+        float, Bounds(above=0.0, most=1.0), "share of the way the target networks go when they move"
     ] = 0.005
     random_start: Annotated[bool, "act at random until the first learner step, after replay.min-steps"] = True
 
@@ -112,7 +112,7 @@ class TwinCriticAlgorithm(StepAlgorithm):
 
         critics: w * 1/2 sum_k (y - Q_k(s, a))^2          y = r + disc * (min_k Q_k'(s', a') - cost(a'))
 
-    with the slow copies Q', the draw's correction w, and a' and its cost from the subclass. Errors and values that
+    with the target networks Q', the draw's correction w, and a' and its cost from the subclass. Errors and values that
     samplers see are the first critic's.
 
     Until the first update actions are about uniform in [-1, 1]: tanh of a normal number with `UNIFORM_STD`.

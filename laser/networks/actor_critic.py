@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
 from laser.networks.encoder import ObservationEncoder
 from laser.networks.heads import ValueHead, make_policy_head
 from laser.networks.recurrent import LSTMCore, PreCoCore
+from laser.networks.settings import NetworkSettings
 from laser.ops.distributions import distribution_for
 from laser.specs import EnvironmentSpec
-
-if TYPE_CHECKING:
-    from laser.networks.config import NetworkConfig
 
 CORES: dict[str, type[LSTMCore] | type[PreCoCore]] = {"lstm": LSTMCore, "preco": PreCoCore}
 
@@ -54,7 +51,7 @@ class ActorCritic(nn.Module):
         ValueError: the torso cannot see such observations.
     """
 
-    def __init__(self, environment: EnvironmentSpec, config: NetworkConfig):
+    def __init__(self, environment: EnvironmentSpec, config: NetworkSettings):
         super().__init__()
         self.encoder = ObservationEncoder(environment.observations, config)
         self.critic_encoder = ObservationEncoder(environment.observations, config) if config.separate_critic else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -15,11 +14,8 @@ from laser.networks.impala_resnet import ImpalaResNet
 from laser.networks.mlp import MLP
 from laser.networks.pixels import center_first_filters
 from laser.networks.plain_cnn import PLAIN_CNNS, PlainCNN
+from laser.networks.settings import NetworkSettings
 from laser.specs import CategorySpec, FramesSpec, ObservationSpec, VectorSpec
-
-if TYPE_CHECKING:
-    from laser.networks.config import NetworkConfig
-
 
 _EMBEDDING_SIZE = 20
 
@@ -41,7 +37,7 @@ class ObservationEncoder(nn.Module):
 
     num_features: int
 
-    def __init__(self, observations: Mapping[str, ObservationSpec], config: NetworkConfig):
+    def __init__(self, observations: Mapping[str, ObservationSpec], config: NetworkSettings):
         super().__init__()
         frames = {name: spec for name, spec in observations.items() if isinstance(spec, FramesSpec)}
         categories = {name: spec for name, spec in observations.items() if isinstance(spec, CategorySpec)}
@@ -89,7 +85,7 @@ def _width(spec: ObservationSpec) -> int:
     return torch.Size(spec.shape).numel()
 
 
-def _check_torso(config: NetworkConfig, frames: Mapping[str, FramesSpec]) -> None:
+def _check_torso(config: NetworkSettings, frames: Mapping[str, FramesSpec]) -> None:
     torso = config.torso
     if config.layer_norm and not frames:
         raise ValueError("network.layer-norm: normalises the units behind frames, and there are none; use false")
@@ -103,7 +99,7 @@ def _check_torso(config: NetworkConfig, frames: Mapping[str, FramesSpec]) -> Non
         raise ValueError(f"network.torso: {torso} sees frames only, and there are none; use mlp or auto")
 
 
-def _make_torso(spec: FramesSpec, config: NetworkConfig) -> AtariCNN | CReLUCNN | ImpalaResNet | PlainCNN:
+def _make_torso(spec: FramesSpec, config: NetworkSettings) -> AtariCNN | CReLUCNN | ImpalaResNet | PlainCNN:
     height, width = spec.frame_shape[:2]
     if config.torso in PLAIN_CNNS:
         return PlainCNN(config.torso, spec.channels, height, width)

@@ -26,7 +26,8 @@ from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
 from learner.collate import example_batch
 from learner.config import LearnerConfig
-from learner.train_step import TrainStep
+from learner.updating.factory import make_updater
+from learner.updating.updater import Updater
 
 # Dense bfloat16 operations per second, from the makers' data sheets; the first name found in the GPU's name counts.
 _PEAK_FLOPS = {
@@ -73,9 +74,9 @@ class Update:
         """Rows of a batch: its items times their length; with frames that many frames."""
         return self.config.algorithm.batch_size * self.spec.unroll_length
 
-    def make_step(self, settings: LearnerConfig, device: torch.device) -> TrainStep:
+    def make_step(self, settings: LearnerConfig, device: torch.device) -> Updater:
         """Return the update with fresh networks; nothing is compiled yet."""
-        return TrainStep(self.algorithm, self.algorithm.make_networks(), self.spec, settings, device, seed=0)
+        return make_updater(self.algorithm, self.algorithm.make_networks(), self.spec, settings, device, seed=0)
 
     def count_flops(self, device: torch.device) -> int:
         """Return the floating-point operations of one update; element-wise ones, which are few, are not counted."""
@@ -113,7 +114,7 @@ def run(options: Options) -> dict[str, Any]:
     update, device = make_update(config), torch.device(resolve_device(config))
     flops = update.count_flops(device)
     step = update.make_step(config.learner, device)
-    step.warm_up(update.batch, {})
+    step = step.warm_up(update.batch, {})
     moved = step.to_device(update.batch)
     step_s = median_s(lambda: step(moved, 1e-6, {}), device, options.seconds)
     transfer_s = (

@@ -8,5 +8,5 @@ from launch.presets.racer import racer
 
 
 def naf() -> TrainConfig:
-    """Return the config: N = 2^19, B = 256, F = 1, eta = 1e-4, slow copies follow by 0.01."""
+    """Return the config: N = 2^19, B = 256, F = 1, eta = 1e-4, target networks follow by 0.01."""
     return dataclasses.replace(racer(), algorithm=NafConfig())

@@ -18,7 +18,8 @@ from laser.algorithms.laser import LaserConfig
 from laser.torch_threads import torch_threads
 from laser.unroll import UnrollSpec
 from learner.config import LearnerConfig
-from learner.train_step import TrainStep
+from learner.updating.factory import make_updater
+from learner.updating.updater import Updater
 
 KEPT = Path(__file__).with_name("losses.json")
 NUM_UPDATES = 10
@@ -41,7 +42,7 @@ def follow(name: str, device: str = "cpu", **settings: Any) -> dict[str, list[fl
         settings: of the learner, by field; without any it runs uncompiled.
     """
     algorithm, step = _make_step(name, device, settings)
-    weights = list(step.networks.parameters())
+    weights = list(step.state.networks.parameters())
     start = [weight.detach().clone() for weight in weights]
     told: dict[str, list[float]] = {"loss": [], "gradient norm": [], "distance": []}
     for number in range(NUM_UPDATES):
@@ -65,9 +66,9 @@ def draws_as_on_cpu(name: str, device: str, **settings: Any) -> bool:
     if torch.device(device).type == "cpu":
         return True
     algorithm, step = _make_step(name, "cpu", {})
-    before = step.generator.get_state()
+    before = step.state.generator.get_state()
     step(batch_for(algorithm), 1e-3, {"progress": 0.0})
-    draws = not torch.equal(step.generator.get_state(), before)
+    draws = not torch.equal(step.state.generator.get_state(), before)
     is_compiled = settings.get("compile", "off") != "off"
     return not draws or not (is_compiled or algorithm.config.passes != (1, 1))
 
@@ -81,12 +82,12 @@ def largest_difference(told: dict[str, list[float]], kept: dict[str, list[float]
     )
 
 
-def _make_step(name: str, device: str, settings: Mapping[str, Any]) -> tuple[Algorithm, TrainStep]:
+def _make_step(name: str, device: str, settings: Mapping[str, Any]) -> tuple[Algorithm, Updater]:
     algorithm = make_algorithm(*GOLDEN[name])
     example = batch_for(algorithm)
     spec = UnrollSpec(example.shape[0], algorithm.environment, algorithm.behaviour, dict(algorithm.core_state))
     config = LearnerConfig(**({"compile": "off", "precision": "float32"} | dict(settings)))
-    step = TrainStep(algorithm, algorithm.seeded_networks(0), spec, config, torch.device(device), 0)
-    if step.device.type != "cpu" and algorithm.config.passes == (1, 1):
-        step.generator = torch.Generator().manual_seed(0)  # the CPU's noise
+    step = make_updater(algorithm, algorithm.seeded_networks(0), spec, config, torch.device(device), 0)
+    if step.state.device.type != "cpu" and algorithm.config.passes == (1, 1):
+        step.state.generator = torch.Generator().manual_seed(0)  # the CPU's noise
     return algorithm, step

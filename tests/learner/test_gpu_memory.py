@@ -10,7 +10,7 @@ from launch.presets import load_preset
 from learner import gpu_memory
 from learner.collate import example_batch
 from learner.gpu_memory import _LiveBytes, learner_bytes
-from learner.train_step import TrainStep
+from learner.updating.factory import make_updater
 
 RESIDUAL = {"network.torso": "impala_resnet", "algorithm.batch_size": 160, "unroll_length": 20}
 GB = 2**30
@@ -53,10 +53,10 @@ def test_the_peak_lies_above_what_autograd_keeps_of_real_tensors_and_below_twice
     config, algorithm, spec = parts(preset, changes)
     spec = dataclasses.replace(spec, unroll_length=config.algorithm.rows_per_item(spec.unroll_length))
     settings = dataclasses.replace(config.learner, compile="off", precision="float32")
-    step = TrainStep(algorithm, algorithm.seeded_networks(0), spec, settings, torch.device("cpu"), 0)
+    step = make_updater(algorithm, algorithm.seeded_networks(0), spec, settings, torch.device("cpu"), 0)
     columns = [column.name for column in algorithm.columns]
     batch = example_batch(spec, config.algorithm.batch_size, columns, config.algorithm.view)
-    held = {step.parameters.vector.untyped_storage()._cdata}
+    held = {step.state.parameters.vector.untyped_storage()._cdata}
     kept = {}
 
     def pack(tensor):
@@ -69,7 +69,7 @@ def test_the_peak_lies_above_what_autograd_keeps_of_real_tensors_and_below_twice
         step(batch, 0.0, {})
     saved = sum(storage.nbytes() for storage in kept.values())
     ((peak, weights),) = peaks
-    assert weights == sum(item.nbytes for item in (*step.networks.parameters(), *step.networks.buffers()))
+    assert weights == sum(item.nbytes for item in (*step.state.networks.parameters(), *step.state.networks.buffers()))
     assert saved < peak < 2 * saved + 4 * weights + 2**20
 
 

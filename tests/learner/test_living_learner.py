@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from actors.actor import Actor
+from laser.algorithms.impala import Impala
 from laser.algorithms.v_racer import VRacer
 from laser.ports import wait
 from launch.planning.member_plan import plan_member, plan_population
@@ -21,7 +22,8 @@ from learner.collate import example_batch
 from learner.column_writer import ColumnWriter
 from learner.learner import Learner
 from learner.publisher import Publisher
-from learner.train_step import TrainStep
+from learner.updating.eager import EagerUpdater
+from learner.updating.train_state import TrainState
 
 
 @pytest.fixture
@@ -73,6 +75,29 @@ def test_a_step_ends_when_what_it_sends_has_arrived(pair, monkeypatch):
     assert arrived[-2:] == [Publisher, ColumnWriter]
 
 
+def test_a_learner_whose_loss_cannot_be_compiled_goes_on_eagerly(monkeypatch):
+    loss = Impala.loss
+
+    def looks(self, networks, targets, batch, *rest):
+        assert batch.rewards.isfinite().all()  # a look at numbers, which tracing does not know
+        return loss(self, networks, targets, batch, *rest)
+
+    monkeypatch.setattr(Impala, "loss", looks)
+    config = load_preset("cartpole", {"num_envs": 4, "replay.min_steps": 0, "learner.compile": "on"})
+    runtime = LocalRuntime()
+    with Recorder(in_turns=True) as recorder:
+        topology = place_member(plan_member(config), runtime, recorder)
+        with pytest.warns(RuntimeWarning, match="the loss cannot be compiled and runs uncompiled: "):
+            description = wait(topology.learner.call(Learner.warm_up), 60, "warm_up")
+        assert description == "cpu, float32, eager"
+        before = wait(topology.learner.call(Learner.weights), 60, "weights")
+        for worker in topology.actors:
+            wait(worker.call(Actor.run_unroll), 60, "unroll")
+        wait(topology.learner.call(Learner.step), 60, "step")
+        assert not same(before, wait(topology.learner.call(Learner.weights), 60, "weights"))
+        runtime.close()
+
+
 def test_settings_hold_from_the_next_update_on_and_are_saved(pair):
     _, call = pair
     start = call(0, "weights")
@@ -111,7 +136,7 @@ def test_batches_drawn_together_are_learned_from_together_unless_the_networks_he
     preset, events, tmp_path, monkeypatch
 ):
     happened = []
-    in_turn, observe = TrainStep.in_turn, TrainStep.observe
+    in_turn, observe = EagerUpdater.in_turn, TrainState.observe
 
     def watched_in_turn(self, batches, rates, schedule):
         happened.append(f"learn from {len(batches)}")
@@ -121,8 +146,8 @@ def test_batches_drawn_together_are_learned_from_together_unless_the_networks_he
         happened.append("hear")
         observe(self, statistics, num_updates)
 
-    monkeypatch.setattr(TrainStep, "in_turn", watched_in_turn)
-    monkeypatch.setattr(TrainStep, "observe", watched_observe)
+    monkeypatch.setattr(EagerUpdater, "in_turn", watched_in_turn)
+    monkeypatch.setattr(TrainState, "observe", watched_observe)
     values = {"runtime": "lockstep", "steps": 300, "num_envs": 1, "num_actors": 1, "quiet": True}
     values |= {"unroll_length": 4, "replay.min_steps": 256, "learner.batches_per_draw": 2, "learner.compile": "off"}
     train(load_preset(preset, values | {"run_dir": tmp_path / "run"}))
@@ -196,8 +221,8 @@ def test_batches_are_laid_out_like_the_one_that_is_compiled_for(pair):
     topologies, call = pair
     learner = topologies[0].learner._host._component
     seen = []
-    in_turn = learner.train_step.in_turn
-    learner.train_step.in_turn = lambda batches, *rest: (seen.extend(batches), in_turn(batches, *rest))[1]
+    in_turn = learner.updater.in_turn
+    learner.updater.in_turn = lambda batches, *rest: (seen.extend(batches), in_turn(batches, *rest))[1]
     call(0, "step")
     example = example_batch(learner._spec, learner._algorithm.config.batch_size, ())
     for item in dataclasses.fields(example):

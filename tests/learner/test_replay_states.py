@@ -134,17 +134,17 @@ class Setup:
     def step(self):
         """Apply one update; return the batch as the loss saw it."""
         seen = []
-        in_turn = self.learner.train_step.in_turn
+        in_turn = self.learner.updater.in_turn
 
         def spy(batches, *rest):
             seen.extend(batches)
             return in_turn(batches, *rest)
 
-        self.learner.train_step.in_turn = spy
+        self.learner.updater.in_turn = spy
         try:
             self.learner.step()
         finally:
-            self.learner.train_step.in_turn = in_turn
+            self.learner.updater.in_turn = in_turn
         return seen[0]
 
     def step_in_passes(self):
@@ -161,7 +161,7 @@ class Setup:
     def states_by_observation(self):
         """Walk every episode from its first step, in float64: the state before each row, by what the row shows."""
         networks = self.algorithm.make_networks().double()
-        networks.load_state_dict(self.learner.train_step.networks.state_dict())
+        networks.load_state_dict(self.learner.updater.state.networks.state_dict())
         states = {}
         for source in self.sources:
             for episode in source.episodes:
@@ -286,7 +286,7 @@ def test_a_learner_and_a_replay_restored_together_go_on_bit_by_bit():
         for _ in range(6):
             setup.collect()
             setup.step()
-        finals.append(setup.learner.train_step.parameters.to_numpy())
+        finals.append(setup.learner.updater.state.parameters.to_numpy())
         setup.close()
     np.testing.assert_array_equal(finals[0], finals[1])
 
@@ -296,7 +296,7 @@ def test_after_another_members_weights_are_taken_over_states_are_those_of_the_ne
     for source in setup.sources:
         source.mean_length = 40  # most streams are in the middle of an episode
     with torch.no_grad():
-        for parameter in other.learner.train_step.networks.parameters():
+        for parameter in other.learner.updater.state.networks.parameters():
             parameter.copy_(0.5 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(7)))
     setup.collect(40)
     for _ in range(6):

@@ -19,7 +19,7 @@ from launch.bench.gpu_steps.context import Context
 from launch.bench.gpu_steps.modes import MODES, as_asked, settings_of
 from launch.bench.learner import Update, make_update, median_s
 from launch.presets import load_preset
-from learner.train_step import TrainStep
+from learner.updating.updater import Updater
 
 # Published by LeanRL for its CUDA-graph variants on an H100; env steps are part of them.
 _LEANRL = {"sac": 725, "td3": 936}
@@ -88,7 +88,7 @@ def _measure_modes(context: Context, update: Update, modes: Sequence[str], besid
     """Compile the update in each mode, beside other steps, and then measure the modes one by one, alone."""
     device = torch.device(context.device)
     flops = update.count_flops(device)
-    ready: dict[str, TrainStep] = {}
+    ready: dict[str, Updater] = {}
     for mode in modes:
         if context.has_time(mode, _LEAST_QUICK_S if context.quick else _LEAST_S[mode]):
             with context.measuring(mode):
@@ -103,14 +103,14 @@ def _measure_modes(context: Context, update: Update, modes: Sequence[str], besid
                 _measure_transfer(context, update, ready[list(ready)[-1]])
 
 
-def _make_ready(context: Context, update: Update, mode: str) -> TrainStep:
+def _make_ready(context: Context, update: Update, mode: str) -> Updater:
     """Return the update, compiled and called; report the seconds and the memory that this took."""
     device = torch.device(context.device)
     before = _start_counting_memory(device)
     started = time.perf_counter()
     step = update.make_step(dataclasses.replace(update.config.learner, **settings_of(mode)), device)
     with as_asked():
-        step.warm_up(update.batch, {})
+        step = step.warm_up(update.batch, {})
         moved = step.to_device(update.batch)
         for _ in range(2):
             step(moved, 1e-6, {})
@@ -123,7 +123,7 @@ def _make_ready(context: Context, update: Update, mode: str) -> TrainStep:
     return step
 
 
-def _measure_mode(context: Context, update: Update, mode: str, step: TrainStep, flops: int, beside: str) -> None:
+def _measure_mode(context: Context, update: Update, mode: str, step: Updater, flops: int, beside: str) -> None:
     device, seconds = torch.device(context.device), _QUICK_SECONDS if context.quick else _SECONDS
     stand_in = mode == "graphs" and not context.on_gpu
     moved = step.to_device(update.batch)
@@ -143,7 +143,7 @@ def _measure_mode(context: Context, update: Update, mode: str, step: TrainStep, 
     context.result(f"{mode}, host time", 1e3 * host_s, "ms", note=note, stand_in=stand_in)
 
 
-def _measure_transfer(context: Context, update: Update, step: TrainStep) -> None:
+def _measure_transfer(context: Context, update: Update, step: Updater) -> None:
     """Measure batches that come from the host's memory, as the learner's prefetching thread brings them."""
     device, seconds = torch.device(context.device), _QUICK_SECONDS if context.quick else _SECONDS
     num_bytes = sum(tensor.nbytes for tensor in _tensors(update.batch))
@@ -181,7 +181,7 @@ def _in_a_row_s(work: Callable[[], Any], device: torch.device, seconds: float) -
     return (time.perf_counter() - started) / count
 
 
-def _host_s(step: TrainStep, batch: Batch, device: torch.device) -> float:
+def _host_s(step: Updater, batch: Batch, device: torch.device) -> float:
     """Return the median seconds until the call of an update returns."""
     times = []
     for _ in range(_HOST_CALLS if device.type == "cuda" else 2):

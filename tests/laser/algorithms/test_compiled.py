@@ -12,7 +12,7 @@ from laser.networks.config import NetworkConfig
 from laser.specs import EnvironmentSpec, FramesSpec
 from laser.unroll import UnrollSpec
 from learner.config import LearnerConfig
-from learner.train_step import TrainStep
+from learner.updating.factory import make_updater
 
 
 @pytest.mark.slow
@@ -33,7 +33,7 @@ def test_a_warm_up_compiles_all_that_training_needs(name, monkeypatch):
     algorithm = make_algorithm(*LOSSES[name])
     batch = batch_for(algorithm)
     step = make_step(algorithm, batch, "cpu", compile="on")
-    step.warm_up(batch, {})
+    step = step.warm_up(batch, {})
     beforehand = len(num_compiled)
     assert beforehand
     for _ in range(6):
@@ -80,7 +80,7 @@ def test_losses_in_bfloat16_are_near_those_in_float32(settings):
     losses = []
     for device, precision in (("cpu", "float32"), ("cuda", "float32"), ("cuda", "bfloat16")):
         step = make_step(algorithm, batch, device, precision=precision, **settings)
-        step.warm_up(batch, {})
+        step = step.warm_up(batch, {})
         moved = step.to_device(batch)
         losses.append(torch.stack([step(moved, 1e-3, {})[1].loss.cpu() for _ in range(5)]))
     torch.testing.assert_close(losses[1], losses[0], rtol=1e-3, atol=1e-4)
@@ -96,12 +96,12 @@ def test_noise_of_a_compiled_loss_follows_from_its_seed(name):
     ends = []
     for seed in (0, 0, 1):
         step = make_step(algorithm, batch, "cuda", seed=seed, compile="on")
-        step.warm_up(batch, {})
+        step = step.warm_up(batch, {})
         moved = step.to_device(batch)
         torch.cuda.manual_seed(len(ends))  # the GPU's own generator is anybody's
         for _ in range(5):
             step(moved, 1e-3, {})
-        ends.append(step.parameters.vector.cpu())
+        ends.append(step.state.parameters.vector.cpu())
     torch.testing.assert_close(ends[0], ends[1], rtol=1e-4, atol=1e-6)
     assert (ends[0] - ends[2]).abs().max() > 10 * (ends[0] - ends[1]).abs().max()
 
@@ -121,7 +121,7 @@ def pictures():
 def make_step(algorithm, batch, device, seed=0, **settings):
     spec = UnrollSpec(batch.shape[0], algorithm.environment, algorithm.behaviour, dict(algorithm.core_state))
     config = LearnerConfig(**{"precision": "float32", **settings})
-    return TrainStep(algorithm, algorithm.seeded_networks(0), spec, config, torch.device(device), seed)
+    return make_updater(algorithm, algorithm.seeded_networks(0), spec, config, torch.device(device), seed)
 
 
 HOW = {"compiled": {"compile": "on", "cuda_graphs": "off"}, "graphed": {"compile": "on", "cuda_graphs": "on"}}
@@ -134,7 +134,7 @@ def compare(algorithm, batch, how, device="cpu", **tolerances):
     steps, said = [], []
     for settings in ({"compile": "off"}, HOW[how]):
         step = make_step(algorithm, batch, device, **settings)
-        step.warm_up(batch, {})
+        step = step.warm_up(batch, {})
         steps.append(step)
         batches = [step.to_device(each) for each in (batch, refused, batch, batch)]
         for metrics, output in step.in_turn(batches, [1e-3, 1e-3, 5e-4, 1e-3], {}):
@@ -143,9 +143,9 @@ def compare(algorithm, batch, how, device="cpu", **tolerances):
         assert applied == [1.0, 0.0, 1.0, 1.0]
     one, other = steps
     torch.testing.assert_close(said[:4], said[4:], equal_nan=True, **tolerances)
-    torch.testing.assert_close(one.parameters.vector, other.parameters.vector, **tolerances)
-    for name, target in one.targets.items():
-        torch.testing.assert_close(target.parameters.vector, other.targets[name].parameters.vector, **tolerances)
-    torch.testing.assert_close(one.optimizer.state_dict(), other.optimizer.state_dict(), **tolerances)
+    torch.testing.assert_close(one.state.parameters.vector, other.state.parameters.vector, **tolerances)
+    for name, target in one.state.targets.items():
+        torch.testing.assert_close(target.parameters.vector, other.state.targets[name].parameters.vector, **tolerances)
+    torch.testing.assert_close(one.state.optimizer.state_dict(), other.state.optimizer.state_dict(), **tolerances)
     fresh = make_step(algorithm, batch, device, compile="off")
-    assert (one.parameters.vector != fresh.parameters.vector).float().mean() > 0.5
+    assert (one.state.parameters.vector != fresh.state.parameters.vector).float().mean() > 0.5

@@ -9,7 +9,7 @@ from laser.networks.config import NetworkConfig
 from laser.networks.mlp import ACTIVATIONS
 from laser.unroll import UnrollSpec
 from learner.config import LearnerConfig
-from learner.train_step import TrainStep
+from learner.updating.factory import make_updater
 
 
 @pytest.mark.parametrize("hidden_sizes", [(), (8,), (8, 8)], ids=len)
@@ -22,7 +22,7 @@ def test_two_updates_are_applied(name, activation, hidden_sizes):
     batch = batch_for(algorithm)
     spec = UnrollSpec(batch.shape[0], algorithm.environment, algorithm.behaviour, dict(algorithm.core_state))
     settings = LearnerConfig(compile="off", precision="bfloat16")
-    step = TrainStep(algorithm, algorithm.seeded_networks(0), spec, settings, torch.device("cpu"), 0)
+    step = make_updater(algorithm, algorithm.seeded_networks(0), spec, settings, torch.device("cpu"), 0)
     for _ in range(2):
         metrics, _ = step(batch, 1e-3, {})
         assert float(metrics["updates_applied"]) == 1.0

@@ -17,7 +17,7 @@ from laser.networks.config import NetworkConfig
 from laser.ops.popart import TargetStatistics, preserve_outputs, update_statistics
 from laser.unroll import UnrollSpec
 from learner.config import LearnerConfig
-from learner.train_step import TrainStep
+from learner.updating.factory import make_updater
 
 NUM_TASKS = 3
 ENVIRONMENT = dataclasses.replace(make_environment(ACTIONS["discrete"]), tasks=("a", "b", "c"))
@@ -108,12 +108,12 @@ def test_statistics_are_in_the_vector_that_is_published_and_copied():
 
 
 @pytest.mark.parametrize("core", ["none", "lstm"])
-def test_a_train_step_writes_them_unless_the_loss_is_refused(core):
+def test_an_update_writes_them_unless_the_loss_is_refused(core):
     algorithm = dataclasses.replace(CONFIG, learning_rate=1e-9).build(ENVIRONMENT, NetworkConfig(core=core))
     networks = algorithm.seeded_networks(0)
     spec = UnrollSpec(16, ENVIRONMENT, algorithm.behaviour, dict(algorithm.core_state))
     config = LearnerConfig(compile="off", precision="float32")
-    step = TrainStep(algorithm, networks, spec, config, torch.device("cpu"), 0)
+    step = make_updater(algorithm, networks, spec, config, torch.device("cpu"), 0)
     state = {name: torch.zeros(8, *array.shape) for name, array in algorithm.core_state.items()}
     batch = dataclasses.replace(make(torch.float32), core_state=state)
     before = algorithm.evaluate(networks, batch).values.detach()
@@ -121,9 +121,9 @@ def test_a_train_step_writes_them_unless_the_loss_is_refused(core):
     assert networks.value_head.mean[:2].abs().min() > 0
     assert networks.value_head.mean[2] == 0
     torch.testing.assert_close(algorithm.evaluate(networks, batch).values.detach(), before, rtol=1e-4, atol=1e-3)
-    kept = step.parameters.to_numpy()
+    kept = step.state.parameters.to_numpy()
     step(dataclasses.replace(batch, rewards=batch.rewards + torch.inf), 1e-9, {})
-    np.testing.assert_array_equal(step.parameters.to_numpy(), kept)
+    np.testing.assert_array_equal(step.state.parameters.to_numpy(), kept)
 
 
 def test_actors_say_the_value_where_there_is_one_task_and_zero_where_it_is_not_known():
@@ -154,7 +154,7 @@ def test_two_tasks_a_thousandfold_apart_are_both_learned():
         algorithm = config.build(environment, NetworkConfig(hidden_sizes=(32,)))
         networks = algorithm.seeded_networks(0)
         spec = UnrollSpec(16, environment, algorithm.behaviour)
-        step = TrainStep(algorithm, networks, spec, LearnerConfig(compile="off"), torch.device("cpu"), 0)
+        step = make_updater(algorithm, networks, spec, LearnerConfig(compile="off"), torch.device("cpu"), 0)
         batch = make_batch(ACTIONS["discrete"])
         tasks = (torch.arange(8) % 2).expand(16, 8)
         observations = batch.observations["observation"].clone()

@@ -152,7 +152,7 @@ def test_its_other_settings_are_literal_too(settings):
 
 
 def test_the_targets_window_begins_one_row_later():
-    """A slow copy that also saw row 0 would answer differently, and its answer for row 0 counts for nothing."""
+    """A target network that also saw row 0 would answer differently, and its answer for row 0 counts for nothing."""
     algorithm, networks, slow = build("lstm")
     batch = double_batch(algorithm)
     batch.first[:] = False

@@ -20,7 +20,7 @@ from laser.specs import EnvironmentSpec, FramesSpec, VectorSpec
 from laser.unroll import UnrollSpec
 from learner.collate import example_batch
 from learner.config import LearnerConfig
-from learner.train_step import TrainStep
+from learner.updating.factory import make_updater
 
 CONTINUOUS = ACTIONS["continuous"]
 NETWORK = NetworkConfig(hidden_sizes=(16, 8), activation="softsign")
@@ -34,7 +34,7 @@ ALL = {**RACERS, "ddpg": DdpgConfig(), "bounded": DdpgConfig(bounded=True), "naf
 
 
 def build(config, beta=0.6, c_max=3.0):
-    """Return an algorithm, its networks away from their start, and slow copies that differ, in float64."""
+    """Return an algorithm, its networks away from their start, and target networks that differ, in float64."""
     torch.manual_seed(1)
     algorithm = config.build(make_environment(CONTINUOUS), NETWORK)
     networks, slow = algorithm.make_networks().double(), algorithm.make_networks().double()
@@ -410,7 +410,7 @@ def test_images_can_be_seen_beside_vectors(name):
     algorithm = ALL[name].build(EnvironmentSpec("Test-v0", images, CONTINUOUS), NetworkConfig())
     spec = UnrollSpec(1, algorithm.environment, algorithm.behaviour)
     config = LearnerConfig(compile="off")
-    step = TrainStep(algorithm, algorithm.seeded_networks(0), spec, config, torch.device("cpu"), 0)
+    step = make_updater(algorithm, algorithm.seeded_networks(0), spec, config, torch.device("cpu"), 0)
     metrics, output = step(example_batch(spec, 4, [column.name for column in algorithm.columns], "steps"), 1e-4, {})
     assert metrics["updates_applied"] == 1.0
     assert output.column_writes["rho"].shape == (1, 4)

@@ -21,7 +21,7 @@ from laser.specs import EnvironmentSpec, FramesSpec, VectorSpec
 from laser.unroll import UnrollSpec
 from learner.collate import example_batch
 from learner.config import LearnerConfig
-from learner.train_step import TrainStep
+from learner.updating.factory import make_updater
 
 CONTINUOUS = ACTIONS["continuous"]
 NETWORK = NetworkConfig(hidden_sizes=(16, 8), activation="relu")
@@ -30,7 +30,7 @@ NUM = 24
 
 
 def build(config):
-    """Return an algorithm, its networks and slow copies that differ, in float64, and a batch of single steps."""
+    """Return an algorithm, its networks and target networks that differ, in float64, and a batch of single steps."""
     torch.manual_seed(1)
     algorithm = config.build(make_environment(CONTINUOUS), NETWORK)
     networks, slow = algorithm.make_networks().double(), algorithm.make_networks().double()
@@ -206,7 +206,7 @@ def make_step(config, **options):
     algorithm = config.build(make_environment(CONTINUOUS), NETWORK)
     spec = UnrollSpec(1, algorithm.environment, algorithm.behaviour)
     networks = algorithm.seeded_networks(0)
-    return TrainStep(algorithm, networks, spec, LearnerConfig(compile="off", **options), torch.device("cpu"), 0)
+    return make_updater(algorithm, networks, spec, LearnerConfig(compile="off", **options), torch.device("cpu"), 0)
 
 
 def float_batch():
@@ -214,10 +214,10 @@ def float_batch():
 
 
 def parts_of(step):
-    target = dict(step.targets["slow"].networks.named_parameters())
+    target = dict(step.state.targets["slow"].networks.named_parameters())
     groups = {
-        "actor": [item for name, item in step.networks.named_parameters() if name.startswith("actor")],
-        "critics": [item for name, item in step.networks.named_parameters() if name.startswith("critics")],
+        "actor": [item for name, item in step.state.networks.named_parameters() if name.startswith("actor")],
+        "critics": [item for name, item in step.state.networks.named_parameters() if name.startswith("critics")],
         "slow actor": [item for name, item in target.items() if name.startswith("actor")],
         "slow critics": [item for name, item in target.items() if name.startswith("critics")],
     }
@@ -240,10 +240,10 @@ def test_policy_and_slow_copies_move_with_every_second_update():
 
 def test_a_delayed_policy_moves_as_adam_would_move_it_alone():
     step, steps, gradients = make_step(Td3Config(policy_delay=3)), [], []
-    apply = step.optimizer.step
-    step.optimizer.step = lambda gradient, *rest: (gradients.append(gradient), apply(gradient, *rest))[1]
+    apply = step.state.optimizer.step
+    step.state.optimizer.step = lambda gradient, *rest: (gradients.append(gradient), apply(gradient, *rest))[1]
     place = torch.cat(
-        [torch.full((item.numel(),), name.startswith("actor")) for name, item in step.networks.named_parameters()]
+        [torch.full((item.numel(),), name.startswith("actor")) for name, item in step.state.networks.named_parameters()]
     )
     theirs = None
     for number in range(1, 10):
@@ -255,7 +255,7 @@ def test_a_delayed_policy_moves_as_adam_would_move_it_alone():
             continue
         if theirs is None:
             theirs = nn.Parameter(before)
-            adam = torch.optim.Adam([theirs], lr=1e-3, eps=step.optimizer.epsilon)
+            adam = torch.optim.Adam([theirs], lr=1e-3, eps=step.state.optimizer.epsilon)
         theirs.grad = gradient.clone()
         adam.step()
         steps.append(number)
@@ -275,7 +275,7 @@ def test_acting_is_random_until_something_was_learned(name):
 
     def act(**options):
         generator = torch.Generator().manual_seed(0)
-        return algorithm.act(step.networks, ActInput(observations, *nothing), generator, **options)
+        return algorithm.act(step.state.networks, ActInput(observations, *nothing), generator, **options)
 
     random = act()
     assert (torch.histc(random.actions, 4, -1, 1) / random.actions.numel() - 0.25).abs().max() < 0.03
@@ -297,12 +297,12 @@ def test_acting_is_random_until_something_was_learned(name):
 def test_a_step_that_is_not_finite_changes_nothing(name):
     step = make_step(BOTH[name])
     step(float_batch(), 1e-3, {})
-    before = {key: value.clone() for key, value in step.networks.state_dict().items()}
+    before = {key: value.clone() for key, value in step.state.networks.state_dict().items()}
     batch = float_batch()
     batch.rewards[0, 0] = float("nan")
     metrics, _ = step(batch, 1e-3, {})
     assert metrics["updates_applied"] == 0.0
-    for key, value in step.networks.state_dict().items():
+    for key, value in step.state.networks.state_dict().items():
         torch.testing.assert_close(value, before[key], rtol=0, atol=0)
 
 
@@ -320,7 +320,7 @@ def test_images_can_be_seen_beside_vectors(name):
     images = {"image": FramesSpec((84, 84), stack=2), "x": VectorSpec((3,))}
     algorithm = BOTH[name].build(EnvironmentSpec("Test-v0", images, CONTINUOUS), NetworkConfig())
     spec = UnrollSpec(1, algorithm.environment, algorithm.behaviour)
-    step = TrainStep(
+    step = make_updater(
         algorithm, algorithm.seeded_networks(0), spec, LearnerConfig(compile="off"), torch.device("cpu"), 0
     )
     metrics, _ = step(example_batch(spec, 4, [], "steps"), 1e-4, {})

@@ -5,7 +5,7 @@ from torch import nn
 from laser.algorithms.base import ParameterGroup
 from laser.flat_parameters import FlatParameters
 from laser.networks.parallel_mlp import ParallelMLP
-from learner.optimizer import FlatOptimizer
+from learner.updating.optimizer import FlatOptimizer
 
 
 def make_module() -> nn.Module:

@@ -1,4 +1,4 @@
-"""Target networks, parameter groups, passes over a batch and buffers from statistics."""
+"""All updaters: target networks, parameter groups, passes over a batch, buffers from statistics, precision."""
 
 import dataclasses
 
@@ -13,8 +13,8 @@ from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec, FramesSpec,
 from laser.unroll import UnrollSpec
 from learner.collate import example_batch
 from learner.config import LearnerConfig
-from learner.optimizer import FlatOptimizer
-from learner.train_step import TrainStep, take_columns
+from learner.updating.factory import make_updater
+from learner.updating.optimizer import FlatOptimizer
 
 SPEC = UnrollSpec(
     4, EnvironmentSpec("Test-v0", {"x": VectorSpec((1,))}, DiscreteActions(2)), {"logits": ArraySpec((2,))}
@@ -72,9 +72,9 @@ class Fit(Algorithm):
         return LossOutput(errors.square().mean(), {"error": errors.detach().mean()})
 
 
-def make_step(algorithm):
+def make_eager(algorithm):
     torch.manual_seed(0)
-    return TrainStep(algorithm, algorithm.make_networks(), SPEC, LearnerConfig(), torch.device("cpu"), 0)
+    return make_updater(algorithm, algorithm.make_networks(), SPEC, LearnerConfig(), torch.device("cpu"), 0)
 
 
 def make_batch(num_columns=6):
@@ -89,38 +89,38 @@ def make_batch(num_columns=6):
 @pytest.mark.parametrize("period", [1, 3])
 def test_targets_follow_as_declared(rate, period):
     algorithm = Fit(targets={"slow": Target(rate, period)})
-    step = make_step(algorithm)
-    expected = [value.detach().clone() for value in step.networks.parameters()]
+    updater = make_eager(algorithm)
+    expected = [value.detach().clone() for value in updater.state.networks.parameters()]
     for update in range(1, 8):
-        step(make_batch(), 0.1, {})
+        updater(make_batch(), 0.1, {})
         for got, wanted in zip(algorithm.seen[-1][1]["slow"], expected, strict=True):
             torch.testing.assert_close(got, wanted)
         if update % period == 0:
-            now = [value.detach() for value in step.networks.parameters()]
+            now = [value.detach() for value in updater.state.networks.parameters()]
             expected = [(1 - rate) * old + rate * new for old, new in zip(expected, now, strict=True)]
-    assert all(not value.requires_grad for value in step.targets["slow"].networks.parameters())
+    assert all(not value.requires_grad for value in updater.state.targets["slow"].networks.parameters())
 
 
 def test_a_rate_of_one_is_a_copy():
-    step = make_step(Fit(targets={"slow": Target()}))
-    step(make_batch(), 0.1, {})
-    assert (step.targets["slow"].parameters.vector == step.parameters.vector).all()
+    updater = make_eager(Fit(targets={"slow": Target()}))
+    updater(make_batch(), 0.1, {})
+    assert (updater.state.targets["slow"].parameters.vector == updater.state.parameters.vector).all()
 
 
 def test_buffers_are_set_before_the_update_and_in_targets_too():
     algorithm = Fit(targets={"slow": Target(0.1)})
-    step = make_step(algorithm)
-    step.observe({"size": 4.0}, 0)
-    assert step.networks.size == step.targets["slow"].networks.size == 4.0
-    step(make_batch(), 0.1, {})
-    assert step.targets["slow"].networks.size == 4.0
+    updater = make_eager(algorithm)
+    updater.state.observe({"size": 4.0}, 0)
+    assert updater.state.networks.size == updater.state.targets["slow"].networks.size == 4.0
+    updater(make_batch(), 0.1, {})
+    assert updater.state.targets["slow"].networks.size == 4.0
 
 
 def test_passes_go_over_every_column_once_an_epoch_in_an_order_of_their_own():
     algorithm = Fit(Config(epochs=3, parts=2))
-    step = make_step(algorithm)
-    before = step.parameters.vector.clone()
-    metrics, _ = step(make_batch(), 0.01, {})
+    updater = make_eager(algorithm)
+    before = updater.state.parameters.vector.clone()
+    metrics, _ = updater(make_batch(), 0.01, {})
     assert len(algorithm.seen) == 6
     orders = []
     for epoch in range(3):
@@ -130,18 +130,9 @@ def test_passes_go_over_every_column_once_an_epoch_in_an_order_of_their_own():
         assert all((part.columns["prepared"] == part.rewards + 1).all() for part in parts)
         orders.append(columns.tolist())
     assert orders[0] != orders[1] or orders[1] != orders[2]
-    assert (step.parameters.vector != before).any()
+    assert (updater.state.parameters.vector != before).any()
     assert metrics["updates_applied"] == 1.0
     assert set(metrics) == {"error", "gradient_norm", "updates_applied"}
-
-
-def test_columns_are_taken_along_the_right_axis():
-    batch = make_batch()
-    taken = take_columns(batch, torch.tensor([4, 1]))
-    assert taken.rewards[0].tolist() == [4.0, 1.0]
-    assert taken.observations["x"].shape == (5, 2, 1)
-    assert taken.last_reward.shape == taken.importance_weights.shape == (2,)
-    torch.testing.assert_close(taken.observations["x"], batch.observations["x"][:, [4, 1]])
 
 
 @pytest.mark.parametrize("kind", ["rmsprop", "adam"])
@@ -183,13 +174,15 @@ def test_a_loss_that_cannot_be_compiled_runs_uncompiled_and_says_so():
             return super().loss(networks, targets, batch, schedule, generator)
 
     algorithm = Looks()
-    step = TrainStep(algorithm, algorithm.make_networks(), SPEC, LearnerConfig(compile="on"), torch.device("cpu"), 0)
+    updater = make_updater(
+        algorithm, algorithm.make_networks(), SPEC, LearnerConfig(compile="on"), torch.device("cpu"), 0
+    )
     with pytest.warns(RuntimeWarning, match="the loss cannot be compiled and runs uncompiled: "):
-        step.warm_up(make_batch(), {})
-    assert step.description.endswith("eager")
-    before = step.parameters.vector.clone()
-    step(make_batch(), 0.1, {})
-    assert (step.parameters.vector != before).any()
+        updater = updater.warm_up(make_batch(), {})
+    assert updater.description.endswith("eager")
+    before = updater.state.parameters.vector.clone()
+    updater(make_batch(), 0.1, {})
+    assert (updater.state.parameters.vector != before).any()
 
 
 @pytest.mark.parametrize(
@@ -219,7 +212,7 @@ def test_products_are_in_bfloat16_where_the_processor_is_faster_in_it(
             return LossOutput(sum(item.sum() for item in networks.parameters()), {})
 
     algorithm, config = Looks(), LearnerConfig(precision=precision, compile="off")
-    step = TrainStep(algorithm, algorithm.make_networks(), spec, config, torch.device("cpu"), 0)
-    step(example_batch(spec, 2, []), 0.1, {})
+    updater = make_updater(algorithm, algorithm.make_networks(), spec, config, torch.device("cpu"), 0)
+    updater(example_batch(spec, 2, []), 0.1, {})
     assert seen == [wanted == "bfloat16"]
-    assert step.description == f"cpu, {wanted}, eager"
+    assert updater.description == f"cpu, {wanted}, eager"

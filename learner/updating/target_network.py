@@ -1,4 +1,4 @@
-"""Slow copies of networks."""
+"""Target networks: copies that follow the networks in training."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class TargetNetwork:
         self.period = target.period
 
     @property
-    def is_slow(self) -> bool:
-        """Whether it goes a part of the way at a time, and is not a copy made now and then."""
+    def is_averaged(self) -> bool:
+        """Whether it is an average that moves a part of the way at a time, and not a copy made now and then."""
         return self.rate < 1.0
 
     @torch.no_grad()
