@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ import torch
 from torch import Tensor
 
 from laser.batch import Batch
+from laser.discovery import find_subclasses
 from laser.ports import ColumnSpec, Sample
 from laser.prioritization.config import SamplingConfig
 from laser.specs import EnvironmentSpec
@@ -159,13 +158,4 @@ def missing_numbers(kind: type[Prioritizer], per_step: tuple[str, ...]) -> list[
 
 def find_prioritizers() -> list[type[Prioritizer]]:
     """Return every rule in this folder."""
-    package = __name__.rpartition(".")[0]
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        importlib.import_module(f"{package}.{module.name}")
-    found = _subclasses(Prioritizer)  # type: ignore[type-abstract]
-    return [kind for kind in found if kind.__module__.startswith(f"{package}.") and kind.columns]
-
-
-def _subclasses(parent: type[Prioritizer]) -> list[type[Prioritizer]]:
-    children = parent.__subclasses__()
-    return children + [grandchild for child in children for grandchild in _subclasses(child)]
+    return [kind for kind in find_subclasses(__name__.rpartition(".")[0], Prioritizer) if kind.columns]

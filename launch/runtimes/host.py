@@ -7,8 +7,10 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Protocol
 
+from laser.futures import fail, give
 from laser.ports import PortClosedError, Report, ReportPort
 
 
@@ -134,9 +136,13 @@ class Host:
                     return
                 continue
             if item is not None:
-                _serve(self._component, *item)
+                future, method, arguments = item
+                give(future, partial(self._call_component, method, arguments), _as_failure)
             elif self._ticking.is_set():
                 return
+
+    def _call_component(self, method: str, arguments: tuple[Any, ...]) -> Any:
+        return getattr(self._component, method)(*arguments)
 
     def _refuse_calls(self) -> None:
         while True:
@@ -144,17 +150,8 @@ class Host:
                 item = self._calls.get_nowait()
             except queue.Empty:
                 return
-            if item is not None and item[0].set_running_or_notify_cancel():
-                item[0].set_exception(self._failure or PortClosedError(f"{self._thread.name} has ended"))
-
-
-def _serve(component: Any, future: Future[Any], method: str, arguments: tuple[Any, ...]) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
-    try:
-        future.set_result(getattr(component, method)(*arguments))
-    except BaseException as error:  # noqa: BLE001 - belongs to the caller, who gets it through the future
-        future.set_exception(_as_failure(error))
+            if item is not None:
+                fail(item[0], self._failure or PortClosedError(f"{self._thread.name} has ended"))
 
 
 def _as_failure(error: BaseException) -> Exception:

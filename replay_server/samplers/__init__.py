@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replay_server.discovery import find_strategies
+from laser.discovery import find_strategies
 from replay_server.samplers.base import Draw, Sampler, View
 
 __all__ = ["Draw", "Sampler", "View", "find_samplers", "samplers_called"]
