@@ -26,8 +26,8 @@ def find_strategies(package: str, base: Any) -> list[Any]:
 def find_subclasses(package: str, base: Any) -> list[Any]:
     """Return every direct and indirect subclass of `base` that is defined in `package`, each once."""
     import_modules(package)
-    # A class with two parents is reached through both.
-    return [kind for kind in dict.fromkeys(_subclasses(base)) if kind.__module__.startswith(f"{package}.")]
+    found: list[Any] = list(dict.fromkeys(_subclasses(base)))  # a class with two parents is reached through both
+    return [kind for kind in found if kind.__module__.startswith(f"{package}.")]
 
 
 def read_first_lines(package: str) -> dict[str, str]:
@@ -56,5 +56,5 @@ def _find_strategies(package: str, base: Any) -> tuple[Any, ...]:
 
 
 def _subclasses(parent: Any) -> list[Any]:
-    children = parent.__subclasses__()
+    children: list[Any] = parent.__subclasses__()
     return children + [grandchild for child in children for grandchild in _subclasses(child)]

@@ -24,7 +24,7 @@ from laser.algorithms.base import Algorithm
 from laser.config import Problem
 from laser.environments import make_environment
 from laser.ports import ParameterPort, ReplayPort, ReportPort
-from laser.prioritization.base import Prioritizer, missing_numbers, prioritizer_for
+from laser.prioritization.base import Prioritizer, find_rule, missing_numbers
 from laser.specs import ArraySpec, EnvironmentSpec
 from laser.torch_threads import flush_denormals, set_torch_threads
 from laser.unroll import UnrollSpec
@@ -152,7 +152,11 @@ def find_sampler_problems(config: TrainConfig, algorithm: Algorithm) -> Iterator
         wrong = f"{sampler} does not draw {settings.view}, which {settings.name} learns from"
         yield Problem("replay.sampler", wrong, "use --replay.sampler uniform")
         return
-    rule = find_prioritizer(config, algorithm)
+    try:
+        rule = find_prioritizer(config, algorithm)
+    except ValueError as error:
+        yield Problem("replay.sampler", f"{sampler} has no rule: {error}")
+        return
     missing = missing_numbers(rule, algorithm.per_step) if rule is not None else []
     if missing:
         wrong = f"{sampler} needs {' and '.join(missing)} of every item, which {settings.name} does not say"
@@ -162,6 +166,11 @@ def find_sampler_problems(config: TrainConfig, algorithm: Algorithm) -> Iterator
         if column.name in own:
             wrong = f"{sampler} and {settings.name} would both write the column {column.name}"
             yield Problem("replay.sampler", wrong, "rename the algorithm's column, or use --replay.sampler uniform")
+    declared = own | {column.name for column in (rule.columns if rule is not None else ())}
+    for name in dict.fromkeys([kind.column, *kind.writes]):
+        if name and name not in declared:
+            wrong = f"{sampler} uses the column {name}, which neither its rule nor {settings.name} declares"
+            yield Problem("replay.sampler", wrong, "declare it in the rule that the sampler names as its `prioritizer`")
 
 
 def draws_by_sampler(config: TrainConfig, algorithm: Algorithm) -> bool:
@@ -175,7 +184,7 @@ def find_prioritizer(config: TrainConfig, algorithm: Algorithm) -> type[Prioriti
     if not draws_by_sampler(config, algorithm):
         return None
     kind = samplers_called(config.replay.sampler).get(config.algorithm.view)
-    return prioritizer_for(kind.column) if kind is not None and kind.column else None
+    return find_rule(kind.prioritizer, kind.column) if kind is not None else None
 
 
 def make_prioritizer(

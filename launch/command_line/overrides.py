@@ -32,11 +32,13 @@ class Leaf:
         key: its path as users write it, e.g. "algorithm.learning-rate".
         info: declared type, range and help.
         value: what it is now.
+        chooses: another section's class, and so its keys, follow from it.
     """
 
     key: str
     info: FieldInfo
     value: Any
+    chooses: bool = False
 
 
 def find_leaves(config: Any, prefix: str = "") -> Iterator[Leaf]:
@@ -46,7 +48,7 @@ def find_leaves(config: Any, prefix: str = "") -> Iterator[Leaf]:
         if dataclasses.is_dataclass(value):
             yield from find_leaves(value, key + ".")
         else:
-            yield Leaf(key, info, value)
+            yield Leaf(key, info, value, name in _chosen_sections(config))
 
 
 def apply_overrides(
@@ -60,6 +62,25 @@ def apply_overrides(
         fixed: keys that are not the user's to set; they count as unknown.
         where: said before each complaint, e.g. the file's name.
     """
+    # What chooses a section's class comes first: it decides which keys there are.
+    choosing, others = _split_choosing(config, values)
+    config, problems = _apply(config, choosing, fixed, where)
+    config, found = _apply(config, others, fixed, where)
+    return config, [*problems, *found]
+
+
+def apply_choices(config: C, values: Mapping[str, Any]) -> C:
+    """Return `config` with those of `values` put in that decide which keys there are; see `SamplingConfig.chooses`."""
+    return _apply(config, _split_choosing(config, values)[0], (), "")[0]
+
+
+def _split_choosing(config: Any, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    keys = {leaf.key for leaf in find_leaves(config) if leaf.chooses}
+    choosing = {key: value for key, value in values.items() if key_of(key) in keys}
+    return choosing, {key: value for key, value in values.items() if key not in choosing}
+
+
+def _apply(config: C, values: Mapping[str, Any], fixed: tuple[str, ...], where: str) -> tuple[C, list[Problem]]:
     leaves = {leaf.key: leaf for leaf in find_leaves(config) if leaf.key not in fixed}
     problems, changes = [], {}
     for key, value in values.items():
@@ -151,7 +172,16 @@ def _replace(config: C, changes: Mapping[str, Any], prefix: str) -> C:
             new[field.name] = _replace(value, changes, key + ".")
         elif key in changes:
             new[field.name] = changes[key]
+    for name, section in _chosen_sections(config).items():
+        if name in new and new[name] != getattr(config, name):
+            new[section] = field_infos(type(config))[section].type()  # what was set belongs to another class
     return dataclasses.replace(config, **new)  # type: ignore[type-var]
+
+
+def _chosen_sections(config: Any) -> Mapping[str, str]:
+    """Return the sections whose class a value of this config chooses, by the value's field."""
+    chosen: Mapping[str, str] = getattr(type(config), "chooses", {})
+    return chosen
 
 
 def _literal(value: Any, allowed: tuple[Any, ...]) -> Any:

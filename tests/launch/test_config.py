@@ -11,10 +11,11 @@ from laser.algorithms.ppo import PpoConfig
 from laser.algorithms.sac import SacConfig
 from laser.config import ConfigError, find_problems
 from laser.networks.config import NetworkConfig
-from laser.prioritization.config import EroConfig, NersConfig
 from launch.config import EvaluationConfig, TrainConfig, leaves_directory
 from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
+from replay_server.samplers.ero import EroConfig
+from replay_server.samplers.ners import NersConfig
 
 
 @pytest.fixture(autouse=True)
