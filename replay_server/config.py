@@ -25,8 +25,8 @@ class ReplayConfig(SamplingConfig):
     """
 
     # Flags and recorded runs know these two samplers' settings by their names.
-    ero: Annotated[EroConfig, "experience replay optimisation"] = field(default_factory=EroConfig)
-    ners: Annotated[NersConfig, "neural experience replay sampler"] = field(default_factory=NersConfig)
+    ero: Annotated[EroConfig, "experience replay optimisation"] = field(default_factory=EroConfig, kw_only=True)
+    ners: Annotated[NersConfig, "neural experience replay sampler"] = field(default_factory=NersConfig, kw_only=True)
     capacity_steps: Annotated[int, Bounds(least=1), "env steps kept, over all shards"] = 1_000_000
     capacity_bytes: Annotated[
         int, Bounds(least=0), "bytes for compressed frames, over all shards; 0 derives it from capacity-steps"

@@ -225,9 +225,36 @@ def test_a_shard_needs_no_torch_for_it(examples):
     assert told.stdout.endswith("False\n")
 
 
+def test_the_same_file_among_lasers_own_is_found_by_its_name(examples, tmp_path):
+    text = (examples / "own_sampler.py").read_text("utf-8")
+    (tmp_path / "recent.py").write_text(text.replace("    views:", '    name = "recent"\n    views:'), "utf-8")
+    told = subprocess.run([sys.executable, "-c", AMONG_OURS, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["7", "replay_server.samplers.recent:RecentSettings", "True"]
+
+
+AMONG_OURS = """
+import sys
+import replay_server.samplers
+replay_server.samplers.__path__.append(sys.argv[1])
+from launch.command_line.arguments import parse_train
+from launch.config_json import config_from_json, config_to_json
+config = parse_train(["cartpole", "--replay.sampler", "recent", "--replay.sampler-settings.half-life", "7"])
+record = config_to_json(config)
+print(config.replay.sampler_settings.half_life, record["replay"]["sampler_settings"]["class"])
+print(config_from_json(record) == config)
+"""
+
+
+def test_a_replay_saved_with_other_settings_is_refused(examples):
+    saved = filled_shard(3).state_dict()
+    filled_shard(3).load_state_dict(saved)
+    with pytest.raises(ValueError, match=r"made for sampler settings RecentSettings\(half_life=3\), this one has"):
+        filled_shard(4).load_state_dict(saved)
+
+
 @pytest.mark.ray
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("by", ["command", "script"])
+@pytest.mark.parametrize("by", ["command", pytest.param("script", marks=pytest.mark.slow)])
 def test_processes_of_ray_find_it(examples, tmp_path, by):
     run_dir = tmp_path / "run"
     values = {"runtime": "ray", "steps": 600, "num-envs": 2, "replay.min-steps": 64, "quiet": True}
