@@ -9,7 +9,7 @@ from typing import Any
 
 from laser.config import ConfigError, Problem, field_infos, find_problems, key_of, raise_problems
 from launch.command_line.config_file import read_config_file
-from launch.command_line.flags import Arguments, split_named, surplus, switches_of, without_value
+from launch.command_line.flags import Arguments, split_arguments, split_named, surplus, switches_of, without_value
 from launch.command_line.overrides import Leaf, apply_choices, apply_overrides, find_leaves, unknown_key
 from launch.config import NOT_FLAGS, TrainConfig
 from launch.errors import NothingToResumeError
@@ -104,7 +104,7 @@ def _read_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tup
     name, given = split_named(
         arguments,
         presets,
-        lambda name: own | switches_of(find_leaves(load_preset(name))),
+        lambda name: own | _switches_of_preset(name, arguments),
         own | _switches(),
         {_GRID} if of_sweep else (),
     )
@@ -114,9 +114,17 @@ def _read_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tup
     if not name:
         raise ConfigError(problems)
     preset = load_preset(name)
-    keys = [leaf.key for leaf in [*find_leaves(preset), *of_sweep] if leaf.key not in NOT_FLAGS]
+    shaped = apply_choices(preset, given.values)
+    keys = [leaf.key for leaf in [*find_leaves(shaped), *of_sweep] if leaf.key not in NOT_FLAGS]
     problems += without_value(given, [*keys, "config", *([_GRID] if of_sweep else [])])
     return preset, dataclasses.replace(given, problems=problems)
+
+
+def _switches_of_preset(name: str, arguments: Sequence[str]) -> set[str]:
+    """Return the switches of a preset, those of sections that the arguments choose among them."""
+    preset = load_preset(name)
+    given = split_arguments(arguments, switches_of(find_leaves(preset)))
+    return switches_of(find_leaves(apply_choices(preset, given.values)))
 
 
 def _switches() -> set[str]:

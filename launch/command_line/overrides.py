@@ -32,13 +32,13 @@ class Leaf:
         key: its path as users write it, e.g. "algorithm.learning-rate".
         info: declared type, range and help.
         value: what it is now.
-        chooses: another section's class, and so its keys, follow from it.
+        chooses: the section whose class, and so whose keys, follow from it; "": none.
     """
 
     key: str
     info: FieldInfo
     value: Any
-    chooses: bool = False
+    chooses: str = ""
 
 
 def find_leaves(config: Any, prefix: str = "") -> Iterator[Leaf]:
@@ -48,7 +48,8 @@ def find_leaves(config: Any, prefix: str = "") -> Iterator[Leaf]:
         if dataclasses.is_dataclass(value):
             yield from find_leaves(value, key + ".")
         else:
-            yield Leaf(key, info, value, name in _chosen_sections(config))
+            section = _chosen_sections(config).get(name)
+            yield Leaf(key, info, value, prefix + key_of(section) if section else "")
 
 
 def apply_overrides(
@@ -82,12 +83,14 @@ def _split_choosing(config: Any, values: Mapping[str, Any]) -> tuple[dict[str, A
 
 def _apply(config: C, values: Mapping[str, Any], fixed: tuple[str, ...], where: str) -> tuple[C, list[Problem]]:
     leaves = {leaf.key: leaf for leaf in find_leaves(config) if leaf.key not in fixed}
+    choosers = {f"{leaf.chooses}.": leaf.key for leaf in leaves.values() if leaf.chooses}
     problems, changes = [], {}
     for key, value in values.items():
         path = key_of(key)
         leaf = leaves.get(path)
         if leaf is None:
-            problems.append(unknown_key(path, list(leaves), where))
+            chooser = next((by for section, by in choosers.items() if path.startswith(section)), None)
+            problems.append(unknown_key(path, list(leaves), where, chooser))
             continue
         try:
             changes[path] = convert(value, leaf.info.type)
@@ -150,8 +153,15 @@ def nearest(word: str, words: list[str]) -> str | None:
     return last_parts[close[0]] if close else None
 
 
-def unknown_key(path: str, keys: list[str], where: str = "") -> Problem:
-    """Return the complaint about a key that is none of `keys`; names the one that was probably meant."""
+def unknown_key(path: str, keys: list[str], where: str = "", chooser: str | None = None) -> Problem:
+    """Return the complaint about a key that is none of `keys`; names the one that was probably meant.
+
+    Args:
+        path: the key.
+        keys: those there are.
+        where: said before the complaint.
+        chooser: the key whose value decides which keys the section of `path` has, if there is one.
+    """
     inside = [key for key in keys if key.startswith(path + ".")]
     if inside:
         return Problem(path, f"{where}is a section, not a value", f"set one of its values, for example {inside[0]}")
@@ -160,6 +170,11 @@ def unknown_key(path: str, keys: list[str], where: str = "") -> Problem:
         owner = owner.rpartition(".")[0]
         if owner in keys:
             return Problem(path, f"{where}unknown key: {owner} is a single value", f"set {owner} itself")
+    if chooser is not None:
+        section = path.rpartition(".")[0] + "."
+        best = nearest(path, [key for key in keys if key.startswith(section)])
+        remedy = f"did you mean {best}?" if best else f"{chooser} decides which keys there are"
+        return Problem(path, f"{where}unknown key", remedy)
     best = nearest(path, keys)
     return Problem(path, f"{where}unknown key", f"did you mean {best}?" if best else "--help lists the keys")
 

@@ -102,9 +102,9 @@ def test_flags_a_file_and_a_sweep_set_the_settings(examples, tmp_path):
         (["own_sampler:Resent"], "replay.sampler: own_sampler:Resent is no Sampler; name a subclass of"),
         (["own_sampler:RecentSettings"], "replay.sampler: own_sampler:RecentSettings is no Sampler; name a"),
         (["replay_server.samplers:Sampler"], "replay.sampler: replay_server.samplers:Sampler lacks draw; define"),
-        (["bad_samplers:Viewless"], "replay.sampler: bad_samplers:Viewless draws nothing; set its `views`"),
-        (["bad_samplers:Strange"], "replay.sampler: bad_samplers:Strange has settings that are no SamplerSettings"),
-        (["bad_samplers:Demanding"], "replay.sampler-settings: Needy of bad_samplers:Demanding must have a default"),
+        (["odd_samplers:Viewless"], "replay.sampler: odd_samplers:Viewless draws nothing; set its `views`"),
+        (["odd_samplers:Strange"], "replay.sampler: odd_samplers:Strange has settings that are no SamplerSettings"),
+        (["odd_samplers:Demanding"], "replay.sampler-settings: Needy of odd_samplers:Demanding must have a default"),
         (
             ["own_sampler:Recent", "--replay.sampler-settings.half-live", "3"],
             "replay.sampler-settings.half-live: unknown key; did you mean replay.sampler-settings.half-life?",
@@ -113,20 +113,27 @@ def test_flags_a_file_and_a_sweep_set_the_settings(examples, tmp_path):
             ["own_sampler:Recent", "--replay.sampler-settings.half-life", "0"],
             "replay.sampler-settings.half-life: must be at least 1, got 0",
         ),
-        (["uniform", "--replay.sampler-settings.half-life", "3"], "replay.sampler-settings.half-life: unknown key"),
+        (
+            ["uniform", "--replay.sampler-settings.relative-weights", "3"],
+            "replay.sampler-settings.relative-weights: unknown key; replay.sampler decides which keys there are",
+        ),
+        (
+            ["own_sampler:Recent", "--replay.sampler-settings.half-life"],
+            "replay.sampler-settings.half-life: needs a value; write --replay.sampler-settings.half-life VALUE",
+        ),
     ],
 )
 def test_what_is_wrong_with_it_is_one_line(examples, tmp_path, monkeypatch, words, line):
-    (tmp_path / "bad_samplers.py").write_text(BAD, encoding="utf-8")
+    (tmp_path / "odd_samplers.py").write_text(ODD, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError) as caught:
         parse_train(["cartpole", "--replay.sampler", *words])
     assert str(caught.value).startswith(line)
     assert len(str(caught.value).splitlines()) == 1
-    sys.modules.pop("bad_samplers", None)
+    sys.modules.pop("odd_samplers", None)
 
 
-BAD = """
+ODD = """
 from dataclasses import dataclass
 from laser.prioritization.config import SamplerSettings
 from own_sampler import Recent
@@ -135,6 +142,14 @@ from replay_server.samplers.prioritized import Prioritized
 @dataclass(frozen=True)
 class Needy(SamplerSettings):
     number: int
+
+@dataclass(frozen=True)
+class Switched(SamplerSettings):
+    lit: bool = False
+    dark: bool = True
+
+class WithSwitches(Recent):
+    settings_class = Switched
 
 class Viewless(Recent):
     views = frozenset()
@@ -160,22 +175,32 @@ class Misled(Prioritized):
 @pytest.mark.parametrize(
     ("sampler", "line"),
     [
-        ("OfSteps", "replay.sampler: bad_samplers:OfSteps does not draw unrolls, which laser learns from; use"),
+        ("OfSteps", "replay.sampler: odd_samplers:OfSteps does not draw unrolls, which laser learns from; use"),
         (
             "Unfed",
-            "replay.sampler: bad_samplers:Unfed uses the column nobody_writes_it, which neither its rule",
+            "replay.sampler: odd_samplers:Unfed uses the column nobody_writes_it, which neither its rule",
         ),
-        ("Misled", "replay.sampler: bad_samplers:Misled has no rule: own_sampler:Recent is no Prioritizer; name a"),
+        ("Misled", "replay.sampler: odd_samplers:Misled has no rule: own_sampler:Recent is no Prioritizer; name a"),
     ],
 )
 def test_what_does_not_fit_the_agent_is_one_line(examples, quick, tmp_path, monkeypatch, sampler, line):
-    (tmp_path / "bad_samplers.py").write_text(BAD, encoding="utf-8")
+    (tmp_path / "odd_samplers.py").write_text(ODD, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError) as caught:
-        laser.train(laser.load_preset("cartpole", {**quick, "replay.sampler": f"bad_samplers:{sampler}"}))
+        laser.train(laser.load_preset("cartpole", {**quick, "replay.sampler": f"odd_samplers:{sampler}"}))
     assert str(caught.value).startswith(line)
     assert len(str(caught.value).splitlines()) == 1
-    sys.modules.pop("bad_samplers", None)
+    sys.modules.pop("odd_samplers", None)
+
+
+def test_switches_among_the_settings_need_no_value(examples, tmp_path, monkeypatch):
+    (tmp_path / "odd_samplers.py").write_text(ODD, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    flags = ["--replay.sampler-settings.lit", "--no-replay.sampler-settings.dark"]
+    config = parse_train(["cartpole", *flags, "--replay.sampler", "odd_samplers:WithSwitches", "--quiet"])
+    assert dataclasses.asdict(config.replay.sampler_settings) == {"lit": True, "dark": False}
+    assert config.quiet
+    sys.modules.pop("odd_samplers", None)
 
 
 def test_settings_of_another_sampler_are_refused(examples):
