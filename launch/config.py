@@ -12,16 +12,15 @@ from typing import Annotated, Any, Literal, get_args
 
 from actors.config import ActorConfig
 from laser.algorithms.base import AlgorithmConfig
-from laser.config import Bounds, ConfigError, Problem, find_problems, find_unused, raise_problems
+from laser.config import Bounds, ConfigError, Problem, find_problems, find_unused, key_of, raise_problems
 from laser.environments import task_ids
 from laser.environments.config import EnvironmentConfig
 from laser.networks.config import NetworkConfig
 from laser.packages import find_missing
-from launch.user_classes import class_path
+from laser.user_classes import class_path
 from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
 from replay_server.removers import find_removers
-from replay_server.samplers import find_samplers
 
 NOT_FLAGS = ("preset",)
 """Keys that are recorded but are not the user's to set."""
@@ -130,18 +129,19 @@ class TrainConfig:
         yield from self._device_problems()
         if self.ray_address and not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}", self.ray_address):
             yield Problem("ray-address", f"must be HOST:PORT, got {self.ray_address!r}", "for example 10.0.0.1:6379")
-        for key, part in (("algorithm", self.algorithm), ("network", self.network)):
+        for key, part in (
+            ("algorithm", self.algorithm),
+            ("network", self.network),
+            ("replay.sampler-settings", self.replay.sampler_settings),
+        ):
             try:
                 class_path(type(part))
             except ValueError as error:
                 yield Problem(key, str(error), "move the class there, or the run could not be resumed")
-        for key, value, kinds in (
-            ("sampler", self.replay.sampler, find_samplers()),
-            ("remover", self.replay.remover, find_removers()),
-        ):
-            names = sorted({kind.name for kind in kinds})
-            if value not in names:
-                yield Problem(f"replay.{key}", f"must be one of {', '.join(names)}, got {value!r}")
+        removers = sorted({kind.name for kind in find_removers()})
+        if self.replay.remover not in removers:
+            wrong = f"must be one of {', '.join(removers)}, got {self.replay.remover!r}"
+            yield Problem("replay.remover", wrong)
         if self.run_dir is not None and leaves_directory(self.run_dir):
             yield Problem(
                 "run-dir",
@@ -271,15 +271,14 @@ class TrainConfig:
             remedy = f"use --evaluation.interval {max(1, self.steps // 100)}"
             what = "looks at the newest episodes"
             if learned.reward == "evaluation":
-                what, remedy = "evaluations", f"{remedy}, or --replay.{replay.sampler}.reward training"
+                what, remedy = "evaluations", f"{remedy}, or --replay.{key_of(replay.own_section)}.reward training"
             yield Problem(
                 "evaluation.interval",
                 f"{replay.sampler} learns from the change between two {what}, which never comes in {self.steps} "
                 f"steps with an interval of {interval}: it draws as it began",
                 remedy,
             )
-        if replay.sampler == "ners" and replay.priority_exponent == 0:
-            yield Problem("replay.priority-exponent", "0 draws uniformly whatever ners learns", "use 0.5, or uniform")
+        yield from replay.sampler_warnings()
 
     def _device_problems(self) -> Iterator[Problem]:
         if self.ray_address and re.fullmatch(_GPU, self.device):

@@ -14,9 +14,9 @@ from typing import Any
 from laser.algorithms import find_algorithms
 from laser.algorithms.base import AlgorithmConfig
 from laser.config import Problem, field_infos, key_of, raise_problems
+from laser.user_classes import class_path, find_class
 from launch.command_line.overrides import convert
 from launch.config import TrainConfig
-from launch.user_classes import class_path, find_class
 
 
 def config_to_json(config: Any) -> dict[str, Any]:
@@ -31,6 +31,8 @@ def config_to_json(config: Any) -> dict[str, Any]:
         if not dataclasses.is_dataclass(item):
             value[name] = _plain(item)
             continue
+        if type(item) is info.type and not dataclasses.fields(item):
+            continue  # a section without settings
         value[name] = config_to_json(item)
         if type(item) is not info.type and not _is_found_by_name(item):
             value[name] = {"class": class_path(type(item)), **value[name]}

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from laser.futures import combine, fail, failed, forward
 from laser.messages import concatenate_samples, take_unrolls
 from laser.ports import (
     ColumnWrites,
@@ -28,7 +29,6 @@ from laser.ports import (
 from laser.replay_stats import ReplayStats, add_stats
 from laser.unroll import Unrolls
 from replay_server.deadlines import Deadlines
-from replay_server.futures import combine, failed, forward
 from replay_server.online_pool import OnlinePool, take_in_order
 from replay_server.stream_homes import requests_by_home, settle_streams
 
@@ -223,13 +223,11 @@ class ShardedReplay:
         if sizes.any():
             self._split(whole, request, deadline, sizes)
         elif all_gone:
-            if whole.set_running_or_notify_cancel():
-                whole.set_exception(PortClosedError("no shard of the replay answers"))
+            fail(whole, PortClosedError("no shard of the replay answers"))
         elif closed or time.monotonic() >= deadline:
-            if whole.set_running_or_notify_cancel():
-                what = f"sample of {request.num_items} {request.view}: no shard has anything stored"
-                message = f"waited {request.timeout_s:g} s for {what}"
-                whole.set_exception(PortClosedError(what) if closed else PortTimeoutError(message))
+            what = f"sample of {request.num_items} {request.view}: no shard has anything stored"
+            message = f"waited {request.timeout_s:g} s for {what}"
+            fail(whole, PortClosedError(what) if closed else PortTimeoutError(message))
         else:
             timer = threading.Timer(_LOOK_AGAIN_S, self._start_draw, (whole, request, deadline, True))
             timer.daemon = True
@@ -284,9 +282,9 @@ class ShardedReplay:
             # A shard has ended. The others still have what they hold; who has waited too long may ask them again.
             if time.monotonic() < deadline:
                 self._start_draw(whole, request, deadline, look=True)
-            elif whole.set_running_or_notify_cancel():
+            else:
                 message = f"waited {request.timeout_s:g} s for {request.num_items} {request.view}: {done.exception()}"
-                whole.set_exception(PortTimeoutError(message))
+                fail(whole, PortTimeoutError(message))
         else:
             forward(whole, done)
 

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Literal
 
-from laser.config import Bounds
-from laser.prioritization.config import SamplingConfig
+from laser.config import Bounds, Problem, find_unused
+from laser.prioritization.config import SamplerSettings, SamplingConfig
+from replay_server.samplers import Sampler, find_samplers, samplers_called
+from replay_server.samplers.ero import EroConfig
+from replay_server.samplers.ners import NersConfig
+
+# What some samplers read and others do not.
+_SHARED = ("priority_exponent", "priority_uniform", "importance_exponent", "importance_schedule")
 
 
 @dataclass(frozen=True)
 class ReplayConfig(SamplingConfig):
-    """How much experience is kept, and when and how it is drawn."""
+    """How much experience is kept, and when and how it is drawn.
 
+    Settings of a sampler of the user's own, or of one that has no section here, are the `sampler_settings`; they take
+    the defaults of the sampler's `settings_class`.
+    """
+
+    # Flags and recorded runs know these two samplers' settings by their names.
+    ero: Annotated[EroConfig, "experience replay optimisation"] = field(default_factory=EroConfig, kw_only=True)
+    ners: Annotated[NersConfig, "neural experience replay sampler"] = field(default_factory=NersConfig, kw_only=True)
     capacity_steps: Annotated[int, Bounds(least=1), "env steps kept, over all shards"] = 1_000_000
     capacity_bytes: Annotated[
         int, Bounds(least=0), "bytes for compressed frames, over all shards; 0 derives it from capacity-steps"
@@ -34,3 +48,64 @@ class ReplayConfig(SamplingConfig):
         "seconds without a request after which a learner no longer holds up anything",
     ] = 300.0
     remover: Annotated[str, "which episode is forgotten when the replay is full"] = "fifo"
+
+    def __post_init__(self) -> None:
+        """Give the sampler's own settings their defaults; what is wrong with them is for `single_problems` to say."""
+        if type(self.sampler_settings) is SamplerSettings:
+            try:
+                object.__setattr__(self, "sampler_settings", self._settings_class()())
+            except (ValueError, TypeError):
+                return
+
+    def single_problems(self) -> Iterator[Problem]:
+        """Yield why the sampler cannot be used, or not with these settings."""
+        try:
+            wanted = self._settings_class()
+        except ValueError as error:
+            yield Problem("sampler", str(error).removeprefix("sampler "))
+            return
+        found = type(self.sampler_settings)
+        if found is SamplerSettings and wanted is not SamplerSettings:
+            wrong = f"{wanted.__name__} of {self.sampler} must have a default for every field"
+            yield Problem("sampler-settings", wrong, "give each one")
+        elif found is not wanted:
+            wrong = f"must be {wanted.__name__} for the sampler {self.sampler}, got {found.__name__}"
+            yield Problem("sampler-settings", wrong, "leave it out for the defaults")
+
+    def unused(self) -> Iterator[Problem]:
+        """Yield settings of other samplers than the one that draws."""
+        for name, settings in self._sections():
+            if name != self.sampler:
+                names = [item.name for item in fields(settings)]
+                why = f"{self.sampler} draws"
+                yield from find_unused(settings, f"replay.{name}", names, why, f"use --replay.sampler {name}")
+        for name in _SHARED:
+            readers = sorted({kind.name for kind in find_samplers() if name in (kind.reads or ())})
+            if not any(kind.reads is None or name in kind.reads for kind in self._samplers()):
+                remedy = f"leave it out, or use {', '.join(readers[:-1])} or {readers[-1]}"
+                yield from find_unused(self, "replay", [name], f"{self.sampler} draws without it", remedy)
+
+    def sampler_warnings(self) -> Iterator[Problem]:
+        """Yield settings that have another effect than hoped for with the sampler that draws."""
+        for kind in dict.fromkeys(self._samplers()):
+            for problem in kind.warnings(self):
+                yield replace(problem, key=f"replay.{problem.key}")
+
+    def drawn_like(self, other: ReplayConfig) -> ReplayConfig:
+        """Return this config with the sampler and the sampler's settings of another."""
+        names = [item.name for item in fields(SamplingConfig)] + [name for name, _ in self._sections()]
+        return replace(self, **{name: getattr(other, name) for name in names})
+
+    def _samplers(self) -> list[type[Sampler]]:
+        return list(samplers_called(self.sampler).values())
+
+    def _sections(self) -> list[tuple[str, SamplerSettings]]:
+        sections = [(item.name, getattr(self, item.name)) for item in fields(self) if item.name != "sampler_settings"]
+        return [(name, settings) for name, settings in sections if isinstance(settings, SamplerSettings)]
+
+    def _settings_class(self) -> type[SamplerSettings]:
+        """Return the class that `sampler_settings` must have."""
+        if self.own_section != "sampler_settings":
+            return SamplerSettings
+        classes = [kind.settings_class for kind in self._samplers()]
+        return next((kind for kind in classes if kind is not SamplerSettings), SamplerSettings)

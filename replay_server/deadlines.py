@@ -8,8 +8,8 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
+from laser.futures import fail, forward
 from laser.ports import PortClosedError
-from replay_server.futures import forward
 
 T = TypeVar("T")
 
@@ -60,5 +60,4 @@ class Deadlines:
                 for answer, _ in late:
                     del self._waiting[answer]
             for answer, words in late:
-                if answer.set_running_or_notify_cancel():
-                    answer.set_exception(PortClosedError(words))
+                fail(answer, PortClosedError(words))

@@ -56,8 +56,9 @@ def shard_sizes(spec: UnrollSpec, config: ReplayConfig, members: Sequence[Member
     columns = [column for settings in members for column in settings.columns]
     column_bytes = rows * (4 * len(columns) + 2 * len(members))
     column_bytes += rows * sum(bool(column.far_bound) for column in columns)  # which steps are far-policy
-    kept = {kind.column: kind.bytes_per_step for kind in samplers_called(config.sampler).values() if kind.column}
+    kept = {kind.column: kind.bytes_per_step for kind in samplers_called(config.sampler).values()}
     column_bytes += rows * sum(kept.get(column.name, 0) for column in columns)
+    column_bytes += rows * kept.get("", 0) * len(members)  # of a sampler that reads no column
     column_bytes += num_pages * 4 * sum(column.retrace is not None for column in columns)
     raw_bytes = _raw_frame_bytes(spec)
     if not raw_bytes:

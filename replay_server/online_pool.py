@@ -12,9 +12,9 @@ from functools import partial
 
 import numpy as np
 
+from laser.futures import Settlement, claim, done, failed, settle
 from laser.messages import concatenate_samples, take_sample
 from laser.ports import PortClosedError, PortError, PortTimeoutError, ReplayPort, Sample, SampleRequest, wait
-from replay_server.futures import Settlement, done, failed, settle
 
 
 def take_in_order(shards: Sequence[ReplayPort], request: SampleRequest) -> Future[Sample]:
@@ -104,15 +104,15 @@ class OnlinePool:
                 self._waiting.popleft()
             elif self._closed:
                 self._waiting.popleft()
-                if future.set_running_or_notify_cancel():
+                if claim(future):
                     settled.append((future, None, PortClosedError("the replay client closed")))
             elif self.num_pooled >= least:
                 self._waiting.popleft()
-                if future.set_running_or_notify_cancel():
+                if claim(future):
                     settled.append((future, self._take(min(request.num_items, self.num_pooled)), None))
             elif time.monotonic() >= deadline:
                 self._waiting.popleft()
-                if future.set_running_or_notify_cancel():
+                if claim(future):
                     message = (
                         f"waited {request.timeout_s:g} s for {request.num_items} fresh unrolls of member "
                         f"{self._member}: {self.num_pooled} came from {len(self._shards)} shards"
@@ -153,7 +153,7 @@ class OnlinePool:
             if len(self._gone) == len(self._shards):
                 settled = [(future, None, error) for future, _, _ in self._waiting]
                 self._waiting.clear()
-        settle((future, None, error) for future, _, error in settled if future.set_running_or_notify_cancel())
+        settle((future, None, error) for future, _, error in settled if claim(future))
         self._advance()
         if gone:
             with self._lock:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from laser.futures import Settlement, done, failed, settle
 from laser.ports import (
     ColumnWrites,
     InsertReceipt,
@@ -26,7 +27,6 @@ from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
 from replay_server.answers import Answers
 from replay_server.checks import find_bad_request, find_bad_unrolls
 from replay_server.config import ReplayConfig
-from replay_server.futures import Settlement, done, failed, settle
 from replay_server.ledger import Ledger
 from replay_server.members import MemberSettings
 from replay_server.store import Store

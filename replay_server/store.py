@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from laser.ports import ColumnWrites, WriteReceipt
+from laser.prioritization.config import SamplerSettings
 from laser.unroll import PackedFrames, Unrolls, UnrollSpec
 from replay_server.arena import Arena
 from replay_server.config import ReplayConfig
@@ -193,6 +194,7 @@ class Store:
         """Return what must be the same for a state to fit, as JSON values by name."""
         fields = {name: [list(self.spec.shape(name)), item.array.dtype] for name, item in self.spec.fields.items()}
         weighs = any(issubclass(kind, Prioritized) for kind in samplers_called(self._config.sampler).values())
+        own = self._config.sampler_settings
         columns = {str(number): sorted(member.columns.arrays) for number, member in self.members.items()}
         return {
             "fields": fields,
@@ -202,6 +204,7 @@ class Store:
             "columns by member": columns,
             "sampler": self._config.sampler,
             "priority exponent": self._config.priority_exponent if weighs else None,
+            "sampler settings": repr(own) if type(own) is not SamplerSettings else None,
         }
 
     def state_dict(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 
 import numpy as np
 
+from laser.futures import claim
 from laser.ports import InsertReceipt, Sample, SampleRequest
 from laser.unroll import Unrolls
 
@@ -32,7 +33,7 @@ class WaitingCall:
 
     def claim(self) -> bool:
         """Return whether the caller still wants an answer; from then on the call can no longer be cancelled."""
-        return self.future.running() or self.future.set_running_or_notify_cancel()
+        return claim(self.future)
 
 
 class WaitingInsert(WaitingCall):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-
 from laser.algorithms.base import AlgorithmConfig
+from laser.discovery import find_subclasses
 
 
 def find_algorithms() -> dict[str, type[AlgorithmConfig]]:
@@ -16,20 +14,12 @@ def find_algorithms() -> dict[str, type[AlgorithmConfig]]:
     Raises:
         ValueError: two configs claim the same name.
     """
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
     found: dict[str, type[AlgorithmConfig]] = {}
-    # Once each: a class with two parents is reached through both.
-    for config in dict.fromkeys(_subclasses(AlgorithmConfig)):  # type: ignore[type-abstract]
+    for config in find_subclasses(__name__, AlgorithmConfig):
         name = vars(config).get("name", "")
-        if not name or not config.__module__.startswith(f"{__name__}."):
+        if not name:
             continue
         if name in found:
             raise ValueError(f"algorithm names must be unique, but {found[name]} and {config} are both {name!r}")
         found[name] = config
     return dict(sorted(found.items()))
-
-
-def _subclasses(parent: type[AlgorithmConfig]) -> list[type[AlgorithmConfig]]:
-    children = parent.__subclasses__()
-    return children + [grandchild for child in children for grandchild in _subclasses(child)]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import ClassVar
@@ -12,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from laser.config import ConfigError, Problem
+from laser.discovery import find_strategies
 from laser.environments.base import VectorEnvironment, words_of
 from laser.environments.config import EnvironmentConfig
 from laser.specs import EnvironmentSpec
@@ -57,10 +56,8 @@ class Suite(ABC):
 
 def find_suites() -> list[Suite]:
     """Return one of every suite in this package, in the order in which they are asked."""
-    package = importlib.import_module("laser.environments")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"laser.environments.{module.name}")
-    return sorted((suite() for suite in Suite.__subclasses__()), key=lambda suite: (suite.rank, suite.name))
+    found: list[Suite] = [suite() for suite in find_strategies("laser.environments", Suite)]
+    return sorted(found, key=lambda suite: (suite.rank, suite.name))
 
 
 def find_suite(id: str) -> Suite:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,9 +12,11 @@ import torch
 from torch import Tensor
 
 from laser.batch import Batch
+from laser.discovery import find_subclasses
 from laser.ports import ColumnSpec, Sample
 from laser.prioritization.config import SamplingConfig
 from laser.specs import EnvironmentSpec
+from laser.user_classes import find_class
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,12 @@ class Lesson:
 class Prioritizer(ABC):
     """Turns what a loss says about replayed items into column values.
 
-    A subclass sets what it needs and writes. One file per rule in this folder; a sampler of the replay is fed by the
-    rule that declares the column it reads (`prioritizer_for`). Used from the learner's thread, but for `prepare`.
+    A subclass sets what it needs and writes. One file per rule in this folder. A sampler of the replay is fed by the
+    rule that it names, else by the one here that declares the column it reads (`find_rule`). Its settings are
+    those of its sampler, `self.settings`. Used from the learner's thread, but for `prepare`.
 
     Args:
-        config: settings.
+        config: of the sampler.
         environment: what items hold.
         device: of the learner.
         seed: of initial weights and of choices.
@@ -78,6 +79,7 @@ class Prioritizer(ABC):
 
     def __init__(self, config: SamplingConfig, environment: EnvironmentSpec, device: torch.device, seed: int):
         self.config = config
+        self.settings: Any = config.own_settings
 
     @property
     def relative_weights(self) -> bool:
@@ -140,6 +142,21 @@ class Prioritizer(ABC):
         """
 
 
+def find_rule(place: str, column: str) -> type[Prioritizer] | None:
+    """Return the rule that feeds a sampler, or None where none does.
+
+    Args:
+        place: of the rule, "module:Name", as the sampler names it; "": it names none.
+        column: that the sampler reads; "": none.
+
+    Raises:
+        ValueError: the sampler names a rule that is not there.
+    """
+    if place:
+        return find_class(place, Prioritizer, "name a subclass of laser.prioritization.base.Prioritizer")
+    return prioritizer_for(column) if column else None
+
+
 def prioritizer_for(column: str) -> type[Prioritizer] | None:
     """Return the rule that writes this column, or None where no rule does.
 
@@ -159,13 +176,4 @@ def missing_numbers(kind: type[Prioritizer], per_step: tuple[str, ...]) -> list[
 
 def find_prioritizers() -> list[type[Prioritizer]]:
     """Return every rule in this folder."""
-    package = __name__.rpartition(".")[0]
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        importlib.import_module(f"{package}.{module.name}")
-    found = _subclasses(Prioritizer)  # type: ignore[type-abstract]
-    return [kind for kind in found if kind.__module__.startswith(f"{package}.") and kind.columns]
-
-
-def _subclasses(parent: type[Prioritizer]) -> list[type[Prioritizer]]:
-    children = parent.__subclasses__()
-    return children + [grandchild for child in children for grandchild in _subclasses(child)]
+    return [kind for kind in find_subclasses(__name__.rpartition(".")[0], Prioritizer) if kind.columns]

@@ -1,21 +1,24 @@
-"""How replayed items are drawn, and how far uneven draws are corrected: settings, which know no torch."""
+"""Settings that samplers share, and the base class of those that a sampler has for itself; they know no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal
 
-from laser.config import Bounds, Problem, find_unused
+from laser.config import Bounds
 
 Fraction = Bounds(least=0.0, most=1.0)
 Positive = Bounds(above=0.0)
-# Our samplers that go by nothing that is written.
-_EVEN = ("uniform", "episodes", "episodes_by_length")
 
 
 @dataclass(frozen=True)
-class LearnedConfig:
+class SamplerSettings:
+    """Settings of one sampler and its rule: a subclass adds the fields and stands beside the sampler."""
+
+
+@dataclass(frozen=True)
+class LearnedConfig(SamplerSettings):
     """Settings of rules that learn from whether the agent has become better."""
 
     reward: Annotated[
@@ -26,36 +29,11 @@ class LearnedConfig:
     learning_rate: Annotated[float, Positive, "Adam's step size"] = 1e-4
 
 
-@dataclass(frozen=True)
-class EroConfig(LearnedConfig):
-    """Settings of experience replay optimisation."""
-
-    batch_size: Annotated[int, Bounds(least=1), "steps per update, drawn uniformly from the whole replay"] = 64
-    num_updates: Annotated[int, Bounds(least=1), "updates each time it learns"] = 1
-
-
-@dataclass(frozen=True)
-class NersConfig(LearnedConfig):
-    """Settings of the neural experience replay sampler; the defaults are what the paper means."""
-
-    batch_size: Annotated[int, Bounds(least=2), "drawn steps that one update is from"] = 128
-    features: Annotated[Literal["all", "few"], "what scores are made of; few: reward, TD error and time step alone"] = (
-        "all"
-    )
-    global_context: Annotated[bool, "let a score depend on the other steps of the batch"] = True
-    normalizer: Annotated[
-        Literal["replay", "batch", "none"],
-        "what log-probabilities of draws are normalised over; replay: as many steps drawn uniformly from all that is "
-        "stored; batch: the drawn steps alone; none: the authors' code",
-    ] = "replay"
-    relative_weights: Annotated[
-        bool, "divide the loss's corrections by their largest in the batch, as the authors' code does"
-    ] = False
-
-
 @dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
-    """Which sampler, and what its rule is set to."""
+    """Which sampler draws, the settings that samplers share, and those of a sampler of the user's own."""
+
+    chooses: ClassVar[Mapping[str, str]] = {"sampler": "sampler_settings"}
 
     sampler: Annotated[str, "how unrolls, steps or episodes are drawn"] = "uniform"
     priority_exponent: Annotated[
@@ -70,8 +48,9 @@ class SamplingConfig:
     importance_schedule: Annotated[
         Literal["constant", "linear"], "of the importance exponent: constant, or linear to 1 over the run's steps"
     ] = "linear"
-    ero: Annotated[EroConfig, "experience replay optimisation"] = field(default_factory=EroConfig)
-    ners: Annotated[NersConfig, "neural experience replay sampler"] = field(default_factory=NersConfig)
+    sampler_settings: Annotated[SamplerSettings, "of a sampler that has no section of its own here"] = field(
+        default_factory=SamplerSettings
+    )
 
     def importance_at(self, progress: float) -> float:
         """Return the importance exponent after a fraction `progress` of the run."""
@@ -79,25 +58,20 @@ class SamplingConfig:
             return self.importance_exponent
         return self.importance_exponent + (1.0 - self.importance_exponent) * min(1.0, max(0.0, progress))
 
-    def unused(self) -> Iterator[Problem]:
-        """Yield settings of other samplers than the one that draws; nothing is known of samplers that are not ours."""
-        rules: dict[str, LearnedConfig] = {"ero": self.ero, "ners": self.ners}
-        if self.sampler not in (*rules, *_EVEN, "per", "rank"):
-            return
-        why = f"{self.sampler} draws"
-        for name, settings in rules.items():
-            if name != self.sampler:
-                names = [item.name for item in fields(settings)]
-                yield from find_unused(settings, f"replay.{name}", names, why, f"use --replay.sampler {name}")
-        names = ["priority_exponent", "priority_uniform", "importance_exponent", "importance_schedule"]
-        if self.sampler == "ners":
-            yield from find_unused(self, "replay", ["priority_uniform"], why + " by its scores", "use per or rank")
-        if self.sampler in (*_EVEN, "ero"):
-            why += " without priorities"
-            yield from find_unused(self, "replay", names, why, "leave it out, or use per, rank or ners")
+    @property
+    def own_section(self) -> str:
+        """The field that holds the settings of the chosen sampler: one of its own name, else `sampler_settings`."""
+        own = isinstance(getattr(self, self.sampler, None), SamplerSettings)
+        return self.sampler if own else "sampler_settings"
+
+    @property
+    def own_settings(self) -> SamplerSettings:
+        """Settings of the chosen sampler and its rule, beside those that samplers share."""
+        settings: SamplerSettings = getattr(self, self.own_section)
+        return settings
 
     @property
     def learned(self) -> LearnedConfig | None:
         """Settings of the sampler's rule, if it is one that learns."""
-        learned: dict[str, LearnedConfig] = {"ero": self.ero, "ners": self.ners}
-        return learned.get(self.sampler)
+        settings = self.own_settings
+        return settings if isinstance(settings, LearnedConfig) else None

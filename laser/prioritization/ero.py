@@ -12,7 +12,6 @@ from laser.networks.mlp import MLP
 from laser.ops.replay_policy import ero_objective
 from laser.ports import ColumnSpec
 from laser.prioritization.base import Lesson, Replayed, ReplayReader
-from laser.prioritization.config import EroConfig
 from laser.prioritization.learned import LearnedPrioritizer, squashed, time_feature
 from laser.specs import EnvironmentSpec
 
@@ -54,11 +53,6 @@ class Ero(LearnedPrioritizer):
     # The sampler itself writes the second.
     columns: ClassVar[tuple[ColumnSpec, ...]] = tuple(ColumnSpec(name, 1.0) for name in (KEEP, KEPT, TD_ERROR))
     corrects: ClassVar[bool] = False
-
-    @property
-    def settings(self) -> EroConfig:
-        """See `LearnedPrioritizer.settings`."""
-        return self.config.ero
 
     def make_network(self, environment: EnvironmentSpec) -> nn.Module:
         """See `LearnedPrioritizer.make_network`."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from laser.algorithms.base import seeded
 from laser.gpu import to_device
 from laser.prioritization.base import Lesson, Prioritizer, Replayed, ReplayReader
-from laser.prioritization.config import LearnedConfig, SamplingConfig
+from laser.prioritization.config import SamplingConfig
 from laser.specs import EnvironmentSpec
 
 # A step of an episode is known by log(1 + its number), over that of this one: long episodes do not drown the rest.
@@ -23,6 +23,8 @@ _LONG_EPISODE = 1000.0
 
 class LearnedPrioritizer(Prioritizer):
     """A network is moved, once the agent has been found better or worse than before, by how much it was.
+
+    The settings of its sampler are a `LearnedConfig`.
 
     Args:
         config: see `Prioritizer`.
@@ -42,11 +44,6 @@ class LearnedPrioritizer(Prioritizer):
         self.num_refused = 0
         self.previous_return = math.nan
         self._heard: dict[str, float] = {}
-
-    @property
-    @abstractmethod
-    def settings(self) -> LearnedConfig:
-        """The rule's own."""
 
     @abstractmethod
     def make_network(self, environment: EnvironmentSpec) -> nn.Module:

@@ -16,7 +16,7 @@ from laser.networks.mlp import MLP
 from laser.ops.replay_policy import ners_objective, ners_objective_of_code
 from laser.ports import ColumnSpec
 from laser.prioritization.base import Lesson, Replayed, ReplayReader
-from laser.prioritization.config import NersConfig, SamplingConfig
+from laser.prioritization.config import SamplingConfig
 from laser.prioritization.index_set import IndexSet
 from laser.prioritization.learned import LearnedPrioritizer, squashed, time_feature
 from laser.prioritization.step_features import StepFeatures, Steps
@@ -95,14 +95,9 @@ class Ners(LearnedPrioritizer):
         self._scorer = self._frozen()
 
     @property
-    def settings(self) -> NersConfig:
-        """See `LearnedPrioritizer.settings`."""
-        return self.config.ners
-
-    @property
     def relative_weights(self) -> bool:
         """See `Prioritizer.relative_weights`."""
-        return self.settings.relative_weights
+        return bool(self.settings.relative_weights)
 
     def make_network(self, environment: EnvironmentSpec) -> nn.Module:
         """See `LearnedPrioritizer.make_network`."""

@@ -5,7 +5,6 @@ A file put into this folder is a bench; nothing else has to know. Options hold a
 
 from __future__ import annotations
 
-import ast
 import importlib
 import os
 import platform
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from laser.config import ConfigError, Problem
+from laser.discovery import read_first_lines
 from launch.command_line.overrides import nearest
 
 
@@ -27,12 +27,7 @@ class Bench(Protocol):
 
 def find_benches() -> dict[str, str]:
     """Return the benches' names with one line on each, without importing them."""
-    benches = {}
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        if not path.stem.startswith("_"):
-            text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-            benches[path.stem] = text.partition("\n")[0]
-    return benches
+    return read_first_lines(__name__)
 
 
 def load_bench(name: str) -> Bench:

@@ -9,8 +9,8 @@ from typing import Any
 
 from laser.config import ConfigError, Problem, field_infos, find_problems, key_of, raise_problems
 from launch.command_line.config_file import read_config_file
-from launch.command_line.flags import Arguments, split_named, surplus, switches_of, without_value
-from launch.command_line.overrides import Leaf, apply_overrides, find_leaves, unknown_key
+from launch.command_line.flags import Arguments, split_arguments, split_named, surplus, switches_of, without_value
+from launch.command_line.overrides import Leaf, apply_choices, apply_overrides, find_leaves, unknown_key
 from launch.config import NOT_FLAGS, TrainConfig
 from launch.errors import NothingToResumeError
 from launch.presets import find_presets, load_preset
@@ -68,7 +68,8 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
         base = _talking_like(preset, _same_preset(preset, read_base(record, path), "sweep"))
         resumed = sweep_from_json(record, base)
         options, pbt = resumed.options, resumed.pbt
-    all_keys = [leaf.key for leaf in [*find_leaves(base), *of_sweep] if leaf.key not in NOT_FLAGS] + [_GRID, "config"]
+    shaped = _with_values(base, file_name, values)[0]
+    all_keys = [leaf.key for leaf in [*find_leaves(shaped), *of_sweep] if leaf.key not in NOT_FLAGS] + [_GRID, "config"]
     known = {key: value for key, value in values.items() if key_of(key) in all_keys}
     sections = [key for key in all_keys if key != "pbt"]  # `pbt` is a switch and a section: name the section's keys
     problems += [unknown_key(key_of(key), sections) for key in values if key not in known]
@@ -103,7 +104,7 @@ def _read_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tup
     name, given = split_named(
         arguments,
         presets,
-        lambda name: own | switches_of(find_leaves(load_preset(name))),
+        lambda name: own | _switches_of_preset(name, arguments),
         own | _switches(),
         {_GRID} if of_sweep else (),
     )
@@ -113,9 +114,17 @@ def _read_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tup
     if not name:
         raise ConfigError(problems)
     preset = load_preset(name)
-    keys = [leaf.key for leaf in [*find_leaves(preset), *of_sweep] if leaf.key not in NOT_FLAGS]
+    shaped = apply_choices(preset, given.values)
+    keys = [leaf.key for leaf in [*find_leaves(shaped), *of_sweep] if leaf.key not in NOT_FLAGS]
     problems += without_value(given, [*keys, "config", *([_GRID] if of_sweep else [])])
     return preset, dataclasses.replace(given, problems=problems)
+
+
+def _switches_of_preset(name: str, arguments: Sequence[str]) -> set[str]:
+    """Return the switches of a preset, those of sections that the arguments choose among them."""
+    preset = load_preset(name)
+    given = split_arguments(arguments, switches_of(find_leaves(preset)))
+    return switches_of(find_leaves(apply_choices(preset, given.values)))
 
 
 def _switches() -> set[str]:
@@ -166,6 +175,7 @@ def _with_values(
     base: TrainConfig, file_name: str | None, values: Mapping[str, str]
 ) -> tuple[TrainConfig, list[Problem]]:
     problems: list[Problem] = []
+    base = apply_choices(base, values)  # the file may set what a flag brings
     if file_name is not None:
         try:
             listed = read_config_file(Path(file_name))

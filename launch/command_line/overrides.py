@@ -33,11 +33,13 @@ class Leaf:
         key: its path as users write it, e.g. "algorithm.learning-rate".
         info: declared type, range and help.
         value: what it is now.
+        chooses: the section whose class, and so whose keys, follow from it; "": none.
     """
 
     key: str
     info: FieldInfo
     value: Any
+    chooses: str = ""
 
 
 def find_leaves(config: Any, prefix: str = "") -> Iterator[Leaf]:
@@ -47,7 +49,8 @@ def find_leaves(config: Any, prefix: str = "") -> Iterator[Leaf]:
         if dataclasses.is_dataclass(value):
             yield from find_leaves(value, key + ".")
         else:
-            yield Leaf(key, info, value)
+            section = _chosen_sections(config).get(name)
+            yield Leaf(key, info, value, prefix + key_of(section) if section else "")
 
 
 def apply_overrides(
@@ -61,18 +64,39 @@ def apply_overrides(
         fixed: keys that are not the user's to set; they count as unknown.
         where: said before each complaint, e.g. the file's name.
     """
-    leaves = {leaf.key: leaf for leaf in find_leaves(config) if leaf.key not in fixed}
     rename = getattr(config, "with_new_names", None)
     if rename is not None:
         values, notes = rename(values)
         for note in notes:
             warnings.warn(note, stacklevel=2)
+    # What chooses a section's class comes first: it decides which keys there are.
+    choosing, others = _split_choosing(config, values)
+    config, problems = _apply(config, choosing, fixed, where)
+    config, found = _apply(config, others, fixed, where)
+    return config, [*problems, *found]
+
+
+def apply_choices(config: C, values: Mapping[str, Any]) -> C:
+    """Return `config` with those of `values` put in that decide which keys there are; see `SamplingConfig.chooses`."""
+    return _apply(config, _split_choosing(config, values)[0], (), "")[0]
+
+
+def _split_choosing(config: Any, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    keys = {leaf.key for leaf in find_leaves(config) if leaf.chooses}
+    choosing = {key: value for key, value in values.items() if key_of(key) in keys}
+    return choosing, {key: value for key, value in values.items() if key not in choosing}
+
+
+def _apply(config: C, values: Mapping[str, Any], fixed: tuple[str, ...], where: str) -> tuple[C, list[Problem]]:
+    leaves = {leaf.key: leaf for leaf in find_leaves(config) if leaf.key not in fixed}
+    choosers = {f"{leaf.chooses}.": leaf.key for leaf in leaves.values() if leaf.chooses}
     problems, changes = [], {}
     for key, value in values.items():
         path = key_of(key)
         leaf = leaves.get(path)
         if leaf is None:
-            problems.append(unknown_key(path, list(leaves), where))
+            chooser = next((by for section, by in choosers.items() if path.startswith(section)), None)
+            problems.append(unknown_key(path, list(leaves), where, chooser))
             continue
         try:
             changes[path] = convert(value, leaf.info.type)
@@ -135,8 +159,15 @@ def nearest(word: str, words: list[str]) -> str | None:
     return last_parts[close[0]] if close else None
 
 
-def unknown_key(path: str, keys: list[str], where: str = "") -> Problem:
-    """Return the complaint about a key that is none of `keys`; names the one that was probably meant."""
+def unknown_key(path: str, keys: list[str], where: str = "", chooser: str | None = None) -> Problem:
+    """Return the complaint about a key that is none of `keys`; names the one that was probably meant.
+
+    Args:
+        path: the key.
+        keys: those there are.
+        where: said before the complaint.
+        chooser: the key whose value decides which keys the section of `path` has, if there is one.
+    """
     inside = [key for key in keys if key.startswith(path + ".")]
     if inside:
         return Problem(path, f"{where}is a section, not a value", f"set one of its values, for example {inside[0]}")
@@ -145,6 +176,11 @@ def unknown_key(path: str, keys: list[str], where: str = "") -> Problem:
         owner = owner.rpartition(".")[0]
         if owner in keys:
             return Problem(path, f"{where}unknown key: {owner} is a single value", f"set {owner} itself")
+    if chooser is not None:
+        section = path.rpartition(".")[0] + "."
+        best = nearest(path, [key for key in keys if key.startswith(section)])
+        remedy = f"did you mean {best}?" if best else f"{chooser} decides which keys there are"
+        return Problem(path, f"{where}unknown key", remedy)
     best = nearest(path, keys)
     return Problem(path, f"{where}unknown key", f"did you mean {best}?" if best else "--help lists the keys")
 
@@ -157,7 +193,16 @@ def _replace(config: C, changes: Mapping[str, Any], prefix: str) -> C:
             new[field.name] = _replace(value, changes, key + ".")
         elif key in changes:
             new[field.name] = changes[key]
+    for name, section in _chosen_sections(config).items():
+        if name in new and new[name] != getattr(config, name):
+            new[section] = field_infos(type(config))[section].type()  # what was set belongs to another class
     return dataclasses.replace(config, **new)  # type: ignore[type-var]
+
+
+def _chosen_sections(config: Any) -> Mapping[str, str]:
+    """Return the sections whose class a value of this config chooses, by the value's field."""
+    chosen: Mapping[str, str] = getattr(type(config), "chooses", {})
+    return chosen
 
 
 def _literal(value: Any, allowed: tuple[Any, ...]) -> Any:

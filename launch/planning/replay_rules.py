@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from laser.algorithms.base import Algorithm
 from laser.config import Problem
 from laser.ports import ColumnSpec
-from laser.prioritization.base import Prioritizer, missing_numbers, prioritizer_for
+from laser.prioritization.base import Prioritizer, find_rule, missing_numbers
 from launch.config import TrainConfig
 from replay_server.members import MemberSettings
 from replay_server.rate_limiter import RateLimit
@@ -30,7 +30,7 @@ def find_prioritizer(config: TrainConfig, algorithm: Algorithm) -> type[Prioriti
     if not draws_by_sampler(config, algorithm):
         return None
     kind = samplers_called(config.replay.sampler).get(config.algorithm.view)
-    return prioritizer_for(kind.column) if kind is not None and kind.column else None
+    return find_rule(kind.prioritizer, kind.column) if kind is not None else None
 
 
 def find_sampler_problems(config: TrainConfig, algorithm: Algorithm) -> Iterator[Problem]:
@@ -43,7 +43,11 @@ def find_sampler_problems(config: TrainConfig, algorithm: Algorithm) -> Iterator
         wrong = f"{sampler} does not draw {settings.view}, which {settings.name} learns from"
         yield Problem("replay.sampler", wrong, "use --replay.sampler uniform")
         return
-    prioritizer = find_prioritizer(config, algorithm)
+    try:
+        prioritizer = find_prioritizer(config, algorithm)
+    except ValueError as error:
+        yield Problem("replay.sampler", f"{sampler} has no rule: {error}")
+        return
     missing = missing_numbers(prioritizer, algorithm.per_step) if prioritizer is not None else []
     if missing:
         wrong = f"{sampler} needs {' and '.join(missing)} of every item, which {settings.name} does not say"
@@ -53,6 +57,11 @@ def find_sampler_problems(config: TrainConfig, algorithm: Algorithm) -> Iterator
         if column.name in own:
             wrong = f"{sampler} and {settings.name} would both write the column {column.name}"
             yield Problem("replay.sampler", wrong, "rename the algorithm's column, or use --replay.sampler uniform")
+    declared = own | {column.name for column in (prioritizer.columns if prioritizer is not None else ())}
+    for name in dict.fromkeys([kind.column, *kind.writes]):
+        if name and name not in declared:
+            wrong = f"{sampler} uses the column {name}, which neither its rule nor {settings.name} declares"
+            yield Problem("replay.sampler", wrong, "declare it in the rule that the sampler names as its `prioritizer`")
 
 
 def online_capacity(config: TrainConfig) -> int:

@@ -5,14 +5,13 @@ A file put into this folder is a preset; nothing else has to know.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import importlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from laser.config import ConfigError, Problem, find_problems, raise_problems
+from laser.discovery import read_first_lines
 
 if TYPE_CHECKING:
     from launch.config import TrainConfig
@@ -20,12 +19,7 @@ if TYPE_CHECKING:
 
 def find_presets() -> dict[str, str]:
     """Return the presets' names with one line on each; the files are read, not imported, so that help is fast."""
-    presets = {}
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        if not path.stem.startswith("_"):
-            text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-            presets[path.stem] = text.partition("\n")[0]
-    return presets
+    return read_first_lines(__name__)
 
 
 def load_preset(name: str, values: Mapping[str, Any] | None = None) -> TrainConfig:

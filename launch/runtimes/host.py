@@ -8,8 +8,10 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
+from laser.futures import fail, give
 from laser.ports import PortClosedError, Report, ReportPort
 
 C = TypeVar("C")
@@ -143,9 +145,12 @@ class Host(Generic[C]):
                     return
                 continue
             if item is not None:
-                item.answer(self._component)
+                give(item.future, partial(self._call_component, item), _as_failure)
             elif self._ticking.is_set():
                 return
+
+    def _call_component(self, call: _Call) -> Any:
+        return getattr(self._component, call.method)(*call.arguments, **call.options)
 
     def _refuse_calls(self) -> None:
         while True:
@@ -153,8 +158,8 @@ class Host(Generic[C]):
                 item = self._calls.get_nowait()
             except queue.Empty:
                 return
-            if item is not None and item.future.set_running_or_notify_cancel():
-                item.future.set_exception(self._failure or PortClosedError(f"{self._thread.name} has ended"))
+            if item is not None:
+                fail(item.future, self._failure or PortClosedError(f"{self._thread.name} has ended"))
 
 
 @dataclass(frozen=True)
@@ -165,14 +170,6 @@ class _Call:
     method: str
     arguments: tuple[Any, ...]
     options: Mapping[str, Any]
-
-    def answer(self, component: Any) -> None:
-        if not self.future.set_running_or_notify_cancel():
-            return
-        try:
-            self.future.set_result(getattr(component, self.method)(*self.arguments, **self.options))
-        except BaseException as error:  # noqa: BLE001 - belongs to the caller, who gets it through the future
-            self.future.set_exception(_as_failure(error))
 
 
 def _as_failure(error: BaseException) -> Exception:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from laser.futures import done
 from laser.ports import ParameterPort, ReplayPort, ReportPort
 from launch.recording.tracker import Tracker
 from launch.runtimes.host import Host
@@ -42,9 +43,7 @@ class LocalWorker(Generic[C]):
     def tell(self, method: Callable[Concatenate[C, P], None], *arguments: P.args, **options: P.kwargs) -> Future[None]:
         """Call a method of the component at once, from this thread."""
         self._host.tell(method.__name__, arguments, options)
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
+        return done(None)
 
     def failure(self) -> BaseException | None:
         """Return what ended the ticking."""

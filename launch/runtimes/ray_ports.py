@@ -23,6 +23,7 @@ import numpy as np
 import ray
 import ray.exceptions
 
+from laser.futures import claim, fail, forward
 from laser.ports import (
     ColumnWrites,
     InsertReceipt,
@@ -209,7 +210,7 @@ class RayParameters:
         answer: Future[Parameters | None] = Future()
 
         def told(asked: Future[Any]) -> None:
-            if not answer.set_running_or_notify_cancel():
+            if not claim(answer):
                 return
             error = asked.exception()
             if error is not None:
@@ -221,7 +222,7 @@ class RayParameters:
                 return
             version, (reference,) = newest
             fetched = call_remote(lambda: reference, "the learner, which published the parameters,", 0.0)
-            fetched.add_done_callback(lambda done: _settle(answer, done, None, partial(Parameters, version)))
+            fetched.add_done_callback(lambda done: forward(answer, done, partial(Parameters, version)))
 
         self._call(lambda: self._handle.newest.remote(newer_than)).add_done_callback(told)
         return answer
@@ -284,14 +285,13 @@ def call_remote(make: Callable[[], Any], who: str, retry_s: float) -> Future[Any
                 timer = threading.Timer(pause_s, attempt, (min(2 * pause_s, _LONGEST_PAUSE_S), until))
                 timer.daemon = True
                 timer.start()
-            elif answer.set_running_or_notify_cancel():
-                _settle(answer, done, lambda failure: port_error(failure, who))
+            else:
+                forward(answer, done, explain=lambda failure: port_error(failure, who))
 
         try:
             reference = make()
         except ray.exceptions.RayError as error:  # known to be dead already
-            answer.set_running_or_notify_cancel()
-            answer.set_exception(port_error(error, who))
+            fail(answer, port_error(error, who))
             return
         reference.future().add_done_callback(settle)
 
@@ -340,13 +340,13 @@ class _InOrder:
                     self._busy = False
                     return
                 make, answer = self._waiting.popleft()
-            if answer.set_running_or_notify_cancel():
+            if claim(answer):
                 break
         make().add_done_callback(lambda done: self._settled(answer, done))
 
     def _settled(self, answer: Future[Any], done: Future[Any]) -> None:
         self._next()
-        _settle(answer, done)
+        forward(answer, done)
 
 
 class _ShardHost:
@@ -400,25 +400,6 @@ class _ParameterHost:
 def _actor(host: type, **options: Any) -> Any:
     # Never retried by Ray, which would apply calls twice without saying so.
     return _ray.remote(**{"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, **options})(host)
-
-
-def _settle(
-    answer: Future[Any],
-    done: Future[Any],
-    explain: Callable[[BaseException], BaseException] | None = None,
-    convert: Callable[[Any], Any] | None = None,
-) -> None:
-    """Give a running `answer` what became of `done`."""
-    error = done.exception()
-    if error is not None:
-        answer.set_exception(explain(error) if explain else error)
-        return
-    try:
-        result = done.result() if convert is None else convert(done.result())
-    except Exception as failure:  # noqa: BLE001 - belongs to whoever waits
-        answer.set_exception(failure)
-    else:
-        answer.set_result(result)
 
 
 def _ending(error: BaseException) -> str:

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 from laser.config import Bounds, ConfigError, Problem, find_problems, key_of, raise_problems
 from laser.environments.named_sets import SETS
-from laser.prioritization.config import SamplingConfig
 from launch.command_line.overrides import apply_overrides, find_leaves, show
 from launch.config import NOT_FLAGS, TrainConfig
 from launch.config_json import config_from_json, config_to_json
@@ -28,8 +27,6 @@ OF_THE_WHOLE_SWEEP = ("run-dir", "runtime", "quiet", "json", "resume", "checkpoi
 _OWN_IN_A_SHARED_REPLAY = ("replay.min-steps", "replay.samples-per-insert")
 
 _OF_A_PRESET = ("algorithm.", "network.", *_OWN_IN_A_SHARED_REPLAY)
-
-_SAMPLING = tuple(field.name for field in dataclasses.fields(SamplingConfig))
 
 ONE_MEMBER = Problem(
     "grid",
@@ -181,8 +178,7 @@ def learning_as(preset: str, base: TrainConfig, share_replay: bool) -> TrainConf
     own = {leaf.key: leaf.value for leaf in find_leaves(chosen) if leaf.key in _OWN_IN_A_SHARED_REPLAY}
     config = dataclasses.replace(base, preset=chosen.preset, algorithm=chosen.algorithm, network=chosen.network)
     if not share_replay and base.replay.sampler == "uniform":
-        drawn = {name: getattr(chosen.replay, name) for name in _SAMPLING}
-        config = dataclasses.replace(config, replay=dataclasses.replace(config.replay, **drawn))
+        config = dataclasses.replace(config, replay=config.replay.drawn_like(chosen.replay))
     return apply_overrides(config, own)[0]
 
 

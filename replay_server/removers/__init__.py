@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replay_server.discovery import find_strategies
+from laser.discovery import find_strategies
 from replay_server.removers.base import Remover
 
 __all__ = ["Remover", "find_removers", "make_remover"]

@@ -1,8 +1,12 @@
-"""Samplers, one file per strategy; a new file is found by its class."""
+"""Samplers, one file per strategy with its settings; a new file is found by its class."""
 
 from __future__ import annotations
 
-from replay_server.discovery import find_strategies
+import inspect
+
+from laser.discovery import find_strategies
+from laser.prioritization.config import SamplerSettings
+from laser.user_classes import find_class
 from replay_server.samplers.base import Draw, Sampler, View
 
 __all__ = ["Draw", "Sampler", "View", "find_samplers", "samplers_called"]
@@ -16,13 +20,33 @@ def find_samplers() -> list[type[Sampler]]:
 def samplers_called(name: str) -> dict[View, type[Sampler]]:
     """Return the samplers called `name` by the view they draw.
 
+    Args:
+        name: of a sampler in this folder, or the place of a class of the user's own, "module:Name", whose module is
+            then imported.
+
     Raises:
-        ValueError: there is none; lists those there are.
+        ValueError: there is none; lists those there are, or says why the class cannot be used.
     """
+    if ":" in name:
+        kind = _find_own(name)
+        return dict.fromkeys(sorted(kind.views), kind)
     found: dict[View, type[Sampler]] = {
         view: kind for kind in find_samplers() if kind.name == name for view in sorted(kind.views)
     }
     if not found:
         names = sorted({kind.name for kind in find_samplers()})
-        raise ValueError(f"sampler must be one of {', '.join(names)}, got {name!r}")
+        raise ValueError(f"sampler must be one of {', '.join(names)}, or MODULE:CLASS of your own, got {name!r}")
     return found
+
+
+def _find_own(place: str) -> type[Sampler]:
+    remedy = "name a subclass of replay_server.samplers.Sampler as MODULE:CLASS"
+    kind: type[Sampler] = find_class(place, Sampler, remedy)
+    missing = sorted(getattr(kind, "__abstractmethods__", ()))
+    if inspect.isabstract(kind):
+        raise ValueError(f"{place} lacks {', '.join(missing)}; define what it lacks")
+    if not kind.views:
+        raise ValueError(f"{place} draws nothing; set its `views` to steps, unrolls or both")
+    if not issubclass(kind.settings_class, SamplerSettings):
+        raise ValueError(f"{place} has settings that are no SamplerSettings; make their class a subclass of it")
+    return kind

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from laser.config import Problem
+from laser.prioritization.config import SamplerSettings, SamplingConfig
 from replay_server.columns import Columns
-from replay_server.config import ReplayConfig
 from replay_server.episodes import EpisodeIndex
 
 View = Literal["unrolls", "steps"]
@@ -36,14 +38,18 @@ class Sampler(ABC):
     """Draws items of one view with replacement, for one member; used under the shard's lock.
 
     A subclass sets `name`, as users write it, and `views`, what it can draw. One file per strategy in this folder;
-    `find_samplers` finds it. Two samplers may share a name when their views differ. What a sampler keeps beside the
-    index it brings up to date when it hears of pages; most keep nothing.
+    `find_samplers` finds it. A class elsewhere needs no name: users give its place, `module:Name`. Two samplers may
+    share a name when their views differ. What a sampler keeps beside the index it brings up to date when it hears of
+    pages; most keep nothing.
+
+    Settings of its own stand beside it, in a `SamplerSettings` that it names as its `settings_class`; it finds them in
+    `self.settings`, and so does its rule.
 
     Args:
         index: what is stored.
         view: what it draws.
         columns: the member's.
-        config: of the replay.
+        config: of the replay's sampling.
     """
 
     name: ClassVar[str] = ""
@@ -51,11 +57,22 @@ class Sampler(ABC):
     column: ClassVar[str] = ""  # the member's column that it reads, which then must be declared
     writes: ClassVar[tuple[str, ...]] = ()  # the member's columns that it writes itself
     bytes_per_step: ClassVar[int] = 0  # about what it keeps beside
+    settings_class: ClassVar[type[SamplerSettings]] = SamplerSettings
+    prioritizer: ClassVar[str] = ""
+    """The place, "module:Name", of the rule that writes its column; "": the one of LASER's that declares the column."""
+    reads: ClassVar[tuple[str, ...] | None] = None
+    """Fields of `SamplingConfig` that it or its rule reads; None: not said, so that nobody is warned."""
 
-    def __init__(self, index: EpisodeIndex, view: View, columns: Columns, config: ReplayConfig):
+    def __init__(self, index: EpisodeIndex, view: View, columns: Columns, config: SamplingConfig):
         self.index = index
         self.view = view
         self.columns = columns
+        self.settings: Any = config.own_settings
+
+    @classmethod
+    def warnings(cls, config: SamplingConfig) -> Iterator[Problem]:
+        """Yield settings that have another effect than hoped for; keys are those of `config`."""
+        yield from ()
 
     @abstractmethod
     def draw(self, num_items: int, rng: np.random.Generator) -> Draw:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import numpy as np
 
+from laser.config import Bounds
+from laser.prioritization.config import LearnedConfig, SamplerSettings, SamplingConfig
 from replay_server.columns import Columns
-from replay_server.config import ReplayConfig
 from replay_server.dense_set import DenseSet
 from replay_server.episodes import NO_EPISODE, EpisodeIndex
 from replay_server.samplers.base import Draw, Sampler, View
 from replay_server.samplers.uniform_steps import draw_steps
+
+
+@dataclass(frozen=True)
+class EroConfig(LearnedConfig):
+    """Settings of experience replay optimisation; the rule beside the learner reads them."""
+
+    batch_size: Annotated[int, Bounds(least=1), "steps per update, drawn uniformly from the whole replay"] = 64
+    num_updates: Annotated[int, Bounds(least=1), "updates each time it learns"] = 1
 
 
 class Ero(Sampler):
@@ -31,8 +41,10 @@ class Ero(Sampler):
     column: ClassVar[str] = "ero_keep"
     writes: ClassVar[tuple[str, ...]] = ("ero_kept",)
     bytes_per_step: ClassVar[int] = 8
+    settings_class: ClassVar[type[SamplerSettings]] = EroConfig
+    reads: ClassVar[tuple[str, ...] | None] = ()
 
-    def __init__(self, index: EpisodeIndex, view: View, columns: Columns, config: ReplayConfig):
+    def __init__(self, index: EpisodeIndex, view: View, columns: Columns, config: SamplingConfig):
         super().__init__(index, view, columns, config)
         self._kept = DenseSet(index.episode_of_row.size)
 

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from laser.prioritization.config import SamplingConfig
 from replay_server.columns import Columns
-from replay_server.config import ReplayConfig
 from replay_server.episodes import NO_EPISODE, EpisodeIndex
 from replay_server.samplers.base import Draw, Sampler, View
 from replay_server.samplers.uniform_steps import draw_steps
@@ -29,8 +29,14 @@ class Prioritized(Sampler):
     views: ClassVar[frozenset[View]] = frozenset({"steps", "unrolls"})
     column: ClassVar[str] = "priority"
     bytes_per_step: ClassVar[int] = 10  # a weight per step (or fewer, per unroll), with sums and maxima above
+    reads: ClassVar[tuple[str, ...] | None] = (
+        "priority_exponent",
+        "priority_uniform",
+        "importance_exponent",
+        "importance_schedule",
+    )
 
-    def __init__(self, index: EpisodeIndex, view: View, columns: Columns, config: ReplayConfig):
+    def __init__(self, index: EpisodeIndex, view: View, columns: Columns, config: SamplingConfig):
         super().__init__(index, view, columns, config)
         self._exponent = config.priority_exponent
         self._uniform = config.priority_uniform

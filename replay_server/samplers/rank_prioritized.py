@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from laser.prioritization.config import SamplingConfig
 from replay_server.columns import Columns
-from replay_server.config import ReplayConfig
 from replay_server.episodes import EpisodeIndex
 from replay_server.samplers.base import View
 from replay_server.samplers.prioritized import Prioritized
@@ -28,7 +28,7 @@ class RankPrioritized(Prioritized):
     name: ClassVar[str] = "rank"
     bytes_per_step: ClassVar[int] = Prioritized.bytes_per_step + 9
 
-    def __init__(self, index: EpisodeIndex, view: View, columns: Columns, config: ReplayConfig):
+    def __init__(self, index: EpisodeIndex, view: View, columns: Columns, config: SamplingConfig):
         super().__init__(index, view, columns, config)
         self._sorted = np.zeros(0)  # priorities at the last sort, ascending
         self._is_new = np.full(self._tree.capacity, False)

@@ -19,6 +19,7 @@ class EpisodeSampler(Sampler):
     """
 
     views: ClassVar[frozenset[View]] = frozenset({"steps", "unrolls"})
+    reads: ClassVar[tuple[str, ...] | None] = ()
 
     @abstractmethod
     def draw_episodes(self, num_items: int, rng: np.random.Generator) -> np.ndarray:

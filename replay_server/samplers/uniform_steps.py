@@ -19,6 +19,7 @@ class UniformSteps(Sampler):
 
     name: ClassVar[str] = "uniform"
     views: ClassVar[frozenset[View]] = frozenset({"steps"})
+    reads: ClassVar[tuple[str, ...] | None] = ()
 
     def draw(self, num_items: int, rng: np.random.Generator) -> Draw:
         """See `Sampler.draw`."""

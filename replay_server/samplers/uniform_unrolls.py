@@ -14,6 +14,7 @@ class UniformUnrolls(Sampler):
 
     name: ClassVar[str] = "uniform"
     views: ClassVar[frozenset[View]] = frozenset({"unrolls"})
+    reads: ClassVar[tuple[str, ...] | None] = ()
 
     def draw(self, num_items: int, rng: np.random.Generator) -> Draw:
         """See `Sampler.draw`."""

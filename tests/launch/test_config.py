@@ -12,12 +12,13 @@ from laser.algorithms.sac import SacConfig
 from laser.config import ConfigError, find_problems
 from laser.networks.config import NetworkConfig
 from laser.packages import find_missing
-from laser.prioritization.config import EroConfig, NersConfig
 from launch.config import EvaluationConfig, TrainConfig, leaves_directory
 from launch.config_json import config_from_json, config_to_json
 from launch.presets import change, find_presets, load_preset
 from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
+from replay_server.samplers.ero import EroConfig
+from replay_server.samplers.ners import NersConfig
 
 
 @pytest.fixture(autouse=True)

@@ -18,6 +18,11 @@ def test_presets_come_back(preset):
     assert config_from_json(json.loads(text)) == config
 
 
+def test_a_section_without_settings_is_not_recorded():
+    """Records of LASER's own samplers stay as they were before samplers could have settings elsewhere."""
+    assert "sampler_settings" not in config_to_json(load_preset("sac_pendulum", {"replay.sampler": "per"}))["replay"]
+
+
 @pytest.mark.parametrize("name", find_algorithms())
 def test_every_algorithm_comes_back_by_its_name(name):
     algorithm = dataclasses.replace(find_algorithms()[name](), learning_rate=0.25, max_gradient_norm=float("inf"))

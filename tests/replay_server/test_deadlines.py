@@ -5,10 +5,10 @@ from concurrent.futures import Future
 
 import pytest
 
+from laser.futures import done
 from laser.ports import PortClosedError, wait
 from replay_server import deadlines as module
 from replay_server.deadlines import Deadlines
-from replay_server.futures import done
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from laser.ports import ColumnSpec
 from replay_server.config import ReplayConfig
 from replay_server.members import MemberSettings
 from replay_server.memory import replay_bytes, shard_sizes
+from replay_server.samplers.prioritized import Prioritized
 from replay_server.store import Store
 
 
@@ -18,6 +19,23 @@ def test_the_estimate_is_exact(spec, config):
     members = [MemberSettings(0, 17, columns=(ColumnSpec("priority"), ColumnSpec("value"))), MemberSettings(1)]
     assert Store(spec, config, members).num_bytes == shard_sizes(spec, config, members).num_bytes
     assert replay_bytes(spec, config, members) == config.num_shards * shard_sizes(spec, config, members).num_bytes
+
+
+def test_what_a_sampler_keeps_counts_for_each_member_that_has_its_column(monkeypatch):
+    spec, members = make_spec(), [MemberSettings(0, columns=(ColumnSpec("priority"),)), MemberSettings(1)]
+    sizes = []
+    for column in ("priority", ""):  # without a column it serves both members
+        monkeypatch.setattr(Prioritized, "column", column)
+        for bytes_per_step in (0, 10):
+            monkeypatch.setattr(Prioritized, "bytes_per_step", bytes_per_step)
+            sizes.append(shard_sizes(spec, ReplayConfig(1000, sampler="per"), members).num_bytes)
+    assert sizes[1] - sizes[0] == 10 * 1000
+    assert sizes[3] - sizes[2] == 2 * 10 * 1000
+
+
+def test_positions_are_those_of_the_capacities():
+    config = ReplayConfig(999, 12_345)
+    assert (config.capacity_steps, config.capacity_bytes) == (999, 12_345)
 
 
 def test_a_million_atari_steps_take_at_most_800_megabytes():

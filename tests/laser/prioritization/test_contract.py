@@ -13,7 +13,8 @@ from replayed_steps import CPU, NUM_ITEMS, sample_of, steps_batch
 from laser.algorithms import find_algorithms
 from laser.networks.config import NetworkConfig
 from laser.prioritization.base import Replayed, find_prioritizers, missing_numbers, prioritizer_for
-from laser.prioritization.config import SamplingConfig
+from replay_server.config import ReplayConfig
+from replay_server.samplers import find_samplers
 
 
 def built(name):
@@ -72,10 +73,16 @@ def test_twice_the_weight_is_twice_the_critics_gradient(name):
     assert not torch.allclose(gradients[1], gradients[0])
 
 
+def config_of(kind):
+    """Return the config of a sampler that a rule feeds."""
+    columns = {spec.name for spec in kind.columns}
+    return ReplayConfig(sampler=next(sampler.name for sampler in find_samplers() if sampler.column in columns))
+
+
 @pytest.mark.parametrize("kind", find_prioritizers())
 @pytest.mark.parametrize("actions", ACTIONS.values(), ids=ACTIONS)
 def test_a_rule_writes_its_columns_whatever_the_numbers_are(kind, actions):
-    rule = kind(SamplingConfig(), make_environment(actions), CPU, seed=1)
+    rule = kind(config_of(kind), make_environment(actions), CPU, seed=1)
     replayed = Replayed(sample_of(), steps_batch(actions, kind.columns))
     numbers = torch.randn(1, NUM_ITEMS, generator=torch.Generator().manual_seed(2))
     numbers[0, 0], numbers[0, 1], numbers[0, 2] = torch.nan, torch.inf, 1e30
@@ -102,7 +109,7 @@ def test_what_a_loss_does_not_say_is_named():
 
 
 def test_priorities_are_magnitudes_or_what_the_loss_says_instead():
-    rule = prioritizer_for("priority")(SamplingConfig(), make_environment(ACTIONS["discrete"]), CPU, seed=0)
+    rule = prioritizer_for("priority")(ReplayConfig(sampler="per"), make_environment(ACTIONS["discrete"]), CPU, seed=0)
     replayed = Replayed(sample_of(3), steps_batch(ACTIONS["discrete"], num_items=3))
     errors = torch.tensor([[-2.0, 0.0, torch.nan]])
     # What is right by now can be drawn again; what is not a number counts as what was never learned from.

@@ -11,12 +11,13 @@ from random_batches import ACTIONS, make_environment
 from replayed_steps import CPU, NUM_ITEMS, sample_of, steps_batch
 
 from laser.prioritization.base import Replayed
-from laser.prioritization.config import EroConfig, SamplingConfig
 from laser.prioritization.ero import KEEP, KEPT, TD_ERROR, Ero
+from replay_server.config import ReplayConfig
+from replay_server.samplers.ero import EroConfig
 
 
 def rule(**settings):
-    config = SamplingConfig(ero=EroConfig(learning_rate=1e-2, **settings))
+    config = ReplayConfig(sampler="ero", ero=EroConfig(learning_rate=1e-2, **settings))
     return Ero(config, make_environment(ACTIONS["continuous"]), CPU, seed=1)
 
 

@@ -13,10 +13,11 @@ from replayed_steps import CPU, NUM_ITEMS, sample_of, steps_batch
 from laser.ops.replay_policy import ners_objective, ners_objective_of_code
 from laser.ports import PortError
 from laser.prioritization.base import Replayed
-from laser.prioritization.config import NersConfig, SamplingConfig
 from laser.prioritization.ners import Q_TARGET, SCORE, TD_ERROR, Ners, ScoreNetwork, joined, steps_of
 from laser.prioritization.step_features import Steps
 from laser.specs import CategorySpec, EnvironmentSpec, FramesSpec, VectorSpec
+from replay_server.config import ReplayConfig
+from replay_server.samplers.ners import NersConfig
 
 ENVIRONMENT = make_environment(ACTIONS["continuous"])
 
@@ -138,7 +139,7 @@ class Reader:
 
 
 def rule(**settings):
-    return Ners(SamplingConfig(ners=NersConfig(**settings)), ENVIRONMENT, CPU, seed=1)
+    return Ners(ReplayConfig(sampler="ners", ners=NersConfig(**settings)), ENVIRONMENT, CPU, seed=1)
 
 
 def replayed(num_items=NUM_ITEMS, seed=0):

@@ -1,6 +1,6 @@
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pytest
 
@@ -23,6 +23,54 @@ class Outer:
     where: Path | None = None
     preset: str = ""
     inner: Inner = field(default_factory=Inner)
+
+
+@dataclass(frozen=True)
+class Nothing:
+    pass
+
+
+@dataclass(frozen=True)
+class Sweet(Nothing):
+    sugar: int = 3
+
+
+@dataclass(frozen=True)
+class Sour(Nothing):
+    acid: float = 0.5
+    sugar: int = 0
+
+
+@dataclass(frozen=True)
+class Dish:
+    chooses: ClassVar[dict[str, str]] = {"taste": "taste_settings"}
+    taste_settings: Nothing = field(default_factory=Nothing)
+    taste: str = "none"
+
+    def __post_init__(self):
+        if type(self.taste_settings) is Nothing:
+            chosen = {"sweet": Sweet, "sour": Sour}.get(self.taste, Nothing)
+            object.__setattr__(self, "taste_settings", chosen())
+
+
+@dataclass(frozen=True)
+class Meal:
+    main: Dish = field(default_factory=Dish)
+
+
+def test_a_value_that_chooses_a_sections_class_is_put_in_before_the_sections_values():
+    meal, problems = apply_overrides(Meal(), {"main.taste-settings.sugar": "7", "main.taste": "sweet"})
+    assert not problems
+    assert meal.main.taste_settings == Sweet(7)
+    again, problems = apply_overrides(meal, {"main.taste": "sweet"})
+    assert not problems
+    assert again == meal
+    other, problems = apply_overrides(meal, {"main.taste_settings.acid": "2", "main.taste": "sour"})
+    assert not problems
+    assert other.main.taste_settings == Sour(2.0, 0), "what was set of another class came along"
+    none, problems = apply_overrides(meal, {"main.taste": "none", "main.taste-settings.sugar": "7"})
+    assert none.main.taste_settings == Nothing()
+    assert [problem.key for problem in problems] == ["main.taste-settings.sugar"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Config classes of the user's own: the place they live at, as `module:Name`, and finding them there again."""
+"""Classes of the user's own: the place they live at, as `module:Name`, and finding them there again."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ def class_path(cls: type) -> str:
     return f"{module}:{cls.__qualname__}"
 
 
-def find_class(path: str, parent: type) -> type:
+def find_class(path: str, parent: type, remedy: str = "run with the code it was trained with") -> type:
     """Return the class at "module:Name", importing its module, which runs that module's code.
 
-    Only for configs of the user's own runs: a run directory from a stranger can name any module that is installed or
+    Only for the user's own runs: a run directory from a stranger can name any module that is installed or
     lies in the current folder.
 
     Args:
         path: from `class_path`.
         parent: what it must be a subclass of.
+        remedy: what to do where the module holds no such class.
 
     Raises:
         ValueError: the module cannot be imported, or holds no such class; says what to do.
@@ -45,7 +46,7 @@ def find_class(path: str, parent: type) -> type:
     for part in name.split("."):
         found = getattr(found, part, None)
     if not isinstance(found, type) or not issubclass(found, parent):
-        raise ValueError(f"{path} is no {parent.__name__}; run with the code it was trained with")
+        raise ValueError(f"{path} is no {parent.__name__}; {remedy}")
     return found
 
 
@@ -55,7 +56,7 @@ def _import(module: str) -> Any:
         sys.path.append(os.getcwd())
     try:
         return importlib.import_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         remedy = f"run from the folder that holds {module.partition('.')[0]}.py, or install the package"
         if isinstance(error, ModuleNotFoundError) and error.name not in (module, module.partition(".")[0]):
             remedy = f"pip install {error.name}"

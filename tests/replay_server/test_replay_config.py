@@ -1,0 +1,70 @@
+"""Which settings are the chosen sampler's, and which of the others are named as unused."""
+
+import pytest
+
+from laser.config import find_problems
+from laser.prioritization.config import SamplerSettings
+from replay_server.config import ReplayConfig
+from replay_server.samplers import find_samplers
+from replay_server.samplers.ero import EroConfig
+from replay_server.samplers.ners import NersConfig
+from replay_server.samplers.uniform_steps import UniformSteps
+
+NAMES = sorted({kind.name for kind in find_samplers()})
+
+
+class Silent(UniformSteps):
+    """Does not say which shared settings it reads."""
+
+    reads = None
+
+
+def keys(problems):
+    return [problem.key for problem in problems]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sampler_alone_has_no_problems(name):
+    config = ReplayConfig(sampler=name)
+    assert not list(find_problems(config))
+    assert not [*config.unused(), *config.sampler_warnings()]
+
+
+def test_samplers_with_a_section_find_their_settings_there():
+    config = ReplayConfig(sampler="ners", ners=NersConfig(batch_size=7), ero=EroConfig(batch_size=9))
+    assert config.own_settings == config.learned == NersConfig(batch_size=7)
+    assert type(config.sampler_settings) is SamplerSettings
+    assert keys(config.unused()) == ["replay.ero.batch-size"]
+    assert ReplayConfig(sampler="per").own_settings == SamplerSettings()
+    assert ReplayConfig(sampler="per").learned is None
+
+
+@pytest.mark.parametrize(
+    ("name", "unused"),
+    [
+        ("per", set()),
+        ("rank", set()),
+        ("ners", {"priority-uniform"}),
+        ("ero", {"priority-exponent", "priority-uniform", "importance-exponent", "importance-schedule"}),
+        ("uniform", {"priority-exponent", "priority-uniform", "importance-exponent", "importance-schedule"}),
+        (f"{__name__}:Silent", set()),
+    ],
+)
+def test_shared_settings_that_nothing_reads_are_named(name, unused):
+    changed = {"priority_exponent": 0.9, "priority_uniform": 0.3, "importance_exponent": 0.2}
+    config = ReplayConfig(sampler=name, importance_schedule="constant", **changed)
+    assert set(keys(config.unused())) == {f"replay.{key}" for key in unused}
+
+
+def test_who_reads_a_setting_is_the_remedy():
+    (problem,) = ReplayConfig(priority_uniform=0.3).unused()
+    assert str(problem) == (
+        "replay.priority-uniform: has no effect: uniform draws without it; leave it out, or use per or rank"
+    )
+
+
+def test_drawing_like_another_leaves_the_rest():
+    other = ReplayConfig(sampler="ners", priority_exponent=0.9, ners=NersConfig(batch_size=7), capacity_steps=5)
+    mixed = ReplayConfig(capacity_steps=9).drawn_like(other)
+    assert (mixed.sampler, mixed.priority_exponent, mixed.ners.batch_size) == ("ners", 0.9, 7)
+    assert mixed.capacity_steps == 9
