@@ -20,7 +20,7 @@ from laser.ports import ColumnSpec, ColumnWrites, SampleRequest
 from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec, VectorSpec
 from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
 from replay_server.config import ReplayConfig
-from replay_server.members import MemberSettings
+from replay_server.member_settings import MemberSettings
 from replay_server.shard import Shard
 from replay_server.sum_tree import SumTree
 

@@ -26,7 +26,7 @@ from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec, FramesSpec
 from laser.unroll import HEADER_DTYPE, PackedFrames, Unrolls, UnrollSpec
 from launch.runtimes.ray_runtime import RayRuntime
 from replay_server.config import ReplayConfig
-from replay_server.members import MemberSettings
+from replay_server.member_settings import MemberSettings
 from replay_server.shard import Shard
 
 SAMPLED_TARGET, INSERTED_TARGET = 60_000, 10_000

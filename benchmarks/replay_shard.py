@@ -21,7 +21,7 @@ from laser.ports import SampleRequest, wait
 from laser.specs import ArraySpec, ContinuousActions, DiscreteActions, EnvironmentSpec, FramesSpec, VectorSpec
 from laser.unroll import HEADER_DTYPE, PackedFrames, Unrolls, UnrollSpec
 from replay_server.config import ReplayConfig
-from replay_server.members import MemberSettings
+from replay_server.member_settings import MemberSettings
 from replay_server.shard import Shard
 
 EPISODE_ROWS = 700

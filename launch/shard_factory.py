@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from laser.unroll import UnrollSpec
 from replay_server.config import ReplayConfig
-from replay_server.members import MemberSettings
+from replay_server.member_settings import MemberSettings
 from replay_server.shard import Shard
 
 

@@ -11,7 +11,7 @@ from laser.ports import ColumnWrites, PortError
 from replay_server.columns import Columns
 from replay_server.episodes import NO_EPISODE, NO_PAGE, Episode, EpisodeIndex
 from replay_server.far_steps import FarSteps
-from replay_server.members import MemberSettings
+from replay_server.member_settings import MemberSettings
 from replay_server.retrace_sweep import RetraceColumn
 from replay_server.step_sums import StepSums
 

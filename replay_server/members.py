@@ -4,47 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from laser.ports import ColumnSpec
 from laser.replay_stats import MemberStats
 from replay_server.columns import Columns
 from replay_server.config import ReplayConfig
 from replay_server.episodes import EpisodeIndex
-from replay_server.rate_limiter import RateLimit, RateLimiter
+from replay_server.member_settings import MemberSettings
+from replay_server.rate_limiter import RateLimiter
 from replay_server.samplers import Draw, Sampler, View, samplers_called
-
-
-@dataclass(frozen=True)
-class MemberSettings:
-    """What one member asks of a shard.
-
-    Args:
-        member: its number, as in the headers of its unrolls.
-        online_capacity: unrolls that may wait in its online queue, over all shards; 0: it learns from the replay only.
-        rate: its rate limiter; `min_steps` counts over all shards.
-        columns: its mutable columns.
-        walks_streams: it draws episode streams, and so takes nothing before an episode has finished.
-        needs_statistics: its samples bring sums of rewards and observations over all that is stored.
-    """
-
-    member: int
-    online_capacity: int = 0
-    rate: RateLimit = field(default_factory=RateLimit)
-    columns: tuple[ColumnSpec, ...] = ()
-    walks_streams: bool = False
-    needs_statistics: bool = False
-
-    def share(self, num_shards: int) -> MemberSettings:
-        """Return what one of `num_shards` shards keeps of it; columns and steps per call are the same everywhere."""
-        return replace(
-            self,
-            online_capacity=-(-self.online_capacity // num_shards),
-            rate=replace(self.rate, min_steps=-(-self.rate.min_steps // num_shards)),
-        )
 
 
 class Member:

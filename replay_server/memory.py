@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from laser.unroll import UnrollSpec
 from replay_server.arena import BLOCK_BYTES
 from replay_server.config import ReplayConfig
-from replay_server.members import MemberSettings
+from replay_server.member_settings import MemberSettings
 from replay_server.samplers import samplers_called
 
 # Compressed bytes are budgeted at 1/12 of the raw frames. Measured on Atari: 24-165x smaller, worst game 6x; where a

@@ -28,7 +28,7 @@ from replay_server.answers import Answers
 from replay_server.checks import find_bad_request, find_bad_unrolls
 from replay_server.config import ReplayConfig
 from replay_server.ledger import Ledger
-from replay_server.members import MemberSettings
+from replay_server.member_settings import MemberSettings
 from replay_server.store import Store
 from replay_server.streams import DUPLICATE, FRESH, OLD_INCARNATION, Streams
 from replay_server.waiting import WaitingCall, WaitingInsert, WaitingSample

@@ -15,7 +15,8 @@ from replay_server.config import ReplayConfig
 from replay_server.derived import Derived
 from replay_server.episode_streams import EpisodeStreams
 from replay_server.episodes import EpisodeIndex, StreamKey
-from replay_server.members import Member, MemberSettings
+from replay_server.member_settings import MemberSettings
+from replay_server.members import Member
 from replay_server.memory import shard_sizes
 from replay_server.pages import Pages
 from replay_server.removers import make_remover

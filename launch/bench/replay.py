@@ -16,7 +16,7 @@ from launch.bench import machine
 from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
 from replay_server.config import ReplayConfig
-from replay_server.members import MemberSettings
+from replay_server.member_settings import MemberSettings
 from replay_server.shard import Shard
 
 _EPISODE_ROWS = 700

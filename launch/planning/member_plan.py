@@ -18,7 +18,7 @@ from launch.config import TrainConfig
 from launch.planning.computing import ChosenDevice, choose_device, compiles_policy, num_env_groups
 from launch.planning.replay_rules import find_prioritizer, member_settings, walks_streams
 from launch.settings.seeds import seed_for
-from replay_server.members import MemberSettings
+from replay_server.member_settings import MemberSettings
 
 
 @dataclass(frozen=True)

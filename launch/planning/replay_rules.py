@@ -10,8 +10,7 @@ from laser.config import Problem
 from laser.ports import ColumnSpec
 from laser.prioritization.base import Prioritizer, find_rule, missing_numbers
 from launch.config import TrainConfig
-from replay_server.members import MemberSettings
-from replay_server.rate_limiter import RateLimit
+from replay_server.member_settings import MemberSettings, RateLimit
 from replay_server.samplers import samplers_called
 
 

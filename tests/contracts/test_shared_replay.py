@@ -10,8 +10,7 @@ import pytest
 from laser.ports import ColumnSpec, ColumnWrites, PortError, SampleRequest, wait
 from replay_server.client import ShardedReplay
 from replay_server.config import ReplayConfig
-from replay_server.members import MemberSettings
-from replay_server.rate_limiter import RateLimit
+from replay_server.member_settings import MemberSettings, RateLimit
 from replay_server.shard import Shard
 
 sys.path.append(str(Path(__file__).parents[1] / "replay_server"))

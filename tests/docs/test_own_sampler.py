@@ -16,7 +16,7 @@ from laser.specs import ContinuousActions, DiscreteActions, EnvironmentSpec, Vec
 from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
 from launch.command_line.arguments import parse_sweep, parse_train
 from replay_server.config import ReplayConfig
-from replay_server.members import MemberSettings
+from replay_server.member_settings import MemberSettings
 from replay_server.shard import Shard
 
 SMALL_SAC = {"network.hidden-sizes": (8,), "algorithm.batch-size": 16, "learner.compile": "off", "actor.compile": "off"}

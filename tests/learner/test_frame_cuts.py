@@ -14,7 +14,7 @@ from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
 from learner.collate import collate, example_batch
 from learner.mixing import Mix
 from replay_server.config import ReplayConfig
-from replay_server.members import MemberSettings
+from replay_server.member_settings import MemberSettings
 from replay_server.shard import Shard
 
 LENGTH = 5

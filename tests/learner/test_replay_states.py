@@ -19,7 +19,7 @@ from learner.learner import Learner
 from learner.parameter_store import ParameterStore
 from replay_server.client import ShardedReplay
 from replay_server.config import ReplayConfig
-from replay_server.members import MemberSettings
+from replay_server.member_settings import MemberSettings
 from replay_server.shard import Shard
 
 LENGTH, SIZE, NUM_REPLAYED = 5, 6, 7

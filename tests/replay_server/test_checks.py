@@ -11,7 +11,7 @@ from laser.specs import ArraySpec, CategorySpec, DiscreteActions, EnvironmentSpe
 from laser.unroll import HEADER_DTYPE, PackedFrames, Unrolls, UnrollSpec, find_defects
 from replay_server.checks import _find_bad_contents
 from replay_server.config import ReplayConfig
-from replay_server.members import MemberSettings
+from replay_server.member_settings import MemberSettings
 from replay_server.shard import Shard
 
 

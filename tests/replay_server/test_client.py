@@ -11,8 +11,7 @@ from laser.ports import ColumnSpec, ColumnWrites, PortClosedError, PortError, Po
 from replay_server import client as module
 from replay_server.client import ShardedReplay
 from replay_server.config import ReplayConfig
-from replay_server.members import MemberSettings
-from replay_server.rate_limiter import RateLimit
+from replay_server.member_settings import MemberSettings, RateLimit
 from replay_server.shard import Shard
 
 SPEC = make_spec(frames=True)

@@ -6,7 +6,7 @@ from replay_helpers import Stream, join, make_spec
 
 from laser.ports import ColumnSpec, ColumnWrites, PortError, SampleRequest, wait
 from replay_server.config import ReplayConfig
-from replay_server.members import MemberSettings
+from replay_server.member_settings import MemberSettings
 from replay_server.shard import Shard
 
 COLUMNS = (ColumnSpec("priority", 1.0), ColumnSpec("value", -2.0))

@@ -13,7 +13,7 @@ from laser.specs import ArraySpec
 from laser.unroll import UnrollSpec
 from replay_server.client import ShardedReplay
 from replay_server.config import ReplayConfig
-from replay_server.members import MemberSettings
+from replay_server.member_settings import MemberSettings
 from replay_server.shard import Shard
 from replay_server.step_sums import StepSums
 

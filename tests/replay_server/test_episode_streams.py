@@ -9,8 +9,7 @@ from replay_helpers import Stream, join, make_spec, saved
 from laser.ports import PortError, PortTimeoutError, SampleRequest, wait
 from replay_server.config import ReplayConfig
 from replay_server.episode_streams import EpisodeStreams
-from replay_server.members import MemberSettings
-from replay_server.rate_limiter import RateLimit
+from replay_server.member_settings import MemberSettings, RateLimit
 from replay_server.shard import Shard
 
 LENGTH = 4

@@ -9,8 +9,7 @@ from replay_helpers import Stream, make_spec
 from laser.ports import ColumnSpec, ColumnWrites, PortError, SampleRequest, wait
 from replay_server.client import ShardedReplay
 from replay_server.config import ReplayConfig
-from replay_server.members import MemberSettings
-from replay_server.rate_limiter import RateLimit
+from replay_server.member_settings import MemberSettings, RateLimit
 from replay_server.shard import Shard
 
 LENGTH = 4

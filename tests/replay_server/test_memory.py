@@ -5,7 +5,7 @@ from replay_helpers import make_atari_spec, make_real_spec, make_spec
 
 from laser.ports import ColumnSpec
 from replay_server.config import ReplayConfig
-from replay_server.members import MemberSettings
+from replay_server.member_settings import MemberSettings
 from replay_server.memory import replay_bytes, shard_sizes
 from replay_server.samplers.prioritized import Prioritized
 from replay_server.store import Store

@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from replay_server.rate_limiter import RateLimit, RateLimiter
+from replay_server.member_settings import RateLimit
+from replay_server.rate_limiter import RateLimiter
 
 
 def test_the_difference_stays_in_the_band_under_random_calls():

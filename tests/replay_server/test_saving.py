@@ -8,8 +8,7 @@ from replay_helpers import Stream, join, make_spec, saved
 
 from laser.ports import ColumnSpec, ColumnWrites, SampleRequest, wait
 from replay_server.config import ReplayConfig
-from replay_server.members import MemberSettings
-from replay_server.rate_limiter import RateLimit
+from replay_server.member_settings import MemberSettings, RateLimit
 from replay_server.shard import Shard
 
 

@@ -9,7 +9,7 @@ from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
 from launch.recording.replay_look import ReplayLook
 from replay_server.client import ShardedReplay
 from replay_server.config import ReplayConfig
-from replay_server.members import MemberSettings
+from replay_server.member_settings import MemberSettings
 from replay_server.shard import Shard
 
 SPEC = UnrollSpec(

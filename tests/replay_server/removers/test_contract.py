@@ -6,7 +6,7 @@ from replay_helpers import Stream, join, make_spec
 
 from laser.ports import ColumnSpec, wait
 from replay_server.config import ReplayConfig
-from replay_server.members import MemberSettings
+from replay_server.member_settings import MemberSettings
 from replay_server.removers import find_removers, make_remover
 from replay_server.shard import Shard
 

@@ -4,7 +4,7 @@ from replay_helpers import Stream, join, make_keys, make_spec
 
 from laser.ports import ColumnSpec, ColumnWrites, SampleRequest, wait
 from replay_server.config import ReplayConfig
-from replay_server.members import MemberSettings
+from replay_server.member_settings import MemberSettings
 from replay_server.shard import Shard
 
 LENGTH = 4
