@@ -20,11 +20,13 @@ class Line:
         label: in the legend; lines of the same label have one colour and one entry.
         points: (x, y).
         is_steps: a value holds until the next point.
+        band: (low, high) at each point, drawn pale around the line; () for none.
     """
 
     label: str
     points: Sequence[tuple[float, float]]
     is_steps: bool = False
+    band: Sequence[tuple[float, float]] = ()
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,15 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
     labels = list(dict.fromkeys(line.label for line in panel.lines))
     seen: set[str] = set()
     for line in panel.lines:
-        points = thin(line.points)
+        points, band = thin(line.points), thin(line.band)
+        colour = COLOURS[labels.index(line.label) % len(COLOURS)]
+        if band:
+            x = [x for x, _ in points]
+            axes.fill_between(x, [low for low, _ in band], [high for _, high in band], color=colour, alpha=0.15, lw=0)
         axes.plot(
             [x for x, _ in points],
             [y for _, y in points],
-            color=COLOURS[labels.index(line.label) % len(COLOURS)],
+            color=colour,
             linestyle=("-", "--", ":")[labels.index(line.label) // len(COLOURS) % 3],
             label=None if line.label in seen else _plain(line.label),
             linewidth=1.3,
