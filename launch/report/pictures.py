@@ -1,4 +1,4 @@
-"""Curves as PNG: a few lines in a panel, panels side by side."""
+"""Curves as PNG: a few lines in a panel, panels side by side or in rows."""
 
 from __future__ import annotations
 
@@ -31,24 +31,39 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes; `goal` is a dotted line across."""
+    """One pair of axes; `goal` is a dotted line across, `title` stands above it."""
 
     x_title: str
     y_title: str
     lines: Sequence[Line] = field(default_factory=tuple)
     goal: float | None = None
+    title: str = ""
 
 
-def draw(panels: Sequence[Panel], title: str = "") -> bytes:
-    """Return a PNG of the panels side by side. Any text is safe in it."""
+def draw(
+    panels: Sequence[Panel], title: str = "", num_columns: int | None = None, shares_y: bool | None = None
+) -> bytes:
+    """Return a PNG of the panels. Any text is safe in it.
+
+    Args:
+        panels: from left to right, row by row.
+        title: above everything.
+        num_columns: panels side by side; None: all.
+        shares_y: all panels have the same y; None: where they have the same title of y.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     # Without pyplot: no window, no list of figures that somebody would have to close.
-    figure = Figure(figsize=(1.0 + 5.0 * len(panels), 3.6), layout="constrained")
+    num_columns = len(panels) if num_columns is None else num_columns
+    num_rows = -(-len(panels) // num_columns)
+    figure = Figure(figsize=(1.0 + 5.0 * num_columns, 3.6 * num_rows), layout="constrained")
     canvas: Any = FigureCanvasAgg(figure)
-    share = len({panel.y_title for panel in panels}) == 1
-    for axes, panel in zip(figure.subplots(1, len(panels), sharey=share, squeeze=False)[0], panels, strict=True):
+    share = len({panel.y_title for panel in panels}) == 1 if shares_y is None else shares_y
+    grid = figure.subplots(num_rows, num_columns, sharey=share, squeeze=False).flat
+    for axes in grid[len(panels) :]:
+        axes.set_axis_off()
+    for axes, panel in zip(grid, panels, strict=False):
         _draw_panel(axes, panel)
     if title:
         figure.suptitle(_plain(title))
@@ -79,6 +94,8 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
         seen.add(line.label)
     if panel.goal is not None:
         axes.axhline(panel.goal, color="grey", linestyle=":", linewidth=1)
+    if panel.title:
+        axes.set_title(_plain(panel.title))
     axes.set_xlabel(_plain(panel.x_title))
     axes.set_ylabel(_plain(panel.y_title))
     axes.grid(alpha=0.3)
@@ -91,8 +108,9 @@ def thin(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]
     step = -(-len(points) // _MOST_POINTS)
     if step <= 1:
         return points
-    kept = list(points[::step])
-    return kept if kept[-1] == points[-1] else [*kept, points[-1]]
+    places = list(range(0, len(points), step))
+    last = len(points) - 1
+    return [points[place] for place in (places if places[-1] == last else [*places, last])]
 
 
 def _plain(text: str) -> str:
