@@ -2,6 +2,7 @@
 # make test       every quick check: lint, format, types, import contracts, unit tests
 # make test-slow  the tests that take longer or start Ray
 # make test-gpu   the tests that need a CUDA device
+# make docs       docs/metrics.md, from the table of metrics
 # make gpu-bundle the wheels for a machine without internet that has torch, in gpu-bundle/ (docs/gpu.md)
 #
 # Nothing here depends on an activated environment. PYTHON=/path/to/python3.12 chooses the interpreter of a new .venv.
@@ -30,7 +31,7 @@ BUNDLE_WITH := ale-py mujoco
 BUNDLE_WITHOUT :=
 BUNDLE_LIMIT_MB := 52
 
-.PHONY: help run install test lint format types imports images unit test-slow test-gpu gpu-bundle clean
+.PHONY: help run install test lint format types imports images unit test-slow test-gpu docs gpu-bundle clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -79,6 +80,9 @@ test-slow: $(TEST_READY)
 test-gpu: $(TEST_READY)
 	@echo "== GPU tests"
 	@$(BIN)/python -m pytest --all-packages -m "gpu"
+
+docs: $(TEST_READY)
+	@$(BIN)/python -m launch.recording.metrics_page > docs/metrics.md
 
 # Only pip is needed, so nothing is installed for it.
 gpu-bundle: | $(CREATED)

@@ -33,9 +33,9 @@ import measure
 import psutil
 from rich.progress import track
 
-from launch.dashboard.listing import key_of_path
 from launch.dashboard.pages.parts import CLOCK_MS
 from launch.recording.metrics_db import MetricsDb
+from launch.records.listing import key_of_path
 
 _NUM_NAMES, _POINTS_OF_OTHERS = 40, 100
 _SIDES = {

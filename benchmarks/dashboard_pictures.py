@@ -18,7 +18,7 @@ from typing import Any
 import chromium
 import measure
 
-from launch.dashboard.listing import key_of_path
+from launch.records.listing import key_of_path
 
 _PICTURES = measure.ROOT / "docs" / "pictures"
 _GRID = "algorithm.learning-rate=1e-4,3e-4,1e-3,2e-3,4e-3,8e-3"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,10 +10,10 @@ import numpy as np
 
 from laser.ports import Sample
 from learner.mixing import Mix
+from learner.quantiles import WITH_LARGEST, named_quantiles
 
 # Newest batches between two reports that are looked at: enough for quantiles, and a bound on what looking costs.
 _MOST_BATCHES = 32
-_QUANTILES = {"p10": 0.1, "p50": 0.5, "p90": 0.9, "max": 1.0}
 
 
 @dataclass(slots=True)
@@ -69,11 +68,7 @@ class AgeQuantiles:
         taken: dict[str, float] = {}
         for name, values in found.items():
             if values.size:
-                # An age that occurred, not one in between: versions and steps are counts. NumPy's quantiles of this
-                # kind (inverted_cdf) take several times as long.
-                values.sort()
-                places = {key: math.ceil(share * values.size) - 1 for key, share in _QUANTILES.items()}
-                taken |= {f"{name}/{key}": float(values[place]) for key, place in places.items()}
+                taken |= named_quantiles(name, values, WITH_LARGEST)
         return taken
 
     def _foreign_lags(self, makers: np.ndarray, versions: np.ndarray) -> Iterator[np.ndarray]:

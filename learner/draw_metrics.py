@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from learner.quantiles import QUANTILES, WITH_LARGEST, named_quantiles
+
 # Newest batches between two reports that count: a bound on memory and on the time that a report takes.
 _MOST_BATCHES = 20
-_QUANTILES = {"p10": 0.1, "p50": 0.5, "p90": 0.9}
 
 
 @dataclass(frozen=True)
@@ -83,9 +84,7 @@ class DrawMetrics:
         all_times = [draws.times for draws in newest if draws.times is not None]
         if all_times:
             times = np.concatenate(all_times).astype(np.float64)
-            values = quantiles(times, np.ones(len(times)), [*_QUANTILES.values(), 1.0])
-            names = [*_QUANTILES, "max"]
-            taken |= {f"times_replayed/{name}": float(value) for name, value in zip(names, values, strict=True)}
+            taken |= named_quantiles("times_replayed", times, WITH_LARGEST)
         return taken
 
 
@@ -105,28 +104,10 @@ def _said_of_items(newest: Sequence[_Draws]) -> dict[str, np.ndarray]:
     return dict(zip(names, torch.stack(of_items).cpu().numpy(), strict=True))
 
 
-def quantiles(values: np.ndarray, weights: np.ndarray, levels: list[float]) -> np.ndarray:
-    """Return the values below and at which these shares of the weight lie.
-
-    Args:
-        values: [N].
-        weights: [N], positive.
-        levels: in [0, 1].
-    """
-    order = np.argsort(values)
-    cumulated = np.cumsum(weights[order])
-    # Rounding must not lead past the last one.
-    places = np.searchsorted(cumulated, np.array(levels) * cumulated[-1] * (1.0 - 1e-12))
-    found: np.ndarray = values[order][places]
-    return found
-
-
 def _summary(name: str, values: np.ndarray, weights: np.ndarray) -> dict[str, float]:
     mean = float(np.average(values, weights=weights))
     std = float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
-    found = quantiles(values, weights, list(_QUANTILES.values()))
-    summary = {f"{name}/{key}": float(value) for key, value in zip(_QUANTILES, found, strict=True)}
-    return summary | {f"{name}/mean": mean, f"{name}/std": std}
+    return named_quantiles(name, values, QUANTILES, weights) | {f"{name}/mean": mean, f"{name}/std": std}
 
 
 def _evenness(weights: np.ndarray, lengths: list[int]) -> float:

@@ -290,36 +290,21 @@ def draw(
         optimum: a dotted line at the best return there is.
         curve: the metric that tells of returns.
     """
-    import matplotlib
+    from launch.report import pictures
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    num_columns = len(tasks) if len(tasks) <= 3 else 2
-    num_rows = -(-len(tasks) // num_columns)
-    size = (5.5 * num_columns, 4 * num_rows)
-    figure, axes = pyplot.subplots(num_rows, num_columns, figsize=size, layout="constrained", squeeze=False)
-    for panel in axes.flat[len(tasks) :]:
-        panel.set_axis_off()
-    for panel, (task, (num_steps, outcomes)) in zip(axes.flat, tasks.items(), strict=False):
-        points = np.linspace(0, num_steps, NUM_POINTS + 1)[1:] / 1e3
+    panels = []
+    for task, (num_steps, outcomes) in tasks.items():
+        x = np.linspace(0, num_steps, NUM_POINTS + 1)[1:] / 1e3
+        lines = []
         for outcome in outcomes:
             low, middle, high = np.percentile(outcome.returns, (25, 50, 75), axis=0)
-            (line,) = panel.plot(points, middle, label=outcome.label, linewidth=1.5)
-            panel.fill_between(points, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
-        if optimum is not None:
-            panel.axhline(optimum, color="grey", linestyle=":", linewidth=1)
-        panel.set_title(task)
-        panel.set_xlabel("thousand env steps (per member)")
-        panel.grid(alpha=0.3)
-    for row in axes:
-        row[0].set_ylabel(_CURVES[curve])
-    axes[0][0].legend(fontsize=8)
-    figure.suptitle(title)
+            points, band = np.stack([x, middle], 1).tolist(), np.stack([low, high], 1).tolist()
+            lines.append(pictures.Line(outcome.label, points, band=band))
+        panels.append(pictures.Panel("thousand env steps (per member)", _CURVES[curve], lines, optimum, task))
     path = PICTURES / f"{name}.png"
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
+    num_columns = len(panels) if len(panels) <= 3 else 2
+    path.write_bytes(pictures.draw(panels, title, num_columns, shares_y=False))
     return path
 
 

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launch.dashboard.curves import band_over_runs, smooth
 from launch.dashboard.figures import Curve
-from launch.dashboard.listing import Entry
-from launch.dashboard.reading import Axis, Series
+from launch.records.curves import band_over_runs, smooth
+from launch.records.listing import Entry
+from launch.records.series import Axis, Series
 
 _OF_THE_RUN_ALONE = ("seed", "run_dir", "quiet", "json", "resume", "capture_video", "track", "evaluation")
 _MOST_NAMED = 3

@@ -11,8 +11,8 @@ from flask import Flask, Response, abort, request, send_file
 
 from launch.dashboard.checked import MOST_RUNS
 from launch.dashboard.library import Library
-from launch.dashboard.listing import VIDEO_TYPES, Entry, find_videos
-from launch.dashboard.reading import UnreadableError, read_rows
+from launch.records.listing import VIDEO_TYPES, Entry, find_videos
+from launch.records.series import UnreadableError, read_rows
 
 _HEAD = ("run", "metric", "env_steps", "frames", "learner_steps", "seconds", "wall_time", "value")
 _ROWS_PER_PIECE = 2000
@@ -59,7 +59,7 @@ def csv_pieces(entries: Sequence[Entry], names: Sequence[str] | None) -> Iterato
                 if place % _ROWS_PER_PIECE == 0:
                     yield _taken(text)
         except UnreadableError as error:
-            writer.writerow([harmless(entry.name), harmless(str(error))])
+            writer.writerow([harmless(entry.name), harmless(error.problem.wrong)])
     yield _taken(text)
 
 

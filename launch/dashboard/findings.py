@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from launch.recording.metric_table import FIELDS, known_key, values_by_field
+
 STALLED_S = 60.0
 """A running run whose numbers are older than this has stalled; they are written about once a second."""
 
@@ -14,6 +16,14 @@ _REJECTED = 0.8
 _LONG_WITHOUT_EPISODE = 5_000
 _EARLY_S = 30.0
 _SOURCES = {"online": "fresh", "own_replay": "own replayed", "foreign_replay": "foreign"}
+
+# Every key that a sentence depends on is one of the table.
+_APPLIED, _ENTROPY, _GRADIENT = map(known_key, ("updates_applied", "entropy", "gradient_norm"))
+_EPISODES, _SHARDS_LOST, _FILL = map(known_key, ("totals/episodes", "totals/shards_lost", "replay/num_steps"))
+_SECONDS = {stage: known_key(f"totals/time/{stage}") for stage in FIELDS["stage"].values}
+_RESTARTS, _EVALUATIONS = map(known_key, ("totals/restarts/{reason}", "totals/evaluations_failed/{reason}"))
+_ACCEPTED, _NUM_STEPS = map(known_key, ("accept_fraction_{source}", "num_steps_{source}"))
+_IMBALANCES = known_key("ledger/imbalance/{balance}")
 
 
 @dataclass(frozen=True)
@@ -87,21 +97,18 @@ def _stalled(facts: Facts) -> str:
 
 def _lost(facts: Facts) -> list[str]:
     found = []
-    for what, happened in (("restarts", "workers had to be replaced"), ("evaluations_failed", "evaluations failed")):
-        reasons = _by_reason(facts, f"totals/{what}/")
+    for what, happened in ((_RESTARTS, "workers had to be replaced"), (_EVALUATIONS, "evaluations failed")):
+        reasons = _by_reason(facts, what)
         if reasons:
             why = ", ".join(f"{n:,.0f} {reason}" for reason, n in reasons.items())
             found.append(f"{sum(reasons.values()):,.0f} {happened} ({why})")
-    if facts.values.get("totals/shards_lost", 0.0) > 0:
-        found.append(f"{facts.values['totals/shards_lost']:,.0f} replay shards are gone, and what they held")
-    for reason, n in _by_reason(facts, "totals/environment_restarts/").items():
-        found.append(f"environments were restarted {n:,.0f} times: {reason}")
+    if facts.values.get(_SHARDS_LOST, 0.0) > 0:
+        found.append(f"{facts.values[_SHARDS_LOST]:,.0f} replay shards are gone, and what they held")
     return found
 
 
-def _by_reason(facts: Facts, prefix: str) -> dict[str, float]:
-    found = {name.rpartition("/")[2]: n for name, n in facts.values.items() if name.startswith(prefix) and n > 0}
-    return {reason.replace("_", " "): found[reason] for reason in sorted(found)}
+def _by_reason(facts: Facts, name: str) -> dict[str, float]:
+    return {reason.replace("_", " "): n for reason, n in values_by_field(name, facts.values).items() if n > 0}
 
 
 def _no_numbers(facts: Facts) -> str:
@@ -111,40 +118,42 @@ def _no_numbers(facts: Facts) -> str:
 
 
 def _not_finite(facts: Facts) -> str:
-    bad = facts.values.get("updates_applied")
+    bad = facts.values.get(_APPLIED)
     if bad is not None and bad < 0.999:
         return f"{100 * (1 - bad):.3g} % of learner steps were skipped because their gradient was not finite"
     return ""
 
 
 def _imbalance(facts: Facts) -> str:
-    wrong = [name for name, n in facts.values.items() if name.startswith("ledger/imbalance/") and n]
+    wrong = [name for name, n in values_by_field(_IMBALANCES, facts.values).items() if n]
     if wrong and facts.status != "running":  # while it runs, some are on their way between two counters
-        what = ", ".join(name.rpartition("/")[2] for name in sorted(wrong))
-        return f"the ledger of unrolls does not add up ({what}): experience was lost uncounted"
+        return f"the ledger of unrolls does not add up ({', '.join(wrong)}): experience was lost uncounted"
     return ""
 
 
 def _limiter(facts: Facts) -> str:
-    waited = facts.growth.get("totals/time/insert_wait", 0.0)
-    acting = sum(facts.growth.get(f"totals/time/{name}", 0.0) for name in ("environment", "inference", "insert_wait"))
+    waited = _seconds(facts, "insert_wait")
+    acting = _seconds(facts, "environment") + _seconds(facts, "inference") + waited
     if facts.status != "running" or acting <= 0 or waited < _WAITING * acting:
         return ""
-    idle = facts.growth.get("totals/time/learner_wait", 0.0)
-    busy = facts.growth.get("totals/time/learner_step", 0.0)
+    idle, busy = _seconds(facts, "learner_wait"), _seconds(facts, "learner_step")
     share = f"{100 * waited / acting:.0f} % of their time"
     if idle < 0.15 * (idle + busy):
         return f"actors wait for the replay's rate limiter ({share}): the learner is slower than they are"
     return f"actors wait for the replay's rate limiter ({share}), and the learner waits too: replay in between is slow"
 
 
+def _seconds(facts: Facts, stage: str) -> float:
+    return facts.growth.get(_SECONDS[stage], 0.0)
+
+
 def _rejected(facts: Facts) -> list[str]:
     found = []
     threshold = _setting(facts.config, "trust_region_threshold")
-    for source, word in _SOURCES.items():
-        accepted = facts.values.get(f"accept_fraction_{source}")
-        num_steps = facts.values.get(f"num_steps_{source}", 1.0)
-        if accepted is None or num_steps <= 0 or accepted > 1 - _REJECTED:
+    shares, counts = values_by_field(_ACCEPTED, facts.values), values_by_field(_NUM_STEPS, facts.values)
+    for source, accepted in shares.items():
+        word, num_steps = _SOURCES[source], counts.get(source, 1.0)
+        if num_steps <= 0 or accepted > 1 - _REJECTED:
             continue
         tight = f": threshold {threshold:g} is tight" if isinstance(threshold, (int, float)) else ""
         found.append(f"{100 * (1 - accepted):.0f} % of {word} steps are rejected{tight}")
@@ -152,7 +161,7 @@ def _rejected(facts: Facts) -> list[str]:
 
 
 def _no_episode(facts: Facts) -> str:
-    if facts.values.get("totals/episodes", 0.0) > 0 or facts.age_s is None:
+    if facts.values.get(_EPISODES, 0.0) > 0 or facts.age_s is None:
         return ""
     if facts.env_steps >= _LONG_WITHOUT_EPISODE or facts.seconds > _EARLY_S:
         return f"no episode has finished yet, after {facts.env_steps:,} env steps"
@@ -164,7 +173,7 @@ def _learner_idle(facts: Facts) -> str:
         return ""
     learned = facts.growth.get("learner_steps")
     if learned is not None and learned <= 0:
-        fill = facts.values.get("replay/num_steps")
+        fill = facts.values.get(_FILL)
         least = _setting(facts.config.get("replay", {}), "min_steps")
         if fill is not None and isinstance(least, (int, float)) and fill < least:
             return f"the learner waits for the replay to hold {least:,.0f} steps; it has {fill:,.0f}"
@@ -173,7 +182,7 @@ def _learner_idle(facts: Facts) -> str:
 
 
 def _entropy(facts: Facts) -> str:
-    entropy = facts.values.get("entropy")
+    entropy = facts.values.get(_ENTROPY)
     # Of a continuous policy it is differential, and may well be negative.
     if entropy is not None and 0 <= entropy < 1e-3:
         return f"the policy hardly varies any more (entropy {entropy:.1e} nats): a larger entropy cost keeps it open"
@@ -181,7 +190,7 @@ def _entropy(facts: Facts) -> str:
 
 
 def _gradient(facts: Facts) -> str:
-    norm = facts.values.get("gradient_norm")
+    norm = facts.values.get(_GRADIENT)
     most = _setting(facts.config, "max_gradient_norm")
     if norm is not None and isinstance(most, (int, float)) and 0 < 10 * most < norm:
         return f"gradients are clipped hard: their norm is {norm:,.3g}, the limit {most:g}"

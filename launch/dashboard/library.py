@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from launch.dashboard.findings import Facts, findings
-from launch.dashboard.listing import Entry, Status, find_entries, last_state, members_of, read_status
-from launch.dashboard.reading import Latest, Series, UnreadableError, read_latest, read_series, signature
+from launch.recording.metric_table import RATE, RETURN
+from launch.recording.metrics_db import Tick
+from launch.records.listing import Entry, Status, find_entries, last_state, members_of, read_status
+from launch.records.series import Latest, Series, UnreadableError, read_latest, read_series, signature
 
 T = TypeVar("T")
 
@@ -90,7 +92,7 @@ class Library:
         try:
             latest, problem = self._read(entry, "latest", lambda: read_latest(entry.metrics_path)), ""
         except UnreadableError as error:
-            latest, problem = Latest(), str(error)
+            latest, problem = Latest(), error.problem.wrong
         status = read_status(entry, latest.moment.wall_time if latest.moment else None)
         return Summary(entry, status, latest, problem)
 
@@ -194,11 +196,11 @@ class Library:
         status: Status = next((name for name in order if name in statuses), "interrupted")
         if not known:
             return Summary(entry, status, Latest(), "no member has recorded anything yet")
-        best = max(known, key=lambda member: member.latest.values.get("charts/mean_return", float("-inf")))
+        best = max(known, key=lambda member: member.latest.values.get(RETURN, float("-inf")))
         newest = max(known, key=lambda member: member.latest.moment.wall_time if member.latest.moment else 0.0)
         assert newest.latest.moment is not None
         moments = [member.latest.moment for member in known if member.latest.moment is not None]
-        total = type(newest.latest.moment)(
+        total = Tick(
             seconds=max(moment.seconds for moment in moments),
             wall_time=newest.latest.moment.wall_time,
             env_steps=sum(moment.env_steps for moment in moments),
@@ -206,5 +208,5 @@ class Library:
             learner_steps=sum(moment.learner_steps for moment in moments),
         )
         values = dict(best.latest.values)
-        values["charts/SPS"] = sum(member.latest.values.get("charts/SPS", 0.0) for member in known)
+        values[RATE] = sum(member.latest.values.get(RATE, 0.0) for member in known)
         return Summary(entry, status, Latest(total, values, best.latest.notes))

@@ -18,11 +18,11 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from launch.dashboard import downloads
 from launch.dashboard.guard import Guard, is_loopback, new_token
 from launch.dashboard.library import Library
-from launch.dashboard.listing import printable
 from launch.dashboard.live import LiveView
 from launch.dashboard.options import DashboardOptions
 from launch.dashboard.pages import run, runs, sweep, watch
 from launch.errors import CannotCreateError, NothingToResumeError
+from launch.records.listing import printable
 
 _NICENESS = 10
 """Training goes first where both want the processor."""

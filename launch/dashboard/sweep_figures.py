@@ -22,20 +22,22 @@ from launch.dashboard.figures import (
     steps_figure,
 )
 from launch.dashboard.library import Library
-from launch.dashboard.listing import Entry, member_number, printable
 from launch.dashboard.panels import AXIS_TITLES
-from launch.dashboard.reading import Axis, Series
-from launch.dashboard.sweeps import Decision, ancestry, bucket_scores, read_schedule
+from launch.dashboard.sweeps import Decision, ancestry, read_schedule
+from launch.recording.metric_table import EVALUATION, RATE, RETURN, known_key
+from launch.records.curves import bucket_scores
+from launch.records.listing import Entry, member_number, printable
+from launch.records.series import Axis, Series
 from launch.sweeps.agents_compared import agents_of
 
 METRICS = {
-    "charts/mean_return": "return, last 20 episodes",
-    "evaluation/mean_return": "return, evaluation",
-    "buckets/mean_return": "return, bucket by bucket",
-    "entropy": "entropy (nats)",
-    "accept_fraction_foreign_replay": "accepted foreign steps",
-    "accept_fraction_own_replay": "accepted own replayed steps",
-    "charts/SPS": "env steps / s",
+    RETURN: "return, last 20 episodes",
+    EVALUATION: "return, evaluation",
+    known_key("buckets/mean_return"): "return, bucket by bucket",
+    known_key("entropy"): "entropy (nats)",
+    known_key("accept_fraction_foreign_replay"): "accepted foreign steps",
+    known_key("accept_fraction_own_replay"): "accepted own replayed steps",
+    RATE: "env steps / s",
 }
 """What a sweep's members are compared in, with its title."""
 

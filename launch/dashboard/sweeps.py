@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from launch.dashboard.curves import carried
-from launch.dashboard.reading import Series
-
 _MOST_BYTES = 20_000_000
 
 
@@ -73,16 +70,6 @@ def ancestry(member: int, decisions: Sequence[Decision], end: float) -> list[tup
             pieces.append((decision.env_steps, until, who))
             who, until = decision.copied, decision.env_steps
     return [*pieces, (0, until, who)]
-
-
-def bucket_scores(scores: Series, ends: Series) -> dict[float, float]:
-    """Return a member's scores by where their bucket ended, in frames.
-
-    Args:
-        scores: of the last complete bucket, as recorded over time.
-        ends: where that bucket ended.
-    """
-    return dict(zip(ends.values.tolist(), carried(scores, ends.ticks).tolist(), strict=True))
 
 
 def _read_text(path: Path) -> str:

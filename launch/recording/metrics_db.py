@@ -179,13 +179,6 @@ def read_names(path: Path) -> list[str]:
     return [name for (name,) in _query(path, "SELECT name FROM names ORDER BY name", ())]
 
 
-def last_tick(path: Path) -> Tick | None:
-    """Return the newest moment, or None where nothing was written yet; raises like `read_series`."""
-    columns = "seconds, wall_time, env_steps, frames, learner_steps"
-    rows = _query(path, f"SELECT {columns} FROM ticks ORDER BY tick DESC LIMIT 1", ())
-    return Tick(*rows[0]) if rows else None
-
-
 @contextmanager
 def open_to_read(path: Path, timeout_s: float = 10.0) -> Iterator[sqlite3.Connection]:
     """Open a `metrics.db` so that nothing is written, not even beside it: its directory may be read-only.

@@ -18,11 +18,11 @@ from rich.markup import escape
 from rich.text import Text
 
 from laser.packages import is_installed
+from launch.recording.metric_table import FIELDS, known_key, values_by_field
 from launch.recording.recorder import Snapshot
 from launch.recording.return_curve import NUM_RETURNS
 
-_ACCEPTANCE, _NUM_STEPS = "accept_fraction_", "num_steps_"
-_SOURCES = {"online": "fresh", "own_replay": "own replay", "foreign_replay": "foreign replay"}
+_ACCEPTED, _NUM_STEPS = map(known_key, ("accept_fraction_{source}", "num_steps_{source}"))
 _PATIENCE_S = 2.0
 """How long the end of a run waits for its display."""
 
@@ -156,10 +156,10 @@ def percent(steps: int, num_steps: int) -> str:
 
 def acceptance(gauges: Mapping[str, float]) -> Iterator[str]:
     """Yield the share of steps that the trust region accepts, for each source that has any."""
-    for name, share in sorted(gauges.items()):
-        source = name.removeprefix(_ACCEPTANCE)
-        if source != name and math.isfinite(share) and gauges.get(_NUM_STEPS + source, 1.0) > 0.0:
-            yield f"{100 * share:.0f}% of {_SOURCES.get(source, source)}"
+    num_steps = values_by_field(_NUM_STEPS, gauges)
+    for source, share in sorted(values_by_field(_ACCEPTED, gauges).items()):
+        if math.isfinite(share) and num_steps.get(source, 1.0) > 0.0:
+            yield f"{100 * share:.0f}% of {FIELDS['source'].words_of(source)}"
 
 
 def closing_message(snapshot: Snapshot, run_dir: Path, preset: str, num_steps: int) -> str:

@@ -16,10 +16,10 @@ from typing import Any
 from laser.ports import EpisodeResult, Report
 from launch.errors import OutputError
 from launch.recording.bottleneck import name_bottleneck
+from launch.recording.metric_table import RETURN
 from launch.recording.metrics_db import MetricsDb, Tick
 from launch.recording.process_usage import ProcessUsage
 from launch.recording.rates import rates
-from launch.recording.return_curve import NAME as CURVE_NAME
 from launch.recording.return_curve import PastValues, ReturnCurve
 from launch.recording.task_returns import TaskReturns, task_metrics
 from launch.recording.tracker import Tracker, tracking_key
@@ -396,7 +396,7 @@ class Recorder:
                 }
                 # The frames and learner steps of that moment are not known any more; they are at most these.
                 past.append(PastValues(step, round(step * snapshot.frames / max(1, snapshot.env_steps)), values))
-            recorded = {name: value for name, value in now.items() if name != CURVE_NAME or not self._curve.steps}
+            recorded = {name: value for name, value in now.items() if name != RETURN or not self._curve.steps}
             notes = {"bottleneck": snapshot.bottleneck}
             self._metrics.write_all(
                 [

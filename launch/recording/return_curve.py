@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from launch.recording.metric_table import RETURN
+
 NUM_RETURNS = 20
 """Episodes in a mean."""
-
-NAME = "charts/mean_return"
 
 
 @dataclass(frozen=True)
@@ -64,4 +64,4 @@ class ReturnCurve:
         self._num_points = env_steps // self.steps if self.steps else 0
 
     def _point(self, env_steps: int, frames: int) -> PastValues:
-        return PastValues(env_steps, frames, {NAME: self.mean})
+        return PastValues(env_steps, frames, {RETURN: self.mean})

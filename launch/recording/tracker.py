@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-# What CleanRL's users look for, where our name for the same number is another.
-_KEYS = {"pg_loss": "losses/policy_loss", "loss": "losses/total_loss"}
+from launch.recording.metric_table import metric_of
 
 
 class Tracker(Protocol):
@@ -35,8 +34,14 @@ class Tracker(Protocol):
 
 
 def tracking_key(name: str) -> str:
-    """Return a metric's key in TensorBoard and Weights & Biases, where losses are looked for under `losses/`."""
-    return _KEYS.get(name, name if "/" in name else f"losses/{name}")
+    """Return a metric's key in TensorBoard and Weights & Biases: what CleanRL's users look for.
+
+    A metric of the algorithm is under `losses/`, anything else under its own name, except for `Metric.tracked_as`.
+    """
+    metric = metric_of(name)
+    if metric is not None and metric.tracked_as:
+        return metric.tracked_as
+    return name if "/" in name else f"losses/{name}"
 
 
 def prometheus_name(key: str) -> str:

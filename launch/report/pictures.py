@@ -1,4 +1,4 @@
-"""Curves as PNG: a few lines in a panel, panels side by side."""
+"""Curves as PNG: a few lines in a panel, panels side by side or in rows."""
 
 from __future__ import annotations
 
@@ -20,33 +20,50 @@ class Line:
         label: in the legend; lines of the same label have one colour and one entry.
         points: (x, y).
         is_steps: a value holds until the next point.
+        band: (low, high) at each point, drawn pale around the line; () for none.
     """
 
     label: str
     points: Sequence[tuple[float, float]]
     is_steps: bool = False
+    band: Sequence[tuple[float, float]] = ()
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes; `goal` is a dotted line across."""
+    """One pair of axes; `goal` is a dotted line across, `title` stands above it."""
 
     x_title: str
     y_title: str
     lines: Sequence[Line] = field(default_factory=tuple)
     goal: float | None = None
+    title: str = ""
 
 
-def draw(panels: Sequence[Panel], title: str = "") -> bytes:
-    """Return a PNG of the panels side by side. Any text is safe in it."""
+def draw(
+    panels: Sequence[Panel], title: str = "", num_columns: int | None = None, shares_y: bool | None = None
+) -> bytes:
+    """Return a PNG of the panels. Any text is safe in it.
+
+    Args:
+        panels: from left to right, row by row.
+        title: above everything.
+        num_columns: panels side by side; None: all.
+        shares_y: all panels have the same y; None: where they have the same title of y.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     # Without pyplot: no window, no list of figures that somebody would have to close.
-    figure = Figure(figsize=(1.0 + 5.0 * len(panels), 3.6), layout="constrained")
+    num_columns = len(panels) if num_columns is None else num_columns
+    num_rows = -(-len(panels) // num_columns)
+    figure = Figure(figsize=(1.0 + 5.0 * num_columns, 3.6 * num_rows), layout="constrained")
     canvas: Any = FigureCanvasAgg(figure)
-    share = len({panel.y_title for panel in panels}) == 1
-    for axes, panel in zip(figure.subplots(1, len(panels), sharey=share, squeeze=False)[0], panels, strict=True):
+    share = len({panel.y_title for panel in panels}) == 1 if shares_y is None else shares_y
+    grid = figure.subplots(num_rows, num_columns, sharey=share, squeeze=False).flat
+    for axes in grid[len(panels) :]:
+        axes.set_axis_off()
+    for axes, panel in zip(grid, panels, strict=False):
         _draw_panel(axes, panel)
     if title:
         figure.suptitle(_plain(title))
@@ -59,11 +76,15 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
     labels = list(dict.fromkeys(line.label for line in panel.lines))
     seen: set[str] = set()
     for line in panel.lines:
-        points = thin(line.points)
+        points, band = thin(line.points), thin(line.band)
+        colour = COLOURS[labels.index(line.label) % len(COLOURS)]
+        if band:
+            x = [x for x, _ in points]
+            axes.fill_between(x, [low for low, _ in band], [high for _, high in band], color=colour, alpha=0.15, lw=0)
         axes.plot(
             [x for x, _ in points],
             [y for _, y in points],
-            color=COLOURS[labels.index(line.label) % len(COLOURS)],
+            color=colour,
             linestyle=("-", "--", ":")[labels.index(line.label) // len(COLOURS) % 3],
             label=None if line.label in seen else _plain(line.label),
             linewidth=1.3,
@@ -73,6 +94,8 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
         seen.add(line.label)
     if panel.goal is not None:
         axes.axhline(panel.goal, color="grey", linestyle=":", linewidth=1)
+    if panel.title:
+        axes.set_title(_plain(panel.title))
     axes.set_xlabel(_plain(panel.x_title))
     axes.set_ylabel(_plain(panel.y_title))
     axes.grid(alpha=0.3)
@@ -85,8 +108,9 @@ def thin(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]
     step = -(-len(points) // _MOST_POINTS)
     if step <= 1:
         return points
-    kept = list(points[::step])
-    return kept if kept[-1] == points[-1] else [*kept, points[-1]]
+    places = list(range(0, len(points), step))
+    last = len(points) - 1
+    return [points[place] for place in (places if places[-1] == last else [*places, last])]
 
 
 def _plain(text: str) -> str:

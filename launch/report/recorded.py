@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,11 +13,16 @@ from laser.environments import task_ids
 from launch.command_line.overrides import find_leaves, show
 from launch.config import NOT_FLAGS, TrainConfig
 from launch.evaluation.evaluation_result import TaskResult
-from launch.recording.metrics_db import Axis, Tick, is_measured, last_tick, read_names, read_series
+from launch.recording.metric_table import RETURN
+from launch.recording.metrics_db import Tick
+from launch.records.series import EMPTY, Latest, Series, read_latest, read_series
 from launch.report.repeating import sweep_command, train_command
 from launch.sessions.preset_changes import changes_from_preset
 from launch.sessions.run_directory import RunDirectory, config_from_record, read_record
 from learner.checkpoint import NoCheckpointError, load_newest_checkpoint
+
+_MOST_POINTS = 2000
+"""Points of a curve: more than a picture has columns."""
 
 
 @dataclass(frozen=True)
@@ -65,29 +70,26 @@ class Recorded:
         return [(leaf.key, show(leaf.value)) for leaf in find_leaves(self.config) if leaf.key not in NOT_FLAGS]
 
     @cached_property
-    def names(self) -> set[str]:
-        """What was recorded.
+    def latest(self) -> Latest:
+        """The newest of everything that was recorded.
 
         Raises:
             OutputError: `metrics.db` is missing or damaged.
         """
-        return set(read_names(self._metrics_path))
+        return read_latest(self._metrics_path)
 
-    def curve(self, name: str, axis: Axis = "env_steps") -> list[tuple[float, float]]:
-        """Return (axis, value) until the run's end, or of an evaluation until the last one.
+    def series(self, names: Iterable[str]) -> dict[str, Series]:
+        """Return curves by name, as thin as a picture needs; names that were not recorded are left out.
 
-        A value that did not change is not recorded again.
+        Raises:
+            OutputError: `metrics.db` is missing or damaged.
         """
-        points = read_series(self._metrics_path, name, axis) if name in self.names else []
-        if not points or is_measured(name) or self.end is None:
-            return points
-        end = float(getattr(self.end, axis))
-        return [*points, (end, points[-1][1])] if end > points[-1][0] else points
+        return read_series(self._metrics_path, names, _MOST_POINTS)
 
-    @cached_property
+    @property
     def end(self) -> Tick | None:
         """How far it came: the last tick, or None where nothing was recorded."""
-        return last_tick(self._metrics_path)
+        return self.latest.moment
 
     @cached_property
     def newest_returns(self) -> list[TaskResult]:
@@ -101,10 +103,15 @@ class Recorded:
         return [TaskResult(task, list(returns), []) for task, returns in tasks if returns]
 
     @property
+    def returns(self) -> list[tuple[float, float]]:
+        """The curve of that number as (env steps, value)."""
+        series = self.series([RETURN]).get(RETURN, EMPTY)
+        return list(zip(series.axes["env_steps"].tolist(), series.values.tolist(), strict=True))
+
+    @property
     def mean_return(self) -> float:
         """Of the last 20 training episodes; NaN before the first."""
-        points = self.curve("charts/mean_return")
-        return points[-1][1] if points else math.nan
+        return self.latest.values.get(RETURN, math.nan)
 
     @property
     def _metrics_path(self) -> Path:

@@ -2,88 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from launch.evaluation.evaluation_result import EvaluationResult, TaskResult, published_words
+from launch.recording.metric_panels import PANELS, Line, Panel, names_of
 from launch.recording.metrics_db import Tick
 from launch.recording.progress import duration
+from launch.records.curves import carried
+from launch.records.series import Series
+from launch.report import pictures
 from launch.report.page import Page
-from launch.report.pictures import Line, Panel, draw
 from launch.report.recorded import Recorded
-
-_SOURCES = {"online": "fresh", "own_replay": "own replay", "foreign_replay": "foreign replay"}
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A picture of the report: its file's name, its words, and which metrics it draws, by label."""
-
-    name: str
-    words: str
-    y_title: str
-    metrics: dict[str, str]
-
-
-SHEETS = (
-    Sheet(
-        "return",
-        "Return",
-        "return per episode",
-        {"last 20 training episodes": "charts/mean_return", "evaluation": "evaluation/mean_return"},
-    ),
-    Sheet("length", "Length of episodes", "env steps", {"training": "charts/episodic_length"}),
-    Sheet(
-        "losses",
-        "Losses",
-        "loss",
-        {
-            "total": "loss",
-            "policy": "pg_loss",
-            "actor": "actor_loss",
-            "value": "value_loss",
-            "critic": "critic_loss",
-            "Q": "q_loss",
-        },
-    ),
-    Sheet("entropy", "Entropy of the policy", "nats", {"entropy": "entropy"}),
-    Sheet(
-        "acceptance",
-        "Steps that the trust region accepts",
-        "share",
-        {words: f"accept_fraction_{source}" for source, words in _SOURCES.items()},
-    ),
-    Sheet(
-        "divergence",
-        "Divergence of the policy",
-        "KL, nats",
-        {
-            **{f"to the implied policy, {words}": f"implied_kl_{source}" for source, words in _SOURCES.items()},
-            "from the behaviour": "kl_from_behaviour",
-            "from the average": "kl_from_average",
-        },
-    ),
-    Sheet(
-        "policy-lag",
-        "Policy lag of what is learned from",
-        "versions",
-        {
-            "fresh, median": "policy_lag/online/p50",
-            "fresh, 90 %": "policy_lag/online/p90",
-            "replayed, median": "policy_lag/own_replay/p50",
-            "replayed, 90 %": "policy_lag/own_replay/p90",
-            "foreign, median": "policy_lag/foreign_replay/p50",
-            "foreign, 90 %": "policy_lag/foreign_replay/p90",
-        },
-    ),
-    Sheet(
-        "throughput",
-        "Throughput of the stages",
-        "env steps/s",
-        {"acting": "charts/SPS", "sampling": "throughput/sampling", "learning": "throughput/learning"},
-    ),
-)
 
 
 def write_run(recorded: Recorded, evaluation: EvaluationResult | None) -> tuple[Page, dict[str, bytes]]:
@@ -92,23 +22,39 @@ def write_run(recorded: Recorded, evaluation: EvaluationResult | None) -> tuple[
     Raises:
         OutputError: `metrics.db` is missing or damaged.
     """
-    page, config, pictures = Page(recorded.path.resolve().name), recorded.config, {}
+    page, config, files = Page(recorded.path.resolve().name), recorded.config, {}
     page.paragraph(
         f"{config.algorithm.name} on {config.env}, preset {config.preset or 'none'}, seed {config.seed}. "
         + (_reached(recorded.end) if recorded.end else "Nothing was recorded yet.")
     )
     add_scores(page, recorded, evaluation)
     page.heading("Curves")
-    for sheet in SHEETS:
-        lines = [Line(label, points) for label, name in sheet.metrics.items() if (points := recorded.curve(name))]
-        if lines:
-            picture = draw([Panel("env steps", sheet.y_title, lines)], sheet.words)
-            pictures[f"{sheet.name}.png"] = picture
-            page.picture(picture, f"{sheet.words}: {', '.join(line.label for line in lines)}")
-    if not pictures:
+    for panel, lines in _panels(recorded):
+        picture = pictures.draw([pictures.Panel("env steps", panel.y_title, lines)], panel.title)
+        files[f"{panel.report}.png"] = picture
+        page.picture(picture, f"{panel.title}: {', '.join(line.label for line in lines)}")
+    if not files:
         page.paragraph("Nothing was recorded that could be drawn.")
     add_settings(page, recorded)
-    return page, pictures
+    return page, files
+
+
+def _panels(recorded: Recorded) -> Iterator[tuple[Panel, list[pictures.Line]]]:
+    """Yield the panels of the table of metrics that a report has, with their lines."""
+    known = recorded.latest.values
+    panels = [panel.of_run(known) for panel in PANELS if panel.report]
+    series = recorded.series(names_of(panels))
+    for panel in panels:
+        chosen = [line for line in panel.chosen(series) if line.kind == "value" and not line.is_faint]
+        if chosen:
+            yield panel, [_drawn(line, series) for line in chosen]
+
+
+def _drawn(line: Line, series: Mapping[str, Series]) -> pictures.Line:
+    middle = series[line.name]
+    points = list(zip(middle.axes["env_steps"].tolist(), middle.values.tolist(), strict=True))
+    edges = [carried(series[name], middle.ticks).tolist() for name in line.band or () if name in series]
+    return pictures.Line(line.label, points, band=list(zip(*edges, strict=True)) if len(edges) == 2 else ())
 
 
 def add_scores(page: Page, recorded: Recorded, evaluation: EvaluationResult | None) -> None:

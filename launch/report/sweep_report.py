@@ -55,7 +55,7 @@ def write_sweep(path: Path, record: Mapping[str, Any]) -> tuple[Page, dict[str, 
     lines = [
         Line(f"member {member.number}", points)
         for member in sorted(members, key=lambda member: member.number)
-        if not member.error and (points := member.recorded.curve("charts/mean_return"))
+        if not member.error and (points := member.recorded.returns)
     ]
     if lines:
         words = "Return of every member"

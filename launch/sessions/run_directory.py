@@ -25,6 +25,7 @@ from launch.command_line.overrides import find_leaves, show
 from launch.config import TrainConfig, leaves_directory
 from launch.config_json import config_from_json, config_to_json
 from launch.errors import CannotCreateError, NothingToResumeError, OutputError, RunInUseError
+from launch.records.record import load_record
 from launch.sessions.preset_changes import changes_from_preset
 
 SCHEMA_VERSION = 1
@@ -137,9 +138,7 @@ def read_record(run_dir: Path) -> dict[str, Any]:
     try:
         if not path.is_file():
             raise NothingToResumeError("run-dir", f"{run_dir} holds no run: {path.name} is missing", "check the path")
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(record, dict) or "config" not in record:
-            raise ValueError("it is not a run's record")
+        record = load_record(path)
         if record.get("schema_version", 0) > SCHEMA_VERSION:
             raise ValueError(f"it was written by a newer LASER (schema {record['schema_version']})")
     except (OSError, ValueError) as error:

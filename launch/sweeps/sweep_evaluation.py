@@ -13,10 +13,13 @@ import numpy as np
 
 from laser.environments import task_ids
 from laser.evaluation.protocols import BucketScores, point_wise_best, protocol_for
-from launch.errors import OutputError
 from launch.evaluation.evaluation_result import EvaluationResult
-from launch.recording.metrics_db import read_names, read_series
+from launch.recording.metric_table import known_key
+from launch.records.curves import bucket_scores
+from launch.records.series import EMPTY, UnreadableError, read_series
 from launch.sweeps.agents_compared import AgentsCompared, agents_of, compare_agents
+
+_BUCKET_ENDS = known_key("buckets/ends_at")
 
 
 @dataclass(frozen=True)
@@ -157,18 +160,9 @@ def read_best_curve(members: Sequence[MemberRecord]) -> BestCurve | None:
 
 
 def _read_curve(path: Path, name: str) -> dict[float, float]:
-    """Return scores by the end of their bucket. A point equal to the one before is not stored: it is carried on."""
-    if not path.is_file():
-        return {}
+    """Return scores by the end of their bucket; {} where they cannot be read."""
     try:
-        if name not in read_names(path):
-            return {}
-        changes, ends = read_series(path, name), read_series(path, "buckets/ends_at")
-    except OutputError:
+        series = read_series(path, [name, _BUCKET_ENDS], limit=None)
+    except UnreadableError:
         return {}
-    curve: dict[float, float] = {}
-    for at, end in ends:
-        known = [value for when, value in changes if when <= at]
-        if known:
-            curve[end] = known[-1]
-    return curve
+    return bucket_scores(series.get(name, EMPTY), series.get(_BUCKET_ENDS, EMPTY))

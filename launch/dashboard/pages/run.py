@@ -13,7 +13,6 @@ from launch.dashboard.checked import one_of, query_value, texts, whole
 from launch.dashboard.comparing import flat
 from launch.dashboard.figures import Figure, Theme
 from launch.dashboard.library import Library, Summary
-from launch.dashboard.listing import Entry, log_tail, printable
 from launch.dashboard.news import marked, news
 from launch.dashboard.pages.parts import (
     ago,
@@ -27,11 +26,15 @@ from launch.dashboard.pages.parts import (
     tile,
     words_of,
 )
-from launch.dashboard.panels import Line, Panel, draw, names_of, panels_of
-from launch.dashboard.reading import AXES, Axis
+from launch.dashboard.panels import draw, panels_of
+from launch.recording.metric_panels import BOXES, Line, Panel, names_of
+from launch.recording.metric_table import RATE, RETURN, known_key, label_of, rows_of, values_by_field
 from launch.recording.progress import duration
+from launch.records.listing import Entry, log_tail, printable
+from launch.records.series import AXES, Axis
 
 _POINTS = 250
+_BOTTLENECK = known_key("bottleneck")
 
 
 def layout(library: Library, search: str) -> Any:
@@ -59,8 +62,8 @@ def layout(library: Library, search: str) -> Any:
             html.Div([panel(each.title, {"panel": each.key}) for each in panels], className="panels"),
             html.Div(
                 [
-                    html.Section([html.H3("Ledger of unrolls"), html.Div(id="ledger")], className="panel"),
-                    html.Section([html.H3("Rejected, dropped, lost"), html.Div(id="losses")], className="panel"),
+                    html.Section([html.H3(BOXES["ledger"]), html.Div(id="ledger")], className="panel"),
+                    html.Section([html.H3(BOXES["lost"]), html.Div(id="losses")], className="panel"),
                     html.Section([html.H3("Processes"), html.Div(id="processes")], className="panel"),
                 ],
                 className="panels",
@@ -176,7 +179,7 @@ def _figures(
     library: Library, entry: Entry, due: list[str], axis: Axis, half_width: int, names: tuple[str, ...], theme: Theme
 ) -> dict[str, Figure]:
     lines = tuple(Line(printable(name), name) for name in names)
-    known = [*_panels(library, entry), Panel("any", "", "", lines, "choose metrics above to see them here")]
+    known = [*_panels(library, entry), Panel("any", "", missing="choose metrics above to see them here", lines=lines)]
     panels = {each.key: each for each in known if each.key in due}
     series = library.series(entry, names_of(list(panels.values())), _POINTS)
     return {key: draw(each, series, axis, theme, half_width) for key, each in panels.items()}
@@ -187,7 +190,7 @@ def _tiles(summary: Summary) -> list[Any]:
     if moment is None:
         return []
     steps = summary.entry.config.get("steps")
-    rate = values.get("charts/SPS", 0.0)
+    rate = values.get(RATE, 0.0)
     if summary.status != "running":
         rate = moment.env_steps / moment.seconds if moment.seconds > 0 else 0.0
     left = ""
@@ -196,13 +199,13 @@ def _tiles(summary: Summary) -> list[Any]:
         share = f"{min(100.0, 100 * moment.env_steps / steps):.0f} % of {steps:,}"
         if summary.status == "running" and rate > 0 and steps > moment.env_steps:
             left = f"{duration((steps - moment.env_steps) / rate)} left"
-    bottleneck = summary.latest.notes.get("bottleneck", "")
+    bottleneck = summary.latest.notes.get(_BOTTLENECK, "")
     name, _, rest = bottleneck.partition(" (")
     return [
         tile("env steps", f"{moment.env_steps:,}", share),
         tile("frames", f"{moment.frames:,}", ""),
         tile("learner steps", f"{moment.learner_steps:,}", ""),
-        tile("return", number(values.get("charts/mean_return"), 2) or "none yet", "last 20 episodes"),
+        tile("return", number(values.get(RETURN), 2) or "none yet", "last 20 episodes"),
         tile("env steps / s", f"{rate:,.0f}", left),
         tile("training time", duration(moment.seconds), f"newest numbers {ago(summary.age_s)}"),
         tile("bottleneck", printable(name, 40) or "unknown", printable(rest.rstrip(")"), 60)),
@@ -210,48 +213,30 @@ def _tiles(summary: Summary) -> list[Any]:
 
 
 def _ledger(values: dict[str, float]) -> list[tuple[str, str]]:
-    known = {name.removeprefix("ledger/"): value for name, value in values.items() if name.startswith("ledger/")}
-    if known:
-        shown = [name for name in known if not name.startswith(_ELSEWHERE)]
-        order = ("received", "inserted", "stored", "removed", "sampled")
-        shown.sort(key=lambda name: (order.index(name) if name in order else len(order), name))
-        return [(printable(name.replace("/", " / ").replace("_", " ")), f"{known[name]:,.0f}") for name in shown]
-    counted = {
-        "made by actors": "totals/unrolls",
-        "learned from, fresh": "totals/unrolls_learned/online",
-        "learned from, replayed": "totals/unrolls_learned/replayed",
-    }
-    return [(words, f"{values[name]:,.0f}") for words, name in counted.items() if name in values]
-
-
-_ELSEWHERE = ("rejected", "online/dropped", "lost", "failed", "imbalance")
-_LOST = (
-    "totals/rejected/",
-    "totals/dropped_rows",
-    "totals/unrolls_lost",
-    "totals/restarts/",
-    "totals/close_failed",
-    "totals/evaluations_failed/",
-    "totals/column_writes_failed",
-    "totals/shards_lost",
-    "ledger/rejected/",
-    "ledger/online/dropped/",
-    "ledger/lost",
-    "ledger/failed",
-)
+    """Return the rows of the ledger; of runs without one, what was counted in its place."""
+    rows = list(rows_of("ledger"))
+    found = [(key, row) for row in rows if not row.is_substitute for key in row.keys(values)]
+    if found:
+        return [(_after_slash(key, " / "), f"{values[key]:,.0f}") for key, _ in found]
+    instead = [(key, row) for row in rows if row.is_substitute for key in row.keys(values)]
+    return [(label_of(key, row), f"{values[key]:,.0f}") for key, row in instead]
 
 
 def _lost(values: dict[str, float]) -> list[tuple[str, str]]:
-    found = sorted((name, value) for name, value in values.items() if name.startswith(_LOST) and value)
-    return [(printable(name.split("/", 1)[1].replace("_", " ").replace("/", ": ")), f"{n:,.0f}") for name, n in found]
+    found = sorted(key for row in rows_of("lost") for key in row.keys(values) if values[key])
+    return [(_after_slash(key, ": "), f"{values[key]:,.0f}") for key in found]
+
+
+def _after_slash(key: str, between: str) -> str:
+    return printable(key.split("/", 1)[1].replace("_", " ").replace("/", between))
 
 
 def _processes(values: dict[str, float]) -> list[tuple[str, str, str]]:
-    names = sorted({name.split("/", 1)[1].rpartition("/")[0] for name in values if name.startswith("process/")})
+    cpu, memory = (values_by_field(f"process/{{process}}/{what}", values) for what in ("cpu_percent", "memory_bytes"))
     rows = []
-    for name in names:
-        cpu, memory = values.get(f"process/{name}/cpu_percent"), values.get(f"process/{name}/memory_bytes")
-        rows.append((printable(name), "" if cpu is None or math.isnan(cpu) else f"{cpu:.0f} %", size(memory)))
+    for name in sorted(cpu.keys() | memory.keys()):
+        used = cpu.get(name, math.nan)
+        rows.append((printable(name), "" if math.isnan(used) else f"{used:.0f} %", size(memory.get(name))))
     return rows
 
 

@@ -13,12 +13,13 @@ from launch.dashboard.checked import keys_of_rows, one_of, whole
 from launch.dashboard.comparing import seed_curves, single_curves
 from launch.dashboard.figures import Theme, line_figure, message_figure
 from launch.dashboard.library import Library, Summary
-from launch.dashboard.listing import Entry, printable
 from launch.dashboard.pages.parts import axis_choice, clock, labelled, panel, smoothing_choice
 from launch.dashboard.panels import AXIS_TITLES
-from launch.dashboard.reading import AXES, Axis, Series
+from launch.recording.metric_table import RATE, RETURN
+from launch.records.listing import Entry, printable
+from launch.records.series import AXES, Axis, Series
 
-DEFAULT_METRIC = "charts/mean_return"
+DEFAULT_METRIC = RETURN
 _UNCHOSEN = 8
 _POINTS = 800
 
@@ -262,7 +263,7 @@ def _row(summary: Summary) -> dict[str, Any]:
     config, moment, values = entry.config, latest.moment, latest.values
     rate = None
     if moment is not None and moment.seconds > 0:
-        rate = values.get("charts/SPS") if summary.status == "running" else moment.env_steps / moment.seconds
+        rate = values.get(RATE) if summary.status == "running" else moment.env_steps / moment.seconds
     page = "sweep" if entry.is_sweep else "run"
     return {
         "key": entry.key,
@@ -274,7 +275,7 @@ def _row(summary: Summary) -> dict[str, Any]:
         "env": printable(str(config.get("env", "")), 80),
         "env_steps": moment.env_steps if moment else None,
         "frames": moment.frames if moment else None,
-        "return": _rounded(values.get("charts/mean_return")),
+        "return": _rounded(values.get(RETURN)),
         "rate": _rounded(rate),
         "bottleneck": printable(latest.notes.get("bottleneck", "")) if summary.status == "running" else "",
         "age_s": moment.wall_time if moment else None,

@@ -15,7 +15,6 @@ from launch.dashboard import sweep_figures
 from launch.dashboard.checked import one_of, query_value, whole
 from launch.dashboard.comparing import flat
 from launch.dashboard.library import Library, Summary
-from launch.dashboard.listing import Entry, member_number, printable
 from launch.dashboard.news import marked, news
 from launch.dashboard.pages.parts import (
     axis_choice,
@@ -27,8 +26,10 @@ from launch.dashboard.pages.parts import (
     tile,
     words_of,
 )
-from launch.dashboard.reading import AXES
 from launch.dashboard.sweeps import Decision, read_decisions
+from launch.recording.metric_table import EVALUATION, RATE, RETURN
+from launch.records.listing import Entry, member_number, printable
+from launch.records.series import AXES
 
 
 def layout(library: Library, search: str) -> Any:
@@ -80,7 +81,7 @@ def layout(library: Library, search: str) -> Any:
                         dcc.Dropdown(
                             id="sweep-metric",
                             options=[{"label": text, "value": name} for name, text in sweep_figures.METRICS.items()],
-                            value="charts/mean_return",
+                            value=RETURN,
                             clearable=False,
                         ),
                         "wide",
@@ -194,7 +195,7 @@ def register(app: Dash, library: Library) -> None:
         members = library.members(entry)
         keys = _keys(entry, members)
         decisions = read_decisions(entry.path / "lineage.jsonl")
-        name = one_of(metric, tuple(sweep_figures.METRICS), "charts/mean_return")
+        name = one_of(metric, tuple(sweep_figures.METRICS), RETURN)
         chosen = one_of(axis, AXES, "env_steps")
         its_key = one_of(setting, keys, keys[0]) if keys else ""
         whose = next((member for member in members if member.key == traced), members[0] if members else None)
@@ -263,7 +264,7 @@ def _keys(entry: Entry, members: list[Entry]) -> list[str]:
 
 
 def _return(library: Library, member: Entry) -> float:
-    mean_return = _finite(library.summary(member).latest.values.get("charts/mean_return"))
+    mean_return = _finite(library.summary(member).latest.values.get(RETURN))
     return -math.inf if mean_return is None else mean_return
 
 
@@ -303,10 +304,10 @@ def _rows(library: Library, members: list[Entry], keys: list[str], decisions: li
                 "href": f"/run?key={member.key}",
                 "name": sweep_figures.member_label(member),
                 "status": summary.status,
-                "return": _finite(values.get("charts/mean_return")),
-                "evaluation": _finite(values.get("evaluation/mean_return")),
+                "return": _finite(values.get(RETURN)),
+                "evaluation": _finite(values.get(EVALUATION)),
                 "env_steps": moment.env_steps if moment else None,
-                "rate": _finite(values.get("charts/SPS")),
+                "rate": _finite(values.get(RATE)),
                 "copied": sum(d.member == index and d.copied is not None for d in decisions),
                 **{f"s{place}": _setting(settings.get(key)) for place, key in enumerate(keys)},
                 "settings": {key: _setting(settings.get(key)) for key in keys},
@@ -336,6 +337,6 @@ def _tiles(summary: Summary, rows: list[dict[str, Any]]) -> list[Any]:
         tile("best return", number(best["return"], 2) if best else "none yet", best["name"] if best else ""),
         tile("members with a return", f"{len(ranked)} of {len(rows)}", spread),
         tile("env steps, all members", f"{moment.env_steps:,}", ""),
-        tile("env steps / s", number(summary.latest.values.get("charts/SPS"), 0), "newest, added up"),
+        tile("env steps / s", number(summary.latest.values.get(RATE), 0), "newest, added up"),
         tile("copied", str(sum(row["copied"] for row in rows)), "times"),
     ]

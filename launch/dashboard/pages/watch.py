@@ -13,9 +13,9 @@ from dash.exceptions import PreventUpdate
 from launch.dashboard.checked import one_of, query_value
 from launch.dashboard.figures import Curve, Figure, Theme, bar_figure, line_figure, message_figure
 from launch.dashboard.library import Library
-from launch.dashboard.listing import Entry, find_videos, printable
 from launch.dashboard.live import LiveBusyError, LiveError, LiveView
 from launch.dashboard.pages.parts import ago, clock, labelled, number, panel, tile
+from launch.records.listing import Entry, find_videos, printable
 
 _SPEEDS = {100: "10 steps a second", 250: "4 steps a second", 1000: "1 step a second"}
 _MOST_VIDEOS = 24

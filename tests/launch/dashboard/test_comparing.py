@@ -1,8 +1,8 @@
 import numpy as np
 
 from launch.dashboard.comparing import flat, group_by_settings, seed_curves, single_curves
-from launch.dashboard.listing import find_entries
-from launch.dashboard.reading import read_series
+from launch.records.listing import find_entries
+from launch.records.series import read_series
 
 
 def test_configs_are_flattened_by_the_keys_of_the_command_line() -> None:

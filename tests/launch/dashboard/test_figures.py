@@ -15,8 +15,9 @@ from launch.dashboard.figures import (
     scatter_figure,
     steps_figure,
 )
-from launch.dashboard.panels import AXIS_TITLES, draw, names_of, panels_of
-from launch.dashboard.reading import read_series
+from launch.dashboard.panels import AXIS_TITLES, draw, panels_of
+from launch.recording.metric_panels import names_of
+from launch.records.series import read_series
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

@@ -15,11 +15,11 @@ import pytest
 from laser.config import ConfigError
 from launch.command_line.cli import run
 from launch.dashboard.library import Library
-from launch.dashboard.listing import find_entries
 from launch.dashboard.live import LiveView
 from launch.dashboard.options import DashboardOptions
 from launch.dashboard.server import make_app, open_server, serve
 from launch.errors import CannotCreateError, NothingToResumeError
+from launch.records.listing import find_entries
 from launch.sweeps.lineage import Decision, Lineage
 
 HOSTILE = "<img src=x onerror=alert(1)>"

@@ -1,9 +1,6 @@
 import json
 
-import numpy as np
-
-from launch.dashboard.reading import AXES, Series
-from launch.dashboard.sweeps import Decision, ancestry, bucket_scores, read_decisions, read_schedule
+from launch.dashboard.sweeps import Decision, ancestry, read_decisions, read_schedule
 from launch.sweeps.lineage import Decision as Written
 from launch.sweeps.lineage import Lineage
 
@@ -31,11 +28,3 @@ def test_schedules_are_read_whatever_they_hold(tmp_path) -> None:
     for text in ("{", '{"a": 1}', "[3]", '[{"env_steps": 0, "settings": {"a": []}}]'):
         path.write_text(text)
         assert read_schedule(path) == []
-
-
-def test_scores_are_read_by_the_end_of_their_bucket() -> None:
-    def series(ticks, values) -> Series:
-        return Series(np.array(ticks), np.array(values, float), {axis: np.array(ticks, float) for axis in AXES})
-
-    # The second bucket's score equals the first one's and was not stored again.
-    assert bucket_scores(series([1, 3], [3.0, 4.0]), series([1, 2, 3], [10.0, 20.0, 30.0])) == {10: 3, 20: 3, 30: 4}

@@ -1,4 +1,9 @@
+import io
 import struct
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
 
 from launch.report.pictures import Line, Panel, draw, thin
 
@@ -11,8 +16,31 @@ def test_any_text_is_drawn_and_panels_lie_side_by_side():
         Line(hostile, [(0.0, 0.0)], is_steps=True),
     ]
     one, two = (draw([Panel(hostile, hostile, lines, goal=2.0)] * num, hostile) for num in (1, 2))
-    widths = [struct.unpack(">I", png[16:20])[0] for png in (one, two)]
-    assert widths == [600, 1100]
+    assert [size_of(png) for png in (one, two)] == [(600, 360), (1100, 360)]
+
+
+def size_of(png):
+    return struct.unpack(">II", png[16:24])
+
+
+def test_panels_fill_rows_and_a_place_that_is_left_over_stays_empty():
+    panel = Panel("x", "y", [Line("a", [(0.0, 1.0), (1.0, 2.0)])], title="task")
+    three = draw([panel] * 3, num_columns=2, shares_y=False)
+    assert size_of(three) == (1100, 720)
+    pixels = np.asarray(imread(io.BytesIO(three)))[380:, 560:, :3]
+    assert (pixels == 1.0).all()
+
+
+@pytest.mark.parametrize("is_wide", [False, True])
+def test_a_band_is_drawn_around_its_line(is_wide):
+    points = [(float(x), 0.0) for x in range(5000)]
+    band = [(-1.0, 1.0) if is_wide else (0.0, 0.0)] * len(points)
+    frame = [Line("frame", [(0.0, -3.0), (0.0, 3.0)])]
+    plain = np.asarray(imread(io.BytesIO(draw([Panel("x", "y", [*frame, Line("a", points)])]))))
+    banded = np.asarray(imread(io.BytesIO(draw([Panel("x", "y", [*frame, Line("a", points, band=band)])]))))
+    share = (np.abs(plain - banded).max(-1) > 0.02).mean()
+    # A third of the height of the axes, which are most of the picture.
+    assert 0.15 < share < 0.33 if is_wide else share < 0.01
 
 
 def test_thinning_keeps_the_ends():

@@ -139,7 +139,7 @@ def test_the_report_of_a_sweep(made, tmp_path):
     ("break_it", "code", "says"),
     [
         (lambda path: shutil.rmtree(path), 66, "holds no run"),
-        (lambda path: (path / "metrics.db").unlink(), 74, "unable to open database file"),
+        (lambda path: (path / "metrics.db").unlink(), 74, "metrics.db is missing"),
         (lambda path: (path / "metrics.db").write_bytes(b"x" * 5000), 74, "file is not a database"),
         (lambda path: (path / "config.json").write_text("{"), 66, "cannot be read"),
         (lambda path: (path / "report").write_text(""), 73, "out: "),

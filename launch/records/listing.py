@@ -6,13 +6,14 @@ A page names a run by its key, which is looked up here; no part of a request eve
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from launch.records.record import load_record
 
 Status = Literal["running", "finished", "stopped", "failed", "interrupted"]
 
@@ -187,7 +188,7 @@ def _children(path: Path) -> list[Path]:
 
 def _entry(root: Path, path: Path, is_member: bool) -> Entry:
     name = str(path.relative_to(root)) if path != root else path.resolve().name
-    record, problem = _read_record(path / "config.json")
+    record, problem = _load_record(path / "config.json")
     sweep = key_of_path(path.parent.parent) if is_member else ""
     if is_member:
         name = name.replace("members" + os.sep, "member ")
@@ -199,14 +200,11 @@ def key_of_path(path: Path) -> str:
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
 
 
-def _read_record(path: Path) -> tuple[dict[str, Any], str]:
+def _load_record(path: Path) -> tuple[dict[str, Any], str]:
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        return load_record(path), ""
+    except (OSError, ValueError) as error:
         return {}, f"config.json cannot be read: {error}"
-    if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
-        return {}, "config.json is not the record of a run"
-    return record, ""
 
 
 def _is_locked(path: Path) -> bool:

@@ -1,7 +1,7 @@
 import numpy as np
 
-from launch.dashboard.curves import band_over_runs, carried, growth_ratio, rate, smooth
-from launch.dashboard.reading import AXES, Series
+from launch.records.curves import band_over_runs, bucket_scores, carried, growth_ratio, rate, smooth
+from launch.records.series import AXES, Series
 
 
 def series(ticks, values, seconds=None) -> Series:
@@ -50,3 +50,9 @@ def test_the_band_is_mean_and_standard_deviation_where_all_runs_are_known() -> N
     np.testing.assert_array_equal(x, np.arange(4.0))
     np.testing.assert_array_equal(mean, [0, 1, 5, 5])
     assert all(len(part) == 0 for part in band_over_runs([]))
+
+
+def test_scores_are_read_by_the_end_of_their_bucket() -> None:
+    # The second bucket's score equals the first one's and was not stored again; the one before them has none.
+    ends = series([0, 1, 2, 3], [5.0, 10.0, 20.0, 30.0])
+    assert bucket_scores(series([1, 3], [3.0, 4.0]), ends) == {10: 3, 20: 3, 30: 4}

@@ -3,8 +3,8 @@ import sqlite3
 import numpy as np
 import pytest
 
-from launch.dashboard.reading import UnreadableError, read_latest, read_rows, read_series, signature
 from launch.recording.metrics_db import MetricsDb, Tick
+from launch.records.series import UnreadableError, read_latest, read_rows, read_series, signature
 
 
 def test_a_short_curve_is_read_as_it_was_written(make_run) -> None:
@@ -115,7 +115,7 @@ def test_a_file_cut_short_says_so(make_run) -> None:
 
 
 def test_a_locked_file_is_given_up_soon(make_run, monkeypatch) -> None:
-    monkeypatch.setattr("launch.dashboard.reading._TIMEOUT_S", 0.05)
+    monkeypatch.setattr("launch.records.series._TIMEOUT_S", 0.05)
     path = make_run("a", [{"loss": 1.0}]) / "metrics.db"
     holder = sqlite3.connect(path, isolation_level=None)
     try:

@@ -1,4 +1,4 @@
-"""Reads `metrics.db` for showing it: the newest value of everything, and curves thinned while they are read.
+"""What a `metrics.db` holds for those who show it: the newest value of everything, and curves thinned while read.
 
 Of a curve of 100,000 points some hundred are wanted, so SQLite averages neighbours itself. Nothing is written.
 """
@@ -14,30 +14,22 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from launch.recording.metrics_db import is_measured, open_to_read
+from launch.errors import OutputError
+from launch.recording.metrics_db import Tick, is_measured, open_to_read
 
 Axis = Literal["env_steps", "frames", "seconds", "learner_steps"]
 AXES: tuple[Axis, ...] = get_args(Axis)
 
 _TICK_COLUMNS = ("seconds", "wall_time", "env_steps", "frames", "learner_steps")
+# Names that count, or stand still for long: the mean of neighbours would be a number that never was.
+_COUNTERS = ("totals/", "buckets/", "ledger/")
 _TIMEOUT_S = 1.0
 _NEIGHBOURS = 32
 """Points whose mean one drawn point is, at most: so a curve costs the same however long the run is."""
 
 
-class UnreadableError(RuntimeError):
-    """A `metrics.db` is missing, damaged or locked; the message says so in a line."""
-
-
-@dataclass(frozen=True)
-class Moment:
-    """Where a run is: training seconds, unix time, env steps, frames, learner steps."""
-
-    seconds: float = 0.0
-    wall_time: float = 0.0
-    env_steps: int = 0
-    frames: int = 0
-    learner_steps: int = 0
+class UnreadableError(OutputError):
+    """A `metrics.db` is missing, damaged or locked; `problem.wrong` says so in a line."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +42,7 @@ class Latest:
         notes: texts by name.
     """
 
-    moment: Moment | None = None
+    moment: Tick | None = None
     values: dict[str, float] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
 
@@ -105,12 +97,10 @@ def read_latest(path: Path, ticks_ago: int = 0) -> Latest:
             found[table] = {str(name): value for name, value in rows if value is not None}
     values = {name: float(value) for name, value in found["points"].items() if isinstance(value, (int, float))}
     notes = {name: str(value) for name, value in found["notes"].items()}
-    return Latest(Moment(*row[1:]), values, notes)
+    return Latest(Tick(*row[1:]), values, notes)
 
 
-def read_series(
-    path: Path, names: Iterable[str], limit: int = 400, counters: tuple[str, ...] = ("totals/", "buckets/", "ledger/")
-) -> dict[str, Series]:
+def read_series(path: Path, names: Iterable[str], limit: int | None = 400) -> dict[str, Series]:
     """Return curves by name, each of about `limit` points at most; names without points are left out.
 
     A point stands for its neighbours: the mean of the last 32 of them, or for a counter the last. A value that does not
@@ -119,8 +109,7 @@ def read_series(
     Args:
         path: of `metrics.db`.
         names: which.
-        limit: points per curve.
-        counters: prefixes of names that count, or stand still for long.
+        limit: points per curve; None: every point.
 
     Raises:
         UnreadableError: the file is missing, damaged or locked.
@@ -129,7 +118,7 @@ def read_series(
         ids = {str(name): number for number, name in connection.execute("SELECT id, name FROM names")}
         (newest,) = connection.execute("SELECT max(tick) FROM ticks").fetchone()
         read = {
-            name: _read_one(connection, ids[name], limit, name.startswith(counters), newest, is_measured(name))
+            name: _read_one(connection, ids[name], limit, name.startswith(_COUNTERS), newest, is_measured(name))
             for name in dict.fromkeys(names)
             if name in ids and newest is not None
         }
@@ -169,12 +158,12 @@ def signature(path: Path) -> tuple[int, ...]:
 
 
 def _read_one(
-    connection: sqlite3.Connection, number: int, limit: int, counts: bool, newest: int, measured: bool
+    connection: sqlite3.Connection, number: int, limit: int | None, counts: bool, newest: int, measured: bool
 ) -> Series:
     low, high = connection.execute("SELECT min(tick), max(tick) FROM points WHERE id = ?", (number,)).fetchone()
     if low is None:
         return EMPTY
-    width = max(1, -(-(high - low + 1) // limit))
+    width = 1 if limit is None else max(1, -(-(high - low + 1) // limit))
     value = "p.value" if counts else "avg(p.value)"
     if width <= _NEIGHBOURS:
         query = f"SELECT max(p.tick), {value} FROM points p WHERE p.id = ? GROUP BY (p.tick - ?) / ?"
@@ -215,9 +204,13 @@ def _close_gaps(connection: sqlite3.Connection, rows: list[Any], width: int, new
 @contextmanager
 def _open(path: Path) -> Iterator[sqlite3.Connection]:
     if not path.is_file():
-        raise UnreadableError("metrics.db is missing: the run has not recorded anything yet")
+        raise _unreadable(path, "is missing: the run has not recorded anything yet")
     try:
         with open_to_read(path, _TIMEOUT_S) as connection:
             yield connection
     except (sqlite3.Error, OverflowError, TypeError) as error:
-        raise UnreadableError(f"metrics.db cannot be read: {error}") from error
+        raise _unreadable(path, f"cannot be read: {error}") from error
+
+
+def _unreadable(path: Path, wrong: str) -> UnreadableError:
+    return UnreadableError("run-dir", f"metrics.db {wrong}", f"check that {path} is the metrics.db of a run")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from launch.dashboard.reading import Series
+from launch.records.series import Series
 
 
 def smooth(values: np.ndarray, half_width: int) -> np.ndarray:
@@ -95,3 +95,14 @@ def band_over_runs(
     mean = np.where(count > 0, np.where(there, rows, 0.0).sum(0) / np.maximum(count, 1), np.nan)
     spread = np.sqrt(np.where(there, (rows - mean) ** 2, 0.0).sum(0) / np.maximum(count - 1, 1))
     return grid, mean, mean - spread, mean + spread
+
+
+def bucket_scores(scores: Series, ends: Series) -> dict[float, float]:
+    """Return a run's scores by where their bucket ended, in frames; buckets without a score are left out.
+
+    Args:
+        scores: of the last complete bucket, as recorded over time.
+        ends: where that bucket ended.
+    """
+    pairs = zip(ends.values.tolist(), carried(scores, ends.ticks).tolist(), strict=True)
+    return {end: score for end, score in pairs if score == score}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launch.dashboard.listing import find_entries, find_videos, members_of, printable, read_status
+from launch.records.listing import find_entries, find_videos, members_of, printable, read_status
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

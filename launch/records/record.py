@@ -1,0 +1,26 @@
+"""A run's record: what `config.json` holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def load_record(path: Path) -> dict[str, Any]:
+    """Return the record of a run or a sweep.
+
+    Args:
+        path: of `config.json`.
+
+    Raises:
+        OSError: it is not there, or cannot be opened.
+        ValueError: it is not a record.
+    """
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
+        raise ValueError("it is not a run's record")
+    return record
