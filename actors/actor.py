@@ -15,10 +15,10 @@ import numpy as np
 import torch
 
 from actors.config import ActorConfig
+from actors.heartbeat import CONSTRUCTION, ENVIRONMENT, Heartbeat
 from actors.policy import Policy, PolicyState
 from actors.policy_lag import PolicyLag, PolicyLagLimit
 from actors.unroll_builder import Identity, UnrollBuilder
-from actors.waiting import CONSTRUCTION, ENVIRONMENT, Waiting
 from laser.environments import tasks_of
 from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment
 from laser.ports import (
@@ -52,7 +52,7 @@ class Group:
     mu: dict[str, np.ndarray]
 
 
-class Actor(Waiting):
+class Actor(Heartbeat):
     """Steps vector environments and inserts unrolls; a plain object that threads, processes or Ray may host.
 
     One thread calls `tick` (or, in lockstep, `take_turn`); `heartbeat` and `waiting_for` may be read from others.

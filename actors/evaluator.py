@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from actors.film import Film
+from actors.heartbeat import CONSTRUCTION, ENVIRONMENT, Heartbeat
 from actors.policy import Policy, PolicyState
-from actors.waiting import CONSTRUCTION, ENVIRONMENT, Waiting
 from laser.environments import tasks_of
 from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment, words_of
 from laser.ports import EpisodeResult, Parameters, Report
@@ -27,7 +27,7 @@ class InterruptedEvaluationError(RuntimeError):
     """Somebody asked an evaluation to end before its episodes had."""
 
 
-class Evaluator(Waiting):
+class Evaluator(Heartbeat):
     """Plays episodes on environments of its own. Used from one thread, but for `interrupt`.
 
     Every environment of the vector plays the same number of episodes, so that short episodes do not crowd out long

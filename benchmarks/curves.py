@@ -11,7 +11,7 @@ from pathlib import Path
 
 import measure
 
-from launch.recording.metrics_db import Axis, read_series
+from launch.records.metrics_db import Axis, read_series
 from launch.report import pictures
 from launch.report.pictures import Line, Panel
 

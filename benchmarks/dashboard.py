@@ -34,8 +34,8 @@ import psutil
 from rich.progress import track
 
 from launch.dashboard.pages.parts import CLOCK_MS
-from launch.recording.metrics_db import MetricsDb
 from launch.records.listing import key_of_path
+from launch.records.metrics_db import MetricsDb
 
 _NUM_NAMES, _POINTS_OF_OTHERS = 40, 100
 _SIDES = {

@@ -24,13 +24,13 @@ from actors.policy import Policy
 from laser.environments import describe_environment
 from laser.ports import Parameters, wait
 from laser.specs import EnvironmentSpec
-from launch.config import TrainConfig
 from launch.factories import make_actor
 from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
+from launch.settings.train_config import TrainConfig
 from launch.topology import shard_factories
 from learner.checkpoint import load_newest_checkpoint
-from learner.parameter_store import ParameterStore
+from learner.publishing.parameter_store import ParameterStore
 
 GAMES = {"pong": "ALE/Pong-v5", "breakout": "ALE/Breakout-v5"}
 TO_REACH_GB = 0.8

@@ -25,11 +25,11 @@ from laser.environments import make_environment
 from laser.environments.base import VectorEnvironment
 from laser.ports import KEY_DTYPE, Sample
 from laser.unroll import UnrollSpec
-from launch.config import TrainConfig
-from launch.config_json import config_from_json
 from launch.planning.member_plan import plan_member
-from learner.collate import collate
-from learner.mixing import Mix
+from launch.settings.json_form import config_from_json
+from launch.settings.train_config import TrainConfig
+from learner.experience.collate import collate
+from learner.experience.mixing import Mix
 from learner.updating.factory import make_updater
 
 

@@ -21,8 +21,8 @@ from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec, VectorSpec
 from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings
-from replay_server.shard import Shard
-from replay_server.sum_tree import SumTree
+from replay_server.samplers.sum_tree import SumTree
+from replay_server.serving.shard import Shard
 
 UNROLL_LENGTH = 20
 
@@ -66,7 +66,7 @@ def bench_shard(num_items: int, batch: int, num_calls: int, repeats: int, sample
         headers["environment"], headers["sequence"] = np.arange(num_streams), sequence
         shard.insert(Unrolls(headers, fields)).result()
     rng = np.random.default_rng(0)
-    request = SampleRequest(0, batch, view="steps", num_steps=1, discount=0.99)
+    request = SampleRequest(0, batch, view="steps", n_step=1, discount=0.99)
     values = {"priority": rng.random((batch, 1), np.float32)}
 
     def draw_and_write() -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import measure
 
-from launch.command_line.overrides import find_leaves, show
-from launch.config import TrainConfig
 from launch.presets import find_presets, load_preset
+from launch.settings.train_config import TrainConfig
+from launch.settings.values import find_leaves, show
 
 # What counts as solved, and the env steps to need at most.
 GOALS = {"acer_cartpole": (475.0, 40_000), "reactor_cartpole": (475.0, 80_000), "acer_pendulum": (-250.0, 60_000)}

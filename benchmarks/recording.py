@@ -26,14 +26,14 @@ import measure
 import numpy as np
 
 from launch.presets import load_preset
-from launch.recording.metrics_db import MetricsDb, Tick
 from launch.recording.process_usage import ProcessUsage
 from launch.recording.recorder import Recorder
-from launch.recording.replay_look import ReplayLook
+from launch.recording.replay_gauges import ReplayGauges
+from launch.records.metrics_db import MetricsDb, Tick
 from launch.train import train
-from learner.age_quantiles import AgeQuantiles
-from learner.learned_counts import LearnedCounts
 from learner.learner import Learner
+from learner.metrics.age_quantiles import AgeQuantiles
+from learner.metrics.consumption import Consumption
 
 # What only exists to record; the outermost counts where one calls another.
 _RECORDING = (
@@ -42,8 +42,8 @@ _RECORDING = (
     (Recorder, "snapshot"),
     (Recorder, "position"),
     (Learner, "report"),
-    (LearnedCounts, "add"),
-    (ReplayLook, "gauges"),
+    (Consumption, "add"),
+    (ReplayGauges, "gauges"),
     (AgeQuantiles, "add"),
     (ProcessUsage, "newest"),
 )

@@ -27,7 +27,7 @@ from laser.unroll import HEADER_DTYPE, PackedFrames, Unrolls, UnrollSpec
 from launch.runtimes.ray_runtime import RayRuntime
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings
-from replay_server.shard import Shard
+from replay_server.serving.shard import Shard
 
 SAMPLED_TARGET, INSERTED_TARGET = 60_000, 10_000
 NUM_ITEMS, NUM_ENVIRONMENTS, NUM_ACTORS = 128, 32, 2

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-import replay_server.arena
-import replay_server.memory
+import replay_server.storage.arena
+import replay_server.store.sizes
 from laser.ports import SampleRequest, wait
 from laser.specs import ArraySpec, ContinuousActions, DiscreteActions, EnvironmentSpec, FramesSpec, VectorSpec
 from laser.unroll import HEADER_DTYPE, PackedFrames, Unrolls, UnrollSpec
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings
-from replay_server.shard import Shard
+from replay_server.serving.shard import Shard
 
 EPISODE_ROWS = 700
 
@@ -94,7 +94,7 @@ def measure_unrolls(repeats: int) -> None:
             message.headers["actor"] = num
         seconds = median_s(repeats, lambda i, m=messages: wait(shard.insert(m[i]), 10, "insert") and None)
         print(f"insert {num} Atari unrolls, evicting: {seconds * 1e6:.0f} us, {num / seconds:,.0f} unrolls/s")
-    request = SampleRequest(0, 128, view="steps", num_steps=3, discount=0.99)
+    request = SampleRequest(0, 128, view="steps", n_step=3, discount=0.99)
     seconds = median_s(repeats, lambda _: wait(shard.sample(request), 10, "sample") and None)
     print(f"sample 128 Atari steps, n=3, as windows of compressed unrolls: {seconds * 1e6:.0f} us")
     shard.close()
@@ -105,7 +105,7 @@ def measure_steps(repeats: int) -> None:
     shard = make_shard(spec, 1_000_000)
     fill(shard, spec, 1700, rng)
     for num_steps in (1, 5):
-        request = SampleRequest(0, 256, view="steps", num_steps=num_steps, discount=0.99)
+        request = SampleRequest(0, 256, view="steps", n_step=num_steps, discount=0.99)
         seconds = median_s(repeats, lambda _, r=request: wait(shard.sample(r), 10, "sample") and None)
         print(f"sample 256 steps of 17 numbers, n={num_steps}, 1M stored: {seconds * 1e6:.0f} us")
     shard.close()
@@ -114,7 +114,7 @@ def measure_steps(repeats: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=300)
-    parser.add_argument("--block-bytes", type=int, nargs="*", default=[replay_server.arena.BLOCK_BYTES])
+    parser.add_argument("--block-bytes", type=int, nargs="*", default=[replay_server.storage.arena.BLOCK_BYTES])
     arguments = parser.parse_args()
     root = Path(__file__).parents[1]
     commit = subprocess.run(
@@ -122,8 +122,8 @@ def main() -> None:
     )
     print(f"{platform.machine()}, {os.cpu_count()} cores, NumPy {np.__version__}, commit {commit.stdout.strip()}")
     for block_bytes in arguments.block_bytes:
-        replay_server.arena.BLOCK_BYTES = replay_server.memory.BLOCK_BYTES = block_bytes
-        replay_server.arena.Arena.__init__.__defaults__ = (block_bytes,)
+        replay_server.storage.arena.BLOCK_BYTES = replay_server.store.sizes.BLOCK_BYTES = block_bytes
+        replay_server.storage.arena.Arena.__init__.__defaults__ = (block_bytes,)
         print(f"blocks of {block_bytes} bytes")
         measure_unrolls(arguments.repeats)
     measure_steps(arguments.repeats)

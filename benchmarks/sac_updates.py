@@ -26,8 +26,8 @@ from laser.algorithms.sac import SacNetworks
 from laser.environments import describe_environment
 from laser.unroll import UnrollSpec
 from launch.presets import load_preset
-from learner.collate import example_batch
 from learner.config import LearnerConfig
+from learner.experience.collate import example_batch
 from learner.updating.factory import make_updater
 from learner.updating.updater import Updater
 

@@ -25,8 +25,8 @@ from launch.factories import make_prioritizer
 from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
 from learner.learner import Learner
-from learner.parameter_store import ParameterStore
-from replay_server.shard import Shard
+from learner.publishing.parameter_store import ParameterStore
+from replay_server.serving.shard import Shard
 
 MOST_RATIO, MOST_GROWTH = 1.6, 1.15
 
@@ -77,11 +77,11 @@ def make_subject(preset: str, sampler: str, num_steps: int, compiled: str | None
 
 def time_of(learner: Learner, num_updates: int) -> tuple[float, float]:
     """Return seconds per update: of the wall, and of the CPU over all threads."""
-    goal = learner.num_steps + num_updates
+    goal = learner.num_updates + num_updates
     wall, cpu = time.perf_counter(), time.process_time()
     if not learner.loader.is_ahead:
         learner.step(num_updates)
-    while learner.num_steps < goal:
+    while learner.num_updates < goal:
         learner.tick()
     return (time.perf_counter() - wall) / num_updates, (time.process_time() - cpu) / num_updates
 

@@ -25,8 +25,8 @@ from launch.factories import make_prioritizer
 from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
 from learner.learner import Learner
-from learner.parameter_store import ParameterStore
-from replay_server.shard import Shard
+from learner.publishing.parameter_store import ParameterStore
+from replay_server.serving.shard import Shard
 
 PLAIN = "--algorithm.refer.enabled false --replay.remover fifo"
 ARMS = ["racer", "ddpg", f"ddpg {PLAIN}", f"ddpg {PLAIN} --replay.sampler per", f"ddpg {PLAIN} --replay.sampler rank"]

@@ -18,7 +18,7 @@ from pathlib import Path
 import measure
 import numpy as np
 
-from launch.recording.metrics_db import read_series
+from launch.records.metrics_db import read_series
 
 NUM_MEMBERS = 4
 MEMORY, RATE, GAP = 0.35, 0.9, 0.05

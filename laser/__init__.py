@@ -25,7 +25,7 @@ _API = {
     "load_policy": "launch.evaluation.evaluate",
     "evaluate": "launch.evaluation.evaluate",
     "sweep": "launch.sweeps.sweep",
-    "TrainConfig": "launch.config",
+    "TrainConfig": "launch.settings.train_config",
     "SweepConfig": "launch.sweeps.sweep_config",
     "SweepOptions": "launch.sweeps.sweep_config",
     "PbtConfig": "launch.sweeps.population",

@@ -55,7 +55,7 @@ View = Literal["unrolls", "steps", "streams"]
 
 @dataclass(frozen=True)
 class RetraceSpec:
-    """How a shard derives a column of Q-retrace; see `replay_server.retrace_sweep`.
+    """How a shard derives a column of Q-retrace; see `replay_server.derived.retrace_sweep`.
 
     Args:
         discount: gamma until a write says otherwise.
@@ -117,7 +117,7 @@ class SampleRequest:
         table: "online" (each unroll once, only to its own member) or "replay".
         view: what an item is: "unrolls" (whole stored unrolls), "steps" (n-step windows folded into T=1 unrolls),
             "streams" (the next T rows of a reader that walks finished episodes from their first step).
-        num_steps: n of the n-step view.
+        n_step: n of the n-step view.
         discount: gamma with which the n-step view folds rewards.
         reward_clip: the n-step view clips each reward to +- this before it sums them.
         at_most: for the online table: hand out what is there, from 1 to num_items, instead of exactly num_items.
@@ -137,7 +137,7 @@ class SampleRequest:
     num_items: int
     table: Literal["online", "replay"] = "replay"
     view: View = "unrolls"
-    num_steps: int = 1
+    n_step: int = 1
     discount: float = 1.0
     reward_clip: float = math.inf
     at_most: bool = False
@@ -190,7 +190,7 @@ class Sample:
         origins: ORIGIN_DTYPE [N, T] for streams, whose rows have several makers; None where headers hold for all rows.
         streams: int64 [N], which stream each item belongs to; None for other views.
         statistics: sums over all that is stored, by name, which may be added over shards: of members that count
-            far-policy steps or ask for statistics (`replay_server.derived.Derived.statistics`).
+            far-policy steps or ask for statistics (`replay_server.derived.derived_columns.Derived.statistics`).
         num_draws: int64 [N], how often each item of a sampler's draw was drawn for this member, this time included.
         ages: int64 [N], about how many env steps (rows) were inserted after each item; of draws from the replay only.
     """

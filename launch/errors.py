@@ -19,7 +19,7 @@ from typing import ClassVar, TextIO, cast
 
 from laser.config import ConfigError, Problem
 from launch.gpu_errors import explain_error
-from launch.streams import FailingStream
+from launch.standard_output import FailingStream
 
 _PACKAGES = ("actors", "laser", "launch", "learner", "replay_server")
 _OURS = tuple(Path(__file__).resolve().parents[1] / name for name in _PACKAGES)

@@ -21,7 +21,7 @@ from laser.torch_threads import flush_denormals, set_torch_threads
 from launch.planning.computing import learner_threads, placed_device
 from launch.planning.member_plan import MemberPlan, num_evaluation_envs
 from learner.learner import Learner
-from replay_server.client import ShardedReplay
+from replay_server.client.sharded_replay import ShardedReplay
 
 
 def make_learner(

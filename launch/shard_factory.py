@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from laser.unroll import UnrollSpec
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings
-from replay_server.shard import Shard
+from replay_server.serving.shard import Shard
 
 
 @dataclass(frozen=True)

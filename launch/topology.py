@@ -13,13 +13,13 @@ from typing import Any
 from actors.actor import Actor
 from actors.evaluator import Evaluator
 from laser.ports import ParameterPort, ReplayPort, ReportPort
-from launch.config import TrainConfig
 from launch.factories import connect, make_actor, make_evaluator, make_learner
 from launch.planning.member_plan import MemberPlan
 from launch.runtimes.runtime import Runtime, ShardPort, Worker
+from launch.settings.train_config import TrainConfig
 from launch.shard_factory import ShardFactory
 from learner.learner import Learner
-from learner.parameter_store import ParameterStore
+from learner.publishing.parameter_store import ParameterStore
 
 
 @dataclass

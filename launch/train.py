@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from laser.torch_threads import torch_threads
-from launch.config import TrainConfig
 from launch.recording.progress import Progress, closing_message
-from launch.sessions.attendant import Outcome
-from launch.sessions.run_directory import RunDirectory, open_run
-from launch.sessions.session import plan_session, run_session
-from launch.sessions.signals import stop_on_signals
-from launch.streams import say
+from launch.records.run_directory import RunDirectory, open_run
+from launch.settings.train_config import TrainConfig
+from launch.standard_output import say
+from launch.supervision.member_supervisor import Outcome
+from launch.supervision.session import plan_session, run_session
+from launch.supervision.signals import stop_on_signals
 
 
 @dataclass(frozen=True)

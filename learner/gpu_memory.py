@@ -20,8 +20,8 @@ from laser.algorithms.base import Algorithm
 from laser.batch import Batch, take_columns
 from laser.tensor_trees import map_tensors
 from laser.unroll import UnrollSpec
-from learner.collate import example_batch
 from learner.config import LearnerConfig
+from learner.experience.collate import example_batch
 from learner.updating.batch_loss import stacked
 
 CONTEXT_BYTES = 512 * 2**20

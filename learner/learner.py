@@ -28,16 +28,16 @@ from laser.ports import (
 )
 from laser.prioritization.base import Prioritizer
 from laser.unroll import UnrollSpec
-from learner.age_quantiles import AgeQuantiles
-from learner.batch_loader import BatchLoader, LoadedBatch
-from learner.collate import collate, example_batch
-from learner.column_writer import ColumnWriter
 from learner.config import LearnerConfig
-from learner.learned_counts import LearnedCounts
-from learner.mixing import Mix, Mixer, PoissonReplays
-from learner.publisher import Publisher
-from learner.replay_states import ReplayStates
-from learner.sampler_feed import ReplayLooks, SamplerFeed
+from learner.experience.batch_loader import BatchLoader, LoadedBatch
+from learner.experience.collate import collate, example_batch
+from learner.experience.mixing import Mix, Mixer, PoissonReplays
+from learner.experience.stream_states import StreamStates
+from learner.feedback.column_writer import ColumnWriter
+from learner.feedback.prioritizer_link import PrioritizerLink, ReplayLooks
+from learner.metrics.age_quantiles import AgeQuantiles
+from learner.metrics.consumption import Consumption
+from learner.publishing.publisher import Publisher
 from learner.updating.factory import make_updater
 
 REPORT_INTERVAL_S = 0.5
@@ -80,7 +80,7 @@ class Learner:
         self.progress = 0.0
         self.heartbeat = time.monotonic()
         self.waiting_for = ""
-        self.num_steps = 0
+        self.num_updates = 0
         self._algorithm = algorithm
         self._settings = algorithm.config  # with the changes made since
         self._changed: dict[str, float] = {}
@@ -106,7 +106,7 @@ class Learner:
             num_in_flight=2 if prefetch else 0,
             deadline_s=config.deadline_s,
             stream_set=_fresh_seed(seed, 0) if walks_streams else None,
-            num_steps=settings.steps_per_item if steps_view else 0,
+            n_step=settings.steps_per_item if steps_view else 0,
             discount=settings.discount,
             reward_clip=settings.step_reward_clip,
             batches_per_draw=config.batches_together(settings.view),
@@ -116,7 +116,7 @@ class Learner:
                 else None
             ),
         )
-        self._feed = SamplerFeed(
+        self._feed = PrioritizerLink(
             prioritizer,
             ReplayLooks(
                 replay,
@@ -128,7 +128,7 @@ class Learner:
             ),
         )
         self._replay_states = (
-            ReplayStates(spec.core_state, settings.num_drawn, self.updater.state.device) if walks_streams else None
+            StreamStates(spec.core_state, settings.num_drawn, self.updater.state.device) if walks_streams else None
         )
         self._seed = seed
         self.loader = BatchLoader(
@@ -143,7 +143,7 @@ class Learner:
         self._counters: defaultdict[str, float] = defaultdict(float)
         self._metrics = MetricMeans()
         self._ages = AgeQuantiles(member)
-        self._learned = LearnedCounts()
+        self._learned = Consumption()
         self._publisher = Publisher(parameters, self.updater.state.parameters)
         self._writer = ColumnWriter(replay, member, config.batches_together(settings.view), self.updater.state.device)
         self._num_unpublished = 0
@@ -225,7 +225,7 @@ class Learner:
         """Apply an update for each batch."""
         started = time.perf_counter()
         batches = [self._prepare(loaded) for loaded in together]
-        rates = [self._rate(self.num_steps + number) for number in range(len(together))]
+        rates = [self._rate(self.num_updates + number) for number in range(len(together))]
         self._learning_rate = rates[-1]
         told = self.updater.in_turn(batches, rates, self._update_inputs)
         for loaded, batch, (metrics, output) in zip(together, batches, told, strict=True):
@@ -236,7 +236,7 @@ class Learner:
                 if self._recomputes_states:
                     states = self.updater.next_core_state(batch, self._update_inputs)
                 self._replay_states.keep(states, loaded.streams)
-            self.num_steps += 1
+            self.num_updates += 1
             self._num_unpublished += 1
             self._learned.add(loaded.mix)
             self._ages.add(loaded.mix, self.version)
@@ -247,18 +247,18 @@ class Learner:
         """Return a batch with what the learner adds to it; let the networks hear of the replay it came from."""
         statistics = _statistics(loaded)
         if statistics:
-            self.updater.state.observe(statistics, self.num_steps)
+            self.updater.state.observe(statistics, self.num_updates)
         if self._algorithm.config.counts_far_policy and statistics:
             self._stored["stored_far_fraction"] = stored_far_fraction(statistics)
         if self._replay_states is not None and loaded.streams is not None:
             return self._replay_states.join(loaded.batch, loaded.streams)
         return loaded.batch
 
-    def _rate(self, num_steps: int) -> float:
-        """Return the step size after so many learner steps."""
+    def _rate(self, num_updates: int) -> float:
+        """Return the step size after so many updates."""
         settings = self._settings
         remaining = max(0.0, 1.0 - self.progress) if settings.learning_rate_schedule == "linear" else 1.0
-        return float(settings.learning_rate * remaining * settings.rate_factor(num_steps))
+        return float(settings.learning_rate * remaining * settings.rate_factor(num_updates))
 
     @property
     def _recomputes_states(self) -> bool:
@@ -299,7 +299,7 @@ class Learner:
         gauges["charts/learning_rate"] = self._learning_rate
         gauges |= self._metrics.take() | self._ages.take() | self._feed.metrics() | self._stored
         self._count()
-        counters = dict(self._counters) | {"learner_steps": float(self.num_steps)}
+        counters = dict(self._counters) | {"learner_steps": float(self.num_updates)}
         return Report("learner", counters, gauges)
 
     def mark_evaluation(self) -> None:
@@ -398,7 +398,7 @@ class Learner:
             "tensors": tensors,
             "arrays": {"generator": training.generator.get_state().numpy()},
             "numbers": {
-                "num_steps": self.num_steps,
+                "num_steps": self.num_updates,
                 "version": self.version,
                 "counters": dict(self._counters),
                 "progress": self.progress,
@@ -427,7 +427,7 @@ class Learner:
         training.num_updates = state["numbers"]["num_steps"] * math.prod(self._settings.passes)
         numbers = state["numbers"]
         self._load_generator(np.array(state["arrays"]["generator"], np.uint8), numbers["num_steps"])
-        self.num_steps, self.progress = numbers["num_steps"], numbers["progress"]
+        self.num_updates, self.progress = numbers["num_steps"], numbers["progress"]
         self._counters = defaultdict(float, numbers["counters"])
         self.change_settings(numbers.get("settings", {}))
         feed = {"tensors": state["tensors"].get("sampler", {}), "numbers": numbers.get("sampler", {})}
@@ -436,13 +436,13 @@ class Learner:
         self._publisher.version = numbers["version"] - 1
         self.publish()
 
-    def _load_generator(self, saved: np.ndarray, num_steps: int) -> None:
+    def _load_generator(self, saved: np.ndarray, num_updates: int) -> None:
         """Go on with the random numbers of a generator's state; on another kind of device they begin anew."""
         generator = self.updater.state.generator
         if saved.nbytes == generator.get_state().nbytes:
             generator.set_state(torch.from_numpy(saved))
         else:
-            generator.manual_seed(_fresh_seed(self._seed, num_steps))
+            generator.manual_seed(_fresh_seed(self._seed, num_updates))
 
     def _load_streams(self, state: dict[str, Any]) -> None:
         replays = state["numbers"].get("replays")
@@ -456,7 +456,7 @@ class Learner:
                 self._mixer.stream_set, self._mixer.num_asked = state["numbers"]["streams"]
         elif self._mixer.stream_set is not None:
             # A learner that starts again must not go on with streams whose states went with the old one.
-            self._mixer.stream_set = _fresh_seed(self._seed, self.num_steps)
+            self._mixer.stream_set = _fresh_seed(self._seed, self.num_updates)
 
     def _load_weights(self, weights: Mapping[str, Mapping[str, Tensor]]) -> None:
         own, saved = self.updater.state.networks.state_dict(), weights["networks"]
@@ -471,7 +471,7 @@ class Learner:
         if loaded.mix.replayed is None:
             return
         values = output.column_writes | loaded.prepared | self._feed.values(loaded.mix, loaded.batch, output)
-        options = self._algorithm.write_options(self.num_steps, self._settings.discount)
+        options = self._algorithm.write_options(self.num_updates, self._settings.discount)
         self._writer.write_batch(loaded.mix, values, output.final_writes, options)
 
     def _count(self) -> None:
@@ -487,5 +487,5 @@ def _statistics(loaded: LoadedBatch) -> Mapping[str, Any]:
     return {} if loaded.mix.replayed is None else loaded.mix.replayed.statistics
 
 
-def _fresh_seed(seed: int, num_steps: int) -> int:
-    return int(np.random.SeedSequence([seed, num_steps]).generate_state(1, np.uint64)[0] >> 1)
+def _fresh_seed(seed: int, num_updates: int) -> int:
+    return int(np.random.SeedSequence([seed, num_updates]).generate_state(1, np.uint64)[0] >> 1)

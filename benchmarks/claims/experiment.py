@@ -151,7 +151,7 @@ def steps_to(curves: np.ndarray, goal: float, num_steps: int) -> np.ndarray:
 
 def read_run(run_dir: Path, num_steps: int, curve: str) -> dict[str, Any]:
     """Return `returns` [points], by the metric `curve`, and `numbers` of a finished run."""
-    from launch.recording.metrics_db import read_names, read_series
+    from launch.records.metrics_db import read_names, read_series
 
     path = run_dir / "metrics.db"
     series = read_series(path, curve)

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 import experiment
 import numpy as np
 
-from laser.evaluation.elo import elo_ratings, has_finite_ratings
-from laser.evaluation.ranks import mean_ranks, mean_winning_probabilities, winning_probabilities
+from laser.scoring.elo import elo_ratings, has_finite_ratings
+from laser.scoring.ranks import mean_ranks, mean_winning_probabilities, winning_probabilities
 
 TASKS = {
     "mini/Catch-v0": 25_000,

@@ -7,13 +7,13 @@ from typing import Any
 
 from actors.evaluator import Evaluator
 from laser.unroll import Unrolls, UnrollSpec
-from launch.config import TrainConfig
 from launch.factories import make_actor, make_evaluator
 from launch.planning.member_plan import plan_member
+from launch.settings.train_config import TrainConfig
 from launch.topology import shard_factories
 from learner.learner import Learner
-from learner.parameter_store import ParameterStore
-from replay_server.shard import Shard
+from learner.publishing.parameter_store import ParameterStore
+from replay_server.serving.shard import Shard
 
 
 class Recording:

@@ -14,8 +14,8 @@ import numpy as np
 import laser
 from laser.config import Bounds
 from laser.prioritization.config import SamplerSettings
-from replay_server.episodes import NO_EPISODE
 from replay_server.samplers import Draw, Sampler, View
+from replay_server.storage.episode_index import NO_EPISODE
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class RecentSettings(SamplerSettings):
 class Recent(Sampler):
     """P(item) ~ 0.5^(age / half-life), where the age of an item is the number of unrolls that came after its own.
 
-    A draw costs time in proportion to what is stored. `replay_server/sum_tree.py` holds weights that cost a logarithm.
+    A draw costs time in proportion to what is stored.
+    `replay_server/samplers/sum_tree.py` holds weights that cost a logarithm.
     """
 
     views: ClassVar[frozenset[View]] = frozenset({"steps", "unrolls"})

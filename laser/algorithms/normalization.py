@@ -53,7 +53,7 @@ class Normalizer(nn.Module):
         return standard
 
     def observation_updates(self, statistics: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Return new buffers for observations by name, from `replay_server.step_sums` of all that is stored."""
+        """Return new buffers for observations by name, from `replay_server.derived.step_sums` of all that is stored."""
         count = max(1.0, float(statistics["num_steps"]))
         updates = {}
         for number, name in enumerate(self._names):

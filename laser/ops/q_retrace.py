@@ -24,8 +24,8 @@ def q_retrace_targets(
         Q^ret[t] = r[t] + disc[t] * (V[t+1] + lambda * min(1, rho[t+1]) * (Q^ret[t+1] - A[t+1] - V[t+1]))
 
     With A = 0 it is V-RACER's: Q^ret[t] = r[t] + disc[t] * V^tbc[t+1], where V^tbc is V-trace with both clips 1. The
-    replay computes the same in NumPy for stored episodes (`replay_server.retrace_sweep`); this is what that is tested
-    against, and what a learner of whole unrolls would use.
+    replay computes the same in NumPy for stored episodes (`replay_server.derived.retrace_sweep`); tests compare both,
+    and a learner of whole unrolls would use this one.
 
     Args:
         values: [T+1, B] V(s_t).

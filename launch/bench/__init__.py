@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from laser.config import ConfigError, Problem
 from laser.discovery import read_first_lines
-from launch.command_line.overrides import nearest
+from launch.settings.values import nearest
 
 
 class Bench(Protocol):

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from actors.actor import Actor
 from laser.ports import wait
 from laser.torch_threads import torch_threads
-from launch.config import TrainConfig
 from launch.planning.member_plan import plan_population
 from launch.planning.needs import Needs
 from launch.recording.recorder import Recorder, Snapshot
-from launch.sessions.attendant import Attendant
-from launch.sessions.session import make_runtime, make_schedule
+from launch.settings.train_config import TrainConfig
+from launch.supervision.member_supervisor import MemberSupervisor
+from launch.supervision.session import make_runtime, make_schedule
 from launch.topology import Topology, place_population
 from learner.learner import Learner
 
@@ -74,9 +74,9 @@ class Running:
 
     def run(self, is_over: Callable[[], bool]) -> None:
         """Train until `is_over` says so, which is asked about ten times a second; to be called once."""
-        attendants = [Attendant(*each) for each in zip(self.topologies, self.recorders, strict=True)]
+        supervisors = [MemberSupervisor(*each) for each in zip(self.topologies, self.recorders, strict=True)]
         configs = [topology.config for topology in self.topologies]
-        make_schedule(configs, attendants, is_over, lambda *_: None).run()
+        make_schedule(configs, supervisors, is_over, lambda *_: None).run()
 
     def snapshots(self) -> list[Snapshot]:
         """Return how far each agent is."""

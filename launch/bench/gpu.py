@@ -19,8 +19,8 @@ from launch.bench.gpu_steps.entries import EntriesFile, Entry
 from launch.bench.gpu_steps.plan import PARTS, seconds_of, slots_of, steps_of
 from launch.bench.gpu_steps.runner import Runner
 from launch.bench.gpu_steps.table import table
-from launch.config import find_device_problems
 from launch.errors import StoppedError
+from launch.settings.train_config import find_device_problems
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,12 @@ from laser.config import Bounds, raise_problems
 from laser.specs import EnvironmentSpec
 from laser.unroll import UnrollSpec
 from launch.bench import machine
-from launch.config import TrainConfig
 from launch.planning.computing import resolve_device
 from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
-from learner.collate import example_batch
+from launch.settings.train_config import TrainConfig
 from learner.config import LearnerConfig
+from learner.experience.collate import example_batch
 from learner.updating.factory import make_updater
 from learner.updating.updater import Updater
 

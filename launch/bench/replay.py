@@ -17,7 +17,7 @@ from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings
-from replay_server.shard import Shard
+from replay_server.serving.shard import Shard
 
 _EPISODE_ROWS = 700
 # What an unroll of Pong compresses to; random bytes, since a shard never looks inside.

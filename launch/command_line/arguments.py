@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from laser.config import ConfigError, Problem, field_infos, find_problems, key_of, raise_problems
-from launch.command_line.config_file import read_config_file
 from launch.command_line.flags import Arguments, split_arguments, split_named, surplus, switches_of, without_value
-from launch.command_line.overrides import Leaf, apply_choices, apply_overrides, find_leaves, unknown_key
-from launch.config import NOT_FLAGS, TrainConfig
 from launch.errors import NothingToResumeError
 from launch.presets import find_presets, load_preset
-from launch.sessions.run_directory import newest_run, read_record, saved_config
+from launch.records.run_directory import newest_run, read_record, saved_config
+from launch.settings.toml_file import read_config_file
+from launch.settings.train_config import NOT_FLAGS, TrainConfig
+from launch.settings.values import Leaf, apply_choices, apply_overrides, find_leaves, unknown_key
 from launch.sweeps.population import PbtConfig
 from launch.sweeps.sweep_config import ONE_MEMBER, SweepConfig, SweepOptions, parse_grid, read_base, sweep_from_json
 
@@ -137,7 +137,7 @@ def _further_problems(config: TrainConfig, problems: Sequence[Problem]) -> list[
     if not problems:
         return []
     from laser.environments import describe_environment
-    from launch.sessions.settings_schedule import find_schedule_problems
+    from launch.records.settings_schedule import find_schedule_problems
 
     found = find_schedule_problems(config)
     if not any(problem.key.partition(".")[0] in ("env", "environment") for problem in problems):

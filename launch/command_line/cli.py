@@ -22,16 +22,17 @@ from launch.command_line.flags import (
     switches_of,
     without_value,
 )
-from launch.command_line.overrides import apply_overrides, find_leaves, nearest
-from launch.streams import finite, print_json
+from launch.settings.values import apply_overrides, find_leaves, nearest
+from launch.standard_output import finite, print_json
 
 O = TypeVar("O")  # noqa: E741
 
 _USAGE = """\
 usage: laser COMMAND ...
 
-  laser train PRESET [--env ID] [--steps N] [--seed S] [--run-dir DIR] [--runtime local|lockstep|ray]
-                     [--config FILE.toml] [--resume] [--json] [--KEY VALUE ...]     train an agent
+  laser train PRESET [--env ID] [--steps N] [--seed S] [--run-dir DIR] [--runtime local|ray]
+                     [--schedule free|lockstep] [--config FILE.toml] [--resume] [--json] [--KEY VALUE ...]
+                                                                                    train an agent
   laser sweep PRESET --grid KEY=V1,V2 [--grid ...] [--share-replay | --no-share-replay] [--seeds N] [--pbt]
                      [--resume] [--json] [--KEY VALUE ...]                          train several, at the same pace
   laser eval RUN_DIR [--episodes N] [--video] [--json]                              play with a trained one
@@ -128,7 +129,7 @@ def _train_help(arguments: list[str]) -> int:
 
     names = [argument for argument in arguments if not argument.startswith("-")]
     if names:
-        from launch.config import NOT_FLAGS
+        from launch.settings.train_config import NOT_FLAGS
 
         leaves = [leaf for leaf in find_leaves(load_preset(names[0])) if leaf.key not in NOT_FLAGS]
         print(f"usage: laser train {names[0]} [--config FILE.toml] [--KEY VALUE ...]\n")

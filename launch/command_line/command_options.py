@@ -35,6 +35,6 @@ class EvalOptions:
 
     def single_problems(self) -> Iterator[Problem]:
         """Yield the mistakes of single fields that a range cannot express."""
-        from launch.config import find_device_problems  # NumPy comes with it, which --help does without
+        from launch.settings.train_config import find_device_problems  # NumPy comes with it, which --help does without
 
         yield from find_device_problems("device", self.device)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args, get_origin
 
 from laser.config import Problem
-from launch.command_line.overrides import Leaf, show, unknown_key
+from launch.settings.values import Leaf, show, unknown_key
 
 _TRUTH_WORDS = ("true", "false", "yes", "no", "on", "off")
 

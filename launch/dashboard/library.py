@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from launch.dashboard.findings import Facts, findings
 from launch.recording.metric_table import RATE, RETURN
-from launch.recording.metrics_db import Tick
 from launch.records.listing import Entry, Status, find_entries, last_state, members_of, read_status
+from launch.records.metrics_db import Tick
 from launch.records.series import Latest, Series, UnreadableError, read_latest, read_series, signature
 
 T = TypeVar("T")

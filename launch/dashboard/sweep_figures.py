@@ -9,7 +9,7 @@ import numpy as np
 
 from laser.config import ConfigError
 from laser.environments import task_ids
-from laser.evaluation.protocols import BucketScores, point_wise_best, protocol_for
+from laser.scoring.protocols import BucketScores, point_wise_best, protocol_for
 from launch.dashboard.comparing import single_curves
 from launch.dashboard.figures import (
     Curve,
@@ -24,11 +24,11 @@ from launch.dashboard.figures import (
 from launch.dashboard.library import Library
 from launch.dashboard.panels import AXIS_TITLES
 from launch.dashboard.sweeps import Decision, ancestry, read_schedule
+from launch.evaluation.agents_compared import agents_of
 from launch.recording.metric_table import EVALUATION, RATE, RETURN, known_key
 from launch.records.curves import bucket_scores
 from launch.records.listing import Entry, member_number, printable
 from launch.records.series import Axis, Series
-from launch.sweeps.agents_compared import agents_of
 
 METRICS = {
     RETURN: "return, last 20 episodes",

@@ -12,7 +12,7 @@ _MOST_BYTES = 20_000_000
 
 @dataclass(frozen=True)
 class Decision:
-    """What one member did when it was compared (see `launch.sweeps.lineage`, which writes it).
+    """What one member did when it was compared (see `launch.records.lineage`, which writes it).
 
     Args:
         env_steps: its own by then.

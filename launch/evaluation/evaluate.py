@@ -27,16 +27,16 @@ from laser.specs import (
     FramesSpec,
     environment_spec_from_json,
 )
-from launch.config import TrainConfig
 from launch.errors import LaunchError, NothingToResumeError, OutputError
 from launch.evaluation.evaluation_result import EvaluationResult, TaskResult
 from launch.evaluation.playing import Playing
-from launch.evaluation.videos import find_video_problems, save_video
+from launch.evaluation.sweep_evaluation import MemberEvaluation, MemberRecord, SweepEvaluation, read_best_curve
 from launch.recording.progress import Progress
+from launch.records.run_directory import RunDirectory, read_record, saved_config, slug
+from launch.records.videos import find_video_problems, save_video
 from launch.runtimes.hangs import wait_unless_hung
 from launch.runtimes.host import Host
-from launch.sessions.run_directory import RunDirectory, read_record, saved_config, slug
-from launch.sweeps.sweep_evaluation import MemberEvaluation, MemberRecord, SweepEvaluation, read_best_curve
+from launch.settings.train_config import TrainConfig
 from learner.checkpoint import Checkpoint, NoCheckpointError, load_best_checkpoint, load_newest_checkpoint
 
 Which = Literal["newest", "best"]

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from laser.evaluation.published import PublishedScores, find_published
-from laser.evaluation.published_reactor import find_human_start_scores
-from laser.evaluation.scores import Reference, find_reference
-from laser.evaluation.statistics import (
+from laser.scoring.published import PublishedScores, find_published
+from laser.scoring.published_reactor import find_human_start_scores
+from laser.scoring.scores import Reference, find_reference
+from laser.scoring.statistics import (
     Statistic,
     bootstrap_interval,
     interquartile_mean,

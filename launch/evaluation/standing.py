@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from laser.evaluation.published_reactor import AGENTS, REACTOR_TABLE_2, REACTOR_TABLE_3, find_human_start_scores
-from laser.evaluation.ranking import Ranking, rank_agents
+from laser.scoring.published_reactor import AGENTS, REACTOR_TABLE_2, REACTOR_TABLE_3, find_human_start_scores
+from laser.scoring.ranking import Ranking, rank_agents
 
 THIS = "this agent"
 

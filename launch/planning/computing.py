@@ -10,8 +10,8 @@ import torch
 from laser.compilation import can_compile
 from laser.environments import task_ids
 from laser.specs import EnvironmentSpec, FramesSpec
-from launch.config import TrainConfig
 from launch.gpus import find_lost_gpu, num_gpus
+from launch.settings.train_config import TrainConfig
 
 _WIDE = 256  # units of a layer
 

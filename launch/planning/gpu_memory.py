@@ -10,9 +10,9 @@ import torch
 from laser.compilation import has_bfloat16
 from laser.config import Problem
 from laser.unroll import UnrollSpec
-from launch.config import TrainConfig
 from launch.gpus import free_bytes, index_of
 from launch.planning.member_plan import MemberPlan
+from launch.settings.train_config import TrainConfig
 from launch.words import size
 from learner.gpu_memory import CONTEXT_BYTES, learner_bytes
 

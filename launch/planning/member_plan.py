@@ -14,10 +14,10 @@ from laser.environments import describe_environment
 from laser.prioritization.base import Prioritizer
 from laser.specs import ArraySpec, EnvironmentSpec
 from laser.unroll import UnrollSpec
-from launch.config import TrainConfig
 from launch.planning.computing import ChosenDevice, choose_device, compiles_policy, num_env_groups
 from launch.planning.replay_rules import find_prioritizer, member_settings, walks_streams
 from launch.settings.seeds import seed_for
+from launch.settings.train_config import TrainConfig
 from replay_server.member_settings import MemberSettings
 
 

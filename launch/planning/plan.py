@@ -17,16 +17,16 @@ from laser.environments import describe_environment
 from laser.environments.config import EnvironmentConfig
 from laser.specs import ArraySpec, EnvironmentSpec
 from laser.unroll import UnrollSpec
-from launch.config import TrainConfig
-from launch.evaluation.videos import find_video_problems
 from launch.planning.gpu_memory import GpuEstimate, estimate_gpus, find_gpu_problems
 from launch.planning.member_plan import MemberPlan, plan_population
 from launch.planning.memory import MemoryEstimate, available_memory, estimate_memory, find_memory_problems
 from launch.planning.needs import Needs
 from launch.planning.replay_rules import find_sampler_problems
-from launch.sessions.settings_schedule import find_schedule_problems
+from launch.records.settings_schedule import find_schedule_problems
+from launch.records.videos import find_video_problems
+from launch.settings.train_config import TrainConfig
 from launch.words import size
-from replay_server.memory import frame_bytes, replay_bytes
+from replay_server.store.sizes import frame_bytes, replay_bytes
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from laser.algorithms.base import Algorithm
 from laser.config import Problem
 from laser.ports import ColumnSpec
 from laser.prioritization.base import Prioritizer, find_rule, missing_numbers
-from launch.config import TrainConfig
+from launch.settings.train_config import TrainConfig
 from replay_server.member_settings import MemberSettings, RateLimit
 from replay_server.samplers import samplers_called
 

@@ -14,7 +14,7 @@ from laser.config import ConfigError, Problem, find_problems, raise_problems
 from laser.discovery import read_first_lines
 
 if TYPE_CHECKING:
-    from launch.config import TrainConfig
+    from launch.settings.train_config import TrainConfig
 
 
 def find_presets() -> dict[str, str]:
@@ -36,7 +36,7 @@ def load_preset(name: str, values: Mapping[str, Any] | None = None) -> TrainConf
     presets = find_presets()
     known = name.replace("-", "_")
     if known not in presets:
-        from launch.command_line.overrides import nearest
+        from launch.settings.values import nearest
 
         best = nearest(known, list(presets))
         remedy = f"did you mean {best}?" if best else f"presets are {', '.join(presets)}"
@@ -52,8 +52,8 @@ def change(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
     Raises:
         ConfigError: unknown keys, wrong types, values out of range or that do not go together, all of them.
     """
-    from launch.command_line.overrides import apply_overrides
-    from launch.config import NOT_FLAGS
+    from launch.settings.train_config import NOT_FLAGS
+    from launch.settings.values import apply_overrides
 
     changed, problems = apply_overrides(config, values, NOT_FLAGS)
     raise_problems([*problems, *find_problems(changed)])

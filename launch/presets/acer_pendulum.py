@@ -2,7 +2,7 @@
 
 from laser.algorithms.acer_continuous import AcerContinuousConfig
 from laser.networks.config import NetworkConfig
-from launch.config import TrainConfig
+from launch.settings.train_config import TrainConfig
 from replay_server.config import ReplayConfig
 
 

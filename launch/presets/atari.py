@@ -3,7 +3,7 @@
 from laser.algorithms.laser import LaserConfig
 from laser.environments.config import EnvironmentConfig
 from laser.networks.config import NetworkConfig
-from launch.config import TrainConfig
+from launch.settings.train_config import TrainConfig
 from replay_server.config import ReplayConfig
 
 

@@ -3,8 +3,8 @@
 import dataclasses
 
 from laser.algorithms.ddpg import DdpgConfig
-from launch.config import TrainConfig
 from launch.presets.racer import racer
+from launch.settings.train_config import TrainConfig
 from replay_server.config import ReplayConfig
 
 

@@ -3,8 +3,8 @@
 import dataclasses
 
 from laser.algorithms.ddpg import DdpgConfig
-from launch.config import TrainConfig
 from launch.presets.racer_pendulum import SHORT_REFER, SHORT_REPLAY, racer_pendulum
+from launch.settings.train_config import TrainConfig
 
 
 def ddpg_pendulum() -> TrainConfig:

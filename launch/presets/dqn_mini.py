@@ -2,7 +2,7 @@
 
 from laser.algorithms.dqn import DqnConfig
 from laser.networks.config import NetworkConfig
-from launch.config import TrainConfig
+from launch.settings.train_config import TrainConfig
 from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
 

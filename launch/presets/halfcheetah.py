@@ -3,8 +3,8 @@
 import dataclasses
 
 from laser.algorithms.laser import LaserConfig
-from launch.config import TrainConfig
 from launch.presets.hopper import hopper
+from launch.settings.train_config import TrainConfig
 
 
 def halfcheetah() -> TrainConfig:

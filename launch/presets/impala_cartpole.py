@@ -1,7 +1,7 @@
 """CartPole-v1 with IMPALA: the baseline without replay."""
 
 from laser.algorithms.impala import ImpalaConfig
-from launch.config import TrainConfig
+from launch.settings.train_config import TrainConfig
 from replay_server.config import ReplayConfig
 
 

@@ -1,7 +1,7 @@
 """Pong from pixels with IMPALA: the baseline without replay; the small net, for two cores."""
 
 from laser.algorithms.impala import ImpalaConfig
-from launch.config import EvaluationConfig, TrainConfig
+from launch.settings.train_config import EvaluationConfig, TrainConfig
 from replay_server.config import ReplayConfig
 
 

@@ -1,7 +1,7 @@
 """Small tasks (Catch, DeepSea, T-maze, key and door) with LASER: seconds to a minute on one core."""
 
 from laser.algorithms.laser import LaserConfig
-from launch.config import TrainConfig
+from launch.settings.train_config import TrainConfig
 from replay_server.config import ReplayConfig
 
 

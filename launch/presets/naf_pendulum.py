@@ -3,8 +3,8 @@
 import dataclasses
 
 from laser.algorithms.naf import NafConfig
-from launch.config import TrainConfig
 from launch.presets.racer_pendulum import SHORT_REFER, racer_pendulum
+from launch.settings.train_config import TrainConfig
 
 
 def naf_pendulum() -> TrainConfig:

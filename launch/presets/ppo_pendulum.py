@@ -3,8 +3,8 @@
 import dataclasses
 
 from laser.algorithms.ppo import PpoConfig
-from launch.config import TrainConfig
 from launch.presets.ppo import ppo
+from launch.settings.train_config import TrainConfig
 
 
 def ppo_pendulum() -> TrainConfig:

@@ -6,8 +6,8 @@ from actors.config import ActorConfig
 from laser.algorithms.racer import RacerConfig
 from laser.algorithms.refer import ReferConfig
 from laser.networks.config import NetworkConfig
-from launch.config import TrainConfig
 from launch.presets.racer import racer
+from launch.settings.train_config import TrainConfig
 from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
 

@@ -3,7 +3,7 @@
 from laser.algorithms.rainbow import RainbowConfig
 from laser.environments.config import EnvironmentConfig
 from laser.networks.config import NetworkConfig
-from launch.config import EvaluationConfig, TrainConfig
+from launch.settings.train_config import EvaluationConfig, TrainConfig
 from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
 

@@ -7,7 +7,7 @@ threads, which wait for each other anyway. On a GPU use `--runtime local`.
 from actors.config import ActorConfig
 from laser.algorithms.sac import SacConfig
 from laser.networks.config import NetworkConfig
-from launch.config import TrainConfig
+from launch.settings.train_config import TrainConfig
 from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
 

@@ -5,8 +5,8 @@ import dataclasses
 from actors.config import ActorConfig
 from laser.algorithms.sac import SacConfig
 from laser.networks.config import NetworkConfig
-from launch.config import TrainConfig
 from launch.presets.sac import BATCH_SIZE, sac
+from launch.settings.train_config import TrainConfig
 from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
 

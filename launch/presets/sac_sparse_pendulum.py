@@ -3,8 +3,8 @@
 import dataclasses
 
 from laser.algorithms.sac import SacConfig
-from launch.config import TrainConfig
 from launch.presets.sac_pendulum import sac_pendulum
+from launch.settings.train_config import TrainConfig
 from replay_server.config import ReplayConfig
 
 

@@ -3,8 +3,8 @@
 import dataclasses
 
 from laser.algorithms.td3 import Td3Config
-from launch.config import TrainConfig
 from launch.presets.sac import BATCH_SIZE, sac
+from launch.settings.train_config import TrainConfig
 
 
 def td3() -> TrainConfig:

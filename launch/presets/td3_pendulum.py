@@ -3,9 +3,9 @@
 import dataclasses
 
 from laser.algorithms.td3 import Td3Config
-from launch.config import TrainConfig
 from launch.presets.sac import BATCH_SIZE
 from launch.presets.sac_pendulum import sac_pendulum
+from launch.settings.train_config import TrainConfig
 
 
 def td3_pendulum() -> TrainConfig:

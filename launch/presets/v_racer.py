@@ -3,8 +3,8 @@
 import dataclasses
 
 from laser.algorithms.v_racer import VRacerConfig
-from launch.config import TrainConfig
 from launch.presets.racer import racer
+from launch.settings.train_config import TrainConfig
 
 
 def v_racer() -> TrainConfig:

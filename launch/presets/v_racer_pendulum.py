@@ -3,8 +3,8 @@
 import dataclasses
 
 from laser.algorithms.v_racer import VRacerConfig
-from launch.config import TrainConfig
 from launch.presets.racer_pendulum import SHORT_REFER, racer_pendulum
+from launch.settings.train_config import TrainConfig
 
 
 def v_racer_pendulum() -> TrainConfig:

@@ -32,7 +32,7 @@ class Progress:
 
     Args:
         snapshot: returns how far the run is; called from the display's thread.
-        num_steps: env steps the run is to take.
+        num_env_steps: env steps the run is to take.
         title: what is being trained.
         quiet: show nothing.
         stream: default: standard error, so that standard output stays the result's.
@@ -44,7 +44,7 @@ class Progress:
     def __init__(
         self,
         snapshot: Callable[[], Any],
-        num_steps: int,
+        num_env_steps: int,
         title: str = "",
         quiet: bool = False,
         stream: TextIO | None = None,
@@ -52,10 +52,10 @@ class Progress:
         line: Callable[[Any, int, str], str] | None = None,
         share: Callable[[Any], float] | None = None,
     ):
-        self._snapshot, self._num_steps, self._title = snapshot, num_steps, title
+        self._snapshot, self._num_env_steps, self._title = snapshot, num_env_steps, title
         self._quiet = quiet
         self._line = line or describe
-        self._share = share or (lambda snapshot: snapshot.env_steps / max(1, num_steps))
+        self._share = share or (lambda snapshot: snapshot.env_steps / max(1, num_env_steps))
         self._stream = stream or sys.stderr
         self._is_terminal = self._stream.isatty()
         self._interval_s = 0.5 if self._is_terminal else interval_s
@@ -96,20 +96,20 @@ class Progress:
         snapshot = self._snapshot()
         filled = round(24 * min(1.0, self._share(snapshot)))
         bar = f"[green]{'━' * filled}[/green][dim]{'━' * (24 - filled)}[/dim]"
-        return Text.from_markup(f"{bar}\n{escape(self._line(snapshot, self._num_steps, self._title))}")
+        return Text.from_markup(f"{bar}\n{escape(self._line(snapshot, self._num_env_steps, self._title))}")
 
     def _show_lines(self) -> None:
         while not self._closing.wait(self._interval_s):
-            print(self._line(self._snapshot(), self._num_steps, self._title), file=self._stream, flush=True)
+            print(self._line(self._snapshot(), self._num_env_steps, self._title), file=self._stream, flush=True)
 
 
-def describe(snapshot: Snapshot, num_steps: int, title: str = "") -> str:
+def describe(snapshot: Snapshot, num_env_steps: int, title: str = "") -> str:
     """Return one line: how far, how fast, time left, return, acceptance and bottleneck; only what is known."""
     return status_line(
         title,
-        f"{snapshot.env_steps:,} of {num_steps:,} env steps ({percent(snapshot.env_steps, num_steps)})",
+        f"{snapshot.env_steps:,} of {num_env_steps:,} env steps ({percent(snapshot.env_steps, num_env_steps)})",
         snapshot.env_steps_per_second,
-        num_steps - snapshot.env_steps,
+        num_env_steps - snapshot.env_steps,
         f"return {snapshot.mean_return:,.1f}" if math.isfinite(snapshot.mean_return) else "",
         snapshot.gauges,
         snapshot.bottleneck,
@@ -149,20 +149,20 @@ def status_line(
     return " · ".join(parts)
 
 
-def percent(steps: int, num_steps: int) -> str:
+def percent(steps: int, num_env_steps: int) -> str:
     """Return how far a run is; actors may make a few steps more than were asked for."""
-    return f"{min(100.0, 100.0 * steps / num_steps):.0f}%"
+    return f"{min(100.0, 100.0 * steps / num_env_steps):.0f}%"
 
 
 def acceptance(gauges: Mapping[str, float]) -> Iterator[str]:
     """Yield the share of steps that the trust region accepts, for each source that has any."""
-    num_steps = values_by_field(_NUM_STEPS, gauges)
+    num_env_steps = values_by_field(_NUM_STEPS, gauges)
     for source, share in sorted(values_by_field(_ACCEPTED, gauges).items()):
-        if math.isfinite(share) and num_steps.get(source, 1.0) > 0.0:
+        if math.isfinite(share) and num_env_steps.get(source, 1.0) > 0.0:
             yield f"{100 * share:.0f}% of {FIELDS['source'].words_of(source)}"
 
 
-def closing_message(snapshot: Snapshot, run_dir: Path, preset: str, num_steps: int) -> str:
+def closing_message(snapshot: Snapshot, run_dir: Path, preset: str, num_env_steps: int) -> str:
     """Return what to say when a run has ended: what was reached, and what to try next."""
     if math.isfinite(snapshot.mean_return):
         reached = (
@@ -178,7 +178,7 @@ def closing_message(snapshot: Snapshot, run_dir: Path, preset: str, num_steps: i
     ]
     if preset:
         # Short of its steps it was solved, and would be so again at once.
-        further = f"--steps {2 * num_steps}" if snapshot.env_steps >= num_steps else "--stop-at-return inf"
+        further = f"--steps {2 * num_env_steps}" if snapshot.env_steps >= num_env_steps else "--stop-at-return inf"
         lines.append(f"  {laser} train {preset} --resume --run-dir {here} {further}")
     for package, command in (
         ("matplotlib", f"{laser} report {here}"),

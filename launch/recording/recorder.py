@@ -17,12 +17,12 @@ from laser.ports import EpisodeResult, Report
 from launch.errors import OutputError
 from launch.recording.bottleneck import name_bottleneck
 from launch.recording.metric_table import RETURN
-from launch.recording.metrics_db import MetricsDb, Tick
 from launch.recording.process_usage import ProcessUsage
 from launch.recording.rates import rates
 from launch.recording.return_curve import PastValues, ReturnCurve
 from launch.recording.task_returns import TaskReturns, task_metrics
 from launch.recording.tracker import Tracker, tracking_key
+from launch.records.metrics_db import MetricsDb, Tick
 
 _LEARNER = "learner"  # the source that goes on with its own totals, in whatever way a run is resumed
 _PROGRESS = ("env_steps", "frames", "learner_steps", "episodes")

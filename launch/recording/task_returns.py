@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from laser.evaluation.protocols import ATARI_BUCKET, DMLAB_BUCKET
-from laser.evaluation.scores import find_reference, summarise
 from laser.ports import EpisodeResult
+from laser.scoring.protocols import ATARI_BUCKET, DMLAB_BUCKET
+from laser.scoring.scores import find_reference, summarise
 from launch.recording.return_curve import NUM_RETURNS
 
 _BUCKETS_OF_A_SHORT_RUN = 20

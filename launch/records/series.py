@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from launch.errors import OutputError
-from launch.recording.metrics_db import Tick, is_measured, open_to_read
+from launch.records.metrics_db import Tick, is_measured, open_to_read
 
 Axis = Literal["env_steps", "frames", "seconds", "learner_steps"]
 AXES: tuple[Axis, ...] = get_args(Axis)

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from laser.environments import task_ids
-from launch.command_line.overrides import find_leaves, show
-from launch.config import NOT_FLAGS, TrainConfig
 from launch.evaluation.evaluation_result import TaskResult
 from launch.recording.metric_table import RETURN
-from launch.recording.metrics_db import Tick
+from launch.records.metrics_db import Tick
+from launch.records.preset_changes import changes_from_preset
+from launch.records.run_directory import RunDirectory, config_from_record, read_record
 from launch.records.series import EMPTY, Latest, Series, read_latest, read_series
 from launch.report.repeating import sweep_command, train_command
-from launch.sessions.preset_changes import changes_from_preset
-from launch.sessions.run_directory import RunDirectory, config_from_record, read_record
+from launch.settings.train_config import NOT_FLAGS, TrainConfig
+from launch.settings.values import find_leaves, show
 from learner.checkpoint import NoCheckpointError, load_newest_checkpoint
 
 _MOST_POINTS = 2000

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from launch.command_line.overrides import find_leaves, show
-from launch.config import TrainConfig
+from launch.settings.train_config import TrainConfig
+from launch.settings.values import find_leaves, show
 from launch.sweeps.population import PbtConfig
 from launch.sweeps.sweep_config import SweepOptions, sweep_from_json
 
@@ -17,7 +17,7 @@ def train_command(preset: str, changes: Mapping[str, Mapping[str, str]]) -> str:
 
     Args:
         preset: that it came from.
-        changes: from it (see `launch.sessions.preset_changes`).
+        changes: from it (see `launch.records.preset_changes`).
     """
     return shlex.join(["laser", "train", preset, *_flags(changes)])
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from launch.evaluation.evaluation_result import EvaluationResult, TaskResult, published_words
 from launch.recording.metric_panels import PANELS, Line, Panel, names_of
-from launch.recording.metrics_db import Tick
 from launch.recording.progress import duration
 from launch.records.curves import carried
+from launch.records.metrics_db import Tick
 from launch.records.series import Series
 from launch.report import pictures
 from launch.report.page import Page

@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from laser.evaluation.statistics import bootstrap_interval, mean
+from laser.scoring.statistics import bootstrap_interval, mean
 from launch.errors import LaunchError
 from launch.evaluation.evaluation_result import Interval
+from launch.evaluation.sweep_evaluation import MemberRecord, read_best_curve
+from launch.records.lineage import Lineage
+from launch.records.settings_schedule import SettingsChange, read_changes
 from launch.report.page import Page
 from launch.report.pictures import Line, Panel, draw
 from launch.report.recorded import Recorded
 from launch.report.run_report import add_settings
-from launch.sessions.settings_schedule import SettingsChange, read_changes
 from launch.sweeps.evolution import SCHEDULE_NAME
-from launch.sweeps.lineage import Lineage
-from launch.sweeps.sweep_evaluation import MemberRecord, read_best_curve
 
 
 @dataclass(frozen=True)

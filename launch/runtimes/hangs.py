@@ -8,10 +8,10 @@ from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, Protocol, TypeVar
 
-from actors.waiting import CONSTRUCTION, ENVIRONMENT
+from actors.heartbeat import CONSTRUCTION, ENVIRONMENT
 from laser.ports import PortTimeoutError
-from launch.config import TrainConfig
 from launch.errors import LaunchError
+from launch.settings.train_config import TrainConfig
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from launch.runtimes.ray_settings import TOO_LATE  # read by Ray when it is impo
 # isort: split
 import ray
 
-from actors.waiting import CONSTRUCTION, ENVIRONMENT
+from actors.heartbeat import CONSTRUCTION, ENVIRONMENT
 from laser.ports import (
     ParameterPort,
     PortClosedError,

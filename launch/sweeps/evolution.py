@@ -10,12 +10,12 @@ import numpy as np
 from laser.ports import wait
 from launch.recording.recorder import Snapshot
 from launch.recording.return_curve import NUM_RETURNS
+from launch.records.lineage import Decision, Lineage, schedules
+from launch.records.run_directory import RunDirectory
+from launch.records.settings_schedule import field_names, write_changes
 from launch.runtimes.runtime import Worker
-from launch.sessions.attendant import Attendant
-from launch.sessions.ending import Ending
-from launch.sessions.run_directory import RunDirectory
-from launch.sessions.settings_schedule import field_names, write_changes
-from launch.sweeps.lineage import Decision, Lineage, schedules
+from launch.supervision.ending import Ending
+from launch.supervision.member_supervisor import MemberSupervisor
 from launch.sweeps.population import PbtConfig, choose_model, live_settings, perturbed, within_bounds
 from learner.learner import Learner
 
@@ -36,7 +36,7 @@ class PopulationTraining:
 
     Args:
         config: see `PbtConfig`.
-        attendants: of all members.
+        supervisors: of all members.
         runs: their directories, where each one's `schedule.json` is kept.
         lineage: of this population.
         seed: of all decisions.
@@ -46,15 +46,15 @@ class PopulationTraining:
     def __init__(
         self,
         config: PbtConfig,
-        attendants: Sequence[Attendant],
+        supervisors: Sequence[MemberSupervisor],
         runs: Sequence[RunDirectory],
         lineage: Lineage,
         seed: int,
         grid_keys: Sequence[str] = (),
     ):
         self._config = config
-        self._attendants = {attendant.number: attendant for attendant in attendants}
-        self._runs = {attendant.number: run for attendant, run in zip(attendants, runs, strict=True)}
+        self._attendants = {supervisor.number: supervisor for supervisor in supervisors}
+        self._runs = {supervisor.number: run for supervisor, run in zip(supervisors, runs, strict=True)}
         self._paths = {number: run.path / SCHEDULE_NAME for number, run in self._runs.items()}
         self._lineage = lineage
         self._seed = seed
@@ -80,9 +80,9 @@ class PopulationTraining:
             self._episodes_at[decision.member] = decision.episodes
         self._write_schedules()
 
-    def consider(self, attendant: Attendant, snapshot: Snapshot) -> None:
+    def consider(self, supervisor: MemberSupervisor, snapshot: Snapshot) -> None:
         """Compare a member with the others if it is time, and let it copy and change."""
-        number, config = attendant.number, self._config
+        number, config = supervisor.number, self._config
         if snapshot.env_steps < config.burn_in or snapshot.env_steps - self._decided_at[number] < config.interval:
             return
         if snapshot.episodes - self._episodes_at[number] < NUM_RETURNS:
@@ -95,7 +95,7 @@ class PopulationTraining:
         generator = np.random.Generator(np.random.PCG64([self._seed, number, num_decisions]))
         model = choose_model(config, number, fitness, generator)
         before = self._settings[number]
-        learner = attendant.topology.learner
+        learner = supervisor.topology.learner
         if model is not None:
             weights = self._weights_of(model)
             if weights is None:
@@ -103,10 +103,10 @@ class PopulationTraining:
             else:
                 before = self._settings[model]
                 _call(learner, Learner.adopt, weights)
-                attendant.copied(snapshot)
+                supervisor.copied(snapshot)
         changing = {key: before[key] for key in self._changing}
         wanted = before | perturbed(config, changing, model is not None, generator)
-        settings = within_bounds(wanted, before, type(attendant.topology.config.algorithm))
+        settings = within_bounds(wanted, before, type(supervisor.topology.config.algorithm))
         if settings != self._settings[number]:
             _call(learner, Learner.change_settings, field_names(settings))
         self._settings[number] = settings
@@ -123,7 +123,7 @@ class PopulationTraining:
 
     def _fitness(self) -> dict[int, float]:
         living = [each for each in self._attendants.values() if each.finished is not Ending.FAILED]
-        found = {attendant.number: attendant.recorder.fitness() for attendant in living}
+        found = {supervisor.number: supervisor.recorder.fitness() for supervisor in living}
         return {number: fitness for number, fitness in found.items() if fitness is not None}
 
     def _write_schedules(self) -> None:

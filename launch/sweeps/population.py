@@ -20,12 +20,12 @@ import numpy as np
 from laser.algorithms.base import AlgorithmConfig
 from laser.config import Bounds, Problem, field_infos, find_unused
 from laser.environments import task_ids
-from laser.evaluation.scores import find_reference
-from launch.command_line.overrides import nearest
-from launch.config import TrainConfig
+from laser.scoring.scores import find_reference
 from launch.planning.member_plan import MemberPlan
 from launch.recording.task_returns import has_capped_score
-from launch.sessions.settings_schedule import field_names, setting_keys
+from launch.records.settings_schedule import field_names, setting_keys
+from launch.settings.train_config import TrainConfig
+from launch.settings.values import nearest
 
 IMPALA_FACTOR, IMPALA_PROBABILITY = 1.2, 1.0 / 3.0
 TRUNCATION_FACTORS = (1.2, 0.8)

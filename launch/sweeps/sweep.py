@@ -10,22 +10,22 @@ from typing import Any
 
 from laser.config import raise_problems
 from laser.torch_threads import torch_threads
-from launch.command_line.overrides import show
+from launch.evaluation.sweep_evaluation import MemberRecord, read_best_curve
 from launch.planning.plan import Plan
 from launch.recording.progress import Progress
 from launch.recording.recorder import Recorder
-from launch.sessions.attendant import Attendant
-from launch.sessions.run_directory import RunDirectory, open_run
-from launch.sessions.schedule import Evolution
-from launch.sessions.session import plan_session, run_session
-from launch.sessions.settings_schedule import read_changes
-from launch.sessions.signals import stop_on_signals
-from launch.streams import say
+from launch.records.lineage import Lineage
+from launch.records.run_directory import RunDirectory, open_run
+from launch.records.settings_schedule import read_changes
+from launch.settings.values import show
+from launch.standard_output import say
+from launch.supervision.member_supervisor import MemberSupervisor
+from launch.supervision.schedule import Evolution
+from launch.supervision.session import plan_session, run_session
+from launch.supervision.signals import stop_on_signals
 from launch.sweeps.evolution import SCHEDULE_NAME, PopulationTraining
-from launch.sweeps.lineage import Lineage
 from launch.sweeps.population import find_strangers
 from launch.sweeps.sweep_config import SweepConfig, SweepMember
-from launch.sweeps.sweep_evaluation import MemberRecord, read_best_curve
 from launch.sweeps.sweep_progress import SweepSnapshot, closing_table, describe_sweep
 from launch.sweeps.sweep_result import MemberResult, SweepResult
 from launch.train import result_of
@@ -122,9 +122,9 @@ def _progress(config: SweepConfig, plan: Plan, recorders: Sequence[Recorder]) ->
 
 def _evolution_of(
     config: SweepConfig, run: RunDirectory, runs: Sequence[RunDirectory]
-) -> Callable[[Sequence[Attendant]], Evolution]:
-    def make(attendants: Sequence[Attendant]) -> Evolution:
+) -> Callable[[Sequence[MemberSupervisor]], Evolution]:
+    def make(supervisors: Sequence[MemberSupervisor]) -> Evolution:
         lineage = Lineage(run.path / "lineage.jsonl")
-        return PopulationTraining(config.pbt, attendants, runs, lineage, config.base.seed, list(config.grid))
+        return PopulationTraining(config.pbt, supervisors, runs, lineage, config.base.seed, list(config.grid))
 
     return make

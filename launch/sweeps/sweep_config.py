@@ -12,11 +12,11 @@ from typing import Annotated, Any
 
 from laser.config import Bounds, ConfigError, Problem, find_problems, key_of, raise_problems
 from laser.environments.named_sets import SETS
-from launch.command_line.overrides import apply_overrides, find_leaves, show
-from launch.config import NOT_FLAGS, TrainConfig
-from launch.config_json import config_from_json, config_to_json
 from launch.presets import load_preset
+from launch.settings.json_form import config_from_json, config_to_json
 from launch.settings.seeds import seed_for
+from launch.settings.train_config import NOT_FLAGS, TrainConfig
+from launch.settings.values import apply_overrides, find_leaves, show
 from launch.sweeps.population import PbtConfig
 
 _MOST_MEMBERS = 4096

@@ -6,9 +6,9 @@ import math
 import shlex
 from collections.abc import Sequence
 
-from launch.command_line.overrides import show
 from launch.recording.progress import duration, percent, program_path, status_line
 from launch.recording.recorder import Snapshot
+from launch.settings.values import show
 from launch.sweeps.sweep_result import SweepResult
 
 
@@ -31,7 +31,7 @@ class SweepSnapshot:
         return {name: math.fsum(items) / len(items) for name, items in values.items()}
 
 
-def describe_sweep(snapshot: SweepSnapshot, num_steps: int, title: str = "") -> str:
+def describe_sweep(snapshot: SweepSnapshot, num_env_steps: int, title: str = "") -> str:
     """Return one line: slowest and fastest member, rate, time left, best and mean return, acceptance, bottleneck."""
     members = snapshot.members
     slowest = min(members, key=lambda member: member.env_steps)
@@ -39,9 +39,10 @@ def describe_sweep(snapshot: SweepSnapshot, num_steps: int, title: str = "") -> 
     returns = [member.mean_return for member in members if math.isfinite(member.mean_return)]
     return status_line(
         title,
-        f"{slowest.env_steps:,} to {fastest:,} of {num_steps:,} env steps ({percent(slowest.env_steps, num_steps)})",
+        f"{slowest.env_steps:,} to {fastest:,} of {num_env_steps:,} env steps "
+        f"({percent(slowest.env_steps, num_env_steps)})",
         sum(member.env_steps_per_second for member in members),
-        sum(max(0, num_steps - member.env_steps) for member in members),
+        sum(max(0, num_env_steps - member.env_steps) for member in members),
         f"return {max(returns):,.1f} best, {math.fsum(returns) / len(returns):,.1f} mean" if returns else "",
         snapshot.gauges,
         slowest.bottleneck,

@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from launch.sweeps.agents_compared import AgentsCompared, compare_agents
-from launch.sweeps.sweep_evaluation import BestCurve
+from launch.evaluation.agents_compared import AgentsCompared, compare_agents
+from launch.evaluation.sweep_evaluation import BestCurve
 from launch.train import TrainResult
 
 

@@ -40,7 +40,7 @@ class BatchLoss:
     def of_collated(
         self, networks: nn.Module, targets: Targets, batch: Batch, inputs: Schedule, generator: Generator | None
     ) -> LossOutput:
-        """Return the loss of a batch as `learner.collate` made it; see `Loss`."""
+        """Return the loss of a batch as `learner.experience.collate` made it; see `Loss`."""
         return self.of_prepared(networks, targets, self._stacked(batch), inputs, generator)
 
     def of_prepared(

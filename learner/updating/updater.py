@@ -86,7 +86,7 @@ class Updater(ABC):
         """Apply one update.
 
         Args:
-            batch: on this device, as `learner.collate` made it.
+            batch: on this device, as `learner.experience.collate` made it.
             learning_rate: step size of this update.
             inputs: of this update.
         """

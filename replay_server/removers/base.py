@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from replay_server.episodes import Episode, EpisodeIndex
+from replay_server.storage.episode_index import Episode, EpisodeIndex
 
 
 class Remover(ABC):

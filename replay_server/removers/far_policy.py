@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from replay_server.episodes import Episode, EpisodeIndex
 from replay_server.removers.base import Remover
 from replay_server.removers.fifo import Fifo
+from replay_server.storage.episode_index import Episode, EpisodeIndex
 
 
 class FarPolicy(Remover):

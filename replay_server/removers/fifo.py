@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from replay_server.episodes import Episode, EpisodeIndex
 from replay_server.removers.base import Remover
+from replay_server.storage.episode_index import Episode, EpisodeIndex
 
 
 class Fifo(Remover):

@@ -11,8 +11,8 @@ import numpy as np
 
 from laser.config import Problem
 from laser.prioritization.config import SamplerSettings, SamplingConfig
-from replay_server.columns import Columns
-from replay_server.episodes import EpisodeIndex
+from replay_server.storage.columns import Columns
+from replay_server.storage.episode_index import EpisodeIndex
 
 View = Literal["unrolls", "steps"]
 

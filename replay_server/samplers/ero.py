@@ -9,11 +9,11 @@ import numpy as np
 
 from laser.config import Bounds
 from laser.prioritization.config import LearnedConfig, SamplerSettings, SamplingConfig
-from replay_server.columns import Columns
-from replay_server.dense_set import DenseSet
-from replay_server.episodes import NO_EPISODE, EpisodeIndex
 from replay_server.samplers.base import Draw, Sampler, View
 from replay_server.samplers.uniform_steps import draw_steps
+from replay_server.storage.columns import Columns
+from replay_server.storage.dense_set import DenseSet
+from replay_server.storage.episode_index import NO_EPISODE, EpisodeIndex
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar, Literal
 
 from laser.config import Bounds, Problem
 from laser.prioritization.config import LearnedConfig, SamplerSettings, SamplingConfig
-from replay_server.columns import Columns
-from replay_server.episodes import EpisodeIndex
 from replay_server.samplers.base import View
 from replay_server.samplers.prioritized import Prioritized
+from replay_server.storage.columns import Columns
+from replay_server.storage.episode_index import EpisodeIndex
 
 
 @dataclass(frozen=True)

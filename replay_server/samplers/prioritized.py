@@ -7,11 +7,11 @@ from typing import ClassVar
 import numpy as np
 
 from laser.prioritization.config import SamplingConfig
-from replay_server.columns import Columns
-from replay_server.episodes import NO_EPISODE, EpisodeIndex
 from replay_server.samplers.base import Draw, Sampler, View
+from replay_server.samplers.sum_tree import SumTree
 from replay_server.samplers.uniform_steps import draw_steps
-from replay_server.sum_tree import SumTree
+from replay_server.storage.columns import Columns
+from replay_server.storage.episode_index import NO_EPISODE, EpisodeIndex
 
 
 class Prioritized(Sampler):

@@ -7,10 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from laser.prioritization.config import SamplingConfig
-from replay_server.columns import Columns
-from replay_server.episodes import EpisodeIndex
 from replay_server.samplers.base import View
 from replay_server.samplers.prioritized import Prioritized
+from replay_server.storage.columns import Columns
+from replay_server.storage.episode_index import EpisodeIndex
 
 
 class RankPrioritized(Prioritized):

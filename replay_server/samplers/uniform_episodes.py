@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from replay_server.episodes import NO_EPISODE, EpisodeIndex
 from replay_server.samplers.base import Draw, Sampler, View
 from replay_server.samplers.uniform_steps import draw_steps
+from replay_server.storage.episode_index import NO_EPISODE, EpisodeIndex
 
 
 class EpisodeSampler(Sampler):

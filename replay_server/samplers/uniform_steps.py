@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from laser.ports import SampleRequest
-from replay_server.episodes import NO_EPISODE, EpisodeIndex
 from replay_server.samplers.base import Draw, Sampler, View
+from replay_server.storage.episode_index import NO_EPISODE, EpisodeIndex
 
 
 class UniformSteps(Sampler):

@@ -16,8 +16,8 @@ from laser.algorithms.impala import ImpalaConfig
 from laser.networks.config import NetworkConfig
 from laser.ports import KEY_DTYPE, Parameters, Sample
 from laser.unroll import UnrollSpec
-from learner.collate import collate
-from learner.mixing import Mix
+from learner.experience.collate import collate
+from learner.experience.mixing import Mix
 
 LENGTHS = [[3, 5], [4, 1, 2], [7]]
 T = 4

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from laser.ports import ColumnSpec, ColumnWrites, PortError, SampleRequest, wait
-from replay_server.client import ShardedReplay
+from replay_server.client.sharded_replay import ShardedReplay
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings, RateLimit
-from replay_server.shard import Shard
+from replay_server.serving.shard import Shard
 
 sys.path.append(str(Path(__file__).parents[1] / "replay_server"))
 from replay_helpers import Stream, make_spec

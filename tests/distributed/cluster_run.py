@@ -26,9 +26,9 @@ from launch.planning.member_plan import plan_member
 from launch.planning.needs import Needs
 from launch.presets import load_preset
 from launch.recording.recorder import Recorder
-from launch.sessions.attendant import Attendant
-from launch.sessions.free import FreeSchedule
-from launch.sessions.session import make_runtime
+from launch.supervision.free import FreeSchedule
+from launch.supervision.member_supervisor import MemberSupervisor
+from launch.supervision.session import make_runtime
 from launch.topology import place_member
 from learner.learner import Learner
 
@@ -74,7 +74,7 @@ class Run:
         self.topology = place_member(plan_member(config), LookingRuntime(runtime), recorder)
         wait(self.topology.learner.call(Learner.warm_up), DEADLINE_S, "the learner")
         self._stop = threading.Event()
-        self._attendant = Attendant(self.topology, recorder)
+        self._attendant = MemberSupervisor(self.topology, recorder)
         schedule = FreeSchedule([self._attendant], self._stop.is_set, lambda *_: None)
         self.errors = []
 

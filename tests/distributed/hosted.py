@@ -14,7 +14,7 @@ import numpy as np
 from laser.ports import Report
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings
-from replay_server.shard import Shard
+from replay_server.serving.shard import Shard
 
 NUM_BATCHES = 20
 

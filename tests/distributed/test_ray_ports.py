@@ -25,7 +25,7 @@ from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
 from launch.runtimes.runtime import WorkerDiedError
 from launch.topology import shard_factories
-from learner.parameter_store import ParameterStore
+from learner.publishing.parameter_store import ParameterStore
 
 pytestmark = [pytest.mark.ray]
 
@@ -328,7 +328,7 @@ def test_the_process_of_a_shard_has_no_torch(runtime):
     assert len(wait(port.sample(SampleRequest(0, 4)), 30.0, "a sample").keys) == 4
     assert len(wait(port.sample(SampleRequest(0, 4, "online")), 30.0, "fresh unrolls").keys) == 4
     state = port.state_dict()
-    assert {"numpy", "replay_server.shard"} <= state.pop("modules")
+    assert {"numpy", "replay_server.serving.shard"} <= state.pop("modules")
     port.load_state_dict(state)
     assert "torch" not in port.state_dict()["modules"]
     assert psutil.Process(port.pid).memory_info().rss <= 120 * 2**20

@@ -24,9 +24,9 @@ from launch.presets import load_preset
 from launch.recording.recorder import Recorder
 from launch.runtimes.local_runtime import LocalRuntime
 from launch.runtimes.runtime import WorkerDiedError
-from launch.sessions.attendant import Attendant
-from launch.sessions.free import FreeSchedule
-from launch.sessions.lockstep import LockstepSchedule
+from launch.supervision.free import FreeSchedule
+from launch.supervision.lockstep import LockstepSchedule
+from launch.supervision.member_supervisor import MemberSupervisor
 from launch.topology import place_member
 from learner.checkpoint import list_checkpoints
 from learner.learner import Learner
@@ -46,9 +46,9 @@ def play(runtime, config):
     with Recorder(in_turns=True) as recorder:
         topology = place_member(plan_member(config), RecordingRuntime(runtime), recorder)
         wait(topology.learner.call(Learner.warm_up), 120.0, "the learner")
-        schedule = LockstepSchedule([Attendant(topology, recorder)], lambda: False, lambda *_: None)
+        schedule = LockstepSchedule([MemberSupervisor(topology, recorder)], lambda: False, lambda *_: None)
         schedule.run()
-        assert schedule.attendants[0].finished == "steps"
+        assert schedule.supervisors[0].finished == "steps"
         batches = wait(topology.learner.call(first_batches), 60.0, "the batches")
         newest = wait(topology.learner.call(Learner.newest), 60.0, "the weights")
         return batches, newest, recorder.snapshot()
@@ -91,13 +91,13 @@ def test_a_killed_actor_is_replaced_and_a_killed_learner_ends_the_run(runtime):
         topology = place_member(plan_member(config), runtime, recorder)
         wait(topology.learner.call(Learner.warm_up), 120.0, "the learner")
         stop = threading.Event()
-        schedule = FreeSchedule([Attendant(topology, recorder)], stop.is_set, lambda *_: None)
+        schedule = FreeSchedule([MemberSupervisor(topology, recorder)], stop.is_set, lambda *_: None)
         finished, failed = [], []
 
         def run():
             try:
                 schedule.run()
-                finished.append(schedule.attendants[0].finished)
+                finished.append(schedule.supervisors[0].finished)
             except PortClosedError as error:
                 failed.append(error)
 
@@ -137,7 +137,7 @@ def test_a_killed_actor_is_replaced_and_a_killed_learner_ends_the_run(runtime):
         assert stats.ledger.received >= recorder.snapshot().counters["unrolls"] - under_way
 
         stop.clear()
-        schedule = FreeSchedule([Attendant(topology, recorder)], stop.is_set, lambda *_: None)
+        schedule = FreeSchedule([MemberSupervisor(topology, recorder)], stop.is_set, lambda *_: None)
         thread = threading.Thread(target=run)
         thread.start()
         go_on_for(500)

@@ -11,9 +11,9 @@ import time
 import pytest
 
 from launch.presets import change, load_preset
-from launch.recording.metrics_db import read_series
-from launch.sessions import session
-from launch.sweeps.lineage import Lineage
+from launch.records.lineage import Lineage
+from launch.records.metrics_db import read_series
+from launch.supervision import session
 from launch.sweeps.population import PbtConfig
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig, SweepOptions

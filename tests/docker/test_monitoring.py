@@ -9,8 +9,8 @@ from pathlib import Path
 import yaml
 
 from launch.presets import change, load_preset
-from launch.recording.metrics_db import read_names
 from launch.recording.tracker import prometheus_name, tracking_key
+from launch.records.metrics_db import read_names
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig, SweepOptions
 

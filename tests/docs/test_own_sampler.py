@@ -17,7 +17,7 @@ from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
 from launch.command_line.arguments import parse_sweep, parse_train
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings
-from replay_server.shard import Shard
+from replay_server.serving.shard import Shard
 
 SMALL_SAC = {"network.hidden-sizes": (8,), "algorithm.batch-size": 16, "learner.compile": "off", "actor.compile": "off"}
 
@@ -262,7 +262,7 @@ import sys
 import replay_server.samplers
 replay_server.samplers.__path__.append(sys.argv[1])
 from launch.command_line.arguments import parse_train
-from launch.config_json import config_from_json, config_to_json
+from launch.settings.json_form import config_from_json, config_to_json
 config = parse_train(["cartpole", "--replay.sampler", "recent", "--replay.sampler-settings.half-life", "7"])
 record = config_to_json(config)
 print(config.replay.sampler_settings.half_life, record["replay"]["sampler_settings"]["class"])

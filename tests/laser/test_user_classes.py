@@ -8,8 +8,8 @@ from laser.algorithms.laser import LaserConfig
 from laser.config import ConfigError
 from laser.networks.config import NetworkConfig
 from laser.user_classes import class_path, find_class
-from launch.config_json import config_from_json, config_to_json
 from launch.presets import load_preset
+from launch.settings.json_form import config_from_json, config_to_json
 
 MODULE = """
 import dataclasses

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from launch.recording.metrics_db import MetricsDb, Tick
+from launch.records.metrics_db import MetricsDb, Tick
 
 MakeRun = Callable[..., Path]
 

@@ -11,7 +11,7 @@ from saved_runs import train_whole_and_in_parts
 
 from laser.config import ConfigError
 from launch.presets import load_preset
-from launch.recording.metrics_db import read_series
+from launch.records.metrics_db import read_series
 from launch.train import train
 
 LSTM = {"network.core": "lstm", "network.core-size": 8, "network.separate-critic": False}

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from launch.__main__ import main
-from launch.recording.metrics_db import read_names
+from launch.records.metrics_db import read_names
 from learner.checkpoint import load_newest_checkpoint
 from learner.learner import Learner
 
@@ -41,7 +41,7 @@ def fail_after(monkeypatch, num_steps, error):
     tick = Learner.tick
 
     def failing(self):
-        if self.num_steps >= num_steps:
+        if self.num_updates >= num_steps:
             raise error
         return tick(self)
 

@@ -10,7 +10,7 @@ import torch
 from laser.config import ConfigError, find_problems
 from launch.evaluation.evaluate import evaluate
 from launch.presets import load_preset
-from launch.recording.metrics_db import read_names, read_series
+from launch.records.metrics_db import read_names, read_series
 from launch.train import train
 from learner.checkpoint import load_newest_checkpoint
 

@@ -19,7 +19,7 @@ QUICK = {
 
 
 def test_unrolls_are_drawn_by_what_the_learner_wrote(tmp_path, monkeypatch):
-    from learner.batch_loader import BatchLoader
+    from learner.experience.batch_loader import BatchLoader
 
     seen = []
     load = BatchLoader.load

@@ -19,11 +19,11 @@ from laser.config import ConfigError
 from laser.prioritization.ners import Ners
 from launch.errors import StoppedError
 from launch.presets import load_preset
-from launch.recording.metrics_db import read_names, read_series
-from launch.sessions.signals import StopSignal
+from launch.records.metrics_db import read_names, read_series
+from launch.supervision.signals import StopSignal
 from launch.train import train
 from learner.learner import Learner
-from replay_server.shard import Shard
+from replay_server.serving.shard import Shard
 
 SMALL = {
     "network.hidden-sizes": (8,),

@@ -10,8 +10,8 @@ import pytest
 from laser.algorithms import find_algorithms
 from laser.networks.config import NetworkConfig
 from laser.specs import ContinuousActions, DiscreteActions, EnvironmentSpec, VectorSpec
-from launch.config import TrainConfig
 from launch.planning.replay_rules import find_sampler_problems
+from launch.settings.train_config import TrainConfig
 from replay_server.config import ReplayConfig
 from replay_server.samplers import find_samplers
 

@@ -14,7 +14,7 @@ from laser.config import ConfigError, find_problems
 from laser.flat_parameters import FlatParameters
 from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
-from launch.recording.metrics_db import read_names, read_series
+from launch.records.metrics_db import read_names, read_series
 from launch.train import train
 
 FORGETFUL = {"replay.capacity-steps": 640, "replay.min-steps": 256, "algorithm.refer.recount-interval": 7}

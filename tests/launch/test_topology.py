@@ -9,9 +9,9 @@ from launch.factories import make_actor, make_evaluator
 from launch.planning.member_plan import plan_member
 from launch.planning.replay_rules import online_capacity
 from launch.presets import change, load_preset
-from launch.sessions.session import run_session as run
+from launch.supervision.session import run_session as run
 from launch.train import train
-from learner.batch_loader import BatchLoader
+from learner.experience.batch_loader import BatchLoader
 from learner.learner import Learner
 
 SMALL = {

@@ -17,12 +17,12 @@ from saved_runs import assert_same, weights
 
 from laser.config import ConfigError
 from laser.environments.base import EnvironmentFailedError
-from launch.config import EvaluationConfig, TrainConfig
 from launch.errors import LaunchError, NothingToResumeError
 from launch.evaluation.evaluate import evaluate, load_policy
 from launch.presets import load_preset
-from launch.recording.metrics_db import read_names, read_series
+from launch.records.metrics_db import read_names, read_series
 from launch.runtimes import hangs
+from launch.settings.train_config import EvaluationConfig, TrainConfig
 from launch.train import train
 from learner.checkpoint import list_checkpoints, load_newest_checkpoint
 from learner.config import LearnerConfig

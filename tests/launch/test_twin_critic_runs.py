@@ -9,7 +9,7 @@ import pytest
 from saved_runs import train_whole_and_in_parts
 
 from launch.presets import load_preset
-from launch.recording.metrics_db import read_names
+from launch.records.metrics_db import read_names
 from launch.train import train
 
 

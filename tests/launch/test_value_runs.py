@@ -11,7 +11,7 @@ from saved_runs import train_whole_and_in_parts, weights
 from laser.environments import task_ids
 from laser.environments.named_sets import ATARI16
 from launch.presets import load_preset
-from launch.recording.metrics_db import read_names
+from launch.records.metrics_db import read_names
 from launch.train import train
 
 SMALL = {"algorithm.batch-size": 8, "replay.samples-per-insert": 2.0, "unroll-length": 8, "quiet": True}

@@ -8,7 +8,7 @@ import torch
 from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
 from learner import gpu_memory
-from learner.collate import example_batch
+from learner.experience.collate import example_batch
 from learner.gpu_memory import _LiveBytes, learner_bytes
 from learner.updating.factory import make_updater
 

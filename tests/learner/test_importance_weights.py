@@ -7,8 +7,8 @@ from laser.ports import KEY_DTYPE, Sample
 from laser.prioritization.config import SamplingConfig
 from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec, VectorSpec
 from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
-from learner.collate import Correction, collate
-from learner.mixing import Mix
+from learner.experience.collate import Correction, collate
+from learner.experience.mixing import Mix
 
 SPEC = UnrollSpec(3, EnvironmentSpec("probe", {"x": VectorSpec((2,))}, DiscreteActions(2)), {"logits": ArraySpec((2,))})
 

@@ -14,14 +14,14 @@ from laser.ports import wait
 from launch.planning.member_plan import plan_member, plan_population
 from launch.presets import load_preset
 from launch.recording.recorder import Recorder
+from launch.records.settings_schedule import SettingsChange, write_changes
 from launch.runtimes.local_runtime import LocalRuntime
-from launch.sessions.settings_schedule import SettingsChange, write_changes
 from launch.topology import place_member, place_population
 from launch.train import train
-from learner.collate import example_batch
-from learner.column_writer import ColumnWriter
+from learner.experience.collate import example_batch
+from learner.feedback.column_writer import ColumnWriter
 from learner.learner import Learner
-from learner.publisher import Publisher
+from learner.publishing.publisher import Publisher
 from learner.updating.eager import EagerUpdater
 from learner.updating.train_state import TrainState
 
@@ -247,8 +247,8 @@ def test_a_shard_that_is_lost_amid_column_writes_costs_numbers_and_not_the_learn
                 wait(worker.call(Actor.run_unroll), 60, "unroll")
 
         def update(num_updates):
-            goal, deadline = learner.num_steps + num_updates, time.monotonic() + 60.0
-            while learner.num_steps < goal:
+            goal, deadline = learner.num_updates + num_updates, time.monotonic() + 60.0
+            while learner.num_updates < goal:
                 assert time.monotonic() < deadline, learner.waiting_for
                 learner.tick()
             return learner.report().counters

@@ -7,10 +7,10 @@ import pytest
 from replay_helpers import Stream, make_spec
 
 from laser.ports import ColumnSpec, ColumnWrites, PortError, SampleRequest, wait
-from replay_server.client import ShardedReplay
+from replay_server.client.sharded_replay import ShardedReplay
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings, RateLimit
-from replay_server.shard import Shard
+from replay_server.serving.shard import Shard
 
 LENGTH = 4
 
@@ -35,9 +35,9 @@ def fill(replay, source, num):
 def test_steps_are_read_again_by_their_keys(num_steps, frames):
     shard = make_shard(frames=frames)
     fill(shard, Stream(shard.spec, np.random.default_rng(0)), 10)
-    drawn = sample(shard, 30, num_steps=num_steps, discount=0.9)
+    drawn = sample(shard, 30, n_step=num_steps, discount=0.9)
     wait(shard.write(ColumnWrites(0, drawn.keys[:1], {"number": np.full((1, 1), 7.0, np.float32)})), 5, "write")
-    again = sample(shard, 30, num_steps=num_steps, discount=0.9, keys=drawn.keys)
+    again = sample(shard, 30, n_step=num_steps, discount=0.9, keys=drawn.keys)
     np.testing.assert_array_equal(again.keys, drawn.keys)
     for name, value in drawn.unrolls.fields.items():
         np.testing.assert_array_equal(again.unrolls.fields[name], value)

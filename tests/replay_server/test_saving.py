@@ -9,7 +9,7 @@ from replay_helpers import Stream, join, make_spec, saved
 from laser.ports import ColumnSpec, ColumnWrites, SampleRequest, wait
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings, RateLimit
-from replay_server.shard import Shard
+from replay_server.serving.shard import Shard
 
 
 def make_shard(frames=True, seed=5, capacity_steps=100, **settings):
@@ -26,7 +26,7 @@ def go_on(shard, streams, num):
     for _ in range(num):
         receipt = wait(shard.insert(join([stream.next_unroll() for stream in streams])), 5, "insert")
         replayed = wait(shard.sample(SampleRequest(0, 4)), 5, "sample")
-        steps = wait(shard.sample(SampleRequest(1, 8, view="steps", num_steps=3, discount=0.9)), 5, "sample")
+        steps = wait(shard.sample(SampleRequest(1, 8, view="steps", n_step=3, discount=0.9)), 5, "sample")
         online = wait(shard.sample(SampleRequest(0, 2, table="online")), 5, "sample")
         values = np.full((4, 4), float(len(seen)), np.float32)
         written = wait(shard.write(ColumnWrites(0, replayed.keys, {"priority": values})), 5, "write")

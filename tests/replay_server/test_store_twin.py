@@ -9,7 +9,7 @@ from replay_helpers import Stream, join, make_spec
 from laser.ports import ColumnSpec, SampleRequest, wait
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings
-from replay_server.shard import Shard
+from replay_server.serving.shard import Shard
 
 LENGTH = 4
 

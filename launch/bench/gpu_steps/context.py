@@ -13,7 +13,7 @@ from typing import TextIO
 
 from launch.bench.gpu_steps.entries import Entry
 from launch.bench.gpu_steps.turns import Turns
-from launch.streams import finite
+from launch.standard_output import finite
 
 _MOST_WORDS = 300
 _REST_S = 0.5

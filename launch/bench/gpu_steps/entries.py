@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from laser.config import ConfigError, Problem
-from launch.streams import finite
+from launch.standard_output import finite
 
 Kind = Literal["machine", "result", "skipped", "failed", "warned", "ended"]
 

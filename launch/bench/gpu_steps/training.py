@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from laser.networks.config import NetworkConfig
 from launch.bench._measured_run import MeasuredRun, Running, difference, measure_run, ready_to_run
 from launch.bench.gpu_steps.context import Context
-from launch.config import TrainConfig
 from launch.presets import load_preset
 from launch.recording.recorder import Snapshot
+from launch.settings.train_config import TrainConfig
 
 _ELSEWHERE = "200M frames within an hour on an A40 with 32 cores (published)"
 _ACTORS, _ENVS = 4, 64  # of each actor: 256 environments, about what 16 cores emulate while the learner has two of them

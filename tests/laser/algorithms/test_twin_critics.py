@@ -19,8 +19,8 @@ from laser.networks.config import NetworkConfig
 from laser.networks.mlp import ACTIVATIONS
 from laser.specs import EnvironmentSpec, FramesSpec, VectorSpec
 from laser.unroll import UnrollSpec
-from learner.collate import example_batch
 from learner.config import LearnerConfig
+from learner.experience.collate import example_batch
 from learner.updating.factory import make_updater
 
 CONTINUOUS = ACTIONS["continuous"]

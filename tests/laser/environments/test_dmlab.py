@@ -10,7 +10,7 @@ from laser.environments.dmlab import ACTIONS, DmLab, LevelCache, find_level, has
 from laser.environments.named_sets import DMLAB30, DMLAB_LEVELS
 from laser.environments.processes import ProcessEnvironments
 from laser.environments.sync import SyncEnvironments
-from laser.evaluation import scores
+from laser.scoring import scores
 from laser.specs import CategorySpec, DiscreteActions, FramesSpec
 
 STAND_IN = pathlib.Path(__file__).parents[2] / "probes" / "stand_ins"

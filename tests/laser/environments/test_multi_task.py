@@ -5,7 +5,7 @@ from laser.config import ConfigError
 from laser.environments import EnvironmentConfig, describe_environment, make_environment, task_ids, tasks_of
 from laser.environments.multi_task import share_out
 from laser.environments.named_sets import ATARI57, DMLAB30
-from laser.evaluation import scores
+from laser.scoring import scores
 from laser.specs import DiscreteActions, EnvironmentSpec, VectorSpec
 
 CONFIG = EnvironmentConfig()

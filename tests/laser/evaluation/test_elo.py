@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from laser.evaluation.elo import count_wins, elo_ratings, has_finite_ratings
-from laser.evaluation.published_reactor import AGENTS, REACTOR_TABLE_2, REACTOR_TABLE_4, find_human_start_scores
-from laser.evaluation.ranks import mean_ranks
-from laser.evaluation.scores import ATARI57
+from laser.scoring.elo import count_wins, elo_ratings, has_finite_ratings
+from laser.scoring.published_reactor import AGENTS, REACTOR_TABLE_2, REACTOR_TABLE_4, find_human_start_scores
+from laser.scoring.ranks import mean_ranks
+from laser.scoring.scores import ATARI57
 
 WINS = np.array([[0.0, 30, 40], [27, 0, 35], [17, 22, 0]])
 SCORES = np.array([list(row.values()) for row in REACTOR_TABLE_4.values()]).T

@@ -4,7 +4,7 @@ import statistics
 import numpy as np
 import pytest
 
-from laser.evaluation.protocols import BucketScores, CurveProtocol, point_wise_best, protocol_for
+from laser.scoring.protocols import BucketScores, CurveProtocol, point_wise_best, protocol_for
 
 MEDIAN = CurveProtocol("normalised_median", "median")
 TASKS = ("a", "b", "c")

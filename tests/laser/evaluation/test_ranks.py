@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from laser.evaluation.ranks import mean_ranks, mean_winning_probabilities, winning_probabilities
+from laser.scoring.ranks import mean_ranks, mean_winning_probabilities, winning_probabilities
 
 
 def test_the_best_is_number_one_and_equals_share():

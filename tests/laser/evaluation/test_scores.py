@@ -4,8 +4,8 @@ import ale_py
 import gymnasium
 import pytest
 
-from laser.evaluation.published import LASER_TABLE_2, find_published
-from laser.evaluation.scores import ATARI57, DMLAB30, Reference, atari_game, atari_id, find_reference, summarise
+from laser.scoring.published import LASER_TABLE_2, find_published
+from laser.scoring.scores import ATARI57, DMLAB30, Reference, atari_game, atari_id, find_reference, summarise
 
 
 def test_the_suites_are_complete():

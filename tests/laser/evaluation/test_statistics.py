@@ -3,7 +3,7 @@ import statistics
 import numpy as np
 import pytest
 
-from laser.evaluation.statistics import bootstrap_interval, interquartile_mean, mean, mean_capped, median_over_tasks
+from laser.scoring.statistics import bootstrap_interval, interquartile_mean, mean, mean_capped, median_over_tasks
 
 SCORES = np.random.default_rng(0).gamma(1.0, 2.0, (5, 7))
 

@@ -14,7 +14,7 @@ import pytest
 from launch.__main__ import main
 from launch.command_line import cli
 from launch.errors import OutputError, StoppedError
-from launch.sessions.run_directory import open_run
+from launch.records.run_directory import open_run
 
 
 class Result:

@@ -6,7 +6,7 @@ import pytest
 
 from laser.config import Bounds
 from launch.command_line.flags import format_flags, split_arguments, switches_of, without_value
-from launch.command_line.overrides import find_leaves
+from launch.settings.values import find_leaves
 
 
 @dataclass(frozen=True)

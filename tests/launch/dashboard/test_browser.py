@@ -18,13 +18,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from launch.config import EvaluationConfig
 from launch.dashboard.options import DashboardOptions
 from launch.dashboard.server import open_server
 from launch.presets import load_preset
-from launch.recording.metrics_db import MetricsDb, Tick
 from launch.records.listing import find_entries
+from launch.records.metrics_db import MetricsDb, Tick
 from launch.records.series import UnreadableError, read_latest
+from launch.settings.train_config import EvaluationConfig
 from launch.sweeps.population import PbtConfig
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig, SweepOptions

@@ -3,7 +3,7 @@
 import time
 
 from launch.dashboard.library import Library
-from launch.recording.metrics_db import MetricsDb, Tick
+from launch.records.metrics_db import MetricsDb, Tick
 
 RUNNING = "2026-01-01 00:00:00 running: there\n"
 

@@ -19,8 +19,8 @@ from launch.dashboard.live import LiveView
 from launch.dashboard.options import DashboardOptions
 from launch.dashboard.server import make_app, open_server, serve
 from launch.errors import CannotCreateError, NothingToResumeError
+from launch.records.lineage import Decision, Lineage
 from launch.records.listing import find_entries
-from launch.sweeps.lineage import Decision, Lineage
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 NASTY: tuple[Any, ...] = (None, True, -1, 1e400, "../../etc/passwd", HOSTILE, [], ["x"], [{"key": "../.."}], {}, [[1]])

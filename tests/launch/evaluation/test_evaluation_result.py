@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from laser.environments import EnvironmentConfig
-from laser.evaluation.scores import find_reference
+from laser.scoring.scores import find_reference
 from launch.evaluation import evaluate as module
 from launch.evaluation.evaluate import evaluate
 from launch.evaluation.evaluation_result import EvaluationResult, TaskResult

@@ -1,7 +1,7 @@
 import pytest
 
-from laser.evaluation.published_reactor import AGENTS, REACTOR_TABLE_4
-from laser.evaluation.scores import atari_id
+from laser.scoring.published_reactor import AGENTS, REACTOR_TABLE_4
+from laser.scoring.scores import atari_id
 from launch.evaluation.standing import THIS, find_standing, rank_words
 
 

@@ -4,10 +4,10 @@ import pytest
 
 from laser.algorithms.laser import LaserConfig
 from laser.specs import DiscreteActions, EnvironmentSpec, FramesSpec, VectorSpec
-from launch.config import TrainConfig
 from launch.planning import memory
 from launch.planning.member_plan import plan_member
 from launch.planning.memory import MemoryEstimate, available_memory, estimate_memory, find_memory_problems
+from launch.settings.train_config import TrainConfig
 from launch.words import size
 
 GB = 2**30

@@ -3,8 +3,8 @@ import math
 import pytest
 
 from laser.config import ConfigError, find_problems
-from launch.config import TrainConfig
 from launch.presets import find_presets, load_preset
+from launch.settings.train_config import TrainConfig
 
 
 def test_the_presets_of_the_first_agent_are_there():

@@ -10,9 +10,9 @@ from launch.dashboard.panels import panels_of
 from launch.presets import load_preset
 from launch.recording.metric_panels import BOXES, PANELS, TITLES
 from launch.recording.metric_table import FIELDS, METRICS, known_key, label_of, metric_of, values_by_field
-from launch.recording.metrics_db import read_names
 from launch.recording.metrics_page import page
 from launch.recording.tracker import tracking_key
+from launch.records.metrics_db import read_names
 from launch.train import train
 
 DOCS = Path(__file__).parents[3] / "docs"

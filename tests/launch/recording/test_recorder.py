@@ -9,8 +9,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from laser.ports import EpisodeResult, Report
 from launch.errors import OutputError
 from launch.recording.event_file import EventFile
-from launch.recording.metrics_db import MetricsDb, read_names, read_series
 from launch.recording.recorder import Recorder
+from launch.records.metrics_db import MetricsDb, read_names, read_series
 
 
 class Clock:

@@ -4,8 +4,8 @@ import math
 import numpy as np
 import pytest
 
-from laser.evaluation.scores import find_reference
 from laser.ports import EpisodeResult
+from laser.scoring.scores import find_reference
 from launch.recording.task_returns import TaskReturns, bucket_frames, task_metrics
 
 POLES = ("CartPole-v1", "Acrobot-v1")

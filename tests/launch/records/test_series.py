@@ -3,7 +3,7 @@ import sqlite3
 import numpy as np
 import pytest
 
-from launch.recording.metrics_db import MetricsDb, Tick
+from launch.records.metrics_db import MetricsDb, Tick
 from launch.records.series import UnreadableError, read_latest, read_rows, read_series, signature
 
 

@@ -7,7 +7,7 @@ import torch
 
 from laser.config import ConfigError
 from launch.presets import change, find_presets, load_preset
-from launch.recording.metrics_db import read_series
+from launch.records.metrics_db import read_series
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig, SweepOptions
 from launch.sweeps.sweep_result import SweepResult

@@ -12,23 +12,23 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from launch.config import TrainConfig
 from launch.errors import LaunchError, NothingToResumeError, StoppedError
 from launch.evaluation.evaluate import evaluate, load_policy
 from launch.presets import change, load_preset
-from launch.recording.metrics_db import read_names, read_series
-from launch.sessions.attendant import Attendant
-from launch.sessions.run_directory import newest_run
-from launch.sessions.settings_schedule import SettingsChange, read_changes, setting_keys, write_changes
-from launch.sessions.signals import StopSignal
-from launch.sweeps.lineage import Lineage
+from launch.records.lineage import Lineage
+from launch.records.metrics_db import read_names, read_series
+from launch.records.run_directory import newest_run
+from launch.records.settings_schedule import SettingsChange, read_changes, setting_keys, write_changes
+from launch.settings.train_config import TrainConfig
+from launch.supervision.member_supervisor import MemberSupervisor
+from launch.supervision.signals import StopSignal
 from launch.sweeps.population import PbtConfig
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig, SweepOptions
 from launch.sweeps.sweep_result import SweepResult
 from learner.checkpoint import load_newest_checkpoint
+from learner.feedback.prioritizer_link import PrioritizerLink
 from learner.learner import Learner
-from learner.sampler_feed import SamplerFeed
 
 PAIR = {"algorithm.learning-rate": [3e-3, 1e-3]}
 FOUR = PAIR | {"algorithm.entropy-cost": [0.01, 0.05]}
@@ -161,13 +161,13 @@ def evolving(path, rule="impala", **changes):
 
 @pytest.mark.parametrize("rule", ["impala", pytest.param("truncation", marks=pytest.mark.slow)])
 def test_evolution_copies_between_living_members_and_repeats(tmp_path, monkeypatch, rule):
-    told, copied = [], Attendant.copied
+    told, copied = [], MemberSupervisor.copied
 
     def watched(self, snapshot):
         told.append((self.number, snapshot.env_steps))
         copied(self, snapshot)
 
-    monkeypatch.setattr(Attendant, "copied", watched)
+    monkeypatch.setattr(MemberSupervisor, "copied", watched)
     first, second = sweep(evolving(tmp_path / "a", rule)), sweep(evolving(tmp_path / "b", rule))
     lineage = Lineage(tmp_path / "a" / "lineage.jsonl").decisions
     assert lineage == Lineage(tmp_path / "b" / "lineage.jsonl").decisions
@@ -331,7 +331,7 @@ def test_every_member_is_told_whether_its_replay_came_back(tmp_path, monkeypatch
     sweep(small(tmp_path / "run", share_replay=share_replay, checkpoint_replay=saved))
     told = []
     monkeypatch.setattr(
-        SamplerFeed, "load_state_dict", lambda self, state, replay_restored: told.append(replay_restored)
+        PrioritizerLink, "load_state_dict", lambda self, state, replay_restored: told.append(replay_restored)
     )
     sweep(small(tmp_path / "run", share_replay=share_replay, checkpoint_replay=saved, resume=True, steps=400))
     assert told == [saved, saved]

@@ -11,8 +11,8 @@ from laser.algorithms.base import Algorithm, AlgorithmConfig, LossOutput, Parame
 from laser.flat_parameters import FlatParameters
 from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec, FramesSpec, VectorSpec
 from laser.unroll import UnrollSpec
-from learner.collate import example_batch
 from learner.config import LearnerConfig
+from learner.experience.collate import example_batch
 from learner.updating.factory import make_updater
 from learner.updating.optimizer import FlatOptimizer
 

@@ -8,7 +8,7 @@ from laser.ports import ColumnSpec, wait
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings
 from replay_server.removers import find_removers, make_remover
-from replay_server.shard import Shard
+from replay_server.serving.shard import Shard
 
 
 def filled_store(num_messages=20, mean_length=6):

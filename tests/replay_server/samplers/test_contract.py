@@ -7,11 +7,11 @@ import pytest
 from replay_helpers import Stream, join, make_spec
 
 from laser.ports import ColumnSpec, wait
-from replay_server.columns import Columns
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings
 from replay_server.samplers import find_samplers, samplers_called
-from replay_server.shard import Shard
+from replay_server.serving.shard import Shard
+from replay_server.storage.columns import Columns
 
 CASES = [(kind, view) for kind in find_samplers() for view in sorted(kind.views)]
 

@@ -7,10 +7,10 @@ import pytest
 from replay_helpers import Stream, join, make_spec, saved
 
 from laser.ports import ColumnSpec, ColumnWrites, PortError, SampleRequest, wait
-from replay_server.client import ShardedReplay
+from replay_server.client.sharded_replay import ShardedReplay
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings
-from replay_server.shard import Shard
+from replay_server.serving.shard import Shard
 
 LENGTH = 4
 PRIORITY = (ColumnSpec("priority", 1.0),)

@@ -1,0 +1,106 @@
+"""Training curves of sweeps as the LASER paper draws them (appendix A.3).
+
+The order matters: average the episodes of a bucket, normalise, take the median over tasks, average buckets together
+where asked for, and only then take the best member of a sweep at each point. Taking the best earlier would pick lucky
+episodes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from laser.scoring.scores import find_reference
+
+ATARI_BUCKET = 1_000_000
+DMLAB_BUCKET = 10_000_000
+
+
+@dataclass(frozen=True)
+class CurveProtocol:
+    """How buckets become one curve.
+
+    Args:
+        score: of a member in a bucket: its name among what is recorded as `buckets/...`.
+        over_tasks: how the scores of an agent's tasks become one, where each has a run of its own; None: they cannot.
+        downsampling: how many buckets are averaged into a point, after that.
+    """
+
+    score: str
+    over_tasks: Literal["median", "mean"] | None = None
+    downsampling: int = 1
+
+    @property
+    def title(self) -> str:
+        """What the curve is of, in words."""
+        return self.score.replace("_", " ")
+
+
+_DMLAB = CurveProtocol("normalised_mean_capped", "mean", 10)  # points of 100M frames
+_NORMALISED = CurveProtocol("normalised_median", "median")
+_PLAIN = CurveProtocol("mean_return")
+
+
+def protocol_for(tasks: Sequence[str]) -> CurveProtocol:
+    """Return how the curve of these tasks is drawn: as published of DeepMind Lab, and all others as of Atari.
+
+    Where a task has no reference scores it is of plain returns.
+    """
+    if not tasks or any(find_reference(task) is None for task in tasks):
+        return _PLAIN
+    return _DMLAB if all(task.startswith("dmlab/") for task in tasks) else _NORMALISED
+
+
+@dataclass(frozen=True)
+class BucketScores:
+    """What one run reached, bucket by bucket.
+
+    Args:
+        agent: whose it is; the runs of one agent differ by nothing but their tasks.
+        scores: by where the bucket ended; a bucket in which no episode ended may be left out.
+    """
+
+    agent: Hashable
+    scores: Mapping[float, float]
+
+
+def point_wise_best(runs: Sequence[BucketScores], protocol: CurveProtocol) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best agent's score at each point.
+
+    Args:
+        runs: of any number of agents.
+        protocol: see `CurveProtocol`.
+
+    Returns:
+        ends of the points [N] and the best score there [N], NaN before some agent's tasks are all known. No points
+        where agents have several runs whose scores do not become one.
+    """
+    by_agent: defaultdict[Hashable, list[Mapping[float, float]]] = defaultdict(list)
+    for run in runs:
+        if run.scores:
+            by_agent[run.agent].append(run.scores)
+    ends = sorted(set().union(*(run.scores for run in runs)))
+    num_points = len(ends) // protocol.downsampling
+    if not num_points or (protocol.over_tasks is None and any(len(tasks) > 1 for tasks in by_agent.values())):
+        return np.zeros(0), np.zeros(0)
+    over_tasks = np.mean if protocol.over_tasks == "mean" else np.median
+    curves = []
+    for tasks in by_agent.values():
+        score = over_tasks([_carried_on(scores, ends) for scores in tasks], axis=0)
+        used = score[: num_points * protocol.downsampling]
+        curves.append(used.reshape(num_points, protocol.downsampling).mean(axis=1))
+    known = np.where(np.isnan(curves), -np.inf, curves).max(axis=0)
+    return np.array(ends[protocol.downsampling - 1 :: protocol.downsampling]), np.where(np.isinf(known), np.nan, known)
+
+
+def _carried_on(scores: Mapping[float, float], ends: Sequence[float]) -> list[float]:
+    """Return the score at each end; where there is none, the one before."""
+    row, newest = [], float("nan")
+    for end in ends:
+        newest = scores.get(end, newest)
+        row.append(newest)
+    return row

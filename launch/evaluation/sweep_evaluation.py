@@ -1,0 +1,168 @@
+"""What an evaluation of a whole sweep found: every member, the best of them, and the best at every point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from laser.environments import task_ids
+from laser.scoring.protocols import BucketScores, point_wise_best, protocol_for
+from launch.evaluation.agents_compared import AgentsCompared, agents_of, compare_agents
+from launch.evaluation.evaluation_result import EvaluationResult
+from launch.recording.metric_table import known_key
+from launch.records.curves import bucket_scores
+from launch.records.series import EMPTY, UnreadableError, read_series
+
+_BUCKET_ENDS = known_key("buckets/ends_at")
+
+
+@dataclass(frozen=True)
+class MemberEvaluation:
+    """One member: what set it apart, and what it reached, or why it could not play."""
+
+    number: int
+    overrides: dict[str, str]
+    result: EvaluationResult | None
+    error: str = ""
+
+    @property
+    def score(self) -> float:
+        """What members are ranked by: median normalised score over tasks if there is one, else mean return."""
+        if self.result is None:
+            return -math.inf
+        return self.result.summary["median"][0] if self.result.summary else self.result.mean_return
+
+
+@dataclass(frozen=True)
+class BestCurve:
+    """The point-wise best of a sweep while it trained: `scores` at `ends` (frames); `name` says of what, in words."""
+
+    name: str
+    ends: list[float]
+    scores: list[float]
+
+    def words(self) -> str:
+        """Return its last point."""
+        score, end = self.scores[-1], self.ends[-1]
+        return f"point-wise best while training, {self.name}: {score:,.3f} at {end:,.0f} frames per member"
+
+
+@dataclass(frozen=True)
+class SweepEvaluation:
+    """What the members of a sweep reached, each with the same episodes.
+
+    Args:
+        run_dir: of the sweep.
+        members: in the order of their numbers; at least one could play.
+        curve: None where no bucket was completed.
+    """
+
+    run_dir: Path
+    members: list[MemberEvaluation]
+    curve: BestCurve | None
+
+    @property
+    def best(self) -> MemberEvaluation | None:
+        """The member with the highest score; None where they play different games, whose scores cannot be compared."""
+        if len({member.result.env for member in self.members if member.result is not None}) > 1:
+            return None
+        return max(self.members, key=lambda member: member.score)
+
+    @cached_property
+    def agents(self) -> AgentsCompared | None:
+        """Its settings over games and seeds, where there are several of either."""
+        return compare_agents(
+            (each.overrides, {task.id: task.mean_return for task in each.result.tasks})
+            for each in self.members
+            if each.result is not None
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that `--json` prints."""
+        agents, best = self.agents, self.best
+        played = [member.result for member in self.members if member.result is not None]
+        return {
+            "run_dir": str(self.run_dir),
+            "mean_return": float(np.mean([result.mean_return for result in played])),
+            "best_return": best.result.mean_return if best is not None and best.result is not None else None,
+            "best_member": None if best is None else best.number,
+            "episodes": sum(len(result.returns) for result in played),
+            "best_curve": None if self.curve is None else vars(self.curve),
+            "agents": None if agents is None else agents.to_json(),
+            "members": [
+                {"member": member.number, "overrides": member.overrides}
+                | ({"error": member.error} if member.result is None else member.result.to_json())
+                for member in self.members
+            ],
+        }
+
+    def words(self) -> str:
+        """Return what `laser eval` prints."""
+        rows = [("member", "mean return", "95 % interval", "normalised", "settings")]
+        for member in sorted(self.members, key=lambda member: -member.score):
+            settings = ", ".join(f"{key}={value}" for key, value in member.overrides.items())
+            if member.result is None:
+                rows.append((str(member.number), "none", "", "", f"{settings}  ({member.error})"))
+                continue
+            tasks, summary = member.result.tasks, member.result.summary
+            around = f"{tasks[0].interval[0]:,.1f} to {tasks[0].interval[1]:,.1f}" if len(tasks) == 1 else ""
+            normalised = ""
+            if summary is not None:
+                score, (low, high) = summary["median"]
+                normalised = f"{score:.3f} ({low:.3f} to {high:.3f})"
+            rows.append((str(member.number), f"{member.result.mean_return:,.2f}", around, normalised, settings))
+        widths = [max(len(row[column]) for row in rows) for column in range(4)]
+        lines = ["  ".join([*(cell.rjust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]) for row in rows]
+        best = self.best
+        if best is not None:
+            lines.append(f"best: member {best.number} (chosen by these episodes; {self.run_dir}/members)")
+            if len(self.members) > 1 and best.result is not None:
+                lines.append(best.result.words())
+        if self.agents is not None:
+            lines += self.agents.lines()
+        if self.curve is not None:
+            lines.append(self.curve.words())
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class MemberRecord:
+    """What a member recorded: its `metrics.db`, what it was trained on, and what sets it apart."""
+
+    metrics: Path
+    env: str
+    overrides: Mapping[str, Any]
+
+
+def read_best_curve(members: Sequence[MemberRecord]) -> BestCurve | None:
+    """Return the point-wise best of what the members recorded bucket by bucket, or None where there is no such thing.
+
+    Members that differ by their game only are one agent, whose score is the median over its games (of DeepMind Lab the
+    mean capped one).
+    """
+    protocol = protocol_for([task for member in members for task in task_ids(member.env)])
+    runs = [
+        BucketScores(agent, _read_curve(member.metrics, f"buckets/{protocol.score}"))
+        for agent, member in zip(
+            agents_of([(member.env, member.overrides) for member in members]), members, strict=True
+        )
+    ]
+    ends, scores = point_wise_best(runs, protocol)
+    if not len(ends) or np.isnan(scores).all():
+        return None
+    return BestCurve(protocol.title, ends.tolist(), scores.tolist())
+
+
+def _read_curve(path: Path, name: str) -> dict[float, float]:
+    """Return scores by the end of their bucket; {} where they cannot be read."""
+    try:
+        series = read_series(path, [name, _BUCKET_ENDS], limit=None)
+    except UnreadableError:
+        return {}
+    return bucket_scores(series.get(name, EMPTY), series.get(_BUCKET_ENDS, EMPTY))

@@ -1,0 +1,85 @@
+"""What a look at the replay tells: its fill, its pace, its streams and the two ledgers, as gauges."""
+
+from __future__ import annotations
+
+from laser.replay_stats import MemberStats, ReplayStats
+
+
+class ReplayGauges:
+    """Turns the replay's statistics into gauges of one member. Used from one thread.
+
+    Names begin with what they are about: `replay/` fill and pace, `streams/` episode streams, `ledger/` where unrolls
+    went, `throughput/` env steps/s since the look before, `process/` of shards that have processes of their own. They
+    are gauges and not counters because those of a shard that is lost go with it.
+
+    Args:
+        member: whose queue and limiter to look at.
+    """
+
+    def __init__(self, member: int):
+        self._member = member
+        self._before: tuple[float, dict[str, float]] | None = None
+
+    def gauges(self, stats: ReplayStats, now_s: float) -> dict[str, float]:
+        """Return gauges by name.
+
+        Args:
+            stats: of a shard or of all.
+            now_s: when they were asked for, any clock.
+        """
+        member = stats.members[self._member]
+        values: dict[str, float] = {f"replay/{name}": getattr(stats, name) for name in _SIZES} | {
+            "replay/online_queued": member.online_queued + stats.online_pooled,
+            "replay/limiter_difference": member.limiter_difference,
+            "replay/waiting_inserts": stats.waiting_inserts,
+            "replay/waiting_samples": stats.waiting_samples,
+            "replay/shards_alive": sum(part is not None for part in stats.parts),
+        }
+        if member.inserted_steps:
+            values["replay/samples_per_insert"] = member.sampled_steps / member.inserted_steps
+        if any(stats.streams.values()):
+            values |= {f"streams/{name}": count for name, count in stats.streams.items()}
+        values |= self._rates(member, now_s) | _ledgers(stats, member)
+        for index, part in enumerate(stats.parts):
+            if part is not None:
+                values |= {f"process/shard/{index}/{name}": value for name, value in part.process.items()}
+        return {name: float(value) for name, value in values.items()}
+
+    def _rates(self, member: MemberStats, now_s: float) -> dict[str, float]:
+        totals = {"inserting": float(member.inserted_steps), "sampling": float(member.sampled_steps)}
+        before, self._before = self._before, (now_s, totals)
+        if before is None or now_s <= before[0]:
+            return {}
+        span_s = now_s - before[0]
+        growth = {name: total - before[1][name] for name, total in totals.items()}
+        # What a lost shard had counted is gone; the next look knows again.
+        return {f"throughput/{name}": steps / span_s for name, steps in growth.items() if steps >= 0.0}
+
+
+_SIZES = (
+    "num_steps",
+    "capacity_steps",
+    "num_unrolls",
+    "num_episodes",
+    "memory_bytes",
+    "frame_bytes",
+    "frame_capacity_bytes",
+)
+
+
+def _ledgers(stats: ReplayStats, member: MemberStats) -> dict[str, float]:
+    """Return both ledgers in unrolls: the replay's storage, over all members, and the member's online queue."""
+    rejected, dropped = stats.ledger.rejected, member.online_dropped
+    values: dict[str, float] = {
+        f"ledger/{name}": count for name, count in vars(stats.ledger).items() if name != "rejected"
+    }
+    values |= {"ledger/stored": stats.num_unrolls, "ledger/rejected": sum(rejected.values())}
+    values |= {f"ledger/rejected/{reason}": count for reason, count in rejected.items()}
+    values |= {
+        "ledger/online/inserted": member.online_inserted,
+        "ledger/online/handed_out": member.online_handed_out,
+        "ledger/online/queued": member.online_queued,
+    }
+    values |= {"ledger/online/dropped": sum(dropped.values())}
+    values |= {f"ledger/online/dropped/{reason}": count for reason, count in dropped.items()}
+    return values | {f"ledger/imbalance/{name}": count for name, count in stats.imbalances.items()}

@@ -1,0 +1,117 @@
+"""The lineage of a population: every copy and every change of settings, one line of JSON each, in order of time.
+
+    {"env_steps": 6000, "episodes": 210, "member": 2, "copied": 0, "fitness": {"0": 31.5, "2": 18.0}, "settings": {...}}
+
+`copied` is null where the member kept its own weights. The schedule of a member is its ancestors': who copied another
+at 6,000 env steps has that one's settings before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from launch.errors import NothingToResumeError
+from launch.records.run_directory import output_error, replace_file
+from launch.records.settings_schedule import SettingsChange
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What one member did when it was compared.
+
+    Args:
+        env_steps: its own by then.
+        episodes: its own by then.
+        member: who.
+        copied: whose weights and settings it took over, or None.
+        fitness: what was compared, by member.
+        settings: that hold from then on, by the command line's keys.
+    """
+
+    env_steps: int
+    episodes: int
+    member: int
+    copied: int | None
+    fitness: dict[int, float]
+    settings: dict[str, float]
+
+
+class Lineage:
+    """The decisions of a population, kept in a file that only grows. Used from one thread.
+
+    Args:
+        path: the file; what it holds already is read. Its last line may be half written, by a killed process or onto a
+            full disk, and is then left out: no checkpoint knows of it.
+
+    Raises:
+        NothingToResumeError: it cannot be read.
+    """
+
+    def __init__(self, path: Path):
+        self._path = path
+        self.decisions: list[Decision] = []
+        if path.exists():
+            try:
+                text = path.read_text(encoding="utf-8")
+                whole, _, half = text.rpartition("\n")
+                self.decisions = [_decision(line) for line in whole.splitlines()]
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                raise NothingToResumeError("run-dir", f"{path} cannot be read: {error}", "start a new sweep") from error
+            if half:
+                self._rewrite()
+
+    def add(self, decision: Decision) -> None:
+        """Write one more.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        self.decisions.append(decision)
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(decision)) + "\n")
+        except OSError as error:
+            raise output_error(self._path, error) from error
+
+    def forget_after(self, env_steps: Mapping[int, int]) -> None:
+        """Remove what lies beyond each member's env steps: a resumed population goes that way again."""
+        kept = [item for item in self.decisions if item.env_steps <= env_steps.get(item.member, 0)]
+        if len(kept) == len(self.decisions):
+            return
+        self.decisions = kept
+        self._rewrite()
+
+    def _rewrite(self) -> None:
+        replace_file(self._path, "".join(json.dumps(asdict(item)) + "\n" for item in self.decisions).encode())
+
+
+def schedules(
+    first_settings: Mapping[int, Mapping[str, float]], decisions: Sequence[Decision]
+) -> dict[int, list[SettingsChange]]:
+    """Return every member's schedule, traced back through its ancestors.
+
+    Args:
+        first_settings: what members began with.
+        decisions: in order of time.
+    """
+    traced = {member: [SettingsChange(0, dict(settings))] for member, settings in first_settings.items()}
+    for decision in decisions:
+        if decision.copied is not None:
+            # The model may have been a few steps further.
+            traced[decision.member] = [
+                SettingsChange(min(change.env_steps, decision.env_steps), change.settings)
+                for change in traced[decision.copied]
+            ]
+        history = traced[decision.member]
+        if history[-1].settings != decision.settings:
+            history.append(SettingsChange(decision.env_steps, decision.settings))
+    return traced
+
+
+def _decision(line: str) -> Decision:
+    value = json.loads(line)
+    value["fitness"] = {int(member): fitness for member, fitness in value["fitness"].items()}
+    return Decision(**value)

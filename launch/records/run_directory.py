@@ -1,0 +1,360 @@
+"""The directory a run leaves behind: made once, locked while it is trained in, found again by `--resume`."""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import json
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from laser.config import ConfigError
+from launch.errors import CannotCreateError, NothingToResumeError, OutputError, RunInUseError
+from launch.records.preset_changes import changes_from_preset
+from launch.records.record import load_record
+from launch.settings.json_form import config_from_json, config_to_json
+from launch.settings.train_config import TrainConfig, leaves_directory
+from launch.settings.values import find_leaves, show
+
+SCHEMA_VERSION = 1
+_START_AGAIN = "free space or mend the disk, then start again"
+RUNS_ROOT = Path("runs")
+_VERSIONED = ("laser-rl", "torch", "numpy", "gymnasium", "ale-py", "mujoco", "ray")
+
+
+class RunDirectory:
+    """One run's files. Made by `open_run`, which holds its lock; used from any thread."""
+
+    def __init__(self, path: Path, resumed: bool):
+        self.path = path
+        self.resumed = resumed
+        self.config_path = path / "config.json"
+        self.metrics_path = path / "metrics.db"
+        self.events_path = path  # TensorBoard shows the directory's name
+        self.checkpoints_path = path / "checkpoints"
+        self.videos_path = path / "videos"
+        self.log_path = path / "log.txt"
+        self.goes_on = False
+        """Set once all that was saved is in place; until then an error takes back the settings it was resumed with."""
+
+    def log(self, text: str) -> None:
+        """Append a line with the time to `log.txt`.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+        try:
+            with self.log_path.open("a", encoding="utf-8") as file:
+                file.write("".join(f"{stamp} {line}\n" for line in text.splitlines()))
+        except OSError as error:
+            raise output_error(self.log_path, error) from error
+
+
+@contextmanager
+def open_run(
+    config: TrainConfig,
+    command: Sequence[str] | None = None,
+    runs_root: Path = RUNS_ROOT,
+    facts: Mapping[str, Any] = MappingProxyType({}),
+) -> Iterator[RunDirectory]:
+    """Make the run's directory, or take the one to resume, and hold its lock until the block ends.
+
+    Args:
+        config: `run_dir` and `resume` decide which directory; a resumed run keeps environment, algorithm and network.
+        command: what the user typed, for the record; default: this process's arguments.
+        runs_root: where directories without a name of their own go.
+        facts: what the record holds beside the config: "sweep" makes it the directory of a sweep, "member" says which
+            member of one this is.
+
+    Raises:
+        NothingToResumeError: there is no run to resume, or it is one of another environment or algorithm.
+        CannotCreateError: the directory exists or cannot be written.
+        RunInUseError: another process trains in it.
+    """
+    if config.resume:
+        path = config.run_dir or newest_run(config.preset, config.env, runs_root, of_sweeps="sweep" in facts)
+        _check_same_run(config, path)
+    else:
+        path = _make(config, runs_root, "sweep-" if "sweep" in facts else "")
+    found = set() if config.resume else {item.name for item in path.iterdir()}
+    with _locked(path):
+        if not config.resume and (path / "config.json").exists():
+            raise CannotCreateError(
+                "run-dir", f"{path} holds a run already", "--resume continues it, another --run-dir starts afresh"
+            )
+        record = path / "config.json"
+        before = record.read_bytes() if config.resume else b""
+        run = RunDirectory(path, config.resume)
+        try:
+            _write_record(path, config, sys.argv if command is None else command, facts)
+            run.log("resumed" if config.resume else "started")
+            yield run
+        except BaseException as error:
+            if run.goes_on:
+                raise
+            if before:
+                # It did not go on with the new settings, which would stand in the way of the next attempt.
+                replace_file(record, before)
+            elif isinstance(error, OutputError):
+                _remove_all_but(found, path)  # there is nothing in it to go on from
+                raise OutputError(error.problem.key, error.problem.wrong, _START_AGAIN) from error
+            raise
+
+
+def saved_config(run_dir: Path) -> TrainConfig:
+    """Return the config that a run directory was trained with.
+
+    Classes of the user's own are imported from the modules that it names (see `config_from_json`).
+
+    Raises:
+        NothingToResumeError: there is no such run, or its `config.json` cannot be read.
+    """
+    record = read_record(run_dir)
+    if "sweep" in record:
+        member = shlex.quote(str(run_dir / "members" / "0"))
+        raise NothingToResumeError("run-dir", f"{run_dir} holds a sweep", f"choose a member, e.g. {member}")
+    return config_from_record(record, run_dir)
+
+
+def read_record(run_dir: Path) -> dict[str, Any]:
+    """Return a run's `config.json`: `config`, `versions`, `commit`, `command`, `created`, `schema_version`, `changes`.
+
+    A sweep's holds `sweep` (see `SweepConfig.to_json`), its members' each `member` with `index` and `overrides`.
+    """
+    path = run_dir / "config.json"
+    try:
+        if not path.is_file():
+            raise NothingToResumeError("run-dir", f"{run_dir} holds no run: {path.name} is missing", "check the path")
+        record = load_record(path)
+        if record.get("schema_version", 0) > SCHEMA_VERSION:
+            raise ValueError(f"it was written by a newer LASER (schema {record['schema_version']})")
+    except (OSError, ValueError) as error:
+        raise NothingToResumeError("run-dir", f"{path} cannot be read: {error}", "choose another run") from error
+    return record
+
+
+def config_from_record(record: dict[str, Any], run_dir: Path) -> TrainConfig:
+    """Return the config in a record from `read_record`, for use in `run_dir`."""
+    try:
+        config = config_from_json(record["config"])
+    except ConfigError as error:
+        first = error.problems[0]
+        raise NothingToResumeError(
+            "run-dir", f"{run_dir}/config.json: {first.key} {first.wrong}", first.remedy
+        ) from error
+    return dataclasses.replace(config, run_dir=run_dir)
+
+
+def newest_run(preset: str, env: str | None, runs_root: Path = RUNS_ROOT, of_sweeps: bool = False) -> Path:
+    """Return the run (or sweep) of this preset (and environment, unless None) that was begun last.
+
+    Raises:
+        NothingToResumeError: there is none.
+    """
+    found: list[tuple[str, Path]] = []
+    for path in sorted(runs_root.glob("*/config.json")):
+        try:
+            record = read_record(path.parent)
+        except NothingToResumeError:
+            continue
+        config = record["config"]
+        if (
+            ("sweep" in record) is of_sweeps
+            and isinstance(config, dict)
+            and config.get("preset") == preset
+            and env in (None, config.get("env"))
+        ):
+            found.append((str(record.get("created", "")), path.parent))
+    if not found:
+        wanted = f"preset {preset}" + (f" on {env}" if env else "")
+        kind = "sweep" if of_sweeps else "run"
+        raise NothingToResumeError(
+            "resume", f"no {kind} of {wanted} under {runs_root}", "leave out --resume to start one"
+        )
+    return max(found)[1]
+
+
+def run_name(config: TrainConfig, now: float | None = None) -> str:
+    """Return a directory name from preset, environment, seed and time; safe whatever the environment is called."""
+    parts = [config.preset, *([] if slug(config.env).startswith(config.preset or "\0") else [slug(config.env)])]
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
+    return "-".join([part for part in parts if part] + [f"seed{config.seed}", stamp])
+
+
+def slug(text: str) -> str:
+    """Return text as part of a file name: lower-case letters, digits and single hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60] or "run"
+
+
+def output_error(path: Path, error: OSError) -> OutputError:
+    """Return the error that ends a run because `path` could not be read or written."""
+    reason = error.strerror or str(error)
+    return OutputError("run-dir", f"{path}: {reason}", "free space or mend the disk, then continue with --resume")
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file so that nobody ever reads half of it, and a crash leaves the old one.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    beside = path.with_name(f"{path.name}.writing")
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.rename(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise output_error(path, error) from error
+
+
+def _make(config: TrainConfig, runs_root: Path, prefix: str) -> Path:
+    if config.run_dir is not None and leaves_directory(config.run_dir):
+        raise CannotCreateError(
+            "run-dir", f"leaves the working directory, got {config.run_dir}", "use an absolute path"
+        )
+    name = prefix + run_name(config)
+    candidates = [config.run_dir] if config.run_dir else [runs_root / f"{name}{end}" for end in ("", "-2", "-3", "-4")]
+    for path in candidates:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir()
+        except FileExistsError:
+            if path is not candidates[-1]:
+                continue
+            _check_usable(path)
+        except OSError as error:
+            raise CannotCreateError("run-dir", f"{path}: {error.strerror}", "choose another --run-dir") from error
+        return path
+    raise AssertionError("unreachable")
+
+
+def _remove_all_but(kept: Collection[str], path: Path) -> None:
+    """Remove what is in a directory, but for these names; the directory too, if nothing is left."""
+    with suppress(OSError):  # what is left behind is in nobody's way, and another error is being told
+        for item in path.iterdir():
+            if item.name not in kept:
+                shutil.rmtree(item) if item.is_dir() else item.unlink()
+        path.rmdir()
+
+
+def _check_usable(path: Path) -> None:
+    """An empty directory may be used; so may one with a lock, where the lock decides."""
+    if not path.is_dir():
+        raise CannotCreateError("run-dir", f"{path} is not a directory", "choose another --run-dir")
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        raise CannotCreateError("run-dir", f"{path}: Permission denied", "choose another --run-dir")
+    names = {item.name for item in path.iterdir()}
+    if names and "lock" not in names:
+        held = "a run" if "config.json" in names else "other files"
+        remedy = "--resume continues it, another --run-dir starts afresh" if held == "a run" else "choose a new one"
+        raise CannotCreateError("run-dir", f"{path} exists and holds {held} already", remedy)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    try:
+        file = (path / "lock").open("a+b", buffering=0)
+    except OSError as error:
+        raise CannotCreateError("run-dir", f"{path}: {error.strerror}", "choose another --run-dir") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            owner = file.read().decode(errors="replace").strip() or "unknown"
+            raise RunInUseError(
+                "run-dir", f"{path} is in use by process {owner}", "wait for it, or choose another --run-dir"
+            ) from None
+        # The kernel drops the lock with the process, so a killed run never blocks its own resumption.
+        try:
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n".encode())
+        except OSError as error:
+            raise OutputError("run-dir", f"{path}/lock: {error.strerror}", _START_AGAIN) from error
+        yield
+
+
+def _check_same_run(config: TrainConfig, path: Path) -> None:
+    saved = config_from_record(read_record(path), path)
+    kept = [("env", saved.env, config.env), ("algorithm", saved.algorithm.name, config.algorithm.name)]
+    kept.append(("algorithm.optimizer", saved.algorithm.optimizer, config.algorithm.optimizer))
+    if type(saved.network) is type(config.network):
+        leaves = (find_leaves(network, "network.") for network in (saved.network, config.network))
+        kept += [(then.key, show(then.value), show(now.value)) for then, now in zip(*leaves, strict=True)]
+    else:
+        kept.append(("network", type(saved.network).__name__, type(config.network).__name__))
+    for key, then, now in kept:
+        if then != now:
+            raise NothingToResumeError(
+                key, f"{path} was trained with {then}, not {now}", "resume with the same one, or start a new run"
+            )
+
+
+def _write_record(path: Path, config: TrainConfig, command: Sequence[str], facts: Mapping[str, Any]) -> None:
+    target, line = path / "config.json", shlex.join(command)
+    now = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+    created, history = now, []
+    if target.exists():
+        before = read_record(path)
+        created, history = before.get("created", now), before.get("history", [])
+    record = {
+        "schema_version": SCHEMA_VERSION,
+        "created": created,
+        "command": line,
+        "history": [*history, {"time": now, "command": line}],
+        "versions": _versions(),
+        "commit": commit_of_sources(),
+        "config": config_to_json(config),
+        "changes": changes_from_preset(config),
+        **facts,
+    }
+    replace_file(target, json.dumps(record, indent=2).encode())
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for package in _VERSIONED:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def commit_of_sources() -> str | None:
+    """Return the commit of the sources that run, with "+changes" when they differ from it; None outside a checkout."""
+    here = str(Path(__file__).resolve().parent)
+    try:
+        head = _git(here, "rev-parse", "HEAD")
+        changes = _git(here, "status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return head + ("+changes" if changes else "")
+
+
+def _git(directory: str, *arguments: str) -> str:
+    result = subprocess.run(
+        ["git", "-C", directory, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=5,
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )
+    return result.stdout.strip()

@@ -1,0 +1,57 @@
+"""Videos of a run: whether its environment can be drawn, and where they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from actors.film import draw_without_a_display
+from laser.config import Problem
+from laser.environments import EnvironmentConfig, EnvironmentFailedError, make_environment, task_ids
+from laser.packages import find_missing
+from launch.records.run_directory import output_error, replace_file
+
+
+def find_video_problems(key: str, env: str, config: EnvironmentConfig) -> Iterator[Problem]:
+    """Yield why there can be no video: a missing package, or tasks that fail or cannot be drawn; makes one of each.
+
+    Args:
+        key: the flag that asked for a video.
+        env: environment id or ids.
+        config: how they are made.
+    """
+    missing = list(find_missing(key, ["imageio-ffmpeg"], f"leave --{key} out"))
+    if missing:
+        yield from missing
+        return
+    draw_without_a_display()
+    for task in task_ids(env):
+        try:
+            picture = _draw_beginning(task, config)
+        except EnvironmentFailedError as error:
+            yield Problem("env", f"{task}: {error}", "mend the environment")  # without a video it would fail as well
+            continue
+        if picture is None:
+            yield Problem(key, f"{task} cannot be drawn here", f"leave --{key} out")
+
+
+def _draw_beginning(task: str, config: EnvironmentConfig) -> np.ndarray | None:
+    with closing(make_environment(task, 1, config.for_evaluation())) as environment:
+        environment.reset(0)
+        return environment.render()
+
+
+def save_video(path: Path, video: bytes) -> None:
+    """Write a video so that whoever looks for the newest never finds half of one.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(exist_ok=True)
+    except OSError as error:
+        raise output_error(path, error) from error
+    replace_file(path, video)

@@ -1,1 +1,0 @@
-"""A run from beginning to end: its directory, its schedule, its checkpoints."""

@@ -1,0 +1,125 @@
+"""Configs as JSON and back: what a run directory keeps, whatever algorithm and fields a config has.
+
+A config class that LASER does not know by itself is recorded by its place, under "class": "my_agent:MyConfig".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from laser.algorithms import find_algorithms
+from laser.algorithms.base import AlgorithmConfig
+from laser.config import Problem, field_infos, key_of, raise_problems
+from laser.user_classes import class_path, find_class
+from launch.settings.train_config import TrainConfig
+from launch.settings.values import convert
+
+
+def config_to_json(config: Any) -> dict[str, Any]:
+    """Return a tree of configs as a JSON value; an algorithm's carries its `name`, a user's own class its place.
+
+    Raises:
+        ValueError: a class of the user's own lives inside a function.
+    """
+    value: dict[str, Any] = {"name": config.name} if isinstance(config, AlgorithmConfig) else {}
+    for name, info in field_infos(type(config)).items():
+        item = getattr(config, name)
+        if not dataclasses.is_dataclass(item):
+            value[name] = _plain(item)
+            continue
+        if type(item) is info.type and not dataclasses.fields(item):
+            continue  # a section without settings
+        value[name] = config_to_json(item)
+        if type(item) is not info.type and not _is_found_by_name(item):
+            value[name] = {"class": class_path(type(item)), **value[name]}
+    return value
+
+
+def config_from_json(
+    value: Mapping[str, Any], algorithms: Mapping[str, type[AlgorithmConfig]] | None = None
+) -> TrainConfig:
+    """Rebuild a `TrainConfig`; values that a newer version added take their defaults.
+
+    A class of the user's own is imported from the module that the record names, which runs that module's code: read
+    only records of your own runs.
+
+    Args:
+        value: from `config_to_json`.
+        algorithms: config classes by name; by default those that are installed.
+
+    Raises:
+        ConfigError: unknown keys, an unknown algorithm, a class that is not found or unreadable values, all at once.
+    """
+    if algorithms is None:
+        algorithms = find_algorithms()
+    problems: list[Problem] = []
+    value, _ = TrainConfig.with_new_names(value)
+    config: TrainConfig = _rebuild(TrainConfig, value, "", algorithms, problems)
+    raise_problems(problems)
+    return config
+
+
+def _rebuild(
+    config_type: type,
+    value: Any,
+    prefix: str,
+    algorithms: Mapping[str, type[AlgorithmConfig]],
+    problems: list[Problem],
+) -> Any:
+    if not isinstance(value, Mapping):
+        problems.append(Problem(prefix.rstrip(".") or "config", f"must be a table of values, got {value!r}"))
+        return None
+    values = dict(value)
+    place = values.pop("class", None)
+    name = str(values.pop("name", "")) if issubclass(config_type, AlgorithmConfig) else ""
+    if place is not None:
+        try:
+            config_type = find_class(str(place), config_type)
+        except ValueError as error:
+            problems.append(Problem(prefix + "class", str(error)))
+            return None
+    elif config_type is AlgorithmConfig:
+        if not isinstance(name, str) or name not in algorithms:
+            problems.append(
+                Problem(prefix + "name", f"must be one of {', '.join(sorted(algorithms))}, got {name!r}", "")
+            )
+            return None
+        config_type = algorithms[name]
+    infos, arguments = field_infos(config_type), {}
+    for name, item in values.items():
+        key = prefix + key_of(name)
+        if name not in infos:
+            problems.append(Problem(key, "unknown key", "it was written by another version of LASER"))
+        elif dataclasses.is_dataclass(infos[name].type):
+            arguments[name] = _rebuild(infos[name].type, item, key + ".", algorithms, problems)
+        else:
+            try:
+                arguments[name] = convert(item, infos[name].type)
+            except ValueError as error:
+                problems.append(Problem(key, str(error)))
+    needed = [
+        field.name
+        for field in dataclasses.fields(config_type)
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    ]
+    missing = [name for name in needed if name not in values]
+    problems.extend(Problem(prefix + key_of(name), "is missing") for name in missing)
+    return None if missing or problems else config_type(**arguments)
+
+
+def _is_found_by_name(config: Any) -> bool:
+    return isinstance(config, AlgorithmConfig) and find_algorithms().get(config.name) is type(config)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no infinity; `convert` reads the word back
+    return value

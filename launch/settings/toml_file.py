@@ -1,0 +1,27 @@
+"""Reads `--config FILE.toml`: values by dotted path, the same keys as flags."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from laser.config import ConfigError, Problem
+from launch.settings.values import flatten
+
+
+def read_config_file(path: Path) -> dict[str, Any]:
+    """Return the values of a TOML file by dotted path, e.g. from `[algorithm]` `learning-rate = 3e-4`.
+
+    Raises:
+        ConfigError: it cannot be read, or is no TOML.
+    """
+    try:
+        return flatten(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        problem = Problem("config", f"{path} cannot be read: {error.strerror}", "check the path")
+    except UnicodeDecodeError:
+        problem = Problem("config", f"{path} is not a text file", "give a TOML file")
+    except tomllib.TOMLDecodeError as error:
+        problem = Problem("config", f"{path} is not valid TOML: {error}", "text values need quotes, lists brackets")
+    raise ConfigError([problem])

@@ -1,0 +1,1 @@
+"""Supervision of a session: its schedule, its members, checkpoints, pace and signals."""

@@ -1,0 +1,229 @@
+"""What a checkpoint of a run holds, and how a run continues from one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from actors.actor import Actor
+from laser.ports import wait
+from laser.specs import environment_spec_from_json
+from launch.errors import NothingToResumeError
+from launch.planning.member_plan import MemberPlan
+from launch.recording.recorder import Recorder, Snapshot
+from launch.records.run_directory import RunDirectory, output_error
+from launch.runtimes.runtime import ShardPort
+from launch.settings.json_form import config_to_json
+from launch.settings.train_config import TrainConfig
+from launch.topology import Topology
+from learner.checkpoint import Checkpoint, NoCheckpointError, load_newest_checkpoint, save_checkpoint
+from learner.learner import Learner
+
+_DEADLINE_S = 120.0
+_HOW_TO_WAIT = ("deadline_s", "max_restarts")  # of an environment's settings, those that change nothing it does
+
+
+def save_member(
+    run: RunDirectory, topology: Topology, recorder: Recorder, snapshot: Snapshot, with_actors: bool = True
+) -> None:
+    """Write a checkpoint: the learner, how far the run is, and in lockstep the actors.
+
+    The replay goes with it when the config asks for it. Together with the actors that makes a resumed lockstep run
+    equal to one that was never interrupted; otherwise actors begin new episodes and the replay fills anew.
+
+    Args:
+        run: where to.
+        topology: what to save.
+        recorder: knows how far it is.
+        snapshot: how far it is.
+        with_actors: False after a failure: an actor may hang or be broken.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    config = topology.config
+    learner = wait(topology.learner.call(Learner.state_dict), _DEADLINE_S, "the learner's state")
+    with_actors = with_actors and config.takes_turns
+    actors = [
+        wait(actor.call(Actor.state_dict), _DEADLINE_S, f"the state of {actor.name}") if with_actors else None
+        for actor in topology.actors
+    ]
+    tree = {
+        "numbers": learner["numbers"],
+        "generator": learner["arrays"]["generator"],
+        "actors": actors,
+        "replay": [port.state_dict() for port in topology.shards]
+        if config.checkpoint_replay and topology.owns_replay
+        else [],
+    }
+    arrays: dict[str, np.ndarray] = {}
+    recorder.flush()  # what is known of the time before the checkpoint is recorded with it, and not told again
+    state = {
+        "tree": _take_arrays_out(tree, "", arrays),
+        "recorder": recorder.state_dict(),
+        "environment": topology.member.environment.to_json(),
+        "actors_made_for": _made_for(config),
+        "next_incarnation": topology.member.first_incarnation
+        + (1 + max(actor.incarnation for actor in topology.actors)) * topology.member.incarnations_per_start,
+    }
+    try:
+        save_checkpoint(
+            run.checkpoints_path,
+            snapshot.env_steps,
+            learner["tensors"],
+            state,
+            arrays,
+            keep_last=config.learner.keep_checkpoints,
+            # Of the newest training episodes: the newest evaluation may be of much older weights.
+            score=snapshot.mean_return,
+        )
+    except OSError as error:
+        raise output_error(run.checkpoints_path, error) from error
+
+
+@dataclass(frozen=True)
+class SavedMember:
+    """A checkpoint, read and verified."""
+
+    checkpoint: Checkpoint
+    warnings: list[str]
+
+    @property
+    def next_incarnation(self) -> int:
+        """Incarnation of actors that begin anew, so that their streams never continue old ones by mistake."""
+        return int(self.checkpoint.state["next_incarnation"])
+
+    @property
+    def has_replay(self) -> bool:
+        """Whether the replay was saved with it."""
+        return bool(self.checkpoint.state["tree"]["replay"])
+
+    def load_into(self, topology: Topology, recorder: Recorder, replay_restored: bool) -> None:
+        """Put everything back.
+
+        Args:
+            topology: freshly made.
+            recorder: its own.
+            replay_restored: whether its replay, which may be another member's to restore, gets back what it held.
+
+        Raises:
+            NothingToResumeError: the checkpoint belongs to other networks, or its replay to other settings.
+        """
+        tree = _put_arrays_back(self.checkpoint.state["tree"], self.checkpoint.arrays)
+        learner = {
+            "tensors": self.checkpoint.tensors,
+            "arrays": {"generator": tree["generator"]},
+            "numbers": tree["numbers"],
+            "replay_restored": replay_restored,
+        }
+        try:
+            wait(topology.learner.call(Learner.load_state_dict, learner), _DEADLINE_S, "the learner to take its state")
+        except ValueError as error:
+            raise NothingToResumeError("network", str(error)) from error
+        made_for = _made_for(topology.config)
+        restored = (
+            topology.config.takes_turns
+            and all(actor is not None for actor in tree["actors"])
+            and self.checkpoint.state.get("actors_made_for", made_for) == made_for
+        )
+        if restored:
+            for actor, state in zip(topology.actors, tree["actors"], strict=True):
+                wait(actor.call(Actor.load_state_dict, state), _DEADLINE_S, f"{actor.name} to take its state")
+        if topology.owns_replay and self.has_replay:
+            _fill(topology.shards, tree["replay"])
+        recorder.load_state_dict(self.checkpoint.state["recorder"], sources_start_over=not restored)
+
+
+def _made_for(config: TrainConfig) -> dict[str, Any]:
+    """Return the settings that actors must have in common to go on from each other's state; others begin anew."""
+    whole = config_to_json(config)
+    made_for = {name: whole[name] for name in ("num_actors", "num_envs", "unroll_length")}
+    environment = {name: value for name, value in whole["environment"].items() if name not in _HOW_TO_WAIT}
+    # Left out on a CPU, as before there was a choice: such checkpoints are gone on from as well.
+    device = {} if config.actor.device == "cpu" else {"actor_device": config.actor.device}
+    return made_for | device | {"env_groups": config.actor.env_groups, "environment": environment}
+
+
+def _fill(shards: Sequence[ShardPort], states: Sequence[dict[str, Any]]) -> None:
+    remedy = "resume with the settings it was saved with"
+    if len(shards) != len(states):
+        raise NothingToResumeError("replay.num-shards", f"{len(states)} were saved, got {len(shards)}", remedy)
+    for port, state in zip(shards, states, strict=True):
+        try:
+            port.load_state_dict(state)
+        except ValueError as error:
+            raise NothingToResumeError("replay", str(error), remedy) from error
+
+
+def restore_all(
+    runs: Sequence[RunDirectory], members: Sequence[MemberPlan]
+) -> tuple[list[SavedMember | None], list[NothingToResumeError | None]]:
+    """Read all members' checkpoints; a member without one, which failed early, does not keep the others from going on.
+
+    Returns:
+        what was saved, None where nothing was asked for or found; and why nothing was found, None elsewhere.
+
+    Raises:
+        NothingToResumeError: no member has a checkpoint.
+    """
+    saved: list[SavedMember | None] = []
+    lost: list[NothingToResumeError | None] = []
+    for run, member in zip(runs, members, strict=True):
+        state, error = None, None
+        if member.config.resume:
+            try:
+                state = _restore(run, member)
+            except NothingToResumeError as reason:
+                error = reason
+        saved.append(state)
+        lost.append(error)
+    errors = [error for error in lost if error is not None]
+    if errors and not any(saved):
+        raise errors[0]
+    return saved, lost
+
+
+def _restore(run: RunDirectory, member: MemberPlan) -> SavedMember:
+    """Read the newest checkpoint that verifies.
+
+    Raises:
+        NothingToResumeError: there is none, or it is one for another environment.
+    """
+    try:
+        checkpoint, warnings = load_newest_checkpoint(run.checkpoints_path)
+    except NoCheckpointError as error:
+        raise NothingToResumeError("resume", str(error), "start afresh with another --run-dir") from error
+    for warning in warnings:
+        run.log(f"warning: {warning}")
+    saved = environment_spec_from_json(checkpoint.state["environment"])
+    if not saved.same_spaces(member.environment):
+        wrong = f"the checkpoint was trained on {saved.id}, whose spaces differ from {member.config.env}"
+        raise NothingToResumeError("env", wrong, "use that one")
+    return SavedMember(checkpoint, warnings)
+
+
+def _take_arrays_out(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
+    """Return a JSON value; arrays are put aside under their path, which stands in their place."""
+    if isinstance(value, np.ndarray):
+        arrays[path] = value
+        return {"__array__": path}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        return {key: _take_arrays_out(item, f"{path}/{key}", arrays) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_take_arrays_out(item, f"{path}/{index}", arrays) for index, item in enumerate(value)]
+    return value
+
+
+def _put_arrays_back(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {"__array__"}:
+            return arrays[value["__array__"]]
+        return {key: _put_arrays_back(item, arrays) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_put_arrays_back(item, arrays) for item in value]
+    return value

@@ -1,0 +1,93 @@
+"""Failures of a session: the one line a user reads, and what the log keeps of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from actors.actor import EnvironmentBudgetError
+from laser.config import Problem
+from laser.environments.base import EnvironmentFailedError
+from laser.ports import PortError
+from launch.errors import LaunchError
+from launch.gpu_errors import explain_error, memory_text, memory_words
+from launch.records.run_directory import RunDirectory
+from launch.settings.train_config import TrainConfig
+from launch.supervision.member_supervisor import Outcome
+from learner.checkpoint import list_checkpoints
+
+
+def as_launch_error(error: Exception, config: TrainConfig, runs: Sequence[RunDirectory]) -> Exception:
+    """Return the error whose one line a user reads, for what is not the program's own mistake.
+
+    Args:
+        error: what ended the session.
+        config: of its members.
+        runs: their directories.
+    """
+    if isinstance(error, LaunchError):
+        return error
+    if isinstance(error, (EnvironmentBudgetError, EnvironmentFailedError)):
+        return LaunchError("env", f"{config.env}: {error}", "mend the environment")
+    problem = _gpu_problem(error, config, len(runs))
+    if problem is not None:
+        return LaunchError(problem.key, problem.wrong, problem.remedy + _how_to_go_on(runs))
+    if isinstance(error, PortError):
+        return LaunchError("runtime", str(error), "log.txt in the run directory says what came before")
+    return error
+
+
+def explained(outcome: Outcome, config: TrainConfig) -> Outcome:
+    """Return the outcome of one of several members, with what an error of a GPU means where one ended it."""
+    error = outcome.error
+    problem = None if error is None or isinstance(error, LaunchError) else _gpu_problem(error, config, 2)
+    if problem is None:
+        return outcome
+    return dataclasses.replace(outcome, error=LaunchError(problem.key, problem.wrong, problem.remedy))
+
+
+def log_failure(run: RunDirectory, error: Exception) -> None:
+    """Keep in the log what ended a run; of a GPU's error also the traceback, which the user's line leaves out."""
+    run.log(f"failed: {type(error).__name__}: {error}")
+    if explain_error(error) is not None:
+        run.log("".join(traceback.format_exception(error)))
+
+
+def _gpu_problem(error: Exception, config: TrainConfig, num_members: int) -> Problem | None:
+    """Return what an error of a GPU means in a run of this config; None for other errors."""
+    text = memory_text(error)
+    if not text:
+        problem = explain_error(error)
+        # As `log_failure` leaves it.
+        return problem and dataclasses.replace(
+            problem, remedy=problem.remedy.replace("the traceback", "the traceback in log.txt")
+        )
+    sizes = {"impala_resnet": "network.width, ", "mlp": "network.hidden-sizes, "}.get(config.network.torso, "")
+    fewer = ", use fewer members" if num_members > 1 else ""
+    return Problem(
+        "algorithm.batch-size",
+        f"the GPU has no memory left for batches of {_batch_words(config)}{memory_words(text)}",
+        f"lower it, unroll-length, {sizes}or learner.num-prefetch{fewer}, or end what else uses the GPU",
+    )
+
+
+def _batch_words(config: TrainConfig) -> str:
+    """Say what a batch holds and which network it goes through."""
+    settings, network = config.algorithm, config.network
+    rows = settings.rows_per_item(config.unroll_length)
+    items = f"unrolls of {rows} steps" if settings.view == "unrolls" else f"items of {rows} step{'s' * (rows > 1)}"
+    name = {"auto": "the default network"}.get(network.torso, f"network.torso {network.torso}")
+    width = f" of width {network.width}" if network.torso == "impala_resnet" else ""
+    return f"{settings.batch_size} {items} through {name}{width}"
+
+
+def _how_to_go_on(runs: Sequence[RunDirectory]) -> str:
+    """Return how a run goes on from its last checkpoint, as the end of a remedy; "" where there is none."""
+    kept = [run.path for run in runs if list_checkpoints(run.checkpoints_path)]
+    if not kept:
+        return ""
+    path: Path = kept[0] if len(runs) == 1 else kept[0].parents[1]  # RUN/members/NUMBER
+    return f"; --resume --run-dir {shlex.quote(str(path))} continues from its last checkpoint"

@@ -1,0 +1,124 @@
+"""The free schedule: every part at its own pace, watched from outside."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import wait as wait_for
+
+from laser.ports import wait
+from launch.supervision.ending import Ending
+from launch.supervision.member_supervisor import MemberSupervisor
+from launch.supervision.pace import PaceLimit
+from launch.supervision.schedule import CALL_DEADLINE_S, Evolution, Save, Schedule
+from learner.learner import Learner
+
+# Between two looks at a freely running population.
+_LOOK_INTERVAL_S = 0.1
+_PACED_LOOK_INTERVAL_S = 0.02
+# Nobody is looked after meanwhile.
+_LAST_DEADLINE_S = 120.0
+
+
+class FreeSchedule(Schedule):
+    """Everybody ticks at its own pace; this looks on, and holds back who runs ahead of the others.
+
+    Args:
+        supervisors: see `Schedule`.
+        should_stop: see `Schedule`.
+        save: see `Schedule`.
+        evolution: see `Schedule`.
+        pace: of the members, by their place among the supervisors; None lets them run.
+    """
+
+    def __init__(
+        self,
+        supervisors: Sequence[MemberSupervisor],
+        should_stop: Callable[[], bool],
+        save: Save,
+        evolution: Evolution | None = None,
+        pace: PaceLimit | None = None,
+    ):
+        super().__init__(supervisors, should_stop, save, evolution)
+        self.pace = pace
+
+    def run(self) -> None:
+        """Run until all members are at their end; each supervisor knows why.
+
+        Raises:
+            the error of the first worker that failed, where no member is left.
+        """
+        self.end_finished()
+        for supervisor in self.supervisors:
+            if supervisor.finished:
+                self._leave(supervisor)
+            else:
+                supervisor.start()
+        if self.pace is not None:
+            places = enumerate(self.supervisors)
+            self.pace.start({i: each.recorder.position().env_steps for i, each in places if not each.finished})
+        while self.running:
+            time.sleep(_LOOK_INTERVAL_S if self.pace is None else _PACED_LOOK_INTERVAL_S)
+            for place, supervisor in enumerate(self.supervisors):
+                supervisor.recorder.check()
+                with self.failing_alone(supervisor):
+                    if not supervisor.finished:
+                        self._look_at(supervisor, place)
+                    elif supervisor.finished is not Ending.FAILED:
+                        supervisor.collect_evaluation()  # one that was under way at its end; the others do not wait
+            self._keep_pace()
+            if self.should_stop():
+                for supervisor in self.running:
+                    with self.failing_alone(supervisor):
+                        self._end(supervisor, Ending.STOPPED)
+            self.save_if_due()
+        if not self.should_stop():  # who asks to stop does not wait for episodes to end
+            self._collect_evaluations()
+
+    def _collect_evaluations(self) -> None:
+        """Wait for evaluations that were under way at a member's end."""
+        ended = [supervisor for supervisor in self.supervisors if supervisor.finished is not Ending.FAILED]
+        wait_for([each.evaluation for each in ended if each.evaluation is not None], CALL_DEADLINE_S)
+        for supervisor in ended:
+            with self.failing_alone(supervisor):
+                supervisor.collect_evaluation()
+                supervisor.give_up_evaluation()
+
+    def _look_at(self, supervisor: MemberSupervisor, place: int) -> None:
+        supervisor.check_workers()
+        snapshot = supervisor.recorder.position()
+        supervisor.prepare_learner(snapshot)
+        if self.pace is not None:
+            self.pace.report(place, snapshot.env_steps)
+        why = supervisor.why_over(snapshot)
+        if why:
+            self._leave(supervisor)
+            self._end(supervisor, why)
+            return
+        supervisor.collect_evaluation()
+        supervisor.start_evaluation_if_due(snapshot)
+        if self.evolution is not None:
+            self.evolution.consider(supervisor, snapshot)
+
+    def _keep_pace(self) -> None:
+        if self.pace is None:
+            return
+        self.pace.expire()
+        for place, supervisor in enumerate(self.supervisors):
+            if not supervisor.finished:
+                supervisor.hold(not self.pace.may_go_on(place))
+
+    def fail(self, supervisor: MemberSupervisor, error: Exception) -> None:
+        """See `Schedule.fail`; nobody waits for it any longer."""
+        self._leave(supervisor)
+        super().fail(supervisor, error)
+
+    def _leave(self, supervisor: MemberSupervisor) -> None:
+        if self.pace is not None:
+            self.pace.leave(self.supervisors.index(supervisor))
+
+    def _end(self, supervisor: MemberSupervisor, why: Ending) -> None:
+        supervisor.stop(why)
+        report = wait(supervisor.topology.learner.call(Learner.report), _LAST_DEADLINE_S, "the learner's last report")
+        supervisor.recorder.report(report)
+        supervisor.report_accounts()

@@ -1,0 +1,147 @@
+"""The lockstep schedule: parts take turns, repeatable bit by bit, over either runtime."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
+
+from actors.actor import Actor
+from laser.ports import wait
+from laser.replay_stats import ReplayStats
+from launch.runtimes.hangs import wait_unless_hung
+from launch.runtimes.runtime import Worker
+from launch.supervision.ending import Ending
+from launch.supervision.member_supervisor import MemberSupervisor
+from launch.supervision.schedule import CALL_DEADLINE_S, Schedule
+from learner.learner import REPORT_INTERVAL_S, Learner
+
+T = TypeVar("T")
+C = TypeVar("C")
+P = ParamSpec("P")
+
+# Each call wakes two threads, which small agents' steps would feel; a large one's calls are to keep their deadline.
+_UPDATES_PER_CALL = 16
+
+
+class LockstepSchedule(Schedule):
+    """Collect in order, acknowledge, learn, publish; then again. The same calls in the same order every time.
+
+    Members take turns: it is always the turn of the one with the fewest env steps, the first among equals.
+    """
+
+    def run(self) -> None:
+        """Run until all members are at their end; each supervisor knows why.
+
+        Raises:
+            the error that ended a member, where no member is left.
+        """
+        self.end_finished()
+        turns = {supervisor.number: _Turn(supervisor, self.should_stop) for supervisor in self.supervisors}
+        for supervisor in self.running:
+            with self.failing_alone(supervisor):
+                turns[supervisor.number].evaluate_if_due()  # what a stop interrupted
+        while running := self.running:
+            turn = min((turns[supervisor.number] for supervisor in running), key=lambda turn: turn.env_steps)
+            supervisor = turn.supervisor
+            with self.failing_alone(supervisor):
+                why = turn.take()
+                if why:
+                    turn.report()
+                    supervisor.stop(why)
+                elif self.evolution is not None:
+                    self.evolution.consider(supervisor, supervisor.recorder.position())
+            if self.should_stop():
+                for other in self.running:
+                    with self.failing_alone(other):
+                        turns[other.number].report()
+                        other.stop(Ending.STOPPED)
+            self.save_if_due()
+
+
+class _Turn:
+    """One member's turns: an unroll of each of its actors, and the learner steps that these have earned."""
+
+    def __init__(self, supervisor: MemberSupervisor, should_stop: Callable[[], bool]):
+        self.supervisor = supervisor
+        self._should_stop = should_stop
+        self.env_steps = supervisor.recorder.position().env_steps
+        self._num_updates = 0
+        self._reported_at = -math.inf
+        self._handed_out_before = self._stats().members[supervisor.number].online_handed_out
+
+    def take(self) -> Ending:
+        """Collect, learn, publish; return how the member's training ends here, or `Ending.NONE`."""
+        supervisor, recorder = self.supervisor, self.supervisor.recorder
+        topology = supervisor.topology
+        for actor in topology.actors:
+            recorder.report(self._call(actor, Actor.take_turn))
+        snapshot = recorder.position()
+        supervisor.prepare_learner(snapshot)
+        due = self._num_updates_due()
+        while due > 0:
+            num_updates = min(due, _UPDATES_PER_CALL)
+            self._call(topology.learner, Learner.step, num_updates)
+            self._num_updates += num_updates
+            due -= num_updates
+        if time.monotonic() - self._reported_at >= REPORT_INTERVAL_S:
+            self.report()
+        self.env_steps = snapshot.env_steps
+        why = supervisor.why_over(snapshot)
+        if not why:
+            self.evaluate_if_due()
+        return why
+
+    def evaluate_if_due(self) -> None:
+        """Evaluate if it is time, unless somebody asks to stop meanwhile."""
+        self.supervisor.start_evaluation_if_due(self.supervisor.recorder.position())
+        self.supervisor.await_evaluation(CALL_DEADLINE_S, self._should_stop)
+
+    def report(self) -> None:
+        """Let the recorder hear from the learner, and raise what ended a worker."""
+        for worker in self.supervisor.topology.workers:
+            failure = worker.failure()
+            if failure is not None:
+                raise failure
+        self.supervisor.recorder.report(self._call(self.supervisor.topology.learner, Learner.report))
+        self.supervisor.look_at_replay(self._stats())
+        self._reported_at = time.monotonic()
+
+    def _num_updates_due(self) -> int:
+        """Return how many learner steps the replay has experience for; asking for more would wait for ever.
+
+        Counted where it lies, so that unrolls that were rejected, repeated or restored need no accounts of their own.
+        """
+        config = self.supervisor.topology.config
+        algorithm, replay, stats = config.algorithm, config.replay, self._stats()
+        member = stats.members[self.supervisor.number]
+        if algorithm.num_drawn and not _is_warm(stats, replay.min_steps):
+            return 0
+        if self.supervisor.topology.member.walks_streams and not stats.num_stored.streams:
+            return 0  # no episode has finished yet
+        if algorithm.num_online:
+            # What was handed out and not learned from waits in the learner's client of several shards.
+            waiting = member.online_queued + member.online_handed_out - self._handed_out_before
+            return int(waiting // algorithm.num_online) - self._num_updates
+        # Replayed experience is never used up: each env step earns its share of it.
+        rate = replay.samples_per_insert if math.isfinite(replay.samples_per_insert) else 1.0
+        owed: float = (member.inserted_steps - replay.min_steps) * rate - member.sampled_steps
+        return max(0, math.ceil(owed / (algorithm.num_replayed * algorithm.rows_per_item(config.unroll_length))))
+
+    def _stats(self) -> ReplayStats:
+        return wait(self.supervisor.topology.replay.stats(), 60.0, "the replay's statistics")
+
+    def _call(
+        self, worker: Worker[C], method: Callable[Concatenate[C, P], T], *arguments: P.args, **options: P.kwargs
+    ) -> T:
+        config, what = self.supervisor.topology.config, f"{worker.name} to finish {method.__name__}"
+        return wait_unless_hung(worker.call(method, *arguments, **options), worker, config, CALL_DEADLINE_S, what)
+
+
+def _is_warm(stats: ReplayStats, min_steps: int) -> bool:
+    """Return whether all members together have inserted so much that every shard lets its experience be drawn."""
+    shards = [shard for shard in stats.parts if shard is not None]
+    inserted = [sum(member.inserted_steps for member in shard.members.values()) for shard in shards]
+    share = -(-min_steps // len(shards))
+    return sum(inserted) >= min_steps and all(steps >= share for steps in inserted if steps)

@@ -1,0 +1,73 @@
+"""The trackers of a run: TensorBoard's wherever it is installed, others when asked for."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from laser.packages import install_command, is_installed
+from launch.recording.tracker import Tracker
+from launch.recording.wandb_tracker import WandbTracker
+from launch.records.run_directory import RunDirectory, read_record
+from launch.settings.json_form import config_to_json
+from launch.settings.train_config import TrainConfig
+
+
+def open_trackers(
+    stack: ExitStack, runs: Sequence[RunDirectory], configs: Sequence[TrainConfig]
+) -> list[list[Tracker]]:
+    """Return every member's trackers; they are closed with the stack, all at the same time.
+
+    Raises:
+        OutputError: TensorBoard's file cannot be written.
+    """
+    slow: list[WandbTracker] = []
+    stack.callback(_close_all, slow)
+    opened: list[list[Tracker]] = []
+    for run, config in zip(runs, configs, strict=True):
+        trackers: list[Tracker] = []
+        if is_installed("tensorboard"):
+            from launch.recording.event_file import EventFile
+
+            trackers.append(stack.enter_context(EventFile(run.events_path)))
+        if config.track == "wandb":
+            slow.append(WandbTracker(run.path, wandb_settings(run, config), run.log))
+            trackers.append(slow[-1])
+        opened.append(trackers)
+    return opened
+
+
+def note_missing_tensorboard() -> str | None:
+    """Return the line a user reads where runs leave no event files, else None."""
+    if is_installed("tensorboard"):
+        return None
+    return (
+        "TensorBoard events are not written, since tensorboard is not installed; metrics.db holds every number: "
+        + install_command("tensorboard")
+    )
+
+
+def wandb_settings(run: RunDirectory, config: TrainConfig) -> dict[str, Any]:
+    """Return what `wandb.init` gets for a run; the members of a sweep are a group that has the sweep's name."""
+    record = read_record(run.path)
+    settings = {
+        "project": os.environ.get("WANDB_PROJECT", "laser"),
+        "name": run.path.name,
+        "config": config_to_json(config) | {"commit": record["commit"], "command": record["command"]},
+        "tags": [tag[:64] for tag in (config.preset, config.env, config.algorithm.name) if tag],
+    }
+    if "member" in record:
+        sweep = run.path.parent.parent.name
+        settings |= {"name": f"{sweep}/{run.path.name}", "group": sweep, "job_type": "member"}
+    return settings
+
+
+def _close_all(trackers: Sequence[WandbTracker]) -> None:
+    threads = [threading.Thread(target=tracker.close) for tracker in trackers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

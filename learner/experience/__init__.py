@@ -1,0 +1,1 @@
+"""Experience: from the replay to batches that are ready to learn from."""

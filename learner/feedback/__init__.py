@@ -1,0 +1,1 @@
+"""Feedback: what the learner writes back to the replay."""

@@ -1,0 +1,166 @@
+"""What the learner writes back to the replay: column values of the rows it has learned from."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from laser.algorithms.base import WriteOptions
+from laser.gpu import CPU, HostCopy, ToHost
+from laser.ports import ColumnWrites, PortClosedError, PortTimeoutError, ReplayPort, wait
+from learner.experience.mixing import Mix
+
+DEADLINE_S = 60.0
+
+
+class ColumnWriter:
+    """Sends values to the replay's columns without waiting for them. Used from one thread.
+
+    What a GPU has computed is sent when the values of the next batch are there: its copy has come by then.
+
+    Args:
+        replay: where they go.
+        member: whose columns they are.
+        batches_per_write: values of so many batches go together.
+        device: where the values are.
+    """
+
+    def __init__(
+        self,
+        replay: ReplayPort,
+        member: int,
+        batches_per_write: int = 1,
+        device: torch.device = CPU,
+    ):
+        self._replay = replay
+        self._to_host = ToHost(device)
+        self._is_copied_later = device.type != "cpu"
+        self._copying: _CopiedBatch | None = None
+        self._member = member
+        self._batches_per_write = batches_per_write
+        self._waiting: list[ColumnWrites] = []
+        self._under_way: list[Future[Any]] = []
+        self._num_failed = 0
+        self._has_warned = False
+
+    def write_batch(
+        self, mix: Mix, values: Mapping[str, Tensor], final_values: Mapping[str, Tensor], options: WriteOptions
+    ) -> None:
+        """Write what a batch's loss and sampler made of its replayed columns; nothing where there are none.
+
+        Args:
+            mix: where the batch came from.
+            values: [T, B] by column.
+            final_values: [1, B] by column, of the observations after each row.
+            options: what else the replay is to do.
+        """
+        if mix.replayed is None or not values:
+            return
+        replayed = slice(mix.num_online, None)
+        copy = self._to_host.start(
+            [value[:, replayed].T.contiguous() for value in values.values()]
+            + [value[0, replayed].contiguous() for value in final_values.values()]
+        )
+        self.hand_over()
+        self._copying = _CopiedBatch(copy, tuple(values), tuple(final_values), mix.replayed.keys, options)
+        if not self._is_copied_later:
+            self.hand_over()
+
+    def hand_over(self) -> None:
+        """Send values whose copies were under way, or let them wait to go together; waits for the copies."""
+        copied, self._copying = self._copying, None
+        if copied is None:
+            return
+        writes = copied.writes(self._member)
+        if self._waiting and not _go_together(self._waiting[-1], writes):
+            self._flush()
+        self._waiting.append(writes)
+        if len(self._waiting) >= self._batches_per_write:
+            self._flush()
+
+    def write(self, writes: ColumnWrites) -> None:
+        """Write, after what waits to go together."""
+        self.hand_over()
+        self._flush()
+        self._send(writes)
+
+    def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._send(_joined(waiting))
+
+    def _send(self, writes: ColumnWrites) -> None:
+        # What fails is counted: a shard that is gone costs numbers, not the run.
+        under_way, self._under_way = self._under_way, []
+        failures = []
+        for future in under_way:  # each is asked once: it may be answered at any moment
+            if not future.done():
+                self._under_way.append(future)
+            elif error := future.exception():
+                failures.append(error)
+        self._num_failed += len(failures)
+        refused = [error for error in failures if not isinstance(error, (PortClosedError, PortTimeoutError))]
+        if refused and not self._has_warned:  # what a shard refuses once it will refuse again
+            self._has_warned = True
+            warnings.warn(f"the replay refuses the learner's column writes: {refused[0]}", RuntimeWarning, stacklevel=2)
+        self._under_way.append(self._replay.write(writes))
+
+    def take_failed(self) -> int:
+        """Return how many writes failed since the last call."""
+        failed, self._num_failed = self._num_failed, 0
+        return failed
+
+    def settle(self) -> None:
+        """Write what waits to go together, and wait until everything is written."""
+        self.hand_over()
+        self._flush()
+        for future in self._under_way:
+            wait(future, DEADLINE_S, "the replay to take column writes")
+        self._under_way = []
+
+
+@dataclasses.dataclass(frozen=True)
+class _CopiedBatch:
+    """Values of one batch on their way to the host, and what they belong to."""
+
+    copy: HostCopy
+    names: tuple[str, ...]
+    final_names: tuple[str, ...]
+    keys: np.ndarray
+    options: WriteOptions
+
+    def writes(self, member: int) -> ColumnWrites:
+        arrays = self.copy.result()
+        values = dict(zip(self.names, arrays, strict=False))
+        final = dict(zip(self.final_names, arrays[len(self.names) :], strict=True))
+        keys = self.keys
+        if keys.ndim == 2:  # the rows of a stream's piece lie here and there
+            num_rows = arrays[0].shape[1]
+            keys = keys[:, :num_rows].reshape(-1)
+            values = {name: value.reshape(-1, 1) for name, value in values.items()}
+        return ColumnWrites(member, keys, values, final, self.options.far_bounds, self.options.sweep)
+
+
+def _go_together(one: ColumnWrites, other: ColumnWrites) -> bool:
+    names = one.values.keys() == other.values.keys() and one.final_values.keys() == other.final_values.keys()
+    return names and one.sweep == other.sweep
+
+
+def _joined(writes: Sequence[ColumnWrites]) -> ColumnWrites:
+    """Return all rows of writes that go together, in order: of a row that comes twice the newest number stays."""
+    newest = writes[-1]
+    if len(writes) == 1:
+        return newest
+    values = {name: np.concatenate([each.values[name] for each in writes]) for name in newest.values}
+    final = {name: np.concatenate([each.final_values[name] for each in writes]) for name in newest.final_values}
+    # Of the bounds, which a learner tells only now and then, the newest that any of them tells.
+    bounds = {name: bound for each in writes for name, bound in each.far_bounds.items()}
+    keys = np.concatenate([each.keys for each in writes])
+    return dataclasses.replace(newest, keys=keys, values=values, final_values=final, far_bounds=bounds)

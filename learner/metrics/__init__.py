@@ -1,0 +1,1 @@
+"""Metrics of what the learner learned from."""

@@ -1,0 +1,47 @@
+"""How much was learned from, counted many batches at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from learner.experience.mixing import Mix
+
+# Batches that wait to be counted: one look at many costs a small agent's steps less than a look after each.
+_MOST_WAITING = 32
+
+
+class Consumption:
+    """Counts the unrolls and the valid steps of batches, `online` and `replayed` apart. Used from one thread."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[np.ndarray]] = {"online": [], "replayed": []}
+        self._num_waiting = 0
+        self._counts: dict[str, float] = {}
+
+    def add(self, mix: Mix) -> None:
+        """Take in a batch that was learned from."""
+        if mix.online is not None:
+            self._waiting["online"].append(mix.online.unrolls.fields["valid"])
+        if mix.replayed is not None:
+            self._waiting["replayed"].append(mix.replayed.unrolls.fields["valid"])
+        self._num_waiting += 1
+        if self._num_waiting >= _MOST_WAITING:
+            self._count()
+
+    def take(self) -> dict[str, float]:
+        """Return `unrolls_learned/SOURCE` and `steps_learned/SOURCE` since the last call; of no batches, nothing."""
+        self._count()
+        counts, self._counts = self._counts, {}
+        return counts
+
+    def _count(self) -> None:
+        if not self._num_waiting:
+            return
+        for source, waiting in self._waiting.items():
+            num_unrolls = sum(map(len, waiting))
+            num_steps = np.count_nonzero(np.concatenate(waiting)) if waiting else 0
+            for name, count in (("unrolls_learned", num_unrolls), ("steps_learned", num_steps)):
+                key = f"{name}/{source}"
+                self._counts[key] = self._counts.get(key, 0.0) + float(count)
+            waiting.clear()
+        self._num_waiting = 0

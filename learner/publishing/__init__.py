@@ -1,0 +1,1 @@
+"""Publishing: versions of the parameters, and where actors find them."""

@@ -1,0 +1,351 @@
+"""One replay out of many shards: routing, splitting, and probabilities that are global."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from laser.futures import combine, fail, failed, forward
+from laser.messages import concatenate_samples, take_unrolls
+from laser.ports import (
+    ColumnWrites,
+    InsertReceipt,
+    PortClosedError,
+    PortError,
+    PortTimeoutError,
+    ReplayPort,
+    Sample,
+    SampleRequest,
+    WriteReceipt,
+)
+from laser.replay_stats import ReplayStats, add_stats
+from laser.unroll import Unrolls
+from replay_server.client.deadlines import Deadlines
+from replay_server.client.online_pool import OnlinePool, take_in_order
+from replay_server.client.stream_placement import place_streams, requests_by_home
+
+T = TypeVar("T")
+
+# Most draws between two looks at the sizes of all shards; the first ones follow each other after 1, 2, 4, ... draws,
+# since not all shards fill at once. Each sample tells the sizes of the shards it came from, so this only finds shards
+# that were empty or unreachable. A count and not a time, so that the same calls give the same draws.
+_DRAWS_PER_LOOK = 256
+# Seconds after which a shard that does not answer counts as gone: long, since it may be saving what it holds, and
+# shorter than what those wait who ask for statistics. One that was silent so long is hardly waited for again until it
+# answers.
+_SILENT_S, _SILENT_AGAIN_S = 100.0, 1.0
+# While no shard has anything yet, the sizes are asked for again after this long.
+_LOOK_AGAIN_S = 0.02
+
+
+class ShardedReplay:
+    """K shards as one `laser.ports.ReplayPort`. Any thread may call any method; nothing blocks.
+
+    An actor's unrolls all go to shard `actor % K`, so a stream never crosses shards. A replay sample is split over
+    the shards multinomially by their sizes as last heard; an item's probability is P(shard) as used for the split
+    times its probability in the shard, so it is exact even when the sizes are a little old. A shard that fails is
+    left out of samples until it is seen alive again; one that has ended, or has not answered for long, is drawn
+    around. With one shard calls go straight through.
+
+    Each episode stream lives on one shard, alike many on all; one that has to move begins a new episode there.
+
+    Args:
+        shards: their ports; `shards[k]` writes k into keys.
+        seed: of the generator that splits samples.
+        in_order: take fresh unrolls from one shard after the other instead of as they arrive, and only what is there:
+            the same calls then give the same batches. For lockstep, where nothing arrives while a learner waits.
+    """
+
+    def __init__(self, shards: Sequence[ReplayPort], *, seed: int = 0, in_order: bool = False):
+        self._shards = list(shards)
+        self._rng = np.random.Generator(np.random.PCG64(seed))
+        self._lock = threading.Lock()
+        self._in_order = in_order
+        self._sizes = {view: np.zeros(len(shards), np.int64) for view in ("unrolls", "steps", "streams")}
+        self._homes: dict[tuple[int, int], np.ndarray] = {}  # shard of each stream, by member and set
+        self._num_draws = 0
+        self._all_gone = False  # when last looked
+        self._pools: dict[int, OnlinePool] = {}
+        self._closed = False
+        self._deadlines = Deadlines()
+        self._silent: set[int] = set()
+
+    # -- the port ------------------------------------------------------------------------------------------------------
+
+    def insert(self, unrolls: Unrolls) -> Future[InsertReceipt]:
+        """Store unrolls; see `ReplayPort.insert`. A message of several actors is split, and may be stored in part."""
+        targets = unrolls.headers["actor"] % len(self._shards)
+        used = np.unique(targets).tolist()
+        if len(used) == 1:
+            shard: ReplayPort = self._shards[used[0]]
+            return shard.insert(unrolls)
+        parts = [self._shards[k].insert(take_unrolls(unrolls, np.flatnonzero(targets == k))) for k in used]
+        return combine(parts, _merge_receipts)
+
+    def sample(self, request: SampleRequest) -> Future[Sample]:
+        """Draw items; see `ReplayPort.sample`."""
+        if len(self._shards) == 1:
+            return self._shards[0].sample(request)
+        if request.keys is not None:
+            return self._read(request, request.keys)
+        with self._lock:
+            if self._closed:
+                return failed(PortClosedError("the replay client is closed"))
+            if request.table == "online" and not self._in_order:
+                if request.member not in self._pools:
+                    self._pools[request.member] = OnlinePool(self._shards, request.member)
+                pool = self._pools[request.member]
+            elif request.table == "replay":
+                # A shard in which no episode has finished yet gets its streams as soon as one has.
+                late = (self._sizes["streams"] == 0) & (self._sizes["unrolls"] > 0)
+                look = _is_time_to_look(self._num_draws) or (request.view == "streams" and bool(late.any()))
+                self._num_draws += 1
+        if request.table == "online":
+            return take_in_order(self._shards, request) if self._in_order else pool.sample(request)
+        whole: Future[Sample] = Future()
+        self._start_draw(whole, request, time.monotonic() + request.timeout_s, look)
+        return whole
+
+    def write(self, writes: ColumnWrites) -> Future[WriteReceipt]:
+        """Write column values, each at the shard its key names."""
+        owners = writes.keys["shard"]
+        if len(owners) and (owners.min() < 0 or owners.max() >= len(self._shards)):
+            return failed(PortError(f"keys name shards outside [0, {len(self._shards)})"))
+        if len(self._shards) == 1:
+            return self._shards[0].write(writes)
+        parts = []
+        # What holds for all that is stored reaches shards too of which the batch has nothing.
+        is_for_all = writes.redraw or writes.far_bounds or (writes.sweep is not None and writes.sweep.reach == "all")
+        for k in range(len(self._shards)) if is_for_all else np.unique(owners).tolist():
+            chosen = np.flatnonzero(owners == k)
+            values = {name: array[chosen] for name, array in writes.values.items()}
+            final_values = {name: array[chosen] for name, array in writes.final_values.items()}
+            part = replace(writes, keys=writes.keys[chosen], values=values, final_values=final_values)
+            parts.append(self._in_time(k, self._shards[k].write(part)))
+        return combine(parts, _merge_writes)
+
+    def stats(self) -> Future[ReplayStats]:
+        """Return the sum of all living shards' counters and sizes, with each one's own."""
+
+        def merge(parts: list[ReplayStats | None]) -> ReplayStats:
+            if all(part is None for part in parts):
+                raise PortClosedError("no shard of the replay answers")
+            with self._lock:
+                pooled = sum(pool.num_pooled for pool in self._pools.values())
+            return add_stats(parts, pooled)
+
+        return combine(self._ask_stats(), merge)
+
+    def close(self) -> None:
+        """Fail samples that wait for fresh unrolls, drop pooled ones; the shards are closed by whoever made them."""
+        with self._lock:
+            self._closed = True
+            pools = list(self._pools.values())
+        for pool in pools:
+            pool.close()
+        self._deadlines.close()
+
+    def _ask_stats(self) -> list[Future[ReplayStats | None]]:
+        return [_or_none(self._in_time(k, shard.stats())) for k, shard in enumerate(self._shards)]
+
+    def _in_time(self, shard: int, answer: Future[T], patience_s: float = 0.0) -> Future[T]:
+        """Return a future of a shard's answer, which fails if the shard is silent for long after `patience_s`."""
+
+        def answered(_: Future[T]) -> None:
+            with self._lock:
+                self._silent.discard(shard)
+
+        def settled(_: Future[T]) -> None:
+            if not answer.done():
+                with self._lock:
+                    self._silent.add(shard)
+
+        with self._lock:
+            silent_s = _SILENT_AGAIN_S if shard in self._silent else _SILENT_S
+        answer.add_done_callback(answered)
+        if answer.done():
+            return answer
+        timed = self._deadlines.within(patience_s + silent_s, answer, f"shard {shard} of the replay")
+        timed.add_done_callback(settled)
+        return timed
+
+    def _read(self, request: SampleRequest, keys: np.ndarray) -> Future[Sample]:
+        owners = keys["shard"]
+        if owners.min() < 0 or owners.max() >= len(self._shards):
+            return failed(PortError(f"keys name shards outside [0, {len(self._shards)})"))
+        parts = []
+        for k in np.unique(owners).tolist():
+            mine = keys[owners == k]
+            # What lay in a shard that is gone is gone too, as removed steps are.
+            part = self._shards[k].sample(replace(request, num_items=len(mine), keys=mine))
+            parts.append(_or_none(self._in_time(k, part, request.timeout_s)))
+
+        def merge(answers: list[Sample | None]) -> Sample:
+            samples = [sample for sample in answers if sample is not None]
+            if not samples:
+                raise PortClosedError("no shard that these steps lie in answers")
+            probabilities = np.concatenate([sample.probabilities for sample in samples])
+            return concatenate_samples(samples, probabilities, sum(sample.num_stored for sample in samples))
+
+        return combine(parts, merge)
+
+    # -- drawing from the replay ---------------------------------------------------------------------------------------
+
+    def _start_draw(self, whole: Future[Sample], request: SampleRequest, deadline: float, look: bool) -> None:
+        with self._lock:
+            sizes = self._sizes_for(request)
+        if sizes.any() and not look:
+            self._split(whole, request, deadline, sizes)
+            return
+        # Shards that cannot be reached count as empty.
+        looked = combine(self._ask_stats(), self._learn_sizes)
+        looked.add_done_callback(lambda _: self._looked(whole, request, deadline))
+
+    def _learn_sizes(self, stats: list[ReplayStats | None]) -> None:
+        with self._lock:
+            self._all_gone = all(item is None for item in stats)
+            for view, sizes in self._sizes.items():
+                sizes[:] = [0 if item is None else item.num_stored.of(view) for item in stats]
+
+    def _looked(self, whole: Future[Sample], request: SampleRequest, deadline: float) -> None:
+        with self._lock:
+            sizes, closed, all_gone = self._sizes_for(request), self._closed, self._all_gone
+        if whole.cancelled():
+            return
+        if sizes.any():
+            self._split(whole, request, deadline, sizes)
+        elif all_gone:
+            fail(whole, PortClosedError("no shard of the replay answers"))
+        elif closed or time.monotonic() >= deadline:
+            what = f"sample of {request.num_items} {request.view}: no shard has anything stored"
+            message = f"waited {request.timeout_s:g} s for {what}"
+            fail(whole, PortClosedError(what) if closed else PortTimeoutError(message))
+        else:
+            timer = threading.Timer(_LOOK_AGAIN_S, self._start_draw, (whole, request, deadline, True))
+            timer.daemon = True
+            timer.start()
+
+    def _sizes_for(self, request: SampleRequest) -> np.ndarray:
+        sizes = self._sizes[request.view]
+        if request.view == "streams" and not sizes.any():
+            sizes = self._sizes["unrolls"]  # they wait there for an episode to finish
+        return sizes.copy()
+
+    def _split(self, whole: Future[Sample], request: SampleRequest, deadline: float, sizes: np.ndarray) -> None:
+        left_s = max(deadline - time.monotonic(), 0.0)
+        requests: list[SampleRequest | None]
+        with self._lock:
+            if request.view == "streams":
+                key = (request.member, request.stream_set)
+                self._homes[key] = place_streams(self._homes.get(key), request.num_items, sizes > 0)
+                requests = requests_by_home(request, self._homes[key], len(sizes), left_s)
+                shares = np.array([each.num_items if each else 0 for each in requests]) / request.num_items
+            else:
+                shares = sizes / sizes.sum()
+                counts = self._rng.multinomial(request.num_items, shares).tolist()
+                requests = [replace(request, num_items=num, timeout_s=left_s) if num else None for num in counts]
+        used = [k for k, each in enumerate(requests) if each is not None]
+        asked = []
+        for k, each in enumerate(requests):
+            if each is None:
+                continue
+            part = self._in_time(k, self._shards[k].sample(each), each.timeout_s)
+            part.add_done_callback(partial(self._heard, k, request.view))
+            asked.append(part)
+
+        def merge(parts: list[Sample]) -> Sample:
+            probabilities = np.concatenate(
+                [part.probabilities * shares[k] for k, part in zip(used, parts, strict=True)]
+            )
+            # The shards that were asked told their sizes with the sample; the others as last heard.
+            num_stored = int(sizes.sum()) + sum(
+                part.num_stored - int(sizes[k]) for k, part in zip(used, parts, strict=True)
+            )
+            sample = concatenate_samples(parts, probabilities, num_stored)
+            # The other shards grow as fast as the one that an item lies in.
+            return sample if sample.ages is None else replace(sample, ages=sample.ages * len(self._shards))
+
+        combine(asked, merge).add_done_callback(partial(self._drawn, whole, request, deadline))
+
+    def _drawn(self, whole: Future[Sample], request: SampleRequest, deadline: float, done: Future[Sample]) -> None:
+        with self._lock:
+            closed = self._closed
+        if isinstance(done.exception(), PortClosedError) and not closed:
+            # A shard has ended. The others still have what they hold; who has waited too long may ask them again.
+            if time.monotonic() < deadline:
+                self._start_draw(whole, request, deadline, look=True)
+            else:
+                message = f"waited {request.timeout_s:g} s for {request.num_items} {request.view}: {done.exception()}"
+                fail(whole, PortTimeoutError(message))
+        else:
+            forward(whole, done)
+
+    def _heard(self, shard: int, view: str, part: Future[Sample]) -> None:
+        with self._lock:
+            if part.cancelled() or part.exception() is not None:
+                self._sizes[view][shard] = 0
+                if view == "streams":
+                    self._sizes["unrolls"][shard] = 0
+            else:
+                self._sizes[view][shard] = part.result().num_stored
+
+    # -- saving --------------------------------------------------------------------------------------------------------
+
+    def client_state(self) -> dict[str, Any]:
+        """Return what the next split depends on, as JSON values; what is pooled is not part of it (see `in_order`)."""
+        with self._lock:
+            return {
+                "rng": self._rng.bit_generator.state,
+                "sizes": {view: array.tolist() for view, array in self._sizes.items()},
+                "num_draws": self._num_draws,
+                "homes": [[list(key), homes.tolist()] for key, homes in self._homes.items()],
+            }
+
+    def load_client_state(self, state: dict[str, Any]) -> None:
+        """Restore what `client_state` gave; one of another number of shards is of no use and changes nothing."""
+        with self._lock:
+            if not state or len(state["sizes"]["unrolls"]) != len(self._shards):  # a single shard saves nothing
+                return
+            self._homes = {tuple(key): np.array(homes) for key, homes in state["homes"]}
+            self._rng.bit_generator.state = state["rng"]
+            for view, sizes in self._sizes.items():
+                sizes[:] = state["sizes"][view]
+            self._num_draws = state["num_draws"]
+
+
+def _is_time_to_look(num_draws: int) -> bool:
+    if num_draws < _DRAWS_PER_LOOK:
+        return num_draws & (num_draws + 1) == 0
+    return num_draws % _DRAWS_PER_LOOK == 0
+
+
+def _merge_receipts(parts: list[InsertReceipt]) -> InsertReceipt:
+    rejected: Counter[str] = Counter()
+    for part in parts:
+        rejected.update(part.rejected)
+    return InsertReceipt(
+        sum(part.num_inserted for part in parts), sum(part.num_duplicates for part in parts), dict(rejected)
+    )
+
+
+def _merge_writes(parts: list[WriteReceipt]) -> WriteReceipt:
+    return WriteReceipt(sum(part.num_written for part in parts), sum(part.num_stale for part in parts))
+
+
+def _or_none(future: Future[T]) -> Future[T | None]:
+    """Return a future of the result, or of None where it failed."""
+    answer: Future[T | None] = Future()
+
+    def arrived(done: Future[T]) -> None:
+        answer.set_result(None if done.exception() is not None else done.result())
+
+    future.add_done_callback(arrived)
+    return answer

@@ -1,0 +1,1 @@
+"""Columns and sums that a shard derives itself from what is stored."""

@@ -1,0 +1,1 @@
+"""Serving: the shard, its calls that wait, and what it answers."""

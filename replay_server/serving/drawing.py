@@ -1,0 +1,89 @@
+"""What a request to sample waits for, and what it gets once nothing holds it up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from laser.ports import Sample, SampleRequest
+from replay_server.samplers import Draw
+from replay_server.samplers.uniform_steps import draw_beside
+from replay_server.serving.assemble import assemble_steps, assemble_streams, assemble_unrolls
+from replay_server.store.members import Member
+from replay_server.store.store import Store
+
+
+class Drawing:
+    """Draws from a store for the members that ask. Not thread-safe: its shard's lock guards it.
+
+    Args:
+        store: what is drawn from.
+        shard: its number in keys.
+        rng: of all draws.
+    """
+
+    def __init__(self, store: Store, shard: int, rng: np.random.Generator):
+        self._store = store
+        self._shard = shard
+        self._rng = rng
+
+    def lacks(self, request: SampleRequest, stored_ever: int) -> str | None:
+        """Return why a request cannot be answered now, or None; `stored_ever` steps were inserted by all members."""
+        store, member = self._store, self._store.members[request.member]
+        empty = None if store.index.num_steps else "nothing is stored"
+        if request.is_look:
+            return None if request.keys is not None else empty
+        if request.table == "online":
+            num_queued = len(member.queue)
+            return None if num_queued >= (1 if request.at_most else request.num_items) else f"{num_queued} queued"
+        if request.view == "streams":
+            empty = None if store.index.num_streamable else "no episode has finished yet"
+        per_item = 1 if request.view == "steps" else store.index.unroll_length
+        return member.limiter.sample_lacks(request.num_items * per_item, stored_ever) or empty
+
+    def repeated(self, request: SampleRequest) -> Sample | None:
+        """Return the answer that a request of streams, sent again, has had already; None for all others."""
+        if request.table == "online" or request.view != "streams":
+            return None
+        return self._store.streams.repeated(request)
+
+    def answer(self, request: SampleRequest) -> Sample:
+        """Draw; `lacks` said None."""
+        store, member = self._store, self._store.members[request.member]
+        if request.is_look:
+            draw = draw_beside(store.index, request, self._rng)
+            return assemble_steps(store, member, draw, self._shard, request)
+        if request.table == "online":
+            return self._take_online(member, min(request.num_items, len(member.queue)))
+        if request.view == "streams":
+            drawn = store.streams.advance(request, self._rng)
+            numbers = request.streams or range(request.num_items)
+            sample = assemble_streams(store, member, drawn, numbers, self._shard)
+            member.limiter.sampled_steps += int(sample.unrolls.fields["valid"].sum())
+            sample = self._with_statistics(sample, request)
+            store.streams.keep(request, sample)
+            return sample
+        draw = member.sampler(request.view).draw(request.num_items, self._rng)
+        num_draws = member.count(request.view, draw)
+        if request.view == "steps":
+            member.limiter.sampled_steps += request.num_items
+            sample = assemble_steps(store, member, draw, self._shard, request)
+        else:
+            sample = assemble_unrolls(store, member, draw, self._shard)
+            member.limiter.sampled_steps += int(sample.unrolls.fields["valid"].sum())
+        return self._with_statistics(sample, request, num_draws)
+
+    def _with_statistics(self, sample: Sample, request: SampleRequest, num_draws: np.ndarray | None = None) -> Sample:
+        first = sample.keys if sample.keys.ndim == 1 else sample.keys[:, 0]
+        ages = self._store.pages.ages(first["page"]) * self._store.index.unroll_length
+        statistics = self._store.derived[request.member].statistics()
+        return replace(sample, statistics=statistics, ages=ages, num_draws=num_draws)
+
+    def _take_online(self, member: Member, num_items: int) -> Sample:
+        num_queued = len(member.queue)
+        pages = member.dequeue(num_items)
+        draw = Draw(pages, np.zeros(num_items, np.int64), np.ones(num_items), num_queued)
+        sample = assemble_unrolls(self._store, member, draw, self._shard)
+        self._store.release(pages)
+        return sample

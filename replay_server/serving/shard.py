@@ -1,0 +1,442 @@
+"""A shard of the replay: a store behind the port, with calls that wait until they can be served."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import CancelledError, Future
+from typing import Any, TypeVar
+
+import numpy as np
+
+from laser.futures import Settlement, done, failed, settle
+from laser.ports import (
+    ColumnWrites,
+    InsertReceipt,
+    PortClosedError,
+    PortError,
+    PortTimeoutError,
+    Sample,
+    SampleRequest,
+    WriteReceipt,
+)
+from laser.replay_stats import ItemCounts, ReplayStats
+from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
+from replay_server.config import ReplayConfig
+from replay_server.member_settings import MemberSettings
+from replay_server.serving.checks import find_bad_request, find_bad_unrolls
+from replay_server.serving.drawing import Drawing
+from replay_server.serving.high_water_marks import DUPLICATE, FRESH, OLD_INCARNATION, HighWaterMarks
+from replay_server.serving.ledger import Ledger
+from replay_server.serving.pending_calls import PendingCall, PendingInsert, PendingSample
+from replay_server.store.store import Store
+
+T = TypeVar("T")
+C = TypeVar("C", bound=PendingCall)
+
+
+class Shard:
+    """One shard; implements `laser.ports.ReplayPort`.
+
+    Any thread may call any method. One lock guards everything; no call blocks: what cannot be served now waits in a
+    list and is looked at again whenever something changes. Inserts of one member are served in order, and so are
+    samples of one member and table. A daemon thread, started with the first call that waits, fails calls whose
+    deadline has passed even when nobody calls; `close` ends it.
+
+    Draws come from one generator: the same calls in the same order give the same samples. `state_dict` includes it,
+    but not calls that wait; whoever saves a shard lets it come to rest first.
+
+    Args:
+        spec: the layout of one unroll.
+        config: the whole replay; the shard takes its share of capacities and of `min_steps`.
+        members: who uses it; unrolls of others are rejected.
+        shard: its number in keys.
+        seed: of its generator.
+        insert_timeout_s: seconds an insert may wait.
+
+    Raises:
+        ValueError: an unknown sampler or remover, or a member's `min_steps` beyond the capacity.
+    """
+
+    def __init__(
+        self,
+        spec: UnrollSpec,
+        config: ReplayConfig,
+        members: Sequence[MemberSettings],
+        *,
+        shard: int = 0,
+        seed: int = 0,
+        insert_timeout_s: float = 60.0,
+    ):
+        self.spec = spec
+        self.shard = shard
+        for settings in members:
+            if settings.rate.min_steps > config.capacity_steps:
+                raise ValueError(
+                    f"min_steps must be at most capacity_steps ({config.capacity_steps}) or nothing is ever drawn, got "
+                    f"{settings.rate.min_steps}; raise capacity_steps or lower min_steps"
+                )
+        self._store = Store(spec, config, members)
+        self._members = self._store.members
+        self._streams = HighWaterMarks()
+        self._ledger = Ledger()
+        self._rng = np.random.Generator(np.random.PCG64([seed, shard]))
+        self._answers = Drawing(self._store, shard, self._rng)
+        self._insert_timeout_s = insert_timeout_s
+        self._inserts: list[PendingInsert] = []
+        self._samples: list[PendingSample] = []
+        self._changed = threading.Condition()
+        self._watcher: threading.Thread | None = None
+        self._pumped_at = -math.inf
+        self._next_look = math.inf  # when the watcher wakes by itself
+        self._closed = False
+
+    # -- the port ------------------------------------------------------------------------------------------------------
+
+    def insert(self, unrolls: Unrolls) -> Future[InsertReceipt]:
+        """Store unrolls; see `ReplayPort.insert`.
+
+        An unroll with bad contents is rejected under a counted reason and the good ones of its message are stored.
+        One that arrives after a later one of its stream counts as a duplicate (`streams.HighWaterMarks`).
+        """
+        if unrolls.headers.dtype != HEADER_DTYPE:
+            # Without headers there is no id to account for: a mistake in the program, not in its data.
+            return failed(PortError(f"headers must have dtype HEADER_DTYPE, got {unrolls.headers.dtype}"))
+        bad = find_bad_unrolls(self.spec, unrolls, self._members)
+        call = PendingInsert(unrolls, bad, self._insert_timeout_s)
+        settled: list[Settlement] = []
+        with self._changed:
+            if self._closed:
+                return failed(PortClosedError(f"shard {self.shard} is closed"))
+            self._ledger.received += len(unrolls)
+            self._inserts.append(call)
+            self._pump(settled)
+        settle(settled)
+        return call.future
+
+    def sample(self, request: SampleRequest) -> Future[Sample]:
+        """Draw items; see `ReplayPort.sample`."""
+        wrong = find_bad_request(self.spec, request, self._members)
+        if wrong:
+            return failed(PortError(wrong))
+        call = PendingSample(request)
+        settled: list[Settlement] = []
+        with self._changed:
+            if self._closed:
+                return failed(PortClosedError(f"shard {self.shard} is closed"))
+            self._members[request.member].renew_lease()
+            self._samples.append(call)
+            self._pump(settled)
+        settle(settled)
+        return call.future
+
+    def write(self, writes: ColumnWrites) -> Future[WriteReceipt]:
+        """Write column values; rows of reused pages are dropped and counted."""
+        try:
+            with self._changed:
+                if self._closed:
+                    raise PortClosedError(f"shard {self.shard} is closed")
+                if writes.member not in self._members:
+                    raise PortError(f"member must be one of {sorted(self._members)}, got {writes.member}")
+                self._members[writes.member].renew_lease()
+                receipt = self._store.write(writes)
+                if writes.redraw:
+                    self._members[writes.member].redraw(self._rng)
+                self._ledger.stale_rows += receipt.num_stale
+        except PortError as error:
+            return failed(error)
+        return done(receipt)
+
+    def stats(self) -> Future[ReplayStats]:
+        """Return counters and sizes."""
+        with self._changed:
+            if self._closed:
+                return failed(PortClosedError(f"shard {self.shard} is closed"))
+            return done(self._stats())
+
+    def add_member(self, settings: MemberSettings) -> None:
+        """Let one more member use the replay; a member that is known with the same settings is back, and keeps all.
+
+        Its columns are allocated now. Its online queue has no pages of its own: while they hold what has left the
+        replay, so much less of it is kept.
+
+        Args:
+            settings: over all shards, as at construction.
+
+        Raises:
+            ValueError: the member is known with other settings.
+        """
+        with self._changed:
+            self._store.add_member(settings)
+
+    def client_state(self) -> dict[str, Any]:
+        """Return nothing: the shard itself is all there is; see `ReplayPort.client_state`."""
+        return {}
+
+    def load_client_state(self, state: dict[str, Any]) -> None:
+        """Restore nothing."""
+
+    def close(self) -> None:
+        """Fail what waits with `PortClosedError`, drop what is queued, end the thread. May be called twice."""
+        with self._changed:
+            calls: list[PendingCall] = [*self._inserts, *self._samples]
+            self._ledger.failed += sum(len(call.unrolls) for call in self._inserts)
+            self._inserts, self._samples = [], []
+            for member in self._members.values():
+                self._store.release(member.drop_queue("closed"))
+            self._closed = True
+            self._changed.notify_all()
+            watcher = self._watcher
+        settle(
+            [
+                (call.future, None, PortClosedError(f"shard {self.shard} closed during {call.what}"))
+                for call in calls
+                if call.claim()
+            ]
+        )
+        if watcher is not None and watcher is not threading.current_thread():
+            watcher.join()
+
+    # -- serving -------------------------------------------------------------------------------------------------------
+
+    def _pump(self, settled: list[Settlement]) -> None:
+        self._pumped_at = time.monotonic()
+        # An insert can let a sample go and the reverse; each round answers at least one call, so this ends.
+        num_waiting = -1
+        while num_waiting != len(self._inserts) + len(self._samples):
+            num_waiting = len(self._inserts) + len(self._samples)
+            self._inserts = self._serve(self._inserts, self._try_insert, settled)
+            self._samples = self._serve(self._samples, self._try_sample, settled)
+        if num_waiting:
+            self._watch()
+
+    def _serve(
+        self, calls: list[C], attempt: Callable[[C], InsertReceipt | Sample | None], settled: list[Settlement]
+    ) -> list[C]:
+        still: list[C] = []
+        blocked: set[Hashable] = set()
+        for call in calls:
+            if call.lanes & blocked and not call.future.cancelled():
+                still.append(call)
+                continue
+            try:
+                result = attempt(call)
+            except CancelledError:
+                self._count_failed(call)
+            except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, not the thread that pumped
+                self._count_failed(call)
+                if call.claim():
+                    settled.append((call.future, None, error))
+            else:
+                if result is None:
+                    still.append(call)
+                    blocked |= call.lanes
+                else:
+                    settled.append((call.future, result, None))
+        return still
+
+    def _count_failed(self, call: PendingCall) -> None:
+        if isinstance(call, PendingInsert):
+            self._ledger.failed += len(call.unrolls)
+
+    def _try_insert(self, call: PendingInsert) -> InsertReceipt | None:
+        unrolls, store = call.unrolls, self._store
+        plan = self._streams.plan(unrolls.headers)
+        fresh = plan.verdicts == FRESH
+        keep = np.flatnonzero(fresh & call.good)
+        steps_of: dict[int, int] = {}
+        unread: dict[int, int] = {}
+        if len(keep):
+            of_member, steps = unrolls.headers["member"][keep], unrolls.fields["valid"][keep].sum(axis=1)
+            num_blocks = store.blocks_needed(unrolls, keep)
+            wrong = store.never_fits(len(keep), num_blocks)
+            lacks = None
+            for number in np.unique(of_member).tolist() if len(call.lanes) > 1 else [int(of_member[0])]:
+                mine, member = of_member == number, self._members[number]
+                num_unrolls, steps_of[number] = int(mine.sum()), int(steps[mine].sum())
+                wrong = wrong or member.never_takes(num_unrolls, steps_of[number])
+                held_up = member.queue_lacks(num_unrolls, self._num_wanted(number), self._warming_up(number))
+                held_up = held_up or member.limiter.insert_lacks(steps_of[number])
+                if held_up and self._is_away(number):
+                    unread[number] = num_unrolls
+                else:
+                    lacks = lacks or held_up
+            if wrong:
+                raise PortError(wrong)
+            if not lacks and not store.make_room(len(keep), num_blocks):
+                away = [number for number in self._members if self._is_away(number)]
+                for number in away:
+                    store.release(self._members[number].drop_queue("no_reader"))
+                if not away or not store.make_room(len(keep), num_blocks):
+                    lacks = "no room: all that is stored waits in online queues"
+            if lacks:
+                call.lacks = lacks
+                if not call.future.cancelled():
+                    return None
+        if not call.claim():
+            raise CancelledError
+        for number, num_unrolls in unread.items():
+            member = self._members[number]
+            if capacity := member.settings.online_capacity:
+                store.release(member.drop_queue("no_reader", num_left=capacity - num_unrolls))
+            member.limiter.forgiven_steps += steps_of[number]
+        ended = self._streams.commit(plan)
+        if len(keep):
+            kept = keep.tolist()
+            store.insert(unrolls, keep, [plan.keys[i] for i in kept], [plan.sequences[i] for i in kept])
+        for key in ended:
+            store.index.close_stream(key)
+        for number, num_steps in steps_of.items():
+            self._members[number].limiter.inserted_steps += num_steps
+        rejected = {reason: int((mask & fresh).sum()) for reason, mask in call.bad.items()}
+        rejected["old_incarnation"] = int((plan.verdicts == OLD_INCARNATION).sum())
+        rejected = {reason: num for reason, num in rejected.items() if num}
+        receipt = InsertReceipt(len(keep), int((plan.verdicts == DUPLICATE).sum()), rejected)
+        self._ledger.inserted += receipt.num_inserted
+        self._ledger.duplicates += receipt.num_duplicates
+        self._ledger.rejected.update(rejected)
+        self._ledger.lost += plan.num_lost
+        return receipt
+
+    def _stored_ever(self) -> int:
+        return sum(member.limiter.inserted_steps for member in self._members.values())
+
+    def _num_wanted(self, member: int) -> int:
+        requests = [call.request for call in self._samples if not call.future.cancelled()]
+        waiting = [each.num_items for each in requests if each.table == "online" and each.member == member]
+        return max(waiting, default=0)
+
+    def _is_away(self, member: int) -> bool:
+        return self._lease_end(member) <= time.monotonic()
+
+    def _lease_end(self, member: int) -> float:
+        asking = any(call.request.member == member for call in self._samples if not call.future.cancelled())
+        return math.inf if asking else self._members[member].lease_ends_at
+
+    def _warming_up(self, member: int) -> bool:
+        settings = self._members[member].settings
+        if self._stored_ever() < settings.rate.min_steps:
+            return True
+        return settings.walks_streams and not self._store.index.num_streamable
+
+    def _try_sample(self, call: PendingSample) -> Sample | None:
+        request = call.request
+        repeated = self._answers.repeated(request)
+        if repeated is None and (lacks := self._answers.lacks(request, self._stored_ever())):
+            call.lacks = lacks
+            if not call.future.cancelled():
+                return None
+        if not call.claim():
+            raise CancelledError
+        if repeated is not None:
+            return repeated
+        if request.table != "online" and not request.is_look:
+            self._ledger.sampled += request.num_items
+        return self._answers.answer(request)
+
+    # -- deadlines -----------------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        if self._watcher is None and not self._closed:
+            self._watcher = threading.Thread(target=self._watch_deadlines, name=f"shard-{self.shard}", daemon=True)
+            self._watcher.start()
+        # Calls come and go far more often than deadlines pass: the thread is woken only for an earlier one.
+        if self._wakes_at() < self._next_look:
+            self._changed.notify_all()
+
+    def _wakes_at(self) -> float:
+        """Return when the next deadline passes, or the next lease whose end may let an insert go."""
+        times = [call.deadline for call in [*self._inserts, *self._samples]]
+        held_up = {member for call in self._inserts for member in call.members if member in self._members}
+        times += [end for end in map(self._lease_end, sorted(held_up)) if end > self._pumped_at]
+        return min(times, default=math.inf)
+
+    def _watch_deadlines(self) -> None:
+        while True:
+            settled: list[Settlement] = []
+            with self._changed:
+                if self._closed:
+                    return
+                now = time.monotonic()
+                calls: list[PendingCall] = [*self._inserts, *self._samples]
+                late = [call for call in calls if call.deadline <= now]
+                wakes_at = self._wakes_at()
+                if wakes_at > now:
+                    self._next_look = wakes_at
+                    self._changed.wait(None if math.isinf(wakes_at) else wakes_at - now)
+                    continue
+                self._inserts = [call for call in self._inserts if call.deadline > now]
+                self._samples = [call for call in self._samples if call.deadline > now]
+                for call in late:
+                    self._count_failed(call)
+                    if call.claim():
+                        message = f"waited {call.timeout_s:g} s for {call.what}: {call.lacks}"
+                        settled.append((call.future, None, PortTimeoutError(message)))
+                self._pump(settled)  # calls behind those that expired may go now
+            settle(settled)
+
+    # -- looking and saving --------------------------------------------------------------------------------------------
+
+    def _stats(self) -> ReplayStats:
+        store, index = self._store, self._store.index
+        self._ledger.removed = store.num_removed
+        waiting = sum(len(call.unrolls) for call in self._inserts)
+        imbalances = self._ledger.imbalances(waiting, store.pages.num_used)
+        imbalances["online"] = sum(member.imbalance for member in self._members.values())
+        return ReplayStats(
+            self._ledger.counts(),
+            imbalances,
+            dict(self._streams.arrived),
+            store.pages.num_used,
+            index.num_steps,
+            len(index.episodes),
+            ItemCounts(len(index.live_pages) if index.num_steps else 0, index.num_steps, index.num_streamable),
+            {"alive": store.streams.num_streams, **store.streams.counts},
+            store.sizes.capacity_pages * self.spec.unroll_length,
+            store.arena.num_used_bytes if store.arena else 0,
+            store.sizes.arena_bytes,
+            store.num_bytes,
+            len(self._inserts),
+            len(self._samples),
+            {number: member.stats() for number, member in self._members.items()},
+        )
+
+    def check_valid(self) -> None:
+        """Assert every invariant and both ledgers by recounting, O(everything); for tests."""
+        with self._changed:
+            self._store.check_valid()
+            assert not any(self._stats().imbalances.values())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that is kept, as nested dicts of arrays and JSON values."""
+        with self._changed:
+            self._ledger.removed = self._store.num_removed
+            return {
+                "made_for": self._store.fingerprint(),
+                "store": self._store.state_dict(),
+                "streams": self._streams.state_dict(),
+                "ledger": self._ledger.state_dict(),
+                "rng": self._rng.bit_generator.state,
+            }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` gave, into a shard built with the same arguments.
+
+        Raises:
+            ValueError: it was built for other unrolls, members or capacities; nothing is changed.
+        """
+        ours = self._store.fingerprint()
+        differing = [name for name, value in ours.items() if state["made_for"].get(name, value) != value]
+        if differing:
+            name = differing[0]
+            raise ValueError(
+                f"the saved replay was made for {name} {state['made_for'].get(name)}, this one has {ours[name]}"
+            )
+        with self._changed:
+            self._store.load_state_dict(state["store"])
+            self._streams.load_state_dict(state["streams"])
+            self._ledger.load_state_dict(state["ledger"])
+            self._store.num_removed = self._ledger.removed
+            self._rng.bit_generator.state = state["rng"]

@@ -1,0 +1,197 @@
+"""Members: what each agent that uses a replay has there for itself."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from laser.replay_stats import MemberStats
+from replay_server.config import ReplayConfig
+from replay_server.member_settings import MemberSettings
+from replay_server.samplers import Draw, Sampler, View, samplers_called
+from replay_server.storage.columns import Columns
+from replay_server.storage.episode_index import EpisodeIndex
+from replay_server.store.rate_limiter import RateLimiter
+
+
+class Member:
+    """The state of one member in a shard: online queue, rate limiter, columns, and the online ledger. Not thread-safe.
+
+    The queue hands out each unroll once, first in, first out. Its entries hold a reference to their page, so that an
+    unroll still queued survives the removal of its episode.
+
+    A member whose learner has not asked for anything during its whole lease holds up nobody, its own actors neither:
+    they go on feeding those it shares the replay with, while its queue drops its oldest unrolls and its limiter does
+    not count. It is back as soon as its learner asks.
+    """
+
+    def __init__(self, settings: MemberSettings, index: EpisodeIndex, config: ReplayConfig):
+        self.settings = settings
+        self._index = index
+        self._config = config
+        self.limiter = RateLimiter(settings.rate)
+        self.renew_lease()
+        self.columns = Columns(index.pages, index.unroll_length, settings.columns)
+        self.columns.on_write = self._written
+        # A member of a replay that others prioritise may do without the column: it draws streams or fresh unrolls.
+        self._kinds = {
+            view: kind
+            for view, kind in samplers_called(config.sampler).items()
+            if not kind.column or kind.column in self.columns.arrays
+        }
+        self.samplers: dict[View, Sampler] = {}  # of the views that have been drawn
+        # How often each step was drawn; each unroll, in its row 0.
+        self.num_draws = np.zeros((index.pages.num_pages, index.unroll_length), np.uint16)
+        self.queue: deque[int] = deque()
+        self.num_queued_ever = 0
+        self.num_handed_out = 0
+        self.dropped: dict[str, int] = {}
+
+    def queue_lacks(self, num_unrolls: int, num_wanted: int, warming_up: bool) -> str | None:
+        """Return why `num_unrolls` may not be queued now, or None.
+
+        While the replay is `warming_up` the queue has no bound: the learner cannot take anything before, and a bound
+        wide enough for the warm-up would keep fresh experience waiting ever after. While a batch of `num_wanted` waits
+        for more than is queued, one message more goes in than there is room for, or the batch and the message would
+        wait for each other.
+        """
+        capacity = self.settings.online_capacity
+        if not capacity or len(self.queue) + num_unrolls <= capacity or len(self.queue) < num_wanted or warming_up:
+            return None
+        return (
+            f"online queue of member {self.settings.member} is full ({len(self.queue)} of {capacity} unrolls): "
+            "the learner does not take unrolls"
+        )
+
+    def never_takes(self, num_unrolls: int, num_steps: int) -> str | None:
+        """Return why one message with so much of this member can never be taken, or None."""
+        capacity, limit = self.settings.online_capacity, self.settings.rate
+        if capacity and num_unrolls > capacity:
+            return f"{num_unrolls} unrolls in one message exceed the online queue's capacity of {capacity}"
+        if limit.limits and num_steps > limit.max_insert_steps:
+            return (
+                f"{num_steps} steps in one message exceed the rate limiter's max_insert_steps {limit.max_insert_steps}"
+            )
+        return None
+
+    def renew_lease(self) -> None:
+        """Its learner has asked for something."""
+        self.lease_ends_at = time.monotonic() + self._config.lease_s
+
+    @property
+    def views(self) -> list[View]:
+        """What it may draw, besides streams."""
+        return sorted(self._kinds)
+
+    def sampler(self, view: View) -> Sampler:
+        """Return what draws a view; made when it is first needed, since few members draw more than one."""
+        if view not in self.samplers:
+            self.samplers[view] = self._kinds[view](self._index, view, self.columns, self._config)
+            self.samplers[view].inserted(self._index.live_pages.items)
+        return self.samplers[view]
+
+    def inserted(self, pages: np.ndarray) -> None:
+        """Hear of freshly inserted pages, of any member."""
+        self.columns.reset(pages)
+        self.num_draws[pages] = 0
+        for sampler in self.samplers.values():
+            sampler.inserted(pages)
+
+    def forgotten(self, pages: np.ndarray) -> None:
+        """Hear that rows of these pages are no longer stored."""
+        for sampler in self.samplers.values():
+            sampler.forgotten(pages)
+
+    def count(self, view: View, draw: Draw) -> np.ndarray:
+        """Count a draw; return how often each of its items has been drawn by now, int64 [N], at most 65,535."""
+        counts = self.num_draws.reshape(-1)
+        items = draw.pages.astype(np.int64) * self._index.unroll_length + (draw.rows if view == "steps" else 0)
+        most = np.iinfo(np.uint16).max
+        if counts.take(items).max(initial=0) <= most - len(items):
+            np.add.at(counts, items, np.uint16(1))
+        else:  # some may pass the largest number, and would begin at 0 again
+            distinct, times = np.unique(items, return_counts=True)
+            counts[distinct] = np.minimum(counts[distinct] + times, most)
+        return counts.take(items).astype(np.int64)
+
+    def redraw(self, rng: np.random.Generator) -> None:
+        """Let samplers choose anew what may be drawn."""
+        for sampler in self.samplers.values():
+            sampler.redraw(rng)
+
+    def _written(self, pages: np.ndarray, rows: np.ndarray, width: int) -> None:
+        for sampler in self.samplers.values():
+            sampler.written(pages, rows, width)
+
+    def enqueue(self, pages: np.ndarray) -> None:
+        """Queue freshly inserted pages; the caller has added their references."""
+        self.queue.extend(pages.tolist())
+        self.num_queued_ever += len(pages)
+
+    def dequeue(self, num_unrolls: int) -> np.ndarray:
+        """Take the oldest entries; the caller drops their references once they are read."""
+        self.num_handed_out += num_unrolls
+        return np.array([self.queue.popleft() for _ in range(num_unrolls)], np.int32)
+
+    def drop_queue(self, reason: str, num_left: int = 0) -> np.ndarray:
+        """Take the oldest entries out until `num_left` remain, counting them under `reason`; return their pages."""
+        num_dropped = max(0, len(self.queue) - num_left)
+        pages = np.array([self.queue.popleft() for _ in range(num_dropped)], np.int32)
+        if num_dropped:
+            self.dropped[reason] = self.dropped.get(reason, 0) + num_dropped
+        return pages
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of columns and of what samplers keep."""
+        return (
+            self.columns.num_bytes
+            + self.num_draws.nbytes
+            + sum(sampler.num_bytes for sampler in self.samplers.values())
+        )
+
+    @property
+    def imbalance(self) -> int:
+        """Queued ever - handed out - queued - dropped: 0."""
+        return self.num_queued_ever - self.num_handed_out - len(self.queue) - sum(self.dropped.values())
+
+    def stats(self) -> MemberStats:
+        """Return counters and sizes."""
+        return MemberStats(
+            self.num_queued_ever,
+            self.num_handed_out,
+            len(self.queue),
+            dict(self.dropped),
+            self.limiter.inserted_steps,
+            self.limiter.sampled_steps,
+            self.limiter.difference,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what `load_state_dict` needs."""
+        return {
+            "queue": list(self.queue),
+            "num_queued_ever": self.num_queued_ever,
+            "num_handed_out": self.num_handed_out,
+            "dropped": dict(self.dropped),
+            "limiter": self.limiter.state_dict(),
+            "columns": self.columns.state_dict(),
+            "num_draws": self.num_draws.copy(),
+            "samplers": {view: sampler.state_dict() for view, sampler in self.samplers.items()},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` gave."""
+        self.queue = deque(state["queue"])
+        self.num_queued_ever = state["num_queued_ever"]
+        self.num_handed_out = state["num_handed_out"]
+        self.dropped = dict(state["dropped"])
+        self.limiter.load_state_dict(state["limiter"])
+        self.columns.load_state_dict(state["columns"])
+        self.num_draws[...] = state["num_draws"]
+        self.samplers = {}
+        for view in state["samplers"]:
+            self.sampler(view).load_state_dict(state["samplers"][view])

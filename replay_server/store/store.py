@@ -1,0 +1,232 @@
+"""The store: one shard's memory, and what is inserted into, forgotten and read from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from laser.ports import ColumnWrites, WriteReceipt
+from laser.prioritization.config import SamplerSettings
+from laser.unroll import PackedFrames, Unrolls, UnrollSpec
+from replay_server.config import ReplayConfig
+from replay_server.derived.derived_columns import Derived
+from replay_server.member_settings import MemberSettings
+from replay_server.removers import make_remover
+from replay_server.samplers import samplers_called
+from replay_server.samplers.prioritized import Prioritized
+from replay_server.storage.arena import Arena
+from replay_server.storage.episode_index import EpisodeIndex, StreamKey
+from replay_server.storage.pages import Pages
+from replay_server.store.episode_streams import EpisodeStreams
+from replay_server.store.members import Member
+from replay_server.store.sizes import shard_sizes
+
+
+class Store:
+    """Pages, arena, episode index, and the members' queues and columns over them. Not thread-safe.
+
+    Args:
+        spec: the layout of one unroll.
+        config: capacities over all shards; the store takes its share.
+        members: who uses it, with numbers over all shards.
+    """
+
+    def __init__(self, spec: UnrollSpec, config: ReplayConfig, members: Sequence[MemberSettings]):
+        self.spec = spec
+        self._config = config
+        self.sizes = shard_sizes(spec, config, members)
+        num_pages = self.sizes.num_pages
+        self.pages = Pages(spec, num_pages)
+        self.index = EpisodeIndex(self.pages, spec.unroll_length)
+        self.streams = EpisodeStreams(self.index, config.stream_weight, config.lease_s)
+        self.images = list(spec.frames)
+        self.arena = Arena(self.sizes.arena_bytes, num_pages * len(self.images)) if self.images else None
+        self.members = {
+            settings.member: Member(settings.share(config.num_shards), self.index, config) for settings in members
+        }
+        self.derived = {
+            number: Derived(self.index, member.columns, member.settings) for number, member in self.members.items()
+        }
+        self._remover = make_remover(config.remover)
+        self.num_removed = 0  # unrolls forgotten
+
+    def add_member(self, settings: MemberSettings) -> None:
+        """Register a member; see `Shard.add_member`."""
+        share = settings.share(self._config.num_shards)
+        known = self.members.get(settings.member)
+        if known is not None:
+            if known.settings != share:
+                raise ValueError(f"member {settings.member} is known with other settings; choose another number")
+            return
+        member = self.members[settings.member] = Member(share, self.index, self._config)
+        derived = self.derived[settings.member] = Derived(self.index, member.columns, share)
+        if not derived.is_empty:
+            derived.inserted(self.index.live_pages.items.copy(), np.empty(0, np.int32))
+
+    def blocks_needed(self, unrolls: Unrolls, keep: np.ndarray) -> int:
+        """Return the blocks that the images of unrolls `keep` will take."""
+        if self.arena is None:
+            return 0
+        return sum(int(self.arena.blocks_for(packed.lengths[keep]).sum()) for packed in unrolls.frames.values())
+
+    def never_fits(self, num_unrolls: int, num_blocks: int) -> str | None:
+        """Return why a message of this size can never be stored, or None."""
+        if num_unrolls > self.sizes.capacity_pages:
+            return f"{num_unrolls} unrolls in one message exceed a shard's capacity of {self.sizes.capacity_pages}"
+        if self.arena is not None and num_blocks > self.arena.num_blocks:
+            num_bytes = num_blocks * self.arena.block_bytes
+            return f"{num_bytes} bytes of frames in one message exceed a shard's {self.sizes.arena_bytes}"
+        return None
+
+    def make_room(self, num_unrolls: int, num_blocks: int) -> bool:
+        """Forget episodes until there is room; return False if all that is left waits in online queues.
+
+        Episodes under a stream are spared as long as others can go. Where the next in line is an open episode that is
+        younger, or nothing, the streams on the oldest are ended first: an insert that waited for them could wait for
+        ever, since their learner may in turn wait for what is inserted.
+        """
+        while not self._has_room(num_unrolls, num_blocks):
+            episode = self._remover.choose(self.index)
+            if (episode is None or not episode.finished) and self.streams.cut_oldest(
+                None if episode is None else episode.first_order
+            ):
+                continue
+            if episode is None:
+                return False
+            for derived in self.derived.values():
+                derived.forget(episode)
+            pages = np.array(episode.pages if episode.finished else episode.pages[:1], np.int32)
+            self._freed(self.index.forget(episode))
+            for member in self.members.values():
+                member.forgotten(pages)
+        return True
+
+    def _has_room(self, num_unrolls: int, num_blocks: int) -> bool:
+        return (
+            len(self.index.live_pages) + num_unrolls <= self.sizes.capacity_pages
+            and len(self.pages.free) >= num_unrolls
+            and (self.arena is None or len(self.arena.free) >= num_blocks)
+        )
+
+    def insert(self, unrolls: Unrolls, keep: np.ndarray, keys: Sequence[StreamKey], sequences: Sequence[int]) -> None:
+        """Store unrolls `keep`, and queue those of members with an online queue; room has been made.
+
+        Args:
+            unrolls: a checked message.
+            keep: int64 [N], which of its unrolls.
+            keys: stream of each kept unroll.
+            sequences: sequence number of each kept unroll.
+        """
+        pages = self.pages.insert(unrolls, keep)
+        if self.arena is not None:
+            for image, name in enumerate(self.images):
+                self.arena.insert(pages * len(self.images) + image, unrolls.frames[name], keep)
+        self.index.append(pages, keys, sequences)
+        of_member = unrolls.headers["member"][keep]
+        for number, member in self.members.items():
+            member.inserted(pages)
+            mine = pages[of_member == number]
+            if not self.derived[number].is_empty:
+                self.derived[number].inserted(pages, mine)
+            if member.settings.online_capacity and len(mine):
+                self.pages.retain(mine)
+                member.enqueue(mine)
+
+    def write(self, writes: ColumnWrites) -> WriteReceipt:
+        """Write a member's columns and what follows from them; see `Columns.write`."""
+        receipt = self.members[writes.member].columns.write(writes)
+        derived = self.derived[writes.member]
+        if not derived.is_empty:
+            derived.written(writes)
+        return receipt
+
+    def release(self, pages: np.ndarray) -> None:
+        """Drop the references of queue entries."""
+        self._freed(self.index.release(pages))
+
+    def _freed(self, pages: np.ndarray) -> None:
+        self.num_removed += len(pages)
+        if self.arena is not None:
+            for image in range(len(self.images)):
+                self.arena.remove(pages * len(self.images) + image)
+
+    def frames(self, pages: np.ndarray) -> dict[str, PackedFrames]:
+        """Return the compressed frames of pages by image name."""
+        if self.arena is None:
+            return {}
+        return {name: self.arena.gather(pages * len(self.images) + image) for image, name in enumerate(self.images)}
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes held in arrays: fixed from construction on."""
+        arena = self.arena.num_bytes if self.arena is not None else 0
+        columns = sum(member.num_bytes for member in self.members.values())
+        columns += sum(derived.num_bytes for derived in self.derived.values())
+        return self.pages.num_bytes + self.index.num_bytes + arena + columns
+
+    def check_valid(self) -> None:
+        """Assert every invariant by recounting; for tests."""
+        self.index.check_valid()
+        for slot, num_streams in self.streams.num_pins().items():
+            assert self.index.episodes[slot].num_pins >= num_streams
+        for derived in self.derived.values():
+            derived.check_valid()
+        far = sum(item.num_far for derived in self.derived.values() for item in derived.far.values())
+        assert self.index.far_of_episode.sum() == far
+        queued = np.zeros(self.pages.num_pages, np.int64)
+        for member in self.members.values():
+            assert member.imbalance == 0
+            for sampler in member.samplers.values():
+                sampler.check_valid()
+            np.add.at(queued, list(member.queue), 1)
+        assert (self.pages.references == self.index.num_segments + queued).all()
+        assert len(self.index.live_pages) <= self.sizes.capacity_pages
+        if self.arena is not None:
+            lengths = self.arena._lengths.reshape(self.pages.num_pages, -1)
+            free = self.pages.free.is_free()
+            assert (lengths[free] == 0).all()
+            assert (lengths[~free] > 0).all()
+            num_blocks = int(self.arena.blocks_for(lengths).sum())
+            assert num_blocks + len(self.arena.free) == self.arena.num_blocks
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what must be the same for a state to fit, as JSON values by name."""
+        fields = {name: [list(self.spec.shape(name)), item.array.dtype] for name, item in self.spec.fields.items()}
+        weighs = any(issubclass(kind, Prioritized) for kind in samplers_called(self._config.sampler).values())
+        own = self._config.sampler_settings
+        columns = {str(number): sorted(member.columns.arrays) for number, member in self.members.items()}
+        return {
+            "fields": fields,
+            "images": {name: [list(image.frame_shape), image.stack] for name, image in self.spec.frames.items()},
+            "pages": [self.sizes.capacity_pages, self.sizes.num_pages],
+            "frame bytes": self.sizes.arena_bytes,
+            "columns by member": columns,
+            "sampler": self._config.sampler,
+            "priority exponent": self._config.priority_exponent if weighs else None,
+            "sampler settings": repr(own) if type(own) is not SamplerSettings else None,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what `load_state_dict` needs."""
+        state: dict[str, Any] = {"pages": self.pages.state_dict(), "index": self.index.state_dict()}
+        if self.arena is not None:
+            state["arena"] = self.arena.state_dict()
+        state["streams"] = self.streams.state_dict()
+        state["members"] = {str(number): member.state_dict() for number, member in self.members.items()}
+        state["derived"] = {str(number): derived.state_dict() for number, derived in self.derived.items()}
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` gave, into a store of the same spec, config and members."""
+        self.pages.load_state_dict(state["pages"])
+        self.index.load_state_dict(state["index"])
+        if self.arena is not None:
+            self.arena.load_state_dict(state["arena"])
+        self.streams.load_state_dict(state["streams"])
+        for number, member in self.members.items():
+            member.load_state_dict(state["members"][str(number)])
+        self.index.far_of_episode[:] = 0
+        for number, derived in self.derived.items():
+            derived.load_state_dict(state["derived"][str(number)])

@@ -1,0 +1,119 @@
+import math
+import sqlite3
+
+import numpy as np
+import pytest
+
+from launch.errors import OutputError
+from launch.records.metrics_db import MetricsDb, Tick, open_to_read, read_names, read_series
+
+
+def tick(step):
+    return Tick(
+        seconds=step / 10, wall_time=1.7e9 + step / 10, env_steps=step, frames=4 * step, learner_steps=step // 5
+    )
+
+
+def test_points_come_back_on_every_axis(tmp_path):
+    path = tmp_path / "metrics.db"
+    with MetricsDb(path) as metrics:
+        metrics.write(tick(10), {"a": 1.0, "b": 5.0}, {"bottleneck": "x"})
+        metrics.write(tick(20), {"a": 2.0, "b": 5.0, "nan": math.nan}, {"bottleneck": "x"})
+        metrics.write(tick(30), {"a": 2.5}, {"bottleneck": "y"})
+        assert read_series(path, "a") == [(10, 1.0), (20, 2.0), (30, 2.5)]  # while it is open for writing
+    assert read_series(path, "a", "frames") == [(40, 1.0), (80, 2.0), (120, 2.5)]
+    assert read_series(path, "a", "learner_steps") == [(2, 1.0), (4, 2.0), (6, 2.5)]
+    assert read_series(path, "a", "seconds")[0] == (1.0, 1.0)
+    assert read_series(path, "b") == [(10, 5.0)], "values that did not change are not repeated"
+    assert read_names(path) == ["a", "b", "bottleneck"]
+
+
+def test_evaluations_that_found_the_same_are_all_there(tmp_path):
+    path = tmp_path / "metrics.db"
+    with MetricsDb(path) as metrics:
+        for steps in (10, 20, 30):
+            metrics.write(tick(steps), {"evaluation/mean_return": 500.0})
+    assert read_series(path, "evaluation/mean_return") == [(10, 500.0), (20, 500.0), (30, 500.0)]
+
+
+def test_ten_thousand_rows_take_less_than_a_megabyte(tmp_path):
+    path = tmp_path / "metrics.db"
+    random = np.random.default_rng(0)
+    names = [f"losses/some_longer_name_{index}" for index in range(40)]
+    with MetricsDb(path) as metrics:
+        for step in range(250):
+            metrics.write(tick(1000 * step), dict(zip(names, random.normal(size=40).tolist(), strict=True)))
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT count(*) FROM points").fetchone() == (10_000,)
+    connection.close()
+    assert path.stat().st_size < 0.5e6
+
+
+def test_a_resumed_run_forgets_what_lies_beyond_its_checkpoint(tmp_path):
+    path = tmp_path / "metrics.db"
+    with MetricsDb(path) as metrics:
+        for step in (10, 20, 30):
+            metrics.write(tick(step), {"a": float(step), "constant": 1.0}, {"note": str(step)})
+    with MetricsDb(path) as metrics:
+        metrics.forget_after(20)
+        metrics.write(tick(25), {"a": 25.0, "new": 1.0})
+    assert read_series(path, "a") == [(10, 10.0), (20, 20.0), (25, 25.0)]
+    assert read_series(path, "new") == [(25, 1.0)]
+
+
+def test_what_was_forgotten_is_written_again(tmp_path):
+    path = tmp_path / "metrics.db"
+    with MetricsDb(path) as metrics:
+        metrics.write(tick(10), {"constant": 1.0})
+        metrics.forget_after(5)
+        metrics.write(tick(8), {"constant": 1.0})
+    assert read_series(path, "constant") == [(8, 1.0)]
+
+
+@pytest.mark.parametrize("content", [b"this is not a database" * 100, b"\0" * 5000])
+def test_a_damaged_file_is_an_error(tmp_path, content):
+    path = tmp_path / "metrics.db"
+    path.write_bytes(content)
+    with pytest.raises(OutputError, match=r"metrics\.db: file is not a database"):
+        MetricsDb(path)
+    with pytest.raises(OutputError):
+        read_names(path)
+
+
+def test_reading_writes_nothing_beside_the_file(tmp_path):
+    with MetricsDb(tmp_path / "metrics.db") as db:
+        db.write(Tick(1.0, 2.0, 3, 4, 5), {"a": 6.0})
+    with open_to_read(tmp_path / "metrics.db") as connection:
+        assert connection.execute("SELECT value FROM points").fetchall() == [(6.0,)]
+        assert [path.name for path in tmp_path.iterdir()] == ["metrics.db"]
+
+
+def test_a_missing_file_is_not_made_by_reading(tmp_path):
+    with pytest.raises(OutputError, match="unable to open"):
+        read_series(tmp_path / "metrics.db", "a")
+    assert not (tmp_path / "metrics.db").exists()
+
+
+def test_a_directory_that_is_gone_and_a_newer_schema(tmp_path):
+    with pytest.raises(OutputError, match="unable to open"):
+        MetricsDb(tmp_path / "gone" / "metrics.db")
+    path = tmp_path / "metrics.db"
+    MetricsDb(path).close()
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("UPDATE meta SET value = 2")
+    connection.close()
+    with pytest.raises(OutputError, match="has schema 2"):
+        MetricsDb(path)
+
+
+def test_a_full_disk_is_an_error_and_a_failed_write_leaves_nothing(tmp_path):
+    path = tmp_path / "metrics.db"
+    with MetricsDb(path) as metrics:
+        metrics.write(tick(1), {"a": 1.0})
+        (pages,) = metrics._connection.execute("PRAGMA page_count").fetchone()
+        metrics._connection.execute(f"PRAGMA max_page_count = {pages}")  # sqlite's own way to be out of space
+        with pytest.raises(OutputError, match="database or disk is full") as caught:
+            metrics.write(tick(2), {f"name{index}" * 20: 1.0 for index in range(500)})
+    assert caught.value.exit_code == 74
+    assert read_series(path, "a") == [(1, 1.0)]

@@ -1,0 +1,292 @@
+import dataclasses
+import json
+import os
+import resource
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from laser.algorithms.impala import ImpalaConfig
+from laser.algorithms.laser import LaserConfig
+from laser.networks.config import NetworkConfig
+from launch.errors import CannotCreateError, NothingToResumeError, OutputError, RunInUseError
+from launch.records import run_directory as module
+from launch.records.run_directory import (
+    RunDirectory,
+    newest_run,
+    open_run,
+    output_error,
+    read_record,
+    run_name,
+    saved_config,
+    slug,
+)
+from launch.settings.train_config import TrainConfig
+
+
+@pytest.fixture
+def config():
+    return TrainConfig(preset="cartpole", env="CartPole-v1", steps=100, seed=3, algorithm=ImpalaConfig())
+
+
+def test_a_run_gets_a_directory_a_record_and_a_log(tmp_path, config):
+    with open_run(config, ["laser", "train", "cart pole"], tmp_path) as run:
+        assert run.path.parent == tmp_path
+        assert run.path.name.startswith("cartpole-v1-seed3-") or run.path.name.startswith("cartpole-")
+        run.log("two\nlines")
+        run.log("<b>odd</b> \N{SNOWMAN}")
+    record = json.loads((run.path / "config.json").read_text())
+    assert record["schema_version"] == 1
+    assert record["command"] == "laser train 'cart pole'"
+    assert record["versions"]["python"]
+    assert record["versions"]["torch"]
+    assert "commit" in record
+    assert record["config"]["algorithm"]["name"] == "impala"
+    assert saved_config(run.path) == dataclasses.replace(config, run_dir=run.path)
+    lines = (run.path / "log.txt").read_text().splitlines()
+    assert [line[20:] for line in lines] == ["started", "two", "lines", "<b>odd</b> \N{SNOWMAN}"]
+
+
+def test_runs_of_the_same_second_do_not_collide(tmp_path, config):
+    paths = set()
+    for _ in range(3):
+        with open_run(config, [], tmp_path) as run:
+            paths.add(run.path)
+    assert len(paths) == 3
+
+
+@pytest.mark.parametrize(
+    "env", ["../../etc/passwd", "/etc/x", "..", "a\0b", "<img src=x>", "ALE/Pong-v5", "x" * 500, "\n"]
+)
+def test_no_name_leaves_the_directory(tmp_path, config, env):
+    hostile = dataclasses.replace(config, env=env, preset="../p" if env == ".." else "p")
+    name = run_name(hostile, now=0)
+    assert "/" not in slug(env)
+    assert "/" not in slug(name)
+    assert len(slug(name)) <= 60
+    with open_run(dataclasses.replace(hostile, preset=slug(hostile.preset)), [], tmp_path) as run:
+        assert run.path.resolve().parent == tmp_path.resolve()
+
+
+def test_a_run_dir_that_climbs_out_is_refused(config):
+    with (
+        pytest.raises(CannotCreateError, match="leaves the working directory"),
+        open_run(dataclasses.replace(config, run_dir=Path("../x")), []),
+    ):
+        pass
+
+
+def refused(config, path, error, says):
+    with pytest.raises(error, match=says), open_run(dataclasses.replace(config, run_dir=path), []):
+        pass
+
+
+def test_existing_directories(tmp_path, config):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with open_run(dataclasses.replace(config, run_dir=empty), []):
+        pass
+    refused(config, empty, CannotCreateError, "holds a run already; --resume continues it")
+    (empty / "lock").unlink()
+    refused(config, empty, CannotCreateError, "holds a run already; --resume continues it")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.tex").write_text("x")
+    refused(config, other, CannotCreateError, "holds other files already")
+    refused(config, other / "thesis.tex", CannotCreateError, "is not a directory")
+    refused(config, other / "thesis.tex" / "run", CannotCreateError, "choose another")
+    assert (other / "thesis.tex").read_text() == "x"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_unwritable_directories(tmp_path, config):
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o555)
+    refused(config, locked / "run", CannotCreateError, "Permission denied")
+    refused(config, locked, CannotCreateError, "Permission denied")
+
+
+def test_a_directory_that_cannot_be_made(tmp_path, config, monkeypatch):
+    def refuse(*arguments, **options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    refused(config, tmp_path / "run", CannotCreateError, "Permission denied; choose another --run-dir")
+
+
+def test_a_run_in_use_is_refused_and_its_process_named(tmp_path, config):
+    here = dataclasses.replace(config, run_dir=tmp_path / "run")
+    with open_run(here, []):
+        refused(config, tmp_path / "run", RunInUseError, f"in use by process {os.getpid()}")
+        refused(dataclasses.replace(config, resume=True), tmp_path / "run", RunInUseError, "in use")
+    with open_run(dataclasses.replace(here, resume=True), []):
+        pass  # the lock went with the block
+
+
+def test_a_killed_process_leaves_no_lock(tmp_path, config):
+    path = tmp_path / "run"
+    with open_run(dataclasses.replace(config, run_dir=path), []):
+        pass
+    script = (
+        f"import fcntl, os; f = open({str(path / 'lock')!r}); fcntl.flock(f, fcntl.LOCK_EX); os.kill(os.getpid(), 9)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
+    with open_run(dataclasses.replace(config, run_dir=path, resume=True), []) as run:
+        assert run.resumed
+
+
+def test_resuming_keeps_the_history(tmp_path, config):
+    path = tmp_path / "run"
+    with open_run(dataclasses.replace(config, run_dir=path), ["first"]):
+        pass
+    with open_run(dataclasses.replace(config, run_dir=path, resume=True, steps=200), ["second"]) as run:
+        assert run.resumed
+    record = read_record(path)
+    assert [item["command"] for item in record["history"]] == ["first", "second"]
+    assert saved_config(path).steps == 200
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"env": "Acrobot-v1"}, "env: .* was trained with CartPole-v1, not Acrobot-v1;"),
+        ({"algorithm": LaserConfig()}, "algorithm: .* was trained with impala, not laser;"),
+        (
+            {"network": NetworkConfig(hidden_sizes=(8,))},
+            "network.hidden-sizes: .* was trained with 64,64, not 8;",
+        ),
+    ],
+)
+def test_resuming_something_else_is_refused(tmp_path, config, changes, says):
+    path = tmp_path / "run"
+    with open_run(dataclasses.replace(config, run_dir=path), []):
+        pass
+    before = (path / "config.json").read_bytes()
+    other = dataclasses.replace(config, run_dir=path, resume=True, **changes)
+    with pytest.raises(NothingToResumeError, match=says), open_run(other, []):
+        pass
+    assert (path / "config.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_what_fails_before_it_goes_on_is_not_recorded(tmp_path, config, goes_on):
+    path = tmp_path / "run"
+    with open_run(dataclasses.replace(config, run_dir=path), []):
+        pass
+    before = (path / "config.json").read_bytes()
+
+    def fail():
+        with open_run(dataclasses.replace(config, run_dir=path, resume=True, num_envs=3), []) as run:
+            run.goes_on = goes_on
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert ((path / "config.json").read_bytes() == before) is not goes_on
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "config.json is missing"),
+        ("{", "cannot be read"),
+        ("[]", "not a run's record"),
+        ('{"schema_version": 99, "config": {}}', "newer LASER"),
+        ('{"config": {}}', "is missing"),
+    ],
+)
+def test_nothing_to_resume(tmp_path, config, content, says):
+    path = tmp_path / "run"
+    path.mkdir()
+    if content is not None:
+        (path / "config.json").write_text(content)
+    resume = dataclasses.replace(config, run_dir=path, resume=True)
+    with pytest.raises(NothingToResumeError, match=says), open_run(resume, []):
+        pass
+
+
+def test_a_path_that_cannot_be_looked_at_holds_no_run():
+    with pytest.raises(NothingToResumeError, match=r"cannot be read: .*File name too long"):
+        read_record(Path("a" * 300))
+
+
+def test_the_newest_run_of_a_preset_is_found(tmp_path, config):
+    with pytest.raises(NothingToResumeError, match="no run of preset cartpole on CartPole-v1"):
+        newest_run("cartpole", "CartPole-v1", tmp_path)
+    for name, created, env in (("a", "2026-02", "CartPole-v1"), ("b", "2026-01", "CartPole-v1"), ("c", "2026-03", "X")):
+        with open_run(dataclasses.replace(config, run_dir=tmp_path / name, env=env), []):
+            pass
+        record = json.loads((tmp_path / name / "config.json").read_text())
+        (tmp_path / name / "config.json").write_text(json.dumps(record | {"created": created}))
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "config.json").write_text("{")
+    assert newest_run("cartpole", "CartPole-v1", tmp_path).name == "a"
+    assert newest_run("cartpole", None, tmp_path).name == "c"
+    with open_run(dataclasses.replace(config, resume=True), [], tmp_path) as run:
+        assert run.path.name == "a"
+
+
+def test_a_log_that_cannot_be_written_is_an_output_error(tmp_path):
+    run = RunDirectory(tmp_path / "missing", resumed=False)
+    with pytest.raises(OutputError, match="No such file"):
+        run.log("x")
+
+
+@contextmanager
+def no_file_longer_than(num_bytes):
+    """Let the system fail writes as a full disk does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize(("num_bytes", "file"), [(0, "lock"), (20, "config.json")])
+def test_a_full_disk_at_the_start_leaves_nothing(tmp_path, config, num_bytes, file):
+    failing = pytest.raises(OutputError, match=rf"{file}: File too large; .* start again")
+    with no_file_longer_than(num_bytes), failing, open_run(config, [], tmp_path):
+        pass
+    assert {path.name for path in tmp_path.glob("*/*")} <= {"lock"}
+    with open_run(config, [], tmp_path) as run:
+        assert run.config_path.exists()
+
+
+def test_a_full_disk_before_it_goes_on_leaves_nothing_of_a_new_run(tmp_path, config):
+    config = dataclasses.replace(config, run_dir=tmp_path / "run")
+    with pytest.raises(OutputError, match=r"metrics.db: full; .* start again"), open_run(config, []) as run:
+        raise output_error(run.metrics_path, OSError("full"))
+    assert not run.path.exists()
+
+
+def test_what_was_there_before_a_run_that_cannot_start_is_left_alone(tmp_path, config):
+    path = tmp_path / "run"
+    (path / "checkpoints").mkdir(parents=True)
+    for name in ("lock", "checkpoints/precious"):
+        (path / name).write_text("x")
+    failing = pytest.raises(OutputError, match="start again")
+    with failing, open_run(dataclasses.replace(config, run_dir=path), []) as run:
+        run.metrics_path.write_text("half")
+        raise output_error(run.metrics_path, OSError("full"))
+    names = {str(item.relative_to(path)) for item in path.rglob("*")}
+    assert names == {"lock", "checkpoints", "checkpoints/precious"}
+
+
+def test_a_full_disk_leaves_an_older_run_as_it_was(tmp_path, config):
+    config = dataclasses.replace(config, run_dir=tmp_path / "run")
+    with open_run(config, []) as run:
+        run.goes_on = True
+    before = {path.name: path.read_bytes() for path in run.path.iterdir() if path.name != "lock"}
+    resumed = open_run(dataclasses.replace(config, resume=True, num_envs=3), [])
+    with no_file_longer_than(20), pytest.raises(OutputError, match=r"config.json: File too large"), resumed:
+        pass
+    assert {path.name: path.read_bytes() for path in run.path.iterdir() if path.name != "lock"} == before
+
+
+def test_outside_a_checkout_there_is_no_commit(monkeypatch):
+    monkeypatch.setattr(module, "__file__", "/launch.py")
+    assert module.commit_of_sources() is None

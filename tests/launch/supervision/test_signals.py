@@ -1,0 +1,103 @@
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from launch.supervision.signals import stop_on_signals
+
+# Says "ready", then "stopping" once a signal has come, then takes long to save.
+_SCRIPT = """
+import multiprocessing, time
+from launch.supervision.signals import stop_on_signals
+from launch.errors import run_reporting
+if __name__ == "__main__":
+    def command():
+        with stop_on_signals() as stop:
+            child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+            child.start()
+            print("ready", child.pid, flush=True)
+            deadline = time.monotonic() + 30
+            while not stop.requested and time.monotonic() < deadline:
+                time.sleep(0.01)
+            print("stopping", flush=True)
+            time.sleep({saving})
+            child.kill()
+            child.join()
+            raise stop.error("saved")
+    raise SystemExit(run_reporting(command))
+"""
+
+
+def start(saving):
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SCRIPT.format(saving=saving)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    word, child = process.stdout.readline().split()
+    assert word == "ready"
+    return process, int(child)
+
+
+@pytest.mark.parametrize(("number", "code", "name"), [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")])
+def test_the_first_signal_asks_to_stop(number, code, name):
+    process, _ = start(saving=0)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == code
+    assert out == "stopping\n"
+    assert err.splitlines()[-1] == f"stopped: by {name}; saved"
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_the_second_leaves_at_once_and_takes_its_children_along(number, code):
+    process, child = start(saving=60)
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "stopping\n"
+    begin = time.monotonic()
+    process.send_signal(number)
+    process.communicate(timeout=20)
+    assert process.returncode == code
+    assert time.monotonic() - begin < 5
+    deadline = time.monotonic() + 5
+    while alive(child) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not alive(child)
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def test_handlers_are_put_back():
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with stop_on_signals() as stop:
+        assert signal.getsignal(signal.SIGTERM) not in before
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.requested  # the handler runs before the next line of the main thread
+        assert (stop.requested, stop.exit_code) == (True, 143)
+        assert stop.error("x").exit_code == 143
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_outside_the_main_thread_nothing_is_handled():
+    codes = []
+
+    def work():
+        with stop_on_signals() as stop:
+            codes.append((stop.requested, stop.exit_code))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert codes == [(False, 0)]

@@ -1,0 +1,104 @@
+"""Versions ascend, one publication is under way at a time, and what is published is a copy."""
+
+from concurrent.futures import Future
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from laser.flat_parameters import FlatParameters
+from laser.ports import PortTimeoutError
+from learner.publishing.parameter_store import ParameterStore
+from learner.publishing.publisher import Publisher
+
+
+def test_versions_ascend_and_later_changes_are_not_seen():
+    parameters, store = FlatParameters(nn.Linear(1, 1)), ParameterStore()
+    publisher = Publisher(store, parameters)
+    assert publisher.version == -1
+    parameters.vector.fill_(1.0)
+    publisher.publish()
+    parameters.vector.fill_(2.0)
+    assert store.newest(-1).result().version == publisher.version == 0
+    assert store.newest(-1).result().vector.tolist() == [1.0, 1.0]
+    assert publisher.newest().vector.tolist() == [2.0, 2.0]
+    publisher.publish()
+    assert store.newest(0).result().version == 1
+    assert torch.equal(torch.from_numpy(store.newest(0).result().vector.copy()), parameters.vector)
+
+
+def test_the_next_publication_waits_for_the_one_before(monkeypatch):
+    class Slow:
+        def __init__(self):
+            self.taken = []
+
+        def publish(self, parameters):
+            self.taken.append(Future())
+            return self.taken[-1]
+
+    store = Slow()
+    publisher = Publisher(store, FlatParameters(nn.Linear(1, 1)))
+    publisher.publish()
+    monkeypatch.setattr("learner.publishing.publisher.DEADLINE_S", 0.05)
+    with pytest.raises(PortTimeoutError, match="newest version"):
+        publisher.publish()
+    assert (publisher.version, len(store.taken)) == (0, 1)
+
+
+class Later:
+    """Parameters whose copies take a moment, as those from a GPU do."""
+
+    is_copied_later = True
+
+    def __init__(self):
+        self.value = 0.0
+        self.waited_for = []
+
+    def start_copy(self):
+        return SimpleNamespace(result=partial(self._arrived, self.value))
+
+    def _arrived(self, value):
+        self.waited_for.append(value)
+        return np.array([value], np.float32)
+
+
+def test_a_copy_that_takes_a_moment_is_handed_over_by_the_next_publication():
+    parameters, store = Later(), ParameterStore()
+    publisher = Publisher(store, parameters)
+    for version in range(3):
+        parameters.value = 10.0 * version
+        publisher.publish()
+        assert publisher.version == version
+        assert parameters.waited_for == [10.0 * earlier for earlier in range(version)], "nobody waits for the newest"
+        newest = store.newest(-1).result()
+        assert (newest and newest.version) == (version - 1 if version else None)
+    assert publisher.is_copying
+    parameters.value = -1.0
+    publisher.hand_over()
+    publisher.hand_over()
+    assert not publisher.is_copying
+    newest = store.newest(-1).result()
+    assert (newest.version, newest.vector.tolist()) == (2, [20.0])
+    publisher.publish()
+    publisher.settle()
+    assert store.newest(2).result().vector.tolist() == [-1.0]
+
+
+@pytest.mark.gpu
+def test_what_a_gpu_publishes_is_of_the_moment_whatever_it_computes_meanwhile():
+    layer = nn.Linear(1000, 1000).cuda()
+    parameters, store = FlatParameters(layer), ParameterStore()
+    publisher = Publisher(store, parameters)
+    for version in range(20):
+        parameters.vector.fill_(float(version))
+        publisher.publish()
+        parameters.vector.fill_(-1.0)
+        if version:
+            published = store.newest(-1).result()
+            assert (published.version, published.vector.min(), published.vector.max()) == (version - 1,) * 3
+    publisher.settle()
+    assert store.newest(-1).result().vector[-1] == 19.0
+    assert not store.newest(-1).result().vector.flags.writeable
