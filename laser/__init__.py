@@ -8,7 +8,7 @@
     policy = laser.load_policy(result.run_dir)
     action = policy.act(observation)
 
-This package is also what every component agrees on: records, specs, ports, maths, networks, algorithms, environments.
+This package also holds what all components share: records, specs, ports, maths, networks, algorithms, environments.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-# The Python side of the command line. Looked up when used, because `laser` stands below `launch` and imports nothing of
-# it: a shard that imports `laser.unroll` must not load torch.
+# The Python API of the command line, imported on first use: `laser` lies below `launch` and does not import it, and a
+# shard that imports `laser.unroll` must not load torch.
 _API = {
     "train": "launch.train",
     "load_preset": "launch.presets",
@@ -36,12 +36,12 @@ _API = {
 
 
 def __getattr__(name: str) -> Any:
-    """Find what the command line offers: `train`, `sweep`, `load_preset`, `evaluate` and others, and their types."""
+    """Return a name of the Python API, such as `train`, `sweep`, `load_preset` or `evaluate`, or one of its types."""
     if name not in _API:
         raise AttributeError(f"module 'laser' has no attribute {name!r}")
     return getattr(importlib.import_module(_API[name]), name)
 
 
 def __dir__() -> list[str]:
-    """List them too."""
+    """Return the names of this module and of the Python API."""
     return sorted([*globals(), *_API])

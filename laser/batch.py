@@ -9,34 +9,34 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Where a column of the batch came from.
+# Sources of a row.
 ONLINE, OWN_REPLAY, FOREIGN_REPLAY = 0, 1, 2
 
 WITHOUT_TIME = frozenset({"last_action", "last_reward", "importance_weights", "core_state"})
-"""Fields of a `Batch` that have B in front, and no T."""
+"""Fields of a `Batch` whose first axis is B; they have no T axis."""
 
 
 @dataclass
 class Batch:
-    """Rows t of B columns, aligned as `laser.unroll` says.
+    """T rows of B sequences, aligned as `laser.unroll` defines.
 
     Args:
         observations: by name: vectors float32 [T+1, B, ...], categories int32 [T+1, B], frames uint8
             [T+1, B, channels, height, width].
-        first: bool [T+1, B], an episode begins at this row.
+        first: bool [T+1, B], True where an episode begins at this row.
         actions: [T, B] int64, [T, B, k] int64, or [T, B, d] float32.
-        rewards: float32 [T, B], as the environment gave them (clipping is the algorithm's).
+        rewards: float32 [T, B], as the environment gave them (the algorithm clips them).
         discounts: float32 [T, B], gamma * (1 - terminated); gamma^n for n-step items.
         valid: bool [T, B], False rows hold no transition: an episode's final observation or padding.
         mu: behaviour statistics by name, [T, B, ...].
         last_action: action before row 0, [B, ...].
         last_reward: float32 [B], reward before row 0.
-        source: int8 [T, B], ONLINE, OWN_REPLAY or FOREIGN_REPLAY; a column that walks episode streams changes it amid.
-        task: int64 [T, B]; changes amid a column in the same way.
+        source: int8 [T, B], ONLINE, OWN_REPLAY or FOREIGN_REPLAY; it may change within a sequence of an episode stream.
+        task: int64 [T, B]; it may change within a sequence in the same way.
         policy_lag: float32 [T, B], versions between the policy that acted and the newest one (own experience only).
         importance_weights: float32 [B], 1 for uniform samplers.
         core_state: recurrent state before row 0 by name, [B, ...].
-        columns: replay columns the algorithm declared, float32 [T, B] (zeros for online columns).
+        columns: replay columns that the algorithm declared, by name, float32 [T, B] (zeros for online sequences).
     """
 
     observations: dict[str, Tensor]
@@ -57,7 +57,7 @@ class Batch:
 
     @property
     def online(self) -> Tensor:
-        """Bool [T, B]: the rows that come fresh from the member's own actors."""
+        """Bool [T, B], True for rows that come fresh from the member's own actors."""
         return self.source == ONLINE
 
     @property
@@ -67,11 +67,11 @@ class Batch:
 
 
 def take_columns(batch: Batch, columns: Tensor) -> Batch:
-    """Return some columns of a batch.
+    """Return some sequences of a batch.
 
     Args:
-        batch: with frames stacked.
-        columns: int64 [n].
+        batch: a batch whose frames are stacked.
+        columns: int64 [n], indices along B.
     """
 
     def take(name: str, value: Any) -> Any:

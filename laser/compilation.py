@@ -1,7 +1,7 @@
-"""Facts about compiling: whether LASER can compile here, and whether products in bfloat16 pay.
+"""Facts about compiling: whether LASER can compile here, and whether matrix products in bfloat16 are faster.
 
-Compiling traces by patching `nn.Module` for the whole process, so it must be through before other threads run networks:
-components compile in their `warm_up`, which is called for one after the other before anything ticks.
+Compiling traces by patching `nn.Module` for the whole process, so it must end before other threads run networks.
+Components therefore compile in their `warm_up`, which runs for one component at a time before any of them ticks.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 
 def is_traced() -> bool:
-    """Return whether what runs now is being compiled, by torch.compile or as a `laser.compiled_program`."""
+    """Return whether the running code is being traced, by torch.compile or for a `laser.compiled_program`."""
     return torch.compiler.is_compiling() or get_proxy_mode() is not None
 
 
 def can_compile(device: torch.device) -> bool:
     """Return whether compiling works here; warn once where a compiler is missing."""
-    if device.type == "cuda":  # Triton builds what launches its kernels
+    if device.type == "cuda":  # Triton compiles the launchers of its kernels
         wanted, kinds = "C", ("gcc", "cc", "clang")
     else:
         wanted, kinds = "C++", ("g++", "c++", "clang++")
@@ -37,7 +37,8 @@ def can_compile(device: torch.device) -> bool:
 def cpu_has_bfloat16() -> bool:
     """Return whether this CPU multiplies bfloat16 matrices faster than float32 ones.
 
-    One that does not takes up to forty times as long as in float32 (two critics of 256x256 on a Zen 3: 200 and 5 ms).
+    A CPU without such units takes up to forty times as long as in float32 (two critics of 256x256 on a Zen 3: 200 and
+    5 ms).
     """
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 

@@ -1,8 +1,8 @@
-"""Compiled code that is called directly: for small networks torch.compile's own lookup takes as long as they do.
+"""Compiled functions that are called directly: torch.compile's own lookup takes as long as a small network.
 
-torch.compile looks before every call whether all that it assumed of the objects a function touches still holds: 0.2 to
-0.4 ms, on every core the same. A program here depends on its arguments alone, so shapes and types are all there is to
-look at.
+Before every call, torch.compile checks all its assumptions about the objects that a function touches: 0.2 to 0.4 ms,
+however many cores there are. A function compiled here depends on its arguments alone, so only their shapes and types
+need a check.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ R = TypeVar("R")
 
 
 class _BiasApart(CustomGraphPass):
-    """Adds a layer's bias with what comes after the product, in one pass over its result.
+    """A pass that separates a layer's bias from the product, to fuse it with the operations that follow.
 
-    Adding it is part of the product by the compiler's choice, which takes longer than the product alone: in bfloat16,
-    256x256 and two threads, 136 us beside 104.
+    The compiler would add the bias inside the product, which takes longer than the product alone: in bfloat16, 256x256
+    and two threads, 136 us instead of 104.
     """
 
     def __call__(self, graph: Graph) -> None:
         """See `CustomGraphPass`."""
         for node in graph.find_nodes(op="call_function", target=torch.ops.aten.addmm.default):
-            if node.kwargs:  # a product or a bias times a number
+            if node.kwargs:  # the product or the bias is scaled by a number
                 continue
             bias, *factors = node.args
             with graph.inserting_before(node):
@@ -47,31 +47,31 @@ class _BiasApart(CustomGraphPass):
             graph.erase_node(node)
 
     def uuid(self) -> str:
-        """Name what it does, for the cache of compiled code."""
+        """Return the name of this pass, a key in the cache of compiled code."""
         return "laser: bias apart"
 
 
 _OPTIONS: dict[str, dict[str, Any]] = {
-    # `cpp_wrapper`: the program is all C++ and runs without the interpreter's lock.
+    # `cpp_wrapper`: the compiled code is all C++ and runs without the interpreter's lock.
     "cpu": {"cpp_wrapper": True, "post_grad_custom_post_pass": _BiasApart()},
-    # `laser.graphed_program` makes the graphs: torch's own belong to the thread that imported them first.
+    # `laser.graphed_program` records the graphs: those that torch records belong to the thread that imported it first.
     "cuda": {"triton.cudagraphs": False},
 }
-_ALIGNMENT_BYTES = 16  # of the widest loads
+_ALIGNMENT_BYTES = 16  # alignment that the widest loads need
 
 
 class CompilationError(RuntimeError):
-    """A function cannot be compiled; says why in one line."""
+    """A function cannot be compiled; the message gives the reason in one line."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Draw:
-    """Random numbers that a function draws, whatever its arguments: made before each call and handed in.
+    """Random numbers that a compiled function takes as an argument: drawn before each call.
 
     Args:
-        fill: the distribution's method of `Tensor`, which fills one in place.
-        example: of their shape and type.
-        parameters: of the distribution.
+        fill: the method of `Tensor` that fills a tensor in place from the distribution.
+        example: a tensor with the shape and type of the numbers.
+        parameters: parameters of the distribution.
     """
 
     fill: Callable[..., Tensor]
@@ -95,22 +95,23 @@ class _Compiled:
 
 
 class CompiledProgram(Generic[R]):
-    """A function as compiled code, made at the first call with arguments of new shapes. Used from one thread.
+    """A function that is compiled at the first call with arguments of new shapes. Used from one thread.
 
     Args:
-        function: of trees: mappings, lists, tuples and dataclasses of tensors, and constants that can be hashed.
-            It must depend on nothing else that changes: what it reads elsewhere is compiled in as it is. It may change
-            tensors in place, and return a tree; what it returns of `held` itself changes with later calls. A constant
-            that changes compiles it anew. Of tensors whose elements do not lie side by side it gets copies.
-        held: the first argument of every call, a tree whose tensors stay the same, without gaps between elements; none
-            may overlap another that is changed in place.
-        generator: what all that the function draws comes from, in the order of an uncompiled call that is given it.
-            None: torch's global one, which is anybody's.
-        device: where the function computes and all tensors are.
+        function: a function of trees: mappings, lists, tuples and dataclasses of tensors, and hashable constants. It
+            must depend on nothing else that changes: values that it reads elsewhere become constants of the compiled
+            code. It may change tensors in place, and return a tree. Tensors of `held` that it returns change with later
+            calls. A new value of a constant compiles the function again. Tensors whose elements do not lie side by side
+            are copied before the call.
+        held: the first argument of every call, a tree of tensors that stay the same objects, without gaps between
+            elements. None may overlap another one that is changed in place.
+        generator: source of all random numbers, drawn in the same order as in an uncompiled call with this generator.
+            None: torch's global generator, which other threads use too.
+        device: the device of the function and of all tensors.
 
     Raises:
-        CompilationError: by the call that compiles; often the function looks at a tensor's numbers to choose a branch,
-            or draws random numbers of a kind that is not known here.
+        CompilationError: raised by the call that compiles. Common causes: the function branches on a tensor's values,
+            or draws random numbers of a kind that is not supported here.
 
     Source:
         `torch.fx.experimental.proxy_tensor.make_fx` for tracing, `torch._inductor.compile` for the code.
@@ -131,14 +132,15 @@ class CompiledProgram(Generic[R]):
         self._compiled: dict[Any, _Compiled] = {}
 
     def __call__(self, *arguments: Any) -> R:
-        """Run, with `held` before the arguments."""
+        """Call the function with `held` before the arguments."""
         return self.in_a_row([arguments])[0]
 
     def in_a_row(self, calls: Sequence[Sequence[Any]]) -> list[R]:
-        """Run once for each of these arguments, with nothing in between.
+        """Call the function once for each of these argument lists, with no Python in between.
 
-        A program leaves little else in the caches, so that what is done in Python before and after takes several times
-        as long as if it is done for all calls together; and threads that share out its operators fall asleep meanwhile.
+        Compiled code evicts most other data from the caches, so the Python work between two calls takes several times
+        as long as when it is done for all calls together; and meanwhile the threads that share the operators fall
+        asleep.
         """
         ready: list[tuple[_Compiled, list[Tensor]]] = []
         for arguments in calls:
@@ -153,7 +155,7 @@ class CompiledProgram(Generic[R]):
         ]
 
     def compile(self, *arguments: Any) -> None:
-        """Compile for such arguments, if that is not done yet, and run nothing."""
+        """Compile for arguments like these unless that is done already; do not run the function."""
         tensors: list[Tensor] = []
         structure = flatten(arguments, tensors)
         if structure not in self._compiled:
@@ -169,21 +171,21 @@ class CompiledProgram(Generic[R]):
             found.append(flatten(self._function(held, *arguments), outputs))
             return [output.detach() for output in outputs]
 
-        # Copies: what lies in one vector does not overlap, and looks as if it did.
+        # Copies, since views of one vector do not overlap but look to the tracer as if they did.
         examples: list[Any] = [_example(tensor) for tensor in (*self._held, *tensors)]
         try:
             graph = make_fx(flat, tracing_mode="fake", _allow_non_fake_inputs=True)(*examples)
             draws = _take_draws_out(graph)
-            # Advice to its makers, and to allow TensorFloat32, which is to stay off.
+            # These warnings address torch's developers, or advise TensorFloat32, which must stay off.
             warnings.filterwarnings("ignore", category=UserWarning, module=r"torch\._inductor\.")
             inputs = [*examples, *(draw.example for draw in draws)]
             run = torch._inductor.compile(graph, inputs, options=_OPTIONS[self.device.type])
             if self.device.type == "cuda":
-                with RECORDING:  # kernels are chosen, by timing, when they first run
+                with RECORDING:  # the first run chooses kernels by timing them
                     run(*inputs)
-        except (torch.OutOfMemoryError, torch.AcceleratorError):  # the GPU's own failures, not the function's
+        except (torch.OutOfMemoryError, torch.AcceleratorError):  # failures of the GPU, not of the function
             raise
-        except Exception as error:  # whatever the function, torch or a compiler say
+        except Exception as error:  # the function, torch and the compiler may raise anything
             why = " ".join(str(error).split())[:200]
             raise CompilationError(f"{type(error).__name__}: {why}") from error
         compiled = self._compiled[structure] = _Compiled(run, found[-1], draws)
@@ -191,14 +193,14 @@ class CompiledProgram(Generic[R]):
 
 
 def _example(tensor: Tensor) -> Tensor:
-    """Return a copy that begins as far from an aligned address as the tensor does: code for a GPU relies on it."""
+    """Return a copy with the tensor's offset from an aligned address: GPU code relies on this offset."""
     shift = tensor.storage_offset() % (_ALIGNMENT_BYTES // tensor.element_size())
     memory = tensor.new_empty(shift + tensor.numel())
     return memory.as_strided(tensor.shape, tensor.stride(), shift).copy_(tensor.detach())
 
 
 _ATEN = torch.ops.aten
-_FILLS: dict[Any, Callable[..., Tensor]] = {  # what makes random numbers, and what fills a tensor with the same ones
+_FILLS: dict[Any, Callable[..., Tensor]] = {  # operators that draw, and methods that fill with the same numbers
     _ATEN.randn.default: Tensor.normal_,
     _ATEN.randn.generator: Tensor.normal_,
     _ATEN.randn_like.default: Tensor.normal_,
@@ -209,9 +211,9 @@ _FILLS: dict[Any, Callable[..., Tensor]] = {  # what makes random numbers, and w
 
 
 def _take_draws_out(graph: GraphModule) -> list[Draw]:
-    """Turn what a traced function draws into arguments after its others, in the order of drawing; return the draws.
+    """Replace each draw of a traced function by an argument after the others, in order; return the draws.
 
-    Compiled code can draw from torch's global generator only, which other threads use at the same time.
+    Compiled code can draw only from torch's global generator, which other threads use at the same time.
     """
     draws: list[Draw] = []
     last = graph.graph.find_nodes(op="placeholder")[-1:]
@@ -228,7 +230,7 @@ def _take_draws_out(graph: GraphModule) -> list[Draw]:
                 f"it draws with {target}; torch.randn, torch.rand and torch.empty(...).exponential_ can be compiled"
             )
         value = node.meta["val"]
-        # After the last argument, or before everything.
+        # After the last argument, or before all other nodes.
         with graph.graph.inserting_after(*last) if last else graph.graph.inserting_before():
             last = [graph.graph.placeholder(f"drawn_{len(draws)}")]
         last[0].meta = dict(node.meta)

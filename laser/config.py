@@ -1,12 +1,12 @@
-"""Frozen configs: declared ranges and the one way their mistakes are collected.
+"""Frozen configs: declared ranges of their fields, and the collection of their mistakes.
 
-A config is a frozen dataclass that lives beside the class that reads it. Ranges are declared on the field,
-so the command line can print them and one function can check them all:
+A config is a frozen dataclass beside the class that reads it. Ranges are declared on the fields, so that the command
+line can print them and one function can check them all:
 
     learning_rate: Annotated[float, Bounds(above=0.0), "step size of the optimiser"] = 6e-4
 
-Rules that join several fields go into a method `problems()` that yields `Problem`s, and what a range cannot say about
-one field into `single_problems()`. Nothing raises while a config is built: `find_problems` collects every mistake of a
+Rules about several fields belong in a method `problems()` that yields `Problem`s. Rules about one field that no range
+expresses belong in `single_problems()`. Building a config raises nothing: `find_problems` collects every mistake in a
 whole tree of configs, so that a user sees all of them at once.
 """
 
@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 @dataclass(frozen=True)
 class Bounds:
-    """The range of a number: `least <= x <= most` and `above < x < below`; None leaves that side open.
+    """The range of a number: `least <= x <= most` and `above < x < below`; None: no limit on that side.
 
     Numbers must be finite unless `allow_infinite`; NaN is never allowed.
     """
@@ -35,7 +35,7 @@ class Bounds:
     allow_infinite: bool = False
 
     def complaint(self, value: float) -> str | None:
-        """Return what is wrong with `value`, or None."""
+        """Return the rule that `value` breaks and the value, or None if it is in range."""
         if math.isnan(value) or (math.isinf(value) and not self.allow_infinite):
             return f"must be a finite number, got {value}"
         inside = (
@@ -47,7 +47,7 @@ class Bounds:
         return None if inside else f"must be {self}, got {value}"
 
     def __str__(self) -> str:
-        """Say the range as a person would."""
+        """Return the range in words."""
         if self.least is not None and self.most is not None:
             return f"in [{self.least:.10g}, {self.most:.10g}]"
         parts = []
@@ -71,26 +71,26 @@ class Problem:
     remedy: str = ""
 
     def __str__(self) -> str:
-        """Return the one line a user reads: `KEY: what is wrong; what to do`."""
+        """Return the line that the user reads: `KEY: what is wrong; what to do`."""
         return f"{self.key}: {self.wrong}" + (f"; {self.remedy}" if self.remedy else "")
 
 
 def find_unused(config: Any, section: str, names: Iterable[str], why: str, remedy: str) -> list[Problem]:
-    """Return a problem for each field of a config that was changed from its default, and has no effect.
+    """Return a problem for each field that differs from its default and has no effect.
 
     Args:
         config: a config dataclass.
-        section: where it is among the keys, such as "network".
-        names: of fields that have no effect.
-        why: they have none.
-        remedy: what to do.
+        section: the config's section in the keys, such as "network".
+        names: fields that have no effect.
+        why: the reason why they have none.
+        remedy: what the user can do.
     """
     changed = [name for name in names if getattr(config, name) != getattr(type(config), name)]
     return [Problem(f"{section}.{key_of(name)}", f"has no effect: {why}", remedy) for name in changed]
 
 
 class ConfigError(ValueError):
-    """All mistakes of a config at once. `problems` holds them; `str()` gives one line each."""
+    """All mistakes in a config at once: `problems` holds them, and `str()` gives one line for each."""
 
     def __init__(self, problems: list[Problem]):
         self.problems = list(problems)
@@ -99,7 +99,7 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True)
 class FieldInfo:
-    """What a config says about one of its fields: plain type, range and the sentence of help."""
+    """Declaration of one config field: its plain type, range and help text."""
 
     name: str
     type: Any
@@ -108,11 +108,11 @@ class FieldInfo:
 
 
 def key_of(name: str) -> str:
-    """Return a field name the way users write it: `learning_rate` -> `learning-rate`."""
+    """Return a field name as users write it: `learning_rate` -> `learning-rate`."""
     return name.replace("_", "-")
 
 
-# Reading type hints takes a millisecond, and a sweep asks for those of every member.
+# Cached: reading type hints takes a millisecond, and a sweep reads them for every member.
 _KNOWN_INFOS: dict[type, Mapping[str, FieldInfo]] = {}
 
 
@@ -159,7 +159,7 @@ def find_problems(config: Any, prefix: str = "") -> Iterator[Problem]:
     if single_rules is not None:
         for problem in single_rules():
             yield dataclasses.replace(problem, key=prefix[:before] + problem.key)
-    # Rules that join fields would only repeat or crash on a field that is already out of range.
+    # Rules about several fields would repeat the problem, or crash, where a field is already out of range.
     if own_rules is not None and not found_here:
         for problem in own_rules():
             yield dataclasses.replace(problem, key=prefix[:before] + problem.key)

@@ -1,4 +1,4 @@
-"""Discovery of strategies and of single-file commands: a file put into a package's folder is found there."""
+"""Discovery of strategies and of single-file commands: a file in a package's folder needs no registration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def import_modules(package: str) -> list[ModuleType]:
-    """Return every module of a package, imported, in the order of their names."""
+    """Import every module of a package, and return the modules sorted by name."""
     found = pkgutil.iter_modules(importlib.import_module(package).__path__)
     return [importlib.import_module(f"{package}.{info.name}") for info in found]
 

@@ -1,8 +1,8 @@
 """A module's parameters and buffers as views of one flat vector.
 
-One vector makes everything that handles "all weights" one operation: publishing and loading are one copy, gradient
-clipping one norm, the optimiser a few vector operations, a target network one `lerp`, a weight copy between the members
-of a population one memcpy. For small networks this removes most of a learner step's overhead.
+With one vector, work on "all weights" is one operation: publishing and loading are one copy, gradient clipping is one
+norm, the optimiser is a few vector operations, a target network moves by one `lerp`, and copying weights between the
+members of a population is one memcpy. For small networks this removes most of a learner step's overhead.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ R = TypeVar("R")
 
 
 class PublishedCopy:
-    """A copy of published parameters that may still be under way.
+    """A copy of published parameters that may still be in progress.
 
     Args:
-        copy: of one vector.
+        copy: the copy of the vector.
     """
 
     def __init__(self, copy: HostCopy):
         self._copy = copy
 
     def result(self) -> np.ndarray:
-        """Wait until the copy is there, and return it: read-only float32."""
+        """Wait until the copy is complete, and return it: read-only float32."""
         (vector,) = self._copy.result()
         vector.flags.writeable = False
         return vector
@@ -41,11 +41,12 @@ class FlatParameters:
     """Moves a module's float parameters and buffers into one vector and keeps them there as views.
 
     Parameters come first, then buffers, each in the module's own order. 4-D weights are laid out channels-last, the
-    layout convolutions want; the order of the numbers in the vector follows that layout.
+    layout that convolutions need; the order of the numbers in the vector follows that layout.
 
     Args:
         module: changed in place; must not be moved to another device or dtype afterwards.
-        published: `to_numpy` and `load_numpy` are about parameters and buffers whose names begin so; "": about all.
+        published: prefixes of names; `to_numpy` and `load_numpy` copy only parameters and buffers whose names begin with
+            one of them. "": all.
     """
 
     def __init__(self, module: nn.Module, published: Sequence[str] = ("",)):
@@ -75,17 +76,17 @@ class FlatParameters:
 
     @property
     def trainable(self) -> Tensor:
-        """The part of the vector that is trained (a view)."""
+        """The parameters: the trained part of the vector (a view)."""
         return self.vector[: self.num_trainable]
 
     @property
     def buffers(self) -> Tensor:
-        """The rest of the vector (a view)."""
+        """The buffers: the rest of the vector (a view)."""
         return self.vector[self.num_trainable :]
 
     @property
     def is_copied_later(self) -> bool:
-        """Whether `start_copy` returns before the copy is there."""
+        """Whether `start_copy` returns before the copy is complete."""
         return self.vector.device.type != "cpu"
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
@@ -93,20 +94,21 @@ class FlatParameters:
         return zip(self._names, self._parameters, strict=True)
 
     def gradient_of(self, loss: Tensor, parameters: Sequence[Tensor] | None = None) -> Tensor:
-        """Return the gradient of a scalar, one vector like `trainable`; 0 where the scalar does not depend on it.
+        """Return the gradient of a scalar as one vector like `trainable`; 0 for parameters without influence on it.
 
         Args:
             loss: the scalar.
-            parameters: what stood in for the module's own when it was computed, in the order of the vector.
+            parameters: the tensors that replaced the module's own in the computation, in the order of the vector;
+                None: the module's own.
         """
         gradients = torch.autograd.grad(loss, parameters or self._parameters, materialize_grads=True)
         return torch.cat([_flat(item) for item in gradients])
 
     def views(self, pieces: Sequence[Tensor]) -> dict[str, Tensor]:
-        """Return parameters, then buffers, by name as views of another such vector.
+        """Return parameters, then buffers, by name as views of another vector of the same layout.
 
         Args:
-            pieces: that vector, cut between parameters or buffers.
+            pieces: the other vector, cut between parameters or buffers.
         """
         remaining, start, views = list(pieces), 0, {}
         for name, shape in zip([*self._names, *self._buffer_names], self._shapes, strict=True):
@@ -118,11 +120,11 @@ class FlatParameters:
         return views
 
     def to_numpy(self) -> np.ndarray:
-        """Return a read-only float32 copy of what is published of the vector."""
+        """Return a read-only float32 copy of the published part of the vector."""
         return self.start_copy().result()
 
     def start_copy(self) -> PublishedCopy:
-        """Begin what `to_numpy` does, of the vector as it is now, and wait for nothing; used from one thread."""
+        """Start the copy that `to_numpy` returns, of the vector as it is now, without waiting; used from one thread."""
         if not self.is_copied_later:
             return PublishedCopy(HostCopy([np.concatenate([part.numpy() for part in self._published])]))
         if self._to_host is None:
@@ -130,10 +132,10 @@ class FlatParameters:
         return PublishedCopy(self._to_host.start([torch.cat(self._published)]))
 
     def load_numpy(self, vector: np.ndarray) -> None:
-        """Copy in what `to_numpy` gave.
+        """Load a vector from `to_numpy`.
 
         Raises:
-            ValueError: it has another length, so it belongs to other networks.
+            ValueError: the vector has another length, so it belongs to other networks.
         """
         sizes = [len(part) for part in self._published]
         if vector.shape != (sum(sizes),):
@@ -149,13 +151,13 @@ class FlatParameters:
 
 
 def call_with(tensors: Mapping[str, Tensor], module: nn.Module, function: Callable[..., R], *arguments: Any) -> R:
-    """Return `function(module, *arguments)`, called while other tensors stand in for the module's own, by name."""
+    """Return `function(module, *arguments)`, called with the module's tensors replaced by `tensors`, by name."""
     renamed = {f"module.{name}": value for name, value in tensors.items()}
     return cast(R, functional_call(_Caller(module), renamed, (function, *arguments)))
 
 
 class _Caller(nn.Module):
-    """Hands a module to a function: `functional_call` only calls modules."""
+    """A module that calls a function with another module: `functional_call` calls only modules."""
 
     def __init__(self, module: nn.Module):
         super().__init__()
@@ -166,10 +168,10 @@ class _Caller(nn.Module):
 
 
 def _places(items: Iterable[tuple[str, torch.Size]], prefixes: tuple[str, ...]) -> list[slice]:
-    """Return where items whose names begin with one of the prefixes lie, of all one after the other; neighbours as one.
+    """Return the slices of a flat vector for items whose names begin with one of the prefixes; adjacent slices merge.
 
     Raises:
-        ValueError: no name begins so.
+        ValueError: no name begins with one of the prefixes.
     """
     places: list[slice] = []
     start = 0
@@ -192,5 +194,5 @@ def _view(flat: Tensor, shape: torch.Size) -> Tensor:
 
 
 def _flat(item: Tensor) -> Tensor:
-    """Return the numbers of a tensor in the order in which `_view` lays them out."""
+    """Return the numbers of a tensor in the order of `_view`."""
     return (item.permute(0, 2, 3, 1) if item.ndim == 4 else item).reshape(-1)

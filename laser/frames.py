@@ -1,8 +1,8 @@
-"""Frames to compressed bytes and back: one zstd frame per unroll, after its checksum.
+"""Compression of frames: one zstd frame per unroll, after its checksum.
 
-Actors compress, shards carry the bytes without looking, learners decode. Level 1 makes Atari screens 24-165x smaller.
-The checksum turns a flipped bit into an error instead of a wrong pixel. It is taken over the compressed bytes: one
-over the pixels, which zstd offers, takes 12 microseconds per unroll of 24 Atari frames where decoding takes 15.
+Actors compress, shards carry the bytes without decoding, and learners decode. Level 1 makes Atari screens 24-165x
+smaller. The checksum turns a flipped bit into an error instead of a wrong pixel. It covers the compressed bytes: a
+checksum of the pixels, which zstd offers, takes 12 microseconds per unroll of 24 Atari frames where decoding takes 15.
 
     entry = CRC-32 of the rest, uint32 little-endian | zstd frame of the unroll's frames
 """
@@ -49,15 +49,15 @@ def compress_frames(frames: np.ndarray, level: int = 1) -> PackedFrames:
 
 
 def decompress_frames(packed: PackedFrames, out: np.ndarray) -> None:
-    """Decode the frames of N unrolls straight into `out`, without another copy.
+    """Decode the frames of N unrolls into `out`, without another copy.
 
     Args:
         packed: N compressed unrolls.
         out: uint8 [N, F, *frame_shape], C-contiguous from the second axis on; written to.
 
     Raises:
-        ValueError: an unroll's bytes are corrupt or hold another number of frames; names the unroll. `out` then holds
-            nothing of use.
+        ValueError: an unroll's bytes are corrupt or hold another number of frames; the message names the unroll. The
+            content of `out` is then undefined.
 
     Thread safety: may be called from any thread; zstd releases the interpreter lock.
     """
@@ -77,7 +77,7 @@ def decompress_frames(packed: PackedFrames, out: np.ndarray) -> None:
             content_bytes = zstandard.frame_content_size(content)
             if content_bytes != num_bytes:
                 raise ValueError(f"unroll {index} must hold {num_bytes} bytes of frames, got {content_bytes}")
-            # With the whole input at hand and room for the whole content, zstd decodes into the target in one pass.
+            # Given the whole input and room for the whole content, zstd decodes into the target in one pass.
             with decompressor.stream_reader(content) as reader:
                 decoded_bytes = reader.readinto(target.reshape(-1).data)
         except zstandard.ZstdError as error:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
-# A future and what becomes of it. Collected under a lock and settled after it is released: callbacks may call back.
+# A future and its result or error. Collected under a lock and settled after its release: callbacks may take the lock.
 Settlement = tuple[Future[Any], Any, BaseException | None]
 
 
@@ -29,12 +29,12 @@ def failed(error: BaseException) -> Future[Any]:
 
 
 def claim(future: Future[Any]) -> bool:
-    """Claim a future, after which it cannot be cancelled; return False if it is cancelled already."""
+    """Claim a future, so that it can no longer be cancelled; return False if it is cancelled already."""
     return future.running() or future.set_running_or_notify_cancel()
 
 
 def settle(settled: Iterable[Settlement]) -> None:
-    """Give futures that have been claimed their results or errors."""
+    """Give claimed futures their results or errors."""
     for future, result, error in settled:
         if error is None:
             future.set_result(result)
@@ -54,7 +54,7 @@ def give(
     """Give a future the result of `make()`, or the error that it raises, unless the future is cancelled.
 
     Args:
-        future: nobody else settles it.
+        future: a future that only this call settles.
         make: called in this thread.
         explain: returns the error that the future gets in place of the raised one.
     """
@@ -62,7 +62,7 @@ def give(
         return
     try:
         result = make()
-    except BaseException as error:  # noqa: BLE001 - whatever went wrong belongs to the caller that waits
+    except BaseException as error:  # noqa: BLE001 - any error goes to the caller that waits
         future.set_exception(explain(error) if explain else error)
     else:
         future.set_result(result)
@@ -77,7 +77,7 @@ def forward(
     """Give `whole` the result or the error of `done`, unless `whole` is cancelled.
 
     Args:
-        whole: nobody else settles it.
+        whole: a future that only this call settles.
         done: has a result or an error.
         convert: turns the result into that of `whole`; an error that it raises becomes that of `whole`.
         explain: turns the error of `done` into that of `whole`.

@@ -1,7 +1,7 @@
-"""Copies between a GPU and the host that nobody waits for, and the streams they run on; the same code runs on a CPU.
+"""Asynchronous copies between a GPU and the host, and the CUDA streams they run on; the same code runs on a CPU.
 
-On a CPU there are no streams and no pinned memory: a copy is made at once, so that all but the overlap can be tested
-where there is no GPU.
+On a CPU there are no CUDA streams and no pinned memory, and a copy is made at once: everything but the overlap can be
+tested without a GPU.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from laser.tensor_trees import flatten, unflatten
 CPU = torch.device("cpu")
 
 RECORDING = threading.Lock()
-"""Held while a CUDA graph is recorded, which whatever waits for the whole GPU would spoil, in any thread; and while
-compiled code runs for the first time, which does."""
+"""Lock held while a CUDA graph is recorded, and while compiled code runs for the first time. A recording fails if any
+thread waits for the whole GPU, and the first run of compiled code does."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -36,22 +36,22 @@ def own_stream(device: torch.device) -> None:
 
 
 def side_stream(device: torch.device, priority: int = 0) -> torch.cuda.Stream | None:
-    """Return a new stream beside the calling thread's; None on a CPU.
+    """Return a new CUDA stream beside the calling thread's; None on a CPU.
 
     Args:
-        device: where.
-        priority: -1: kernels of this stream start before those of streams with 0.
+        device: device of the CUDA stream.
+        priority: -1: kernels of this CUDA stream start before those of CUDA streams with 0.
     """
     return torch.cuda.Stream(device, priority=priority) if device.type == "cuda" else None
 
 
 def on_stream(stream: torch.cuda.Stream | None) -> AbstractContextManager[Any]:
-    """Return a context in which the calling thread uses this stream; None changes nothing."""
+    """Return a context in which the calling thread uses this CUDA stream; None changes nothing."""
     return nullcontext() if stream is None else torch.cuda.stream(stream)
 
 
 def finish(device: torch.device) -> None:
-    """Wait until a GPU has done what the calling thread asked of it."""
+    """Wait until a GPU has done the work that the calling thread queued."""
     if device.type == "cuda":
         torch.cuda.current_stream(device).synchronize()
 
@@ -62,18 +62,18 @@ def is_pinned_for(device: torch.device) -> bool:
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Return a host tensor on a device, without waiting for what the device has still to do."""
+    """Return a host tensor on a device, without waiting for the device's queued work."""
     if device.type != "cuda" or tensor.is_cuda:
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
 class ToDevice:
-    """Copies trees of host tensors to a device, each as one copy out of one pinned buffer, beside what it computes.
+    """Copies trees of host tensors to a device while it computes, each tree as one copy from one pinned buffer.
 
     Args:
-        device: where to. On a CPU nothing is copied.
-        used_on: the stream that will use the copies; None: the one that copies them.
+        device: destination. On a CPU nothing is copied.
+        used_on: CUDA stream that will use the copies; None: the one that copies them.
     """
 
     def __init__(self, device: torch.device, used_on: torch.cuda.Stream | None = None):
@@ -83,7 +83,7 @@ class ToDevice:
         self._packings: dict[Any, Packing] = {}
 
     def __call__(self, tree: T) -> T:
-        """Return the tree with its tensors on the device, as the current stream sees them from here on."""
+        """Return the tree with its tensors on the device; later work on the current CUDA stream may use them."""
         if self._device.type == "cpu":
             return tree
         tensors: list[Tensor] = []
@@ -99,16 +99,16 @@ class ToDevice:
         return cast(T, unflatten(structure, iter(packing.views(moved))))
 
     def hand_over(self, tensors: Iterable[Tensor]) -> None:
-        """Keep the memory of tensors that the current stream made until the stream that uses them is through."""
+        """Keep the memory of tensors from the current CUDA stream until the CUDA stream that uses them is done."""
         if self._used_on is not None:
             for tensor in tensors:
                 tensor.record_stream(self._used_on)
 
     @contextmanager
     def beside(self) -> Iterator[None]:
-        """Let the calling thread use a stream beside the others; wait at the end until all that it asked for is done.
+        """Let the calling thread use a CUDA stream of its own; wait at the end until the queued work is done.
 
-        The thread waits, and neither the GPU nor other threads do.
+        Only this thread waits, not the GPU or other threads.
         """
         if self._stream is None:
             yield
@@ -121,11 +121,11 @@ class ToDevice:
 
 
 class HostCopy:
-    """A copy of device tensors in host memory that may still be under way.
+    """A copy of device tensors in host memory that may still be in progress.
 
     Args:
-        arrays: where it will be.
-        copied: when it is there; None: it is.
+        arrays: destination of the copy.
+        copied: event of its completion; None: it is complete.
     """
 
     def __init__(self, arrays: list[np.ndarray], copied: torch.cuda.Event | None = None):
@@ -133,17 +133,17 @@ class HostCopy:
         self._copied = copied
 
     def result(self) -> list[np.ndarray]:
-        """Wait until the copy is there, and return it."""
+        """Wait until the copy is complete, and return it."""
         if self._copied is not None:
             self._copied.synchronize()
         return self._arrays
 
 
 class ToHost:
-    """Starts copies of device tensors to the host, beside what the device computes meanwhile. Used from one thread.
+    """Starts copies of device tensors to the host while the device computes. Used from one thread.
 
     Args:
-        device: where from.
+        device: source.
     """
 
     def __init__(self, device: torch.device):
@@ -151,7 +151,7 @@ class ToHost:
         self._stream = side_stream(device)
 
     def start(self, tensors: Sequence[Tensor]) -> HostCopy:
-        """Copy tensors as they are now: what the current stream does to them later is not seen."""
+        """Copy tensors as they are now: later changes on the current CUDA stream do not reach the copy."""
         if self._stream is None:
             return HostCopy([tensor.detach().numpy().copy() for tensor in tensors])
         packing = Packing(tensors)
@@ -171,11 +171,11 @@ class ToHost:
 
 
 class RunAhead:
-    """Bounds how much work a thread may have handed to its GPU: batches that wait for it hold memory.
+    """Limits the unfinished work that a thread has queued on its GPU: waiting batches hold memory.
 
     Args:
-        device: whose.
-        most: pieces of work that may be unfinished.
+        device: device of the work.
+        most: greatest number of unfinished pieces of work.
     """
 
     def __init__(self, device: torch.device, most: int = 2):
@@ -184,7 +184,7 @@ class RunAhead:
         self._unfinished: deque[torch.cuda.Event] = deque()
 
     def handed_over(self) -> None:
-        """Count one more piece of work; wait until at most so many are unfinished."""
+        """Count one more piece of work; wait until at most `most` pieces are unfinished."""
         if not self._is_needed:
             return
         done = torch.cuda.Event(blocking=True)

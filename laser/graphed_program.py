@@ -1,4 +1,4 @@
-"""Compiled code that a GPU replays as one CUDA graph: a launch costs the host as much as one kernel's, not hundreds."""
+"""Compiled functions replayed as one CUDA graph: a call costs the host one kernel launch, not hundreds."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from laser.tensor_trees import flatten, unflatten
 
 R = TypeVar("R")
 
-# The allocator's and the libraries' one-time work is done by then, so that nothing of it falls into the recording.
+# So many calls complete the one-time work of the allocator and the libraries, which must not be recorded.
 _WARM_UP_CALLS = 3
 
 
 class GraphedProgram(CompiledProgram[R]):
     """A `CompiledProgram` that is recorded once for each shape of arguments, and replayed after that.
 
-    A graph reads and writes the same memory at every replay. Arguments are therefore copied into buffers of its own,
-    and results out of them: what a call returns stays as it is. Random numbers are drawn before each replay, from the
-    generator, as they are for a program without a graph. The call that compiles records, too, and changes nothing of
-    `held`. A program whose recording fails runs without a graph, and warns. On a CPU nothing is recorded and a replay
-    calls the code, so that the rest can be tested there.
+    A graph reads and writes the same memory at every replay. Arguments are therefore copied into the graph's buffers,
+    and results are copied out, so that later calls do not change them. Random numbers are drawn from the generator
+    before each replay, as without a graph. The call that compiles also records, and leaves `held` unchanged. If
+    recording fails, the code runs without a graph, after a warning. On a CPU nothing is recorded and a replay calls the
+    code, so that the rest can be tested there.
 
     Args:
         function: see `CompiledProgram`.
@@ -40,7 +40,7 @@ class GraphedProgram(CompiledProgram[R]):
         super().__init__(function, held, generator, device)
         self._draws_from = generator
         self._recordings: dict[Any, _Recording] = {}
-        # Nothing stays in the graphs' memory between two replays, so they can have the same.
+        # Graphs keep nothing in their memory between two replays, so all can share one pool.
         self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
 
     def in_a_row(self, calls: Sequence[Sequence[Any]]) -> list[R]:
@@ -54,7 +54,7 @@ class GraphedProgram(CompiledProgram[R]):
         return results
 
     def compile(self, *arguments: Any) -> None:
-        """Compile and record for such arguments, if that is not done yet; changes neither `held` nor the generator."""
+        """Compile and record for arguments like these unless that is done; change neither `held` nor the generator."""
         tensors: list[Tensor] = []
         structure = flatten(arguments, tensors)
         if structure not in self._recordings:
@@ -87,7 +87,7 @@ class GraphedProgram(CompiledProgram[R]):
         return recording
 
     def _recorded(self, run: Callable[[], None]) -> Callable[[], None]:
-        """Return what runs the code as a graph, or the code itself where it cannot be recorded."""
+        """Return a function that replays the code as a graph, or the code itself where it cannot be recorded."""
         if self.device.type != "cuda":
             run()
             return run
@@ -109,7 +109,7 @@ class GraphedProgram(CompiledProgram[R]):
             raise
         except RuntimeError as error:
             if isinstance(error, torch.AcceleratorError) and "captur" not in str(error):
-                raise  # the GPU's own failure, not one of the recording
+                raise  # a failure of the GPU, not of the recording
             why = " ".join(str(error).split())[:200]
             warnings.warn(
                 f"compiled code cannot be recorded as a CUDA graph and runs without, slower: {why}",
@@ -121,7 +121,7 @@ class GraphedProgram(CompiledProgram[R]):
 
 
 class _Recording:
-    """One graph, what it reads, and where it leaves what it computes."""
+    """One graph, its inputs, and the memory of its outputs."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class _Recording:
 
 
 class _Inputs:
-    """The memory that a graph reads its arguments from; those that come in one buffer lie in one here, too."""
+    """The memory of a graph's arguments; arguments that share one buffer share one here, too."""
 
     def __init__(self, tensors: Sequence[Tensor]):
         self._buffer: Tensor | None = None
@@ -169,7 +169,7 @@ class _Inputs:
         ]
 
     def load(self, tensors: Sequence[Tensor]) -> None:
-        """Copy arguments in."""
+        """Copy arguments into this memory."""
         copied: Sequence[int] = ()
         if self._buffer is not None and self._lie_alike(tensors):
             storage = tensors[self._shared[0]].untyped_storage()
@@ -189,7 +189,7 @@ class _Inputs:
 
 
 def _view(buffer: Tensor, like: Tensor) -> Tensor:
-    """Return the place in a buffer that a tensor has in its own storage."""
+    """Return a view of a buffer at the tensor's place in its own storage."""
     empty = torch.empty(0, dtype=like.dtype, device=buffer.device)
     return empty.set_(buffer.untyped_storage(), like.storage_offset(), like.shape, like.stride())
 

@@ -1,4 +1,4 @@
-"""Calls of a GPU from the host, for those who wait for the answer: policies."""
+"""Synchronous calls of a GPU function from the host, such as those of a policy."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ R = TypeVar("R")
 
 
 class HostCalls(Generic[R]):
-    """Calls a function of device tensors with host tensors: one copy there, one copy back, one wait.
+    """Calls a function of device tensors with host tensors: one copy to the device, one copy back, one wait.
 
-    It has a stream of its own, whose kernels start before those of others. Used from one thread.
+    The calls use a CUDA stream of their own, whose kernels start before those of others. Used from one thread.
 
     Args:
-        function: of trees of tensors on the device; returns such a tree.
-        device: where it computes.
+        function: takes trees of tensors on the device, and returns such a tree.
+        device: device of the function.
     """
 
     def __init__(self, function: Callable[..., R], device: torch.device):
@@ -33,7 +33,7 @@ class HostCalls(Generic[R]):
         self._outputs: dict[Any, _Exchange] = {}
 
     def __call__(self, *arguments: Any) -> R:
-        """Return what the function returns, in host memory that is the caller's."""
+        """Return the function's result in host memory that belongs to the caller."""
         with on_stream(self.stream):
             tensors: list[Tensor] = []
             structure = flatten(arguments, tensors)

@@ -1,4 +1,4 @@
-"""Messages: cutting unrolls and samples apart, and putting them together."""
+"""Slicing and concatenation of unrolls and samples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def take_unrolls(unrolls: Unrolls, chosen: Selection) -> Unrolls:
 
 
 def take_sample(sample: Sample, chosen: slice) -> Sample:
-    """Return the chosen items of a sample; what is said of the whole replay stays."""
+    """Return the chosen items of a sample; numbers about the whole replay stay the same."""
 
     def take(array: np.ndarray | None) -> np.ndarray | None:
         return None if array is None else array[chosen]

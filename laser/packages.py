@@ -1,7 +1,7 @@
-"""Packages that only some uses of LASER need: what needs each of them, and the command that installs it.
+"""Optional packages: what needs each of them, and the command that installs it.
 
-`pip install laser-rl` brings all of them, except those of its extras. `laser train --runtime local` works where none of
-them is installed. Bounds of versions are read from LASER's metadata and stand nowhere else.
+`pip install laser-rl` installs all of them except those of its extras. `laser train --runtime local` works without any
+of them. Version bounds are read from LASER's metadata and stand nowhere else.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from laser.config import Problem
 
 @dataclass(frozen=True)
 class OptionalPackage:
-    """A distribution that LASER imports for some uses alone.
+    """A distribution that LASER imports only for some uses.
 
     Args:
-        module: what is imported of it.
-        use: what needs it.
-        extra: LASER's extra that brings it; "": a plain installation does.
+        module: the module that LASER imports.
+        use: the use that needs it.
+        extra: LASER's extra that installs it; "": a plain installation does.
     """
 
     module: str
@@ -48,9 +48,9 @@ _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^\]]*)\])?\
 
 
 def is_installed(name: str) -> bool:
-    """Return whether an optional package can be imported. Does not import it."""
+    """Return whether an optional package can be imported, without importing it."""
     spec = importlib.util.find_spec(OPTIONAL[name].module)
-    # A folder of that name, such as the `wandb` that runs leave behind, is no package: it has no origin.
+    # A folder of that name, such as the `wandb` that runs leave behind, is not the package: it has no origin.
     return spec is not None and spec.origin is not None
 
 
@@ -58,9 +58,9 @@ def find_missing(key: str, names: Sequence[str], instead: str = "") -> Iterator[
     """Yield a problem if any of these optional packages is not installed.
 
     Args:
-        key: what the user asked for.
+        key: the setting that needs them.
         names: the packages it needs.
-        instead: what else the user can do.
+        instead: another remedy for the user.
     """
     missing = [name for name in names if not is_installed(name)]
     if missing:
@@ -83,7 +83,7 @@ def required_lines(lines: Sequence[str], with_optional: Sequence[str] = ()) -> l
     """Return LASER's requirements without the optional packages, and without extras named after one.
 
     Args:
-        lines: requirements as `pyproject.toml` and the metadata have them; lines of LASER's extras are left out.
+        lines: requirements in the form of `pyproject.toml` and the metadata; lines of LASER's extras are left out.
         with_optional: optional packages to keep.
     """
     dropped = OPTIONAL.keys() - set(with_optional)
@@ -105,7 +105,7 @@ def split_requirement(line: str) -> tuple[str, list[str], str]:
 
 
 def _lines_for(name: str) -> list[str]:
-    """Return the requirements that bring a package, with what LASER needs beside it."""
+    """Return the requirements that install a package in the form that LASER needs."""
     if name in OPTIONAL and OPTIONAL[name].extra:
         return [f"laser-rl[{OPTIONAL[name].extra}]"]
     parts = map(split_requirement, _own_requirements())
@@ -117,7 +117,7 @@ def _join(name: str, parts: Sequence[str], bounds: str) -> str:
 
 
 def _own_requirements() -> list[str]:
-    from importlib.metadata import PackageNotFoundError, requires  # takes longer than all else here
+    from importlib.metadata import PackageNotFoundError, requires  # slower to import than this module
 
     try:
         return [line for line in requires("laser-rl") or [] if "extra ==" not in line]

@@ -1,4 +1,4 @@
-"""Tensors side by side in one buffer of bytes, so that they move as one."""
+"""Tensors side by side in one byte buffer, copied as one."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-# Where a tensor in a shared buffer may begin: what the widest loads of kernels and copies want.
+# Alignment of each tensor in a shared buffer, as the widest loads of kernels and copies need it.
 _ALIGNMENT_BYTES = 256
 
 
 class Packing:
-    """The places of tensors in one buffer, so that they move as one.
+    """The layout of tensors in one buffer.
 
     Args:
-        tensors: dense ones; their shapes, types and strides count.
+        tensors: dense tensors, of which only shapes, types and strides are used.
     """
 
     def __init__(self, tensors: Sequence[Tensor]):
@@ -27,11 +27,11 @@ class Packing:
             self.num_bytes += -(-size // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
 
     def allocate(self, device: torch.device | str, *, pinned: bool = False) -> Tensor:
-        """Return a buffer of bytes for them, with what was there before in it."""
+        """Return an uninitialised byte buffer for the tensors."""
         return torch.empty(self.num_bytes, dtype=torch.uint8, device=device, pin_memory=pinned)
 
     def views(self, buffer: Tensor) -> list[Tensor]:
-        """Return the tensors' places in a buffer."""
+        """Return the tensors as views of a buffer."""
         return [
             buffer[start : start + size].view(dtype).as_strided(shape, strides, _begin(buffer, start, dtype))
             for start, size, dtype, shape, strides in self._places
@@ -39,5 +39,5 @@ class Packing:
 
 
 def _begin(buffer: Tensor, start: int, dtype: torch.dtype) -> int:
-    """Return where a place begins in its storage, in elements."""
+    """Return the offset of a tensor in its storage, in elements."""
     return (buffer.storage_offset() + start) // dtype.itemsize

@@ -1,8 +1,8 @@
-"""The Protocols between processes, the messages they carry, and the one way to wait.
+"""Ports: the Protocols between processes, the messages they carry, and `wait`.
 
-Calls return `concurrent.futures.Future`s, in threads and on a cluster alike. Results are immutable and the receiver's.
-Failures arrive as `PortError`s; a caller that waits does so through `wait`, so that nothing waits for ever and every
-time-out says what was waited for.
+Calls return `concurrent.futures.Future`s, in threads as on a cluster. Results are immutable and belong to the receiver.
+Failures arrive as `PortError`s. Callers wait through `wait` only, so that every wait ends, and the message of every
+time-out names what was waited for.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ T = TypeVar("T")
 
 
 class PortError(RuntimeError):
-    """The other side of a port could not do what was asked."""
+    """The other side of a port could not serve the call."""
 
 
 class PortTimeoutError(PortError, TimeoutError):
-    """A deadline passed; the message says what was waited for and what it was waiting on."""
+    """A deadline passed; the message names what was waited for."""
 
 
 class PortClosedError(PortError):
@@ -38,16 +38,16 @@ def wait(future: Future[T], timeout_s: float, what: str) -> T:
     try:
         return future.result(timeout=timeout_s)
     except FutureTimeoutError as error:
-        if future.done():  # the call itself timed out at the other side; its message is the better one
+        if future.done():  # the call timed out at the other side, whose message says more
             raise
         future.cancel()
         raise PortTimeoutError(f"waited {timeout_s:g} s for {what}") from error
 
 
-# A key names one row of one stored page. A write through a key whose generation has passed is dropped and counted.
+# A key names one row of one stored page. A write through a key with an outdated generation is dropped and counted.
 KEY_DTYPE = np.dtype([("shard", np.int32), ("page", np.int32), ("generation", np.int64), ("row", np.int32)])
 
-# Who made a row, where the rows of one item need not come from one unroll; the fields are those of unroll headers.
+# The origin of a row, for items whose rows come from several unrolls; the fields are those of unroll headers.
 ORIGIN_DTYPE = np.dtype([("member", np.int32), ("task", np.int32), ("parameter_version", np.int64)])
 
 View = Literal["unrolls", "steps", "streams"]
@@ -55,13 +55,13 @@ View = Literal["unrolls", "steps", "streams"]
 
 @dataclass(frozen=True)
 class RetraceSpec:
-    """How a shard derives a column of Q-retrace; see `replay_server.derived.retrace_sweep`.
+    """Inputs of a Q-retrace column that a shard derives; see `replay_server.derived.retrace_sweep`.
 
     Args:
-        discount: gamma until a write says otherwise.
+        discount: gamma, until a write changes it.
         values: column of state values.
         ratios: column of importance ratios.
-        advantages: column of advantages; "" takes them for 0.
+        advantages: column of advantages; "": all are 0.
         lambda_: in [0, 1], shortens the traces.
     """
 
@@ -79,10 +79,10 @@ class ColumnSpec:
     Args:
         name: e.g. "priority".
         initial: value of a row that was never written.
-        initial_from: statistic of mu, one number, that the member's own rows start from instead.
-        far_bound: above 1 for a column of importance ratios: steps outside (1 / bound, bound) are counted as
-            far-policy, by episode and in all, until a write moves the bound. 0: nothing is counted.
-        retrace: for a column that the shard itself keeps at Q-retrace.
+        initial_from: statistic of mu, one number per row, that replaces `initial` in the member's own rows.
+        far_bound: for a column of importance ratios, a bound above 1: steps outside (1 / bound, bound) are counted as
+            far-policy, per episode and in total, until a write changes the bound. 0: nothing is counted.
+        retrace: set for a column that the shard itself fills with Q-retrace; None for all others.
     """
 
     name: str
@@ -94,11 +94,11 @@ class ColumnSpec:
 
 @dataclass(frozen=True)
 class InsertReceipt:
-    """What became of one insert: `num_inserted + num_duplicates + sum(rejected.values())` is what was sent.
+    """Outcome of one insert: `num_inserted + num_duplicates + sum(rejected.values())` is the number sent.
 
     Args:
         num_inserted: unrolls stored now.
-        num_duplicates: unrolls that had been stored by an earlier, repeated call.
+        num_duplicates: unrolls that an earlier call had stored.
         rejected: unrolls not stored, by reason.
     """
 
@@ -109,28 +109,28 @@ class InsertReceipt:
 
 @dataclass(frozen=True)
 class SampleRequest:
-    """Ask a replay for experience.
+    """A request for experience from a replay.
 
     Args:
-        member: who asks; its limiter, columns and online queue are used.
-        num_items: how many unrolls, steps or streams.
+        member: the member that asks; its limiter, columns and online queue are used.
+        num_items: number of unrolls, steps or episode streams.
         table: "online" (each unroll once, only to its own member) or "replay".
         view: what an item is: "unrolls" (whole stored unrolls), "steps" (n-step windows folded into T=1 unrolls),
-            "streams" (the next T rows of a reader that walks finished episodes from their first step).
+            "streams" (the next T rows of an episode stream, which reads finished episodes from their first step).
         n_step: n of the n-step view.
         discount: gamma with which the n-step view folds rewards.
         reward_clip: the n-step view clips each reward to +- this before it sums them.
-        at_most: for the online table: hand out what is there, from 1 to num_items, instead of exactly num_items.
-        stream_set: for streams: a number the learner chose for all of its streams. An unknown set begins anew: every
-            stream at an episode's first step, with `first` True in row 0.
-        sequence: for streams: counts the set's requests from 0, each sent when the one before was answered. The newest
-            one may be repeated, and is answered alike.
-        streams: for streams: which of the set, num_items many; empty means 0 to num_items - 1.
-        keys: KEY_DTYPE [num_items], for a look beside the sampler: exactly these stored steps; those that are gone are
-            left out.
-        uniform: for a look beside the sampler: each stored step is equally likely. Looks are of the "steps" view, and
-            rate limiters neither hold them up nor count them.
-        timeout_s: after this the request fails with a `PortTimeoutError` that says what it lacked.
+        at_most: for the online table: take as many as are there, from 1 to num_items, instead of exactly num_items.
+        stream_set: for streams: a number that the learner chose for all of its episode streams. In an unknown set every
+            stream begins at an episode's first step, with `first` True in row 0.
+        sequence: for streams: number of this request of the set, from 0. A request is sent after the answer to the
+            previous one. The newest one may be repeated, and gets the same answer.
+        streams: for streams: indices in the set, num_items many; empty: 0 to num_items - 1.
+        keys: KEY_DTYPE [num_items], for a read that bypasses the sampler: exactly these stored steps. Steps that are no
+            longer stored are left out.
+        uniform: for a read that bypasses the sampler: each stored step is equally likely. Such reads are of the "steps"
+            view, and rate limiters neither delay nor count them.
+        timeout_s: after this the request fails with a `PortTimeoutError` whose message says what was missing.
     """
 
     member: int
@@ -150,22 +150,22 @@ class SampleRequest:
 
     @property
     def is_look(self) -> bool:
-        """Whether it goes past the sampler."""
+        """Whether this request bypasses the sampler."""
         return self.uniform or self.keys is not None
 
 
 @dataclass(frozen=True)
 class FrameWindows:
-    """Where the image observations of items are that are cut at rows: whole compressed unrolls, and the rows meant.
+    """Image observations of items that are parts of unrolls: whole compressed unrolls, and the rows of each item.
 
     A shard never decodes. The receiver decodes each unroll once and cuts item i's R observations out of it: for "steps"
-    R = 2, its own step and its bootstrap observation; for "streams" R = T + 1, its rows.
+    R = 2, the step and its bootstrap observation; for "streams" R = T + 1, all of its rows.
 
     Args:
         frames: compressed frames by image name, of U distinct unrolls as stored.
-        first: bool [U, T+1], where episodes begin in them.
-        unrolls: int64 [N, R], which of the U unrolls.
-        rows: int64 [N, R], the boundary row in 0..T.
+        first: bool [U, T+1], True where episodes begin in these unrolls.
+        unrolls: int64 [N, R], index of the unroll, below U.
+        rows: int64 [N, R], boundary row in that unroll, 0..T.
     """
 
     frames: dict[str, PackedFrames]
@@ -176,23 +176,23 @@ class FrameWindows:
 
 @dataclass(frozen=True)
 class Sample:
-    """What a replay hands out: N items in one contiguous message.
+    """The answer of a replay: N items in one contiguous message.
 
     Args:
-        unrolls: the items; for the "steps" view T=1, `rewards` are n-step sums and `discounts` says what remains.
-            Streams come without `core_state`, which their learner holds; their headers are of row 0.
+        unrolls: the items. In the "steps" view T=1 and `rewards` are n-step sums, which go with `discounts`. Items of
+            episode streams have no `core_state`, which their learner holds; their headers are those of row 0.
         keys: KEY_DTYPE [N], the first row of each item; [N, T], every row, for streams.
-        probabilities: float64 [N], the probability with which each item was drawn, global over shards.
-        num_stored: items the draw was made from, global over shards.
-        columns: float32 [N, T] by column name, the requesting member's.
+        probabilities: float64 [N], the probability of drawing each item, global over shards.
+        num_stored: number of items that could be drawn, global over shards.
+        columns: float32 [N, T] by column name, of the requesting member.
         discounts: float32 [N, 1] for the "steps" view (gamma^n, 0 after termination), None otherwise.
         frame_windows: image observations of "steps" and "streams" (`unrolls.frames` is empty there), None otherwise.
-        origins: ORIGIN_DTYPE [N, T] for streams, whose rows have several makers; None where headers hold for all rows.
-        streams: int64 [N], which stream each item belongs to; None for other views.
-        statistics: sums over all that is stored, by name, which may be added over shards: of members that count
-            far-policy steps or ask for statistics (`replay_server.derived.derived_columns.Derived.statistics`).
-        num_draws: int64 [N], how often each item of a sampler's draw was drawn for this member, this time included.
-        ages: int64 [N], about how many env steps (rows) were inserted after each item; of draws from the replay only.
+        origins: ORIGIN_DTYPE [N, T] for streams, whose rows have several origins; None where headers hold for all rows.
+        streams: int64 [N], index of the episode stream of each item; None for other views.
+        statistics: sums over all stored steps, by name, which may be added over shards; only for members that count
+            far-policy steps or request statistics (`replay_server.derived.derived_columns.Derived.statistics`).
+        num_draws: int64 [N], how often the sampler has drawn each item for this member, including this time.
+        ages: int64 [N], approximate number of env steps (rows) inserted after each item; for replay draws only.
     """
 
     unrolls: Unrolls
@@ -211,12 +211,12 @@ class Sample:
 
 @dataclass(frozen=True)
 class Sweep:
-    """How far derived columns follow a write, back through the episodes of the rows written.
+    """Update of derived columns after a write, backwards through the episodes of the rows written.
 
     Args:
-        reach: "episodes" to their first steps; "changed" until the derived numbers change by no more than `tolerance`;
-            "all" everything stored; "none" nothing.
-        discount: gamma, from now on.
+        reach: "episodes": to their first steps; "changed": until derived numbers change by no more than `tolerance`;
+            "all": everything stored; "none": nothing.
+        discount: new value of gamma.
         tolerance: see `reach`.
     """
 
@@ -230,14 +230,14 @@ class ColumnWrites:
     """New numbers for stored rows.
 
     Args:
-        member: whose columns.
+        member: the member whose columns are written.
         keys: KEY_DTYPE [N]; values start at `keys["row"]`.
         values: float32 [N, T] or [N, 1] by column name.
-        final_values: float32 [N] by column name, for the row after each key's, where that one holds an episode's final
-            observation; elsewhere they are left out.
-        far_bounds: bounds that far-policy steps are counted by from now on, by column name.
-        sweep: brings derived columns up to date; None leaves them.
-        redraw: samplers that chose at random what may be drawn at all choose anew, on every shard.
+        final_values: float32 [N] by column name, for the row after each key's row. They are written only where that row
+            holds an episode's final observation.
+        far_bounds: new bounds for counting far-policy steps, by column name.
+        sweep: update of the derived columns; None: no update.
+        redraw: samplers that draw from a random subset choose a new subset, on every shard.
     """
 
     member: int
@@ -258,13 +258,13 @@ class WriteReceipt:
 
 
 class ReplayPort(Protocol):
-    """A shard, or a client of many, as actors and learners see it. May be called from any thread."""
+    """A shard, or a client of several, as actors and learners see it. May be called from any thread."""
 
     def insert(self, unrolls: Unrolls) -> Future[InsertReceipt]:
         """Store unrolls; the receipt comes once the rate limiters let them in. Repeating a call changes nothing."""
 
     def sample(self, request: SampleRequest) -> Future[Sample]:
-        """Draw items; the sample comes once there is enough and the rate limiter allows it."""
+        """Draw items; the sample comes once enough is stored and the rate limiter allows the draw."""
 
     def write(self, writes: ColumnWrites) -> Future[WriteReceipt]:
         """Write column values."""
@@ -273,18 +273,18 @@ class ReplayPort(Protocol):
         """Return counters and sizes: the ledger, fill, limiter state."""
 
     def client_state(self) -> dict[str, Any]:
-        """Return what the next calls depend on at this side of the port, as JSON values; {} where nothing does."""
+        """Return the state on this side of the port that later calls depend on, as JSON values; {} if there is none."""
 
     def load_client_state(self, state: dict[str, Any]) -> None:
-        """Restore what `client_state` gave."""
+        """Restore a state from `client_state`."""
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """One published version of the networks: what acting needs of their parameters and buffers, flattened, read-only.
+    """One published version of the networks: the parameters and buffers that acting needs, flattened, read-only.
 
     Args:
-        version: counts publications from 0.
+        version: number of the publication, from 0.
         vector: float32 [num_parameters]; see `laser.flat_parameters.FlatParameters`.
     """
 
@@ -293,13 +293,13 @@ class Parameters:
 
 
 class ParameterPort(Protocol):
-    """Where the learner publishes and actors look. May be called from any thread."""
+    """The store where the learner publishes and actors fetch parameters. May be called from any thread."""
 
     def publish(self, parameters: Parameters) -> Future[None]:
         """Make this the newest version."""
 
     def newest(self, newer_than: int) -> Future[Parameters | None]:
-        """Return the newest version at once, or None when nothing newer than `newer_than` exists."""
+        """Return the newest version without waiting, or None if it is not newer than `newer_than`."""
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,7 @@ class EpisodeResult:
         episode_return: sum of the environment's own rewards.
         length: env steps (agent decisions).
         task: index into the environment spec's tasks.
-        member: the agent that played it.
+        member: the member that played the episode.
     """
 
     episode_return: float
@@ -324,11 +324,11 @@ class Report:
     """A small message that may be late or lost without harm.
 
     Args:
-        source: who, e.g. "actor/0" or "learner".
+        source: the sender, e.g. "actor/0" or "learner".
         counters: running totals by name (they only grow), e.g. {"env_steps": 512}.
         gauges: newest values by name.
         episodes: episodes finished since the last report.
-        at_env_steps: the env steps this belongs to; None means "now".
+        at_env_steps: env steps of the run to which the report belongs; None: those at its arrival.
     """
 
     source: str
@@ -339,7 +339,7 @@ class Report:
 
 
 class ReportPort(Protocol):
-    """Where everyone sends reports. Never blocks the sender."""
+    """The receiver of all reports. Never blocks the sender."""
 
     def report(self, report: Report) -> None:
-        """Hand over a report."""
+        """Send a report."""

@@ -1,4 +1,4 @@
-"""Statistics of a replay: what a shard, or all shards together, say of what they hold and of what went through them."""
+"""Statistics of a replay: contents of one shard or of all shards together, and counts of what passed through."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class LedgerCounts:
         inserted: unrolls stored.
         duplicates: unrolls seen before.
         rejected: unrolls refused for good, by reason.
-        failed: unrolls whose insert failed (deadline, closed, cancelled, too large) before anything was changed.
-        lost: sequence numbers that never came, or came after a later one.
-        removed: unrolls forgotten.
+        failed: unrolls whose insert failed (deadline, closed, cancelled, too large) before it changed anything.
+        lost: sequence numbers that never arrived, or arrived after a later one.
+        removed: unrolls removed from the replay.
         sampled: items drawn from the replay.
         stale_rows: rows of column writes dropped because their page had been reused.
     """
@@ -40,16 +40,16 @@ class LedgerCounts:
 
 @dataclass(frozen=True)
 class MemberStats:
-    """What one member's use of a replay came to.
+    """Counters of one member's use of a replay.
 
     Args:
         online_inserted: unrolls put into its online queue.
-        online_handed_out: unrolls that its learner took from the queue.
+        online_handed_out: unrolls that its learner took from that queue.
         online_queued: unrolls that wait in the queue.
         online_dropped: unrolls dropped from the queue, by reason.
         inserted_steps: env steps that its rate limiter has let in.
         sampled_steps: env steps drawn for its learner.
-        limiter_difference: what its rate limiter keeps within bounds.
+        limiter_difference: the difference that its rate limiter keeps within bounds.
     """
 
     online_inserted: int = 0
@@ -63,14 +63,14 @@ class MemberStats:
 
 @dataclass(frozen=True)
 class ItemCounts:
-    """How many items of each view may be drawn."""
+    """Numbers of items that may be drawn, by view."""
 
     unrolls: int = 0
     steps: int = 0
     streams: int = 0
 
     def of(self, view: str) -> int:
-        """Return the number of a view."""
+        """Return the number of items of a view."""
         number: int = getattr(self, view)
         return number
 
@@ -80,24 +80,24 @@ class ReplayStats:
     """Counters and sizes of a shard, or of all living shards together.
 
     Args:
-        ledger: where every unroll that arrived went.
-        imbalances: differences of the ledgers' two sides, by ledger; all are 0.
-        arrived: unrolls by their maker: (run, actor, incarnation).
-        num_unrolls: unrolls stored, those included that only an online queue still holds.
+        ledger: outcomes of all unrolls that arrived.
+        imbalances: differences between the two sides of each ledger, by ledger; all must be 0.
+        arrived: unrolls by origin: (run, actor, incarnation).
+        num_unrolls: unrolls stored, including those that only an online queue still holds.
         num_steps: env steps stored.
         num_episodes: episodes stored, finished or not.
         num_stored: items that may be drawn.
-        streams: episode streams alive, and how many ended for which reason.
-        capacity_steps: env steps there is room for.
-        frame_bytes: bytes of compressed frames.
-        frame_capacity_bytes: bytes there is room for.
-        memory_bytes: bytes held in all.
+        streams: number of open episode streams, and of those that ended, by reason.
+        capacity_steps: capacity in env steps.
+        frame_bytes: bytes of compressed frames stored.
+        frame_capacity_bytes: capacity for compressed frames, in bytes.
+        memory_bytes: bytes of memory held in total.
         waiting_inserts: inserts that wait for room.
         waiting_samples: draws that wait.
-        members: by number.
-        process: usage of the shard's process, by gauge, where it has one of its own.
+        members: counters by member number.
+        process: usage of the shard's process, by gauge, if the shard has a process of its own.
         online_pooled: fresh unrolls that shards handed out and that wait for a whole batch.
-        shards: of all shards together, those of each; None for one that does not answer.
+        shards: for all shards together, the statistics of each; None for a shard that does not answer.
     """
 
     ledger: LedgerCounts = field(default_factory=LedgerCounts)
@@ -121,15 +121,15 @@ class ReplayStats:
 
     @property
     def parts(self) -> tuple[ReplayStats | None, ...]:
-        """Those of each shard; of a single one, itself."""
+        """The statistics of each shard; for a single shard, these statistics alone."""
         return self.shards or (self,)
 
 
 def add_stats(shards: Sequence[ReplayStats | None], online_pooled: int) -> ReplayStats:
-    """Return the sum of all shards that answered, which must be one at least.
+    """Return the sum over all shards that answered; at least one must have.
 
     Args:
-        shards: of each; None for one that does not answer.
+        shards: statistics of each shard; None for a shard that does not answer.
         online_pooled: see `ReplayStats`.
     """
     total: ReplayStats = _sum([part for part in shards if part is not None])
@@ -137,7 +137,7 @@ def add_stats(shards: Sequence[ReplayStats | None], online_pooled: int) -> Repla
 
 
 def _sum(parts: Sequence[Any]) -> Any:
-    """Add numbers; mappings key by key and records field by field."""
+    """Add numbers, mappings key by key, and records field by field."""
     first = parts[0]
     if dataclasses.is_dataclass(first):
         names = [item.name for item in dataclasses.fields(first) if item.name != "shards"]

@@ -1,4 +1,4 @@
-"""Array and environment specs: shape, dtype and bounds, with validation whose errors can be read.
+"""Array and environment specs: shape, dtype and bounds, and validation against them.
 
 Specs are small, immutable and picklable: they travel between processes and into checkpoints (`to_json`).
 """
@@ -53,7 +53,7 @@ class FramesSpec:
         frame_shape: (height, width) for grey, (height, width, colours) for colour.
         stack: number of frames in one observation.
         padding: what a stack holds before the first frame of an episode: "zeros" or "repeat" (of the first frame).
-        channels_first: the environment puts colours before height and width; nobody else does.
+        channels_first: whether the environment puts colours before height and width; LASER itself never does.
     """
 
     frame_shape: tuple[int, ...]
@@ -68,7 +68,7 @@ class FramesSpec:
 
     @property
     def channels(self) -> int:
-        """Channels a network sees."""
+        """Number of channels that a network sees."""
         return self.stack * (self.frame_shape[2] if len(self.frame_shape) == 3 else 1)
 
 
@@ -85,12 +85,12 @@ class VectorSpec:
 
 @dataclass(frozen=True)
 class CategorySpec:
-    """A categorical observation in [0, num_values), or an array of such, e.g. words; kept as int32.
+    """A categorical observation in [0, num_values), or an array of them, e.g. words; kept as int32.
 
     Args:
-        num_values: how many values there are.
-        shape: shape of one observation. Networks see a scalar one-hot, and the values of an array embedded.
-        start: the environment's lowest value; 0 everywhere else.
+        num_values: number of values.
+        shape: shape of one observation. Networks see a scalar as one-hot, and embed the values of an array.
+        start: the environment's lowest value; everywhere else values start at 0.
     """
 
     num_values: int
@@ -106,8 +106,8 @@ class DiscreteActions:
     """One choice among `num_actions`; actions are int64 scalars in [0, num_actions).
 
     Args:
-        num_actions: how many there are.
-        start: the environment's lowest one.
+        num_actions: number of actions.
+        start: the environment's lowest action.
     """
 
     num_actions: int
@@ -121,11 +121,11 @@ class DiscreteActions:
 
 @dataclass(frozen=True)
 class MultiDiscreteActions:
-    """Several independent choices; actions are int64 `[len(num_actions)]`, each from 0 on.
+    """Several independent choices; actions are int64 `[len(num_actions)]`, each counted from 0.
 
     Args:
-        num_actions: how many there are of each.
-        start: the environment's lowest of each; empty: 0.
+        num_actions: number of actions of each choice.
+        start: the environment's lowest action of each choice; empty: 0.
     """
 
     num_actions: tuple[int, ...]
@@ -145,7 +145,7 @@ class ContinuousActions:
     Args:
         low: lower bounds of the environment, one per dimension.
         high: upper bounds.
-        shape: of one action of the environment; None: one axis.
+        shape: shape of one action of the environment; None: one axis.
     """  # noqa: D205
 
     low: tuple[float, ...]
@@ -163,10 +163,10 @@ ActionSpec = DiscreteActions | MultiDiscreteActions | ContinuousActions
 
 @dataclass(frozen=True)
 class EnvironmentSpec:
-    """What an environment offers. Two environments are interchangeable iff `same_spaces` says so.
+    """Spaces, action repeat and tasks of an environment. Environments are interchangeable iff `same_spaces` is True.
 
     Args:
-        id: the id a user wrote, e.g. "ALE/Pong-v5".
+        id: the id that the user wrote, e.g. "ALE/Pong-v5".
         observations: observation specs by name; a single unnamed observation is called "observation".
         actions: the action spec.
         action_repeat: frames per agent step (`frames = env steps * action_repeat`).
@@ -180,11 +180,11 @@ class EnvironmentSpec:
     tasks: tuple[str, ...] = field(default=("",))
 
     def same_spaces(self, other: EnvironmentSpec) -> bool:
-        """Return whether experience of one can be learned from by an agent of the other."""
+        """Return whether an agent of one environment can learn from experience of the other."""
         return self.observations == other.observations and self.actions == other.actions
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON value that `environment_spec_from_json` reads back."""
+        """Return a JSON value for `environment_spec_from_json`."""
         return {
             "id": self.id,
             "observations": {name: _tagged(spec) for name, spec in self.observations.items()},

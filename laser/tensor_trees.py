@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Place(NamedTuple):
-    """A tensor's place in a tree: what compiled code assumes of it."""
+    """A tensor's place in a tree: the properties that compiled code assumes."""
 
     shape: torch.Size
     dtype: torch.dtype
@@ -22,7 +22,7 @@ class Place(NamedTuple):
 
 
 def flatten(value: Any, tensors: list[Tensor]) -> Any:
-    """Add the tensors of a tree to a list, in order; return what is left of it, which can be hashed.
+    """Append the tensors of a tree to a list, in order; return the tree's structure without them, which is hashable.
 
     A tensor whose elements do not lie side by side is replaced by a contiguous copy.
     """
@@ -47,7 +47,7 @@ def flatten(value: Any, tensors: list[Tensor]) -> Any:
 
 
 def unflatten(structure: Any, tensors: Iterator[Tensor]) -> Any:
-    """Return the tree that `flatten` left this of, with other tensors in their places."""
+    """Return a tree of a structure from `flatten`, filled with other tensors."""
     if isinstance(structure, Place):
         return next(tensors)
     if not isinstance(structure, tuple):
@@ -61,7 +61,7 @@ def unflatten(structure: Any, tensors: Iterator[Tensor]) -> Any:
 
 
 def map_tensors(tree: T, function: Callable[[Tensor], Tensor]) -> T:
-    """Return a tensor, a mapping or a dataclass of these, with `function` applied to each tensor."""
+    """Return a tree (a tensor, or a mapping or dataclass of trees) with `function` applied to each tensor."""
     if isinstance(tree, Tensor):
         return cast(T, function(tree))
     if isinstance(tree, Mapping):
@@ -74,7 +74,7 @@ def map_tensors(tree: T, function: Callable[[Tensor], Tensor]) -> T:
 def _flatten_all(values: Iterable[Any], tensors: list[Tensor]) -> tuple[Any, ...]:
     parts: list[Any] = []
     for value in values:
-        if type(value) is Tensor and value.is_contiguous():  # nearly all: a call for each would take twice as long
+        if type(value) is Tensor and value.is_contiguous():  # nearly all are: a call for each would take twice as long
             tensors.append(value)
             parts.append(Place(value.shape, value.dtype, None))
         else:
@@ -84,7 +84,7 @@ def _flatten_all(values: Iterable[Any], tensors: list[Tensor]) -> tuple[Any, ...
 
 @functools.cache
 def _kind_of(kind: type) -> Literal["tensor", "mapping", "sequence", "dataclass", "constant"]:
-    """Return what part of a tree values of a type are; remembered, since it is asked for every one of each call."""
+    """Return the kind of tree node that values of a type are; cached, since each call needs it for every node."""
     if issubclass(kind, Tensor):
         return "tensor"
     if issubclass(kind, Mapping):

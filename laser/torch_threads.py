@@ -1,4 +1,4 @@
-"""How torch computes on behalf of a Python thread, said by each thread for itself."""
+"""Torch settings of the calling Python thread: number of compute threads, and denormal numbers."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ _LOCK = threading.Lock()
 
 
 def set_torch_threads(number: int) -> None:
-    """Let torch compute with so many threads on behalf of the calling thread, whatever others say.
+    """Let torch compute with `number` threads on behalf of the calling thread, whatever other threads have set.
 
-    Every Python thread that computes with more than one has a pool of helpers of its own, and OpenMP (libgomp) lets
-    helpers sleep at once, not spin, as soon as all pools together have more threads than there are cores: every small
+    Every Python thread that computes with more than one has a pool of helpers of its own. As soon as all pools together
+    have more threads than there are cores, OpenMP (libgomp) lets helpers sleep at once instead of spinning. Every small
     operation then waits for the kernel to wake them (two nets of 256x256 on two cores: 1.7 ms instead of 0.85 ms). So
-    all threads but the learner's must say 1 before they first compute; torch's default is all cores.
+    all threads but the learner's must set 1 before they first compute; torch's default is all cores.
     """
     with _LOCK:
         torch.set_num_threads(number)
-        # A thread takes up the number that was set last, by anyone, when it first asks or computes.
+        # At its first query or computation, a thread adopts the number that any thread set last.
         torch.get_num_threads()
 
 
 def flush_denormals() -> None:
-    """Let the calling thread, and the helpers it gets later, take numbers below 1e-38 for 0.
+    """Let the calling thread, and helpers that it starts later, treat numbers below 1e-38 as 0.
 
-    Processors are slow over them, and training is full of them: where a unit gets no gradient any more, Adam's mean of
-    its gradients shrinks until it can shrink no further, and stays there (SAC on Hopper-v5 after 19,000 updates: 23 %
-    of all weights; on an Intel Xeon an update in a loop of its own takes 1.65 ms without denormals, 1.9 with them).
-    Helpers are born with what their thread has said, so it must say so before it first computes.
+    Processors are slow on such numbers, and training produces many: where a unit gets no gradient any more, Adam's mean
+    of its gradients shrinks to the smallest denormal and stays there (SAC on Hopper-v5 after 19,000 updates: 23 % of
+    all weights; on an Intel Xeon an update in a loop of its own takes 1.65 ms without denormals, 1.9 with them).
+    Helpers inherit the setting when they start, so the thread must call this before it first computes.
     """
-    # NumPy 1 looks at the smallest number when it is first asked about a type, and warns where that is 0.
+    # NumPy 1 computes the smallest number at the first `finfo` of a type, and warns if it is 0.
     np.finfo(np.float32), np.finfo(np.float64)
     torch.set_flush_denormal(True)
 
 
 @contextmanager
 def torch_threads(number: int) -> Iterator[None]:
-    """The same while this is entered, and as before afterwards: for a thread of the user's, who may go on with it."""
+    """Apply `set_torch_threads` within the context, and restore the number after it: for the user's own threads."""
     before = torch.get_num_threads()
     set_torch_threads(number)
     try:

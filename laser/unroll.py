@@ -1,21 +1,21 @@
-"""The record everything ships: T consecutive rows of one environment, and the one statement of time alignment.
+"""The unroll, the record of experience: T consecutive rows of one environment, and the definition of time alignment.
 
 Row t of an unroll holds
 
-    observations[t], first[t]      what the policy saw, and whether an episode begins there
+    observations[t], first[t]      the policy's input, and whether an episode begins there
     actions[t], mu[t]              the policy's own sample (before clipping or squashing) and all of its statistics
-    rewards[t], terminated[t]      what followed the action
+    rewards[t], terminated[t]      the result of the action
     valid[t]                       False where the row holds no transition
 
-`observations` and `first` have T+1 rows; row T only bootstraps and is row 0 of the stream's next unroll. Discounts are
-the learner's: `discounts[t] = gamma * (1 - terminated[t])`.
+`observations` and `first` have T+1 rows; row T only bootstraps and is row 0 of the environment's next unroll. The
+learner computes the discounts: `discounts[t] = gamma * (1 - terminated[t])`.
 
 An episode's end, by termination or by truncation, is followed by one extra row with `valid = False` that holds the true
-final observation; its action, reward and mu mean nothing. The row after it has `first = True`. So
-`V(observations[t+1])` is always the value to bootstrap from, and nothing downstream realigns or asks about "done".
+final observation; its action, reward and mu have no meaning. The row after it has `first = True`. So
+`V(observations[t+1])` is always the value to bootstrap from, and no later code realigns rows or checks "done".
 
-`Unrolls` is N unrolls side by side (a struct of arrays, environment-major): what an actor inserts, what a shard stores
-and what it hands out. Arrays are `[N, T, ...]` (fields of rows), `[N, T+1, ...]` (boundaries) or `[N, ...]` (once).
+`Unrolls` is N unrolls side by side (a struct of arrays, environment-major): actors insert them, and shards store them
+and hand them out. Arrays are `[N, T, ...]` (fields of rows), `[N, T+1, ...]` (boundaries) or `[N, ...]` (once).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import numpy as np
 
 from laser.specs import ArraySpec, CategorySpec, EnvironmentSpec, FramesSpec
 
-# Who made an unroll and when. (run, actor, incarnation, environment, sequence) is its unique id; `sequence` counts
+# Origin of an unroll. (run, actor, incarnation, environment, sequence) is its unique id; `sequence` counts
 # from 0 per (actor, incarnation, environment). `step_in_episode` and `episode` are those of row 0.
 HEADER_DTYPE = np.dtype(
     [
@@ -59,7 +59,7 @@ class Field:
 
 @dataclass(frozen=True)
 class UnrollSpec:
-    """The layout of unrolls of one environment and one kind of behaviour policy.
+    """The layout of the unrolls of one environment and one kind of behaviour policy.
 
     Args:
         unroll_length: T, rows per unroll, valid or not.
@@ -102,11 +102,11 @@ class UnrollSpec:
         return {name: spec for name, spec in self.environment.observations.items() if isinstance(spec, FramesSpec)}
 
     def num_frames(self, name: str) -> int:
-        """Frames per unroll of image `name`: the stack-1 frames before row 0, then those of rows 0..T."""
+        """Return the frames per unroll of image `name`: the stack-1 frames before row 0, then those of rows 0..T."""
         return self.frames[name].stack - 1 + self.unroll_length + 1
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Shape of one unroll's array `name`, time axis first."""
+        """Return the shape of one unroll's array `name`, time axis first."""
         item = self.fields[name]
         time = {"steps": (self.unroll_length,), "boundaries": (self.unroll_length + 1,), "once": ()}[item.rows]
         return time + item.array.shape
@@ -125,8 +125,8 @@ class PackedFrames:
 
     Args:
         payload: uint8 [num_bytes].
-        starts: int64 [N], where unroll i's bytes begin.
-        lengths: int64 [N], how many bytes it has. Bytes between entries are padding.
+        starts: int64 [N], first byte of each unroll.
+        lengths: int64 [N], number of bytes of each unroll. Bytes between unrolls are padding.
     """
 
     payload: np.ndarray
@@ -141,7 +141,7 @@ class PackedFrames:
 
 @dataclass(frozen=True)
 class Unrolls:
-    """N unrolls of one spec. Immutable once shipped: receivers own what they get and must not write into it.
+    """N unrolls of one spec. Immutable once shipped: receivers own the arrays, but must not write into them.
 
     Args:
         headers: HEADER_DTYPE [N].
@@ -165,15 +165,15 @@ class Unrolls:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of payload: what crosses the wire."""
+        """Bytes of all arrays and compressed frames, as sent."""
         arrays = sum(array.nbytes for array in self.fields.values()) + self.headers.nbytes
         return arrays + sum(packed.payload.nbytes for packed in self.frames.values())
 
 
 def find_defects(spec: UnrollSpec, unrolls: Unrolls) -> str | None:
-    """Return why `unrolls` does not fit `spec`, or None: names, shapes, dtypes; a shard's first line of defence.
+    """Return why `unrolls` does not fit `spec` in names, shapes or dtypes; None if it fits. A shard's first check.
 
-    Values (finiteness) are checked by the shard row by row, so that one bad unroll does not condemn its message.
+    The shard checks values (finiteness) row by row, so that one bad unroll does not reject the whole message.
     """
     num_unrolls = len(unrolls)
     if unrolls.headers.dtype != HEADER_DTYPE:

@@ -1,4 +1,4 @@
-"""Classes of the user's own: the place they live at, as `module:Name`, and finding them there again."""
+"""Classes of the user: their paths, `module:Name`, and their import by path."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 
 def class_path(cls: type) -> str:
-    """Return where a class lives, e.g. "my_agent:MyConfig".
+    """Return the path of a class, e.g. "my_agent:MyConfig".
 
     A class of the script that runs is recorded under the script's own name, so that another process can import it.
 
     Raises:
-        ValueError: it lives inside a function, where nobody finds it again.
+        ValueError: the class is defined inside a function, so that it cannot be imported.
     """
     if "<locals>" in cls.__qualname__:
         raise ValueError(f"must be defined at the top level of a module, got {cls.__module__}.{cls.__qualname__}")
@@ -26,20 +26,20 @@ def class_path(cls: type) -> str:
 def find_class(path: str, parent: type, remedy: str = "run with the code it was trained with") -> type:
     """Return the class at "module:Name", importing its module, which runs that module's code.
 
-    Only for the user's own runs: a run directory from a stranger can name any module that is installed or
+    Use it only for the user's own runs: a run directory from somebody else can name any module that is installed or
     lies in the current folder.
 
     Args:
-        path: from `class_path`.
-        parent: what it must be a subclass of.
-        remedy: what to do where the module holds no such class.
+        path: path from `class_path`.
+        parent: class of which it must be a subclass.
+        remedy: what the user can do if the module holds no such class.
 
     Raises:
-        ValueError: the module cannot be imported, or holds no such class; says what to do.
+        ValueError: the module cannot be imported, or holds no such class; the message gives the remedy.
     """
     module_name, _, name = path.partition(":")
     if module_name in ("__main__", _name_of_main()):
-        # The running script itself: importing it under its own name would run it a second time.
+        # The class is in the running script: importing the script under its own name would run it a second time.
         found: Any = sys.modules["__main__"]
     else:
         found = _import(module_name)
