@@ -45,8 +45,8 @@ class FlatParameters:
 
     Args:
         module: changed in place; must not be moved to another device or dtype afterwards.
-        published: prefixes of names; `to_numpy` and `load_numpy` copy only parameters and buffers whose names begin with
-            one of them. "": all.
+        published: prefixes of names; `to_numpy` and `load_numpy` copy only tensors whose names begin with one of them.
+            "": all tensors.
     """
 
     def __init__(self, module: nn.Module, published: Sequence[str] = ("",)):

@@ -1,4 +1,4 @@
-"""Environments behind one vector interface, one file per suite."""
+"""Environments with one vector interface, one file per suite."""
 
 from __future__ import annotations
 
@@ -26,28 +26,27 @@ __all__ = [
     "tasks_of",
 ]
 
-# They say what happens around an environment, in every suite.
+# Flags that work in every suite: they concern the handling of failures, not the environment.
 _COMMON_FLAGS = frozenset({"deadline_s", "max_restarts"})
 
 
 def make_environment(
     id: str, num_envs: int, config: EnvironmentConfig, first_environment: int = 0
 ) -> VectorEnvironment:
-    """Return environments behind the vector interface: of one id, or of several that share them out.
+    """Return a vector of environments of one id, or of several ids that are spread over it.
 
     Args:
-        id: what a user writes: a Gymnasium id, `ALE/Game-v5`, `module:Name-v0`, which imports `module`; several with
-            commas between them; or a named set such as `dmlab30`.
-        num_envs: environments in the vector.
-        config: how they are made.
-        first_environment: of several tasks: how many environments of the same agent come before these.
+        id: the user's text: a Gymnasium id, `ALE/Game-v5`, or `module:Name-v0`, which imports `module`; several ids
+            with commas between them; or a named set such as `dmlab30`.
+        num_envs: number of environments in the vector.
+        config: settings of the environments.
+        first_environment: for several tasks: number of the same agent's environments before this vector.
 
     Raises:
-        ConfigError: an unknown id, a package that is missing, or spaces that LASER does not support or that differ
-            between tasks.
+        ConfigError: the id is unknown, a package is missing, or spaces are not supported or differ between tasks.
 
     Warns:
-        UserWarning: once, naming the flags that were set and change nothing in this suite.
+        UserWarning: flags were set that have no effect in this suite; the message names them.
     """
     ids = task_ids(id)
     for suite in {suite.name: suite for suite in map(find_suite, ids)}.values():
@@ -67,7 +66,11 @@ def make_environment(
 
 
 def describe_environment(id: str, config: EnvironmentConfig) -> EnvironmentSpec:
-    """Return what an environment offers, or several in common; builds one of each. Raises as making them does."""
+    """Return the spec of an environment, or the common spec of several; builds one of each.
+
+    Raises:
+        ConfigError: as `make_environment` does.
+    """
     ids = task_ids(id)
     suites = [find_suite(each) for each in ids]
     for suite in {suite.name: suite for suite in suites}.values():

@@ -1,4 +1,4 @@
-"""Atari games through ale-py's native vector environment, with every flag of the protocol explicit."""
+"""Atari games in ale-py's native vector environment, with every flag of the protocol explicit."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ def _register() -> None:
 
 
 def default_emulation_threads(num_envs: int) -> int:
-    """Return half of the cores this process may use: the other half infers and learns meanwhile."""
+    """Return half the number of cores this process may use: the other half is for inference and learning."""
     num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(num_envs, num_cores // 2))
 
 
 def _full_set(offered: list[Any]) -> np.ndarray:
-    """Return where each of the 18 actions is among those that the emulator offers, int64 [18].
+    """Return the index of each of the 18 actions among the actions that the emulator offers, int64 [18].
 
-    For Skiing, which has no button, it offers 9 even so: there, firing is what it would be without the button.
+    For Skiing, which has no button, the emulator offers only 9: an action with fire is then the one without.
     """
     from ale_py import Action
 
@@ -82,15 +82,15 @@ def _full_set(offered: list[Any]) -> np.ndarray:
 class AtariEnvironments:
     """`VectorEnvironment` over ale-py: emulation runs in its own threads between `send` and `recv`.
 
-    Rewards are the game's own: clipping is the algorithm's. A stack holds zeros before an episode's first frame.
+    Rewards are the game's own: the algorithm clips them. A stack holds zeros before an episode's first frame.
 
-    Used from one thread. ale-py offers no way to save an emulator, so `state_dict` gives None.
+    Used from one thread. ale-py cannot save an emulator, so `state_dict` returns None.
 
     Args:
-        id: the id a user wrote.
+        id: the id that the user wrote.
         game: ROM name.
-        num_envs: environments in the vector.
-        config: the protocol.
+        num_envs: number of environments in the vector.
+        config: flags of the protocol.
     """
 
     def __init__(self, id: str, game: str, num_envs: int, config: EnvironmentConfig):
@@ -159,7 +159,7 @@ class AtariEnvironments:
             raise EnvironmentFailedError("raised", words_of(error)) from error
         ignored, self._over = self._over, terminated | truncated
         self._screen = observations[0, -1]
-        # ale-py allocates every observation anew, so it is the receiver's without a copy.
+        # ale-py allocates each observation anew, so the receiver can own it without a copy.
         return [
             Transition(
                 self._indices.copy(),
@@ -172,7 +172,7 @@ class AtariEnvironments:
         ]
 
     def render(self) -> np.ndarray | None:
-        """Return the newest frame of environment 0, the grey 84x84 picture the agent sees."""
+        """Return the newest frame of environment 0: the grey 84x84 picture that the agent sees."""
         if self._screen is None:
             return None
         return np.repeat(self._screen[:, :, None], 3, axis=2)
@@ -186,7 +186,7 @@ class AtariEnvironments:
         raise NotImplementedError(f"{self.spec.id} cannot be restored; begin new episodes with reset")
 
     def close(self) -> None:
-        """Wait for a step in flight and end the emulation threads."""
+        """Wait for a step in progress, then end the emulation threads."""
         self._drain()
         self._environments.close()
 

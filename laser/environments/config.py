@@ -1,4 +1,4 @@
-"""The config of environments: the flags of the Atari protocol, and how any environment is run."""
+"""Settings of environments: flags of the Atari protocol and DeepMind Lab, vectorization, deadlines and restarts."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from laser.config import Bounds
 
 @dataclass(frozen=True)
 class EnvironmentConfig:
-    """How environments are made. Flags that a suite does not know change nothing there, and a warning says so."""
+    """Settings of environments. Flags that a suite does not use have no effect there, and cause a warning."""
 
     vectorization: Annotated[
         Literal["auto", "sync", "async"],
-        "auto: the environment's own vector form, else one after the other; async: a process each",
+        "auto: the environment's own vector form, else sync; sync: one after the other; async: a process for each",
     ] = "auto"
     deadline_s: Annotated[
-        float, Bounds(above=0.0, most=1e6), "seconds after which a step counts as hung; a construction has 300 at least"
+        float, Bounds(above=0.0, most=1e6), "seconds after which a step counts as hung; construction: at least 300"
     ] = 60.0
     max_restarts: Annotated[
-        int, Bounds(least=0, most=1_000_000), "rebuilds per actor before the run ends with the error"
+        int, Bounds(least=0, most=1_000_000), "rebuilds per actor before the run ends with the environment's error"
     ] = 3
     sticky_actions: Annotated[float, Bounds(least=0.0, most=1.0), "Atari: probability to repeat the last action"] = 0.0
     full_action_space: Annotated[bool, "Atari: all 18 actions instead of the game's own"] = False
@@ -37,9 +37,9 @@ class EnvironmentConfig:
     )
     test_levels: Annotated[bool, "DeepMind Lab: play held-out levels, for evaluation"] = False
     level_cache: Annotated[Path | None, "DeepMind Lab: folder that keeps compiled levels"] = None
-    level_data: Annotated[Path | None, "DeepMind Lab: folder of the pictures that some psychlab levels need"] = None
-    renderer: Annotated[Literal["software", "hardware"], "DeepMind Lab: how it draws"] = "software"
+    level_data: Annotated[Path | None, "DeepMind Lab: folder with the pictures for some psychlab levels"] = None
+    renderer: Annotated[Literal["software", "hardware"], "DeepMind Lab: renderer of the frames"] = "software"
 
     def for_evaluation(self) -> EnvironmentConfig:
-        """Return the same without what only helps training: episodes then last as long as the game does."""
+        """Return the config without flags that only help training: each episode then lasts a whole game."""
         return replace(self, life_loss_ends_episode=False)

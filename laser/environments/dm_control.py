@@ -32,7 +32,7 @@ class DmControlSuite(Suite):
         return id.startswith(_PREFIX)
 
     def ids(self) -> list[str]:
-        """Return every domain and task."""
+        """Return the ids of all tasks."""
         if not is_installed("dm-control"):
             return []
         return [f"{_PREFIX}{domain}-{task}{_SUFFIX}" for domain, task in _suite().ALL_TASKS]
@@ -59,7 +59,7 @@ class DmControl(gymnasium.Env[Any, Any]):
     """One task as a Gymnasium environment.
 
     The suite ends an episode at its time limit (1,000 steps) with a discount of 1, which is a truncation here; a
-    discount of 0 is a termination. Its lqr tasks have neither a limit nor bounds on actions, and are refused.
+    discount of 0 is a termination. The lqr tasks have neither a time limit nor bounds on actions, and are refused.
 
     Args:
         domain: e.g. "humanoid".
@@ -70,7 +70,7 @@ class DmControl(gymnasium.Env[Any, Any]):
     render_mode = "rgb_array"
 
     def __init__(self, domain: str, task: str):
-        self._random = np.random.RandomState()  # the suite's own kind; one per task, seeded at a seeded reset
+        self._random = np.random.RandomState()  # the type that the suite needs; one per task, seeded at a seeded reset
         self._task = _suite().load(domain, task, task_kwargs={"random": self._random})
         actions = self._task.action_spec()
         low, high = (np.broadcast_to(bound, actions.shape) for bound in (actions.minimum, actions.maximum))
@@ -113,6 +113,6 @@ class DmControl(gymnasium.Env[Any, Any]):
 def _suite() -> Any:
     let_mujoco_draw_without_a_display()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of displays that are missing
+        warnings.simplefilter("ignore")  # about missing displays
         from dm_control import suite
     return suite

@@ -1,6 +1,6 @@
-"""DeepMind Lab: the 30 levels of DMLab-30 as IMPALA and LASER train on them.
+"""DeepMind Lab: the 30 levels of DMLab-30 in the form that IMPALA and LASER train on.
 
-`deepmind_lab` is built from source, so nothing here needs it until an environment is made.
+`deepmind_lab` must be built from source, so it is imported only when an environment is made.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from laser.environments.suite import Suite, env_error, unknown_id
 from laser.environments.sync import SyncEnvironments
 from laser.specs import EnvironmentSpec
 
-# Levels in two variants: what is learned is tested on objects and rooms never seen.
+# Levels with two variants: the test variant has objects and rooms that training never shows.
 _TRAIN_AND_TEST = ("rooms_collect_good_objects", "rooms_exploit_deferred_effects")
 
-# Look left-right, look down-up, strafe, move, fire, jump, crouch; looks in pixels per frame.
+# Look left-right, look down-up, strafe, move, fire, jump, crouch; the first two in pixels per frame.
 _FORWARD, _BACK = (0, 0, 0, 1, 0, 0, 0), (0, 0, 0, -1, 0, 0, 0)
 _STRAFE_LEFT, _STRAFE_RIGHT = (0, 0, -1, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0, 0)
 _FIRE = (0, 0, 0, 0, 1, 0, 0)
@@ -75,7 +75,7 @@ ACTIONS: dict[str, tuple[tuple[int, ...], ...]] = {
 HEIGHT, WIDTH = 72, 96
 NUM_BUCKETS = 1000
 NUM_WORDS = 16
-_TEST_MIXER_SEED = 0x600D5EED  # of IMPALA's evaluation: mazes that training never draws
+_TEST_MIXER_SEED = 0x600D5EED  # from IMPALA's evaluation: mazes that training never draws
 HOW_TO_BUILD = (
     "git clone https://github.com/google-deepmind/lab && cd lab && bazel build -c opt "
     "//python/pip_package:build_pip_package && bazel-bin/python/pip_package/build_pip_package /tmp/dmlab && "
@@ -96,11 +96,11 @@ class DmLabSuite(Suite):
         return id.startswith("dmlab/")
 
     def ids(self) -> list[str]:
-        """Return the 30 levels: they can be named, installed or not."""
+        """Return the ids of the 30 levels, even if the package is not installed."""
         return list(DMLAB30)
 
     def make(self, id: str, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
-        """Return a vector of one level, a process for each environment unless `sync` is asked for."""
+        """Return a vector of one level, with a process for each environment unless vectorization is "sync"."""
         make, spec, reader, writer = _prepare(id, config)
         makers = [make] * num_envs
         if config.vectorization == "sync":
@@ -108,7 +108,7 @@ class DmLabSuite(Suite):
         return ProcessEnvironments(spec, makers, reader, writer, config.deadline_s)
 
     def describe(self, id: str, config: EnvironmentConfig) -> EnvironmentSpec:
-        """Return what a level offers, without starting an engine or a process."""
+        """Return the spec of a level, without starting an engine or a process."""
         return _prepare(id, config)[1]
 
 
@@ -125,10 +125,10 @@ def _prepare(
 
 
 def find_level(id: str, test_levels: bool) -> tuple[str, bool]:
-    """Return the engine's path of a level, and whether it is played held out.
+    """Return the engine's path of a level, and whether its held-out variant is played.
 
     Raises:
-        ConfigError: the id names none of the 30 levels.
+        ConfigError: the id is none of the 30 levels.
     """
     name = id.removeprefix("dmlab/")
     level = name.removesuffix("_train").removesuffix("_test")
@@ -140,14 +140,14 @@ def find_level(id: str, test_levels: bool) -> tuple[str, bool]:
 
 
 class DmLab(gymnasium.Env[Any, Any]):
-    """One level as a Gymnasium environment: an RGB frame and the instruction's words, hashed.
+    """One level as a Gymnasium environment: an RGB frame and the hashed words of the instruction.
 
-    The engine starts at the first reset, so that describing an environment costs nothing. It gives no observation
-    once an episode is over: the last one before stands in.
+    The engine starts at the first reset, so that describing an environment costs nothing. It has no observation after
+    an episode's end, so the last one before is repeated.
 
     Args:
-        level: the engine's path.
-        held_out: draw what training never draws.
+        level: the engine's path of the level.
+        held_out: play mazes and objects that training never draws.
         config: see `EnvironmentConfig`.
     """
 
@@ -179,7 +179,7 @@ class DmLab(gymnasium.Env[Any, Any]):
         return self._latest, {}
 
     def step(self, action: int) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
-        """Hold an action for `frame_skip` frames."""
+        """Repeat an action for `frame_skip` frames."""
         reward = self._lab.step(self._actions[int(action)], num_steps=self._config.frame_skip)
         terminated = not self._lab.is_running()
         if not terminated:
@@ -219,7 +219,7 @@ class DmLab(gymnasium.Env[Any, Any]):
 
 
 def hash_words(text: str | bytes) -> np.ndarray:
-    """Return the first 16 words as buckets in 1..1000, then zeros; int64 [16]. The same in every process."""
+    """Return bucket numbers in 1..1000 of the first 16 words, then zeros; int64 [16]. The same in every process."""
     words = (text.encode() if isinstance(text, str) else bytes(text)).lower().split()[:NUM_WORDS]
     buckets = np.zeros(NUM_WORDS, np.int64)
     buckets[: len(words)] = [1 + zlib.crc32(word) % NUM_BUCKETS for word in words]
@@ -227,7 +227,7 @@ def hash_words(text: str | bytes) -> np.ndarray:
 
 
 class LevelCache:
-    """Keeps compiled levels in a folder, which saves seconds per episode; processes may share it.
+    """A folder of compiled levels, which saves seconds per episode; processes may share it.
 
     The engine calls `fetch` before it compiles a level and `write` after.
     """
@@ -237,7 +237,7 @@ class LevelCache:
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def fetch(self, key: str, pk3_path: str) -> bool:
-        """Copy a cached level to where the engine wants it; False if there is none."""
+        """Copy a cached level to the path that the engine gives; return False if the level is not cached."""
         try:
             shutil.copyfile(self._place(key), pk3_path)
         except FileNotFoundError:
@@ -245,11 +245,11 @@ class LevelCache:
         return True
 
     def write(self, key: str, pk3_path: str) -> None:
-        """Take a compiled level in."""
+        """Add a compiled level to the cache."""
         place = self._place(key)
         if place.exists():
             return
-        # Beside it first: another process must never read half of a level.
+        # Written to a file beside it first: another process must never read half of a level.
         handle, beside = tempfile.mkstemp(dir=self._folder)
         os.close(handle)
         shutil.copyfile(pk3_path, beside)

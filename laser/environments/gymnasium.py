@@ -1,4 +1,4 @@
-"""Any environment that Gymnasium can make, including those that a module of the user's registers."""
+"""Environments that Gymnasium can make, including those registered by a module of the user."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from laser.environments.vector import GymnasiumVector
 from laser.packages import install_command, install_gymnasium_with, is_installed
 from laser.specs import EnvironmentSpec
 
-# Gymnasium's extra that brings what its own environments need, by the module that is missing.
+# Gymnasium's extra that installs a missing module of its own environments, by module.
 _EXTRAS = {
     "Box2D": "box2d",
     "jax": "jax",
@@ -45,22 +45,22 @@ _EXTRAS = {
 
 
 class GymnasiumSuite(Suite):
-    """Takes every id that no other suite takes."""
+    """All ids that no other suite claims."""
 
     name = "Gymnasium"
     flags = frozenset({"vectorization"})
     rank = 100
 
     def claims(self, id: str) -> bool:
-        """Return True: this suite is asked last and knows best why an id is wrong."""
+        """Return True: this suite is asked last, and explains best why an id is wrong."""
         return True
 
     def ids(self) -> list[str]:
-        """Return the registered ids that do not belong to a suite of their own."""
+        """Return the registered ids that do not belong to another suite."""
         return [name for name, spec in gymnasium.registry.items() if spec.entry_point != "ale_py.env:AtariEnv"]
 
     def make(self, id: str, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
-        """Return environments in the environment's own vector form, one after the other, or in processes."""
+        """Return the environment's own vector form, or environments one after the other, or in processes."""
         registered = _find(id)
         has_own_vector = registered.vector_entry_point is not None and not registered.additional_wrappers
         if (config.vectorization == "auto" and has_own_vector) or registered.entry_point is None:
@@ -76,13 +76,13 @@ class GymnasiumSuite(Suite):
 
 
 def _makers(id: str, registered: EnvSpec, num_envs: int) -> list[Callable[[], gymnasium.Env]]:
-    # Only the first is ever drawn; the others need not be able to.
+    # Only the first environment is ever drawn, so the others need no render mode.
     modes = [_render_mode(registered.entry_point)] + [None] * (num_envs - 1)
     return [functools.partial(_build, id, registered, mode) for mode in modes]
 
 
 def _find(id: str) -> EnvSpec:
-    """Return the registered spec of an id, importing its module if it names one."""
+    """Return the registered spec of an id; import the module if the id names one."""
     module, _, name = id.rpartition(":")
     if module:
         _import(module)
@@ -113,7 +113,7 @@ def _import(module: str) -> None:
 
 
 def _build(id: str, registered: EnvSpec, render_mode: str | None) -> gymnasium.Env:
-    """Build one environment; its constructor's mistakes become a ConfigError in its own words."""
+    """Build one environment; an error of its constructor becomes a ConfigError with the same message."""
     arguments: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
     if "mujoco" in str(registered.entry_point):
         if not is_installed("mujoco"):
@@ -128,7 +128,7 @@ def _build(id: str, registered: EnvSpec, render_mode: str | None) -> gymnasium.E
 
 @functools.cache
 def let_mujoco_draw_without_a_display() -> None:
-    """Choose how MuJoCo draws before it is imported, where there is no display."""
+    """Choose a renderer that needs no display before MuJoCo is imported, if there is no display."""
     # MuJoCo reads MUJOCO_GL when it is imported, and cannot be imported if the library it names is missing.
     headless = sys.platform == "linux" and not os.environ.get("DISPLAY")
     if headless and "MUJOCO_GL" not in os.environ and ctypes.util.find_library("EGL"):
@@ -159,10 +159,10 @@ def _install_command(error: BaseException) -> str:
 
 
 def _render_mode(entry_point: Any) -> str | None:
-    """Return "rgb_array" if the environment's class says that it can draw into an array."""
+    """Return "rgb_array" if the environment's class supports this render mode, else None."""
     try:
         creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
-    except Exception:  # noqa: BLE001 - building the environment meets the same error and explains it
+    except Exception:  # noqa: BLE001 - building the environment raises the same error and explains it
         return None
     modes = getattr(creator, "metadata", {}).get("render_modes", ())
     return "rgb_array" if "rgb_array" in modes else None
@@ -175,7 +175,7 @@ def _make_own_vector(id: str, registered: EnvSpec, num_envs: int) -> VectorEnvir
         gymnasium.make_vec, registered, num_envs=num_envs, vectorization_mode="vector_entry_point", **arguments
     )
     with warnings.catch_warnings():
-        # Refused below, in words that say what to do.
+        # Refused below, with a message that says what to do.
         warnings.filterwarnings("ignore", message=".*missing AutoresetMode metadata")
         environments: VectorEnv = _explained(id, build)
     if "autoreset_mode" not in environments.metadata:
@@ -198,17 +198,17 @@ def describe_spaces(
     actions: gymnasium.Space[Any],
     remedy: str = "",
 ) -> tuple[EnvironmentSpec, ObservationReader, ActionWriter]:
-    """Return what one environment offers, and what reads its observations and writes its actions.
+    """Return the spec of an environment, the reader of its observations and the writer of its actions.
 
     Args:
-        id: of the environment.
-        environment: one, or several side by side.
-        observations: of one.
-        actions: of one.
-        remedy: against spaces LASER cannot learn in, where the user cannot change the environment.
+        id: the environment's id.
+        environment: one environment, or a vector of them.
+        observations: observation space of one environment.
+        actions: action space of one environment.
+        remedy: advice for unsupported spaces, where the user cannot change the environment.
 
     Raises:
-        ConfigError: LASER cannot learn in one of its spaces; it is closed then.
+        ConfigError: LASER does not support one of the spaces; the environment is closed then.
     """
     try:
         reader = observation_reader(observations, _frame_stack(environment))
@@ -221,11 +221,11 @@ def describe_spaces(
 
 
 def _frame_stack(environment: Any) -> FrameStack | None:
-    """Return the stack that a wrapper makes, if nothing outside it changes observations again."""
+    """Return the frame stack of a wrapper, if no wrapper outside it changes observations again."""
     while isinstance(environment, gymnasium.Wrapper):
         if isinstance(environment, FrameStackObservation):
             padding = {"reset": "repeat", "zero": "zeros"}.get(environment.padding_type)
-            # A stack that starts from a picture of the user's own is kept whole, as channels.
+            # A stack padded with a picture of the user's own is kept whole, as channels.
             return FrameStack(environment.stack_size, padding) if padding else None  # type: ignore[arg-type]
         if isinstance(environment, gymnasium.ObservationWrapper):
             return None

@@ -1,4 +1,4 @@
-"""MinAtar: five Atari games on ten by ten cells, such as `MinAtar/Breakout-v1`."""
+"""MinAtar: five Atari games on 10x10 cells, such as `MinAtar/Breakout-v1`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class MinAtarSuite(Suite):
         return id.startswith("MinAtar/")
 
     def ids(self) -> list[str]:
-        """Return every game, in both forms."""
+        """Return the ids of all games, in both versions."""
         if not is_installed("minatar"):
             return []
         return [f"MinAtar/{game}-v{version}" for game in GAMES for version in (0, 1)]
@@ -57,13 +57,13 @@ class MinAtarSuite(Suite):
 
 
 class MinAtar(gymnasium.Env[Any, Any]):
-    """One game, whose cells are a vector here: too small a picture for the convolutional torsos.
+    """One game as a Gymnasium environment. Its cells are a vector: the picture is too small for convolutional torsos.
 
-    The package's own Gymnasium form draws its seed elsewhere and leaves the last sticky action to the next episode.
+    The package's own Gymnasium environment draws its seed elsewhere, and carries the last action into the next episode.
 
     Args:
         game: one of `GAMES`.
-        minimal_actions: leave out the actions that do nothing in this game.
+        minimal_actions: leave out actions without effect in this game.
     """
 
     metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
@@ -88,12 +88,12 @@ class MinAtar(gymnasium.Env[Any, Any]):
         return self._observe(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Take an action, or the last one again: one in ten is sticky. Games have no time limit."""
+        """Take an action, or repeat the last one with probability 0.1 (sticky actions). Games have no time limit."""
         reward, terminated = self._game.act(self._actions[int(action)])
         return self._observe(), float(reward), bool(terminated), False, {}
 
     def render(self) -> np.ndarray:
-        """Return a picture, uint8 [160, 160, 3]: what lies in front has the colour of the higher channel."""
+        """Return a picture, uint8 [160, 160, 3]: each cell has the colour of its highest channel."""
         state = self._game.state()
         colours = np.linspace(0.0, 1.0, state.shape[-1] + 1)[:, None] * np.array([255, 200, 120]) + np.array([0, 0, 60])
         front = (state * np.arange(1, state.shape[-1] + 1)).max(-1)

@@ -1,4 +1,4 @@
-"""Small tasks for claims on small machines: thousands of steps per millisecond, restorable, with known returns."""
+"""Small tasks with known returns, restorable, at thousands of steps per millisecond: for claims on small machines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from laser.environments.mini_tasks import Catch, DeepSea, KeyDoor, RepeatPreviou
 from laser.environments.suite import Suite, env_error, unknown_id
 from laser.specs import DiscreteActions, EnvironmentSpec, ObservationSpec, VectorSpec
 
-# Tasks that come in sizes: how to build them, the smallest, the largest, and one to suggest.
+# Tasks with a size: constructor, smallest, largest and suggested size.
 _SIZED: dict[str, tuple[Callable[[int], Task], int, int, int]] = {
     "SparseCatch": (Catch, 1, 16, 3),
     "DeepSea": (DeepSea, 2, 64, 8),
@@ -26,8 +26,8 @@ _SIZED: dict[str, tuple[Callable[[int], Task], int, int, int]] = {
 _UNSIZED: dict[str, Callable[[], Task]] = {"Catch": Catch, "PixelCatch": PixelCatch}
 _FORM = re.compile(r"mini/([A-Za-z]+?)(\d*)-v0")
 
-# Undiscounted return of uniformly random actions, by enumeration, and of the best policy. TMaze: the best without
-# memory is 0, of RepeatPrevious -0.5. DeepSea: the best that never finds the treasure is 0.
+# Undiscounted return of uniformly random actions, by enumeration, and of the best policy. Best returns without memory:
+# 0 on TMaze, -0.5 on RepeatPrevious. Best return on DeepSea without the treasure: 0.
 RETURNS: dict[str, tuple[float, float]] = {
     "mini/Catch-v0": (-0.6, 1.0),
     "mini/PixelCatch-v0": (-0.6, 1.0),
@@ -54,7 +54,7 @@ class MiniSuite(Suite):
         return id.startswith("mini/")
 
     def ids(self) -> list[str]:
-        """Return the ids whose returns are known; other sizes can be named too."""
+        """Return the ids whose returns are known; other sizes exist too."""
         return list(RETURNS)
 
     def make(self, id: str, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
@@ -63,10 +63,10 @@ class MiniSuite(Suite):
 
 
 def make_task(id: str) -> Task:
-    """Return the rules that an id names.
+    """Return the rules of the task with an id.
 
     Raises:
-        ConfigError: there is no such task, or its size is missing or out of range.
+        ConfigError: the task does not exist, or its size is missing or out of range.
     """
     match = _FORM.fullmatch(id)
     if match is None:
@@ -87,9 +87,9 @@ class MiniEnvironments:
     """`VectorEnvironment` over one task; all environments step in a few NumPy calls. Used from one thread.
 
     Args:
-        id: the id a user wrote.
-        task: the rules.
-        num_envs: environments in the vector.
+        id: the id that the user wrote.
+        task: rules of the task.
+        num_envs: number of environments in the vector.
     """
 
     def __init__(self, id: str, task: Task, num_envs: int):
@@ -133,10 +133,10 @@ class MiniEnvironments:
         return [Transition(self._indices.copy(), observations, rewards, terminated, truncated, ignored)]
 
     def render(self) -> None:
-        """Return None: there are no pictures of these."""
+        """Return None: these tasks cannot be drawn."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the episodes and the generator."""
+        """Return the state of the episodes and of the generator."""
         assert self._actions is None, "state_dict between send and recv"
         return {
             "state": {name: value.copy() for name, value in self._state.items()},
@@ -146,7 +146,7 @@ class MiniEnvironments:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Restore what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         self._state = {name: value.copy() for name, value in state["state"].items()}
         self._steps, self._over = state["steps"].copy(), state["over"].copy()
         self._generator.bit_generator.state = state["generator"]
@@ -154,7 +154,7 @@ class MiniEnvironments:
         return {"observation": self._observe()}
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there are no resources to release."""
 
     def _observe(self) -> np.ndarray:
         seen = self._task.observe(self._state)

@@ -1,4 +1,4 @@
-"""The rules of small tasks that are seen as pictures of a few cells, one byte each."""
+"""Rules of small tasks whose observations are pictures of a few cells, one byte each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from laser.specs import FramesSpec
 
 
 class PixelCatch(Catch):
-    """Catch as a picture of 10x5 cells."""
+    """Catch with a picture of 10x5 cells as observation."""
 
     frames = FramesSpec((Catch.num_rows, Catch.num_columns))
 

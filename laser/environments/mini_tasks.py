@@ -1,6 +1,6 @@
-"""The rules of the small tasks: what an episode begins with, what a step does, and what is seen, all N side by side.
+"""Rules of the small tasks: start of an episode, step and observation, for N environments side by side.
 
-State is a dict of arrays with one row per environment; every episode draws all of its randomness when it begins.
+State is a dict of arrays with one row per environment; every episode draws all of its random numbers when it begins.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ State = dict[str, np.ndarray]
 
 
 class Task(ABC):
-    """Rules of one task; the state of its episodes is the caller's."""
+    """Rules of one task; the caller holds the state of its episodes."""
 
     num_actions: int
     num_features: int  # D, size of an observation
-    max_steps: int  # an episode that lasts so many env steps is cut off (truncated)
-    frames: FramesSpec | None = None  # of tasks that are seen as pictures
+    max_steps: int  # an episode is truncated after so many env steps
+    frames: FramesSpec | None = None  # spec of the pictures, for tasks observed as pictures
 
     @abstractmethod
     def begin(self, generator: np.random.Generator, num: int) -> State:
@@ -38,8 +38,8 @@ class Task(ABC):
 class Catch(Task):
     """A ball falls through 10 rows of 5 columns; the paddle below moves left, stays or moves right.
 
-    With one ball the reward at the end is 1 or -1 (bsuite's Catch). With `num_balls` an episode ends at the first ball
-    missed, with nothing, and pays 1 only when all were caught: the observation then says how many were.
+    With one ball the reward at the end is 1 or -1 (bsuite's Catch). With `num_balls` the reward is 1 if all balls were
+    caught; the first missed ball ends the episode with 0. The observation then holds the number of balls caught.
     """
 
     num_rows, num_columns = 10, 5
@@ -79,7 +79,7 @@ class Catch(Task):
         return rewards, terminated
 
     def observe(self, state: State) -> np.ndarray:
-        """Return the board row by row, with ones at ball and paddle; then, one-hot, the balls caught so far."""
+        """Return the board row by row, with ones at ball and paddle; then the number of balls caught, one-hot."""
         num = len(state["row"])
         everyone = np.arange(num)
         features = np.zeros((num, self.num_features), np.float32)
@@ -93,8 +93,8 @@ class Catch(Task):
 class DeepSea(Task):
     """A diver sinks through an N x N grid, one row per step, and must go right every time to find the treasure.
 
-    Going right costs 0.01/N; going right in the last cell pays 1. Which action means right differs from cell to cell,
-    in one fixed way per N, so that every agent and every run meets the same task. (Osband et al., bsuite.)
+    Going right costs 0.01/N; going right in the last cell pays 1. The action that means right differs from cell to
+    cell. It is fixed for each N, so that every agent and every run has the same task. (Osband et al., bsuite.)
     """
 
     num_actions = 2
@@ -103,7 +103,7 @@ class DeepSea(Task):
         self._size = size
         self.num_features = size * size
         self.max_steps = size
-        # RandomState's streams are frozen for ever, Generator's are not; experience must stay comparable.
+        # RandomState's numbers never change between NumPy versions, Generator's may; experience must stay comparable.
         self._right = np.random.RandomState(size).randint(0, 2, (size, size))
 
     def begin(self, generator: np.random.Generator, num: int) -> State:
@@ -113,7 +113,7 @@ class DeepSea(Task):
     def step(self, state: State, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Move right or left, and down."""
         row, column = state["row"], state["column"]
-        # An episode that is over has left the grid; what its ignored action does is undone by the next `begin`.
+        # An episode that is over has left the grid; the next `begin` undoes the effect of its ignored action.
         right = actions == self._right[np.minimum(row, self._size - 1), column]
         found = right & (column == self._size - 1)
         rewards = found.astype(np.float32) - right * np.float32(0.01 / self._size)
@@ -131,10 +131,10 @@ class DeepSea(Task):
 
 
 class TMaze(Task):
-    """A corridor ends in a junction; which turn pays was shown at the first step only.
+    """A corridor ends in a junction; only the first step shows which turn pays.
 
-    Actions are forward, left, right. The right turn pays 1, the wrong one -1. Walking into a wall costs 0.01 and moves
-    nobody. Without memory no policy expects more than 0. (After Bakker 2001.)
+    Actions are forward, left, right. The turn that was shown pays 1, the other one -1. Walking into a wall costs 0.01
+    and does not move the agent. No policy without memory has an expected return above 0. (After Bakker 2001.)
     """
 
     num_actions = 3
@@ -145,7 +145,7 @@ class TMaze(Task):
         self.max_steps = 5 * size
 
     def begin(self, generator: np.random.Generator, num: int) -> State:
-        """Begin at the corridor's end with a random cue, shown in the first observation."""
+        """Begin at the end of the corridor, with a random cue in the first observation."""
         return {
             "cue": generator.integers(0, 2, num),
             "place": np.zeros(num, np.int64),
@@ -173,10 +173,10 @@ class TMaze(Task):
 
 
 class RepeatPrevious(Task):
-    """Each of 24 steps shows one of four cards; from the `delay`-th on, say which card was shown `delay` steps before.
+    """Each of 24 steps shows one of four cards; from the `delay`-th on, name the card shown `delay` steps before.
 
-    Every answer pays alike, right ones 1 in all, wrong ones -1 in all. (After POPGym's task of that name, Morad et al.
-    2023.)
+    All answers count the same: the return is 1 if all are right and -1 if all are wrong. (After POPGym's task of that
+    name, Morad et al. 2023.)
     """
 
     num_cards = num_actions = num_features = 4
@@ -186,18 +186,18 @@ class RepeatPrevious(Task):
         self._delay = delay
 
     def begin(self, generator: np.random.Generator, num: int) -> State:
-        """Draw the cards; an episode that is over still shows one."""
+        """Draw all cards, including one to show after the episode's end."""
         return {
             "cards": generator.integers(0, self.num_cards, (num, self.max_steps + 1)),
             "time": np.zeros(num, np.int64),
         }
 
     def step(self, state: State, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Judge the answer, show the next card."""
+        """Reward the answer, then show the next card."""
         asked = state["time"] - self._delay
         right = state["cards"][np.arange(len(actions)), np.maximum(asked, 0)] == actions
         rewards = np.where(right, 1.0, -1.0) / (self.max_steps - self._delay)
-        # An episode that is over stays where it is: its ignored action is undone by the next `begin`.
+        # An episode that is over stays at its end: the next `begin` undoes the effect of its ignored action.
         state["time"] = np.minimum(state["time"] + 1, self.max_steps)
         return np.where(asked >= 0, rewards, 0.0).astype(np.float32), state["time"] == self.max_steps
 
@@ -210,8 +210,8 @@ class RepeatPrevious(Task):
 class KeyDoor(Task):
     """Two N x N rooms with a door between them: fetch the key in the left one, reach the far corner of the right one.
 
-    Actions are up, right, down, left; only the goal pays, 1. The agent and the key begin at random places of the left
-    room; the door is in the middle of the wall and opens for whoever holds the key.
+    Actions are up, right, down, left; only the goal pays, 1. Agent and key begin at random places in the left room. The
+    door is in the middle of the wall, and the agent can pass it only with the key.
     """
 
     num_actions = 4
@@ -236,7 +236,7 @@ class KeyDoor(Task):
         }
 
     def step(self, state: State, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Walk; what lies there is picked up."""
+        """Walk, and pick up the key where it lies."""
         size = self._size
         row = np.clip(state["row"] + self._moves[actions, 0], 0, size - 1)
         column = np.clip(state["column"] + self._moves[actions, 1], 0, self._width - 1)
@@ -248,7 +248,7 @@ class KeyDoor(Task):
         return at_goal.astype(np.float32), at_goal
 
     def observe(self, state: State) -> np.ndarray:
-        """Return the agent's cell, one-hot; the key's, one-hot until it is held; and whether it is held."""
+        """Return the agent's cell and the key's cell, one-hot, and whether the key is held; a held key has no cell."""
         num = len(state["row"])
         everyone = np.arange(num)
         features = np.zeros((num, self.num_features), np.float32)

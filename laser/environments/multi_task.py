@@ -1,4 +1,4 @@
-"""One agent over several tasks: what `--env` names beside a single id, and a vector that shares the tasks out."""
+"""Several tasks for one agent: lists and named sets of ids for `--env`, and a vector over environments of all tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from laser.specs import EnvironmentSpec
 
 
 def task_ids(env: str) -> tuple[str, ...]:
-    """Return the ids that `--env` names: one, a comma-separated list, or a named set.
+    """Return the ids in a value of `--env`: one id, a comma-separated list, or a named set.
 
     Raises:
         ConfigError: an id is empty or named twice.
@@ -32,10 +32,10 @@ def task_ids(env: str) -> tuple[str, ...]:
 
 
 def join_specs(env: str, specs: Sequence[EnvironmentSpec]) -> EnvironmentSpec:
-    """Return what one agent sees of several tasks.
+    """Return the common spec of several tasks.
 
     Raises:
-        ConfigError: two of them differ in their spaces or in frames per env step; names both and where.
+        ConfigError: two tasks differ in their spaces or in frames per env step; the message names tasks and difference.
     """
     first = specs[0]
     for other in specs[1:]:
@@ -58,14 +58,14 @@ def join_specs(env: str, specs: Sequence[EnvironmentSpec]) -> EnvironmentSpec:
 def share_out(num_tasks: int, num_envs: int, first_environment: int) -> np.ndarray:
     """Return the task of each of a vector's environments, int32 [num_envs].
 
-    Environments are numbered through over all actors of an agent, `first_environment` being the vector's first, and
-    take tasks in turn: no task has two environments more than another.
+    The environments of an agent are numbered over all of its actors, from `first_environment` on in this vector, and
+    take the tasks in turn: the numbers of environments of two tasks differ by at most one.
     """
     return ((first_environment + np.arange(num_envs)) % num_tasks).astype(np.int32)
 
 
 def tasks_of(environment: VectorEnvironment) -> np.ndarray:
-    """Return the task of each environment of a vector, int32 [num_envs]: 0 where there is only one."""
+    """Return the task of each environment of a vector, int32 [num_envs]; all 0 for a vector of one task."""
     tasks: np.ndarray = getattr(environment, "tasks", np.zeros(environment.num_envs, np.int32))
     return tasks
 
@@ -76,9 +76,9 @@ class MultiTaskEnvironments:
     Used from one thread.
 
     Args:
-        spec: what they have in common.
+        spec: common spec of the tasks.
         tasks: int32 [num_envs], the task of each environment.
-        parts: by task, the vector of those environments, in their order.
+        parts: by task, the vector of the task's environments, in the same order.
     """
 
     def __init__(self, spec: EnvironmentSpec, tasks: np.ndarray, parts: dict[int, VectorEnvironment]):
@@ -98,7 +98,7 @@ class MultiTaskEnvironments:
             part.send(actions[where])
 
     def recv(self) -> list[Transition]:
-        """Wait for all of them."""
+        """Wait for the step of every task."""
         received = [part.recv() for _, part in self._parts]
         steps = self._join([parts[0] for parts in received], self._parts)
         order = np.argsort(steps.environments)
@@ -120,12 +120,12 @@ class MultiTaskEnvironments:
         return self._parts[0][1].render()
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Return the state of every task, if each can be restored."""
+        """Return the state of every task, or None if one of them cannot be restored."""
         states = [part.state_dict() for _, part in self._parts]
         return None if any(state is None for state in states) else {"parts": states}
 
     def load_state_dict(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Restore what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         pairs = zip(self._parts, state["parts"], strict=True)
         return self._gather([part.load_state_dict(own) for (_, part), own in pairs])
 

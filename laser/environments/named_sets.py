@@ -1,8 +1,8 @@
-"""Sets of tasks that `--env` can name at once; a module of its own, since naming them must not load any suite."""
+"""Named sets of tasks for `--env`; a module of its own, since reading them must not load any suite."""
 
 from __future__ import annotations
 
-# The games that papers report on.
+# The 57 games that papers report.
 _GAMES = (
     "Alien Amidar Assault Asterix Asteroids Atlantis BankHeist BattleZone BeamRider Berzerk Bowling Boxing "
     "Breakout Centipede ChopperCommand CrazyClimber Defender DemonAttack DoubleDunk Enduro FishingDerby Freeway "
@@ -17,7 +17,7 @@ _SIXTEEN = (
     "Alien Amidar Assault Asterix BattleZone Boxing ChopperCommand Freeway Frostbite KungFuMaster MsPacman Pong "
     "PrivateEye Qbert RoadRunner Seaquest"
 )
-# Those on which learned samplers were shown at 100,000 steps (Oh et al. 2021, NERS, table 2).
+# The games on which learned samplers were evaluated at 100,000 steps (Oh et al. 2021, NERS, table 2).
 ATARI16 = tuple(f"ALE/{game}-v5" for game in _SIXTEEN.split())
 
 DMLAB_LEVELS = (

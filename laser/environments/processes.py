@@ -1,4 +1,4 @@
-"""A process for each environment, with a deadline on every step."""
+"""Vector environments with a process for each environment and a deadline for every step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from laser.environments.sync import draw, read_reward
 from laser.environments.vector import GymnasiumVector
 from laser.specs import EnvironmentSpec
 
-# Not "fork": a child of a process with running threads (torch, Ray) may inherit a lock that nobody will release.
+# Not "fork": a child of a process with running threads (torch, Ray) may inherit a lock that is never released.
 _START_METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 _FAILURE = "laser_failure"
 
@@ -31,14 +31,14 @@ _FAILURE = "laser_failure"
 class ProcessEnvironments(GymnasiumVector):
     """`VectorEnvironment` over one process per environment; `send` starts the step, `recv` waits at most `deadline_s`.
 
-    Used from one thread. After an `EnvironmentFailedError` only `close` may be called; it ends hung processes too.
-    The program that uses it must guard its main module with `if __name__ == "__main__":`.
+    Used from one thread. After an `EnvironmentFailedError` only `close` may be called, which also ends hung processes.
+    The main module of the running script needs the guard `if __name__ == "__main__":`.
 
     Args:
-        spec: what they offer.
-        makers: build one environment each; called in the new process, and the first one here too.
-        reader: of their observations.
-        writer: of their actions.
+        spec: spec of the environments.
+        makers: functions that build one environment each, called in the new process; the first one is called here too.
+        reader: reader of observations.
+        writer: writer of actions.
         deadline_s: seconds after which a reset or a step counts as hung.
     """
 
@@ -94,7 +94,7 @@ class ProcessEnvironments(GymnasiumVector):
         return draw(self.spec.id, self._draw)
 
     def state_dict(self) -> None:
-        """Return None: the state lives in other processes."""
+        """Return None: the state is in other processes."""
 
     def close(self) -> None:
         """Close every environment in its process; end the processes of a vector that failed."""
@@ -103,7 +103,7 @@ class ProcessEnvironments(GymnasiumVector):
                 self.recv()
         if self._failed:
             for process in self._processes.processes:
-                process.kill()  # a hung environment may not heed a request
+                process.kill()  # a hung environment may not answer a request
             self._processes._state = AsyncState.DEFAULT  # nothing is pending any more
         self._processes.close(terminate=self._failed)
 
@@ -140,7 +140,7 @@ class ProcessEnvironments(GymnasiumVector):
 
 
 class _GuardedMaker:
-    """Builds one guarded environment; picklable as far as the maker it holds is."""
+    """Builds one guarded environment; picklable if its maker is."""
 
     def __init__(self, make: Callable[[], gymnasium.Env], reader: ObservationReader, creator: int):
         self._make = make
@@ -149,13 +149,13 @@ class _GuardedMaker:
 
     def __call__(self) -> gymnasium.Env:
         if os.getpid() != self._creator:
-            # Ctrl-C reaches the whole process group; only the actor decides what it means.
+            # Ctrl-C reaches the whole process group; only the actor may react to it.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         return _Guarded(self._make(), self._reader)
 
 
 class _Guarded(gymnasium.Wrapper):
-    """Checks what an environment returns and carries its failures in `info`, in words that cross process borders."""
+    """Checks the results of an environment and returns failures in `info` as strings, readable in other processes."""
 
     def __init__(self, environment: gymnasium.Env, reader: ObservationReader):
         super().__init__(environment)
@@ -165,7 +165,7 @@ class _Guarded(gymnasium.Wrapper):
         try:
             observation, _ = self.env.reset(seed=seed, options=options)
             self._reader.check(observation)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, it is the environment's and goes to the actor
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - any error of the environment goes to the actor
             return create_zero_array(self.observation_space), {_FAILURE: _failure(error)}
         return observation, {}
 

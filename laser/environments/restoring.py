@@ -1,6 +1,6 @@
-"""Saving and restoring the state of single Gymnasium environments, where their whole state is known.
+"""Saving and restoring of single Gymnasium environments whose whole state is known.
 
-Known are Gymnasium's classic-control environments, and any environment that offers two methods of its own:
+These are Gymnasium's classic-control environments, and any environment with two methods:
 
     def state_dict(self) -> dict            JSON values and NumPy arrays, without the generator `np_random`
     def load_state_dict(self, state) -> None
@@ -34,7 +34,7 @@ _CARTPOLE_VECTOR = ("state", "steps", "prev_done")
 
 
 def is_restorable(environment: gymnasium.Env) -> bool:
-    """Return whether `save` holds everything this environment needs to continue bitwise."""
+    """Return whether `save` returns all state that a bitwise identical continuation needs."""
     while isinstance(environment, gymnasium.Wrapper):
         if type(environment) not in _TRANSPARENT:
             return False
@@ -57,8 +57,8 @@ def save(environment: gymnasium.Env) -> dict[str, Any]:
 
 
 def load(environment: gymnasium.Env, state: dict[str, Any]) -> None:
-    """Continue a restorable environment from what `save` gave."""
-    environment.reset()  # makes the attributes that only a reset makes, in every wrapper
+    """Restore a restorable environment to a state from `save`."""
+    environment.reset()  # some attributes exist only after a reset, in every wrapper
     inner: Any = environment.unwrapped
     if _restores_itself(inner):
         inner.load_state_dict(state["own"])
@@ -80,7 +80,7 @@ def save_vector(environments: gymnasium.vector.VectorEnv) -> dict[str, Any] | No
 
 
 def load_vector(environments: gymnasium.vector.VectorEnv, state: dict[str, Any]) -> None:
-    """Continue Gymnasium's own CartPole vector from what `save_vector` gave."""
+    """Restore Gymnasium's own CartPole vector to a state from `save_vector`."""
     environments.reset()
     inner: Any = environments.unwrapped
     for name in _CARTPOLE_VECTOR:
@@ -102,5 +102,5 @@ def _time_limits(environment: gymnasium.Env) -> list[TimeLimit]:
 
 
 def _plain(value: Any) -> Any:
-    """Return states that are tuples or lists of floats as the array they mean; copies."""
+    """Return a copy of a state value, with tuples and lists of floats as arrays."""
     return value if value is None or isinstance(value, int) else np.array(value)

@@ -1,4 +1,4 @@
-"""Gymnasium spaces and our specs: what each becomes, and the conversions an adapter does at every step."""
+"""Conversion of Gymnasium spaces to specs, and of observations and actions at every step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from laser.specs import (
     VectorSpec,
 )
 
-# Below this many pixels the smallest convolutional torso has nothing left to look at: such arrays are vectors.
+# Below this many pixels per side the smallest convolutional torso has no output: such arrays are vectors.
 LEAST_FRAME_SIZE = 20
 _SUPPORTED_OBSERVATIONS = "Box, Discrete, MultiDiscrete with as many values everywhere, or a Dict of those"
 _NO_BOUND = 1e9
@@ -30,12 +30,12 @@ _SUPPORTED_ACTIONS = "Discrete, MultiDiscrete of one axis, and Box of floats wit
 
 
 class UnsupportedSpaceError(ValueError):
-    """A space that LASER cannot learn in; the message names it and says what is supported."""
+    """A space that LASER does not support; the message names it and the supported spaces."""
 
 
 @dataclass(frozen=True)
 class FrameStack:
-    """How the environment stacks its image observations: the depth of the stack, and what it holds at first."""
+    """A stack of image observations that the environment makes: its depth, and its padding at an episode's start."""
 
     depth: int
     padding: Literal["zeros", "repeat"]
@@ -46,9 +46,9 @@ class ArrayReader:
     """Reads one array of an observation.
 
     Args:
-        spec: what it becomes.
-        shape: shape of one item as the environment gives it.
-        dtype: dtype in which items are collected before they are converted.
+        spec: spec of the converted array.
+        shape: shape of one item in the environment.
+        dtype: dtype in which items are collected before their conversion.
     """
 
     spec: ObservationSpec
@@ -56,7 +56,7 @@ class ArrayReader:
     dtype: str
 
     def check(self, name: str, value: np.ndarray, num_leading: int) -> None:
-        """Raise EnvironmentFailedError unless the array has the shape and a dtype that its space promised."""
+        """Raise EnvironmentFailedError unless the array has the shape and a dtype of its space."""
         if value.shape[num_leading:] != self.shape:
             raise EnvironmentFailedError(
                 "wrong_shape", f"{name} must have shape {self.shape}, got {value.shape[num_leading:]}"
@@ -72,7 +72,7 @@ class ArrayReader:
             raise EnvironmentFailedError("wrong_shape", f"{name} must have {wanted}, got {value.dtype}")
 
     def convert(self, name: str, batch: np.ndarray) -> np.ndarray:
-        """Return checked items [M, *shape] as the spec says, in memory of their own; checks the values."""
+        """Convert checked items [M, *shape] to the form of the spec, in new memory; check the values."""
         if isinstance(self.spec, FramesSpec):
             if self.spec.channels_first:
                 batch = np.moveaxis(batch, 1, -1)
@@ -96,7 +96,7 @@ class ArrayReader:
 
 @dataclass(frozen=True)
 class ObservationReader:
-    """Reads whole observations; `is_dict` says whether the environment names them itself."""
+    """Reads whole observations; `is_dict` is True if the environment names its arrays itself."""
 
     arrays: dict[str, ArrayReader]
     is_dict: bool
@@ -107,7 +107,7 @@ class ObservationReader:
         return {name: reader.spec for name, reader in self.arrays.items()}
 
     def allocate(self, num: int) -> dict[str, np.ndarray]:
-        """Return room for `num` items as the environment gives them."""
+        """Return uninitialised arrays for `num` items in the environment's form."""
         return {name: np.empty((num, *reader.shape), reader.dtype) for name, reader in self.arrays.items()}
 
     def put(self, room: dict[str, np.ndarray], index: int, observation: Any) -> None:
@@ -119,13 +119,13 @@ class ObservationReader:
             room[name][index] = value
 
     def check(self, observation: Any) -> None:
-        """Raise EnvironmentFailedError unless one environment's observation has the promised shapes and dtypes."""
+        """Raise EnvironmentFailedError unless one observation has the shapes and dtypes of the space."""
         named = self._named(observation)
         for name, reader in self.arrays.items():
             reader.check(name, np.asarray(named[name]), 0)
 
     def convert(self, room: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return collected items as the specs say, in memory of their own."""
+        """Convert collected items to the form of the specs, in new memory."""
         return {name: reader.convert(name, room[name]) for name, reader in self.arrays.items()}
 
     def read_batch(self, observations: Any, num: int) -> dict[str, np.ndarray]:
@@ -160,11 +160,11 @@ def observation_reader(space: spaces.Space[Any], stack: FrameStack | None = None
     """Return the reader for an observation space.
 
     Args:
-        space: of one environment.
-        stack: set where a wrapper stacks frames; image arrays then have the stack as their first axis.
+        space: observation space of one environment.
+        stack: frame stack of a wrapper, if there is one; image arrays then have the stack as their first axis.
 
     Raises:
-        UnsupportedSpaceError: names the part that is not supported.
+        UnsupportedSpaceError: the message names the part that is not supported.
     """
     if isinstance(space, spaces.Dict):
         if not space.spaces:
@@ -190,10 +190,10 @@ def _array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None)
             return ArrayReader(FramesSpec(shape[1:], stack.depth, stack.padding), shape, dtype)
         if _is_image(shape):
             return ArrayReader(FramesSpec(shape), shape, dtype)
-        # Without a wrapper that says so, nothing proves that these channels are a rolling stack: keep them all.
+        # Without a stacking wrapper, these channels need not be a rolling stack: keep all of them.
         if len(shape) == 3 and _is_image((*shape[1:], shape[0])):
             return ArrayReader(FramesSpec((*shape[1:], shape[0]), channels_first=True), shape, dtype)
-    # Narrow floats are widened as they are collected; float64 is cast once, when the batch is converted.
+    # Narrow floats are widened when they are collected; float64 is cast once, when the batch is converted.
     return ArrayReader(VectorSpec(shape), shape, "float64" if dtype not in ("float32", "float16") else "float32")
 
 
@@ -212,11 +212,11 @@ def _first_bad(values: np.ndarray, original: np.ndarray | None = None) -> str:
 
 @dataclass(frozen=True)
 class ActionWriter:
-    """Turns a policy's own actions into those of the environment.
+    """Converts a policy's actions to those of the environment.
 
     Args:
-        spec: what the policy sees.
-        dtype: of the environment's actions.
+        spec: action spec of the policy.
+        dtype: dtype of the environment's actions.
     """
 
     spec: ActionSpec
@@ -230,15 +230,15 @@ class ActionWriter:
             shifted: np.ndarray = np.add(actions, self.spec.start, dtype=np.dtype(self.dtype), casting="unsafe")
             return shifted
         low, high, half = self._bounds
-        # `np.clip` takes twice as long as both of its halves.
+        # Not `np.clip`, which takes twice as long as minimum and maximum together.
         mapped: np.ndarray = low + half * (np.minimum(np.maximum(actions, -1.0), 1.0) + 1.0)
-        # The bounds are met exactly whatever the rounding.
+        # Clipped again, since rounding may exceed the bounds.
         mapped = np.minimum(np.maximum(mapped, low), high).astype(self.dtype)
         return mapped if self.spec.shape is None else mapped.reshape(len(actions), *self.spec.shape)
 
     @cached_property
     def _bounds(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Lowest and highest reals and half of what lies between, [d]: made once, not with every step."""
+        """Lower bounds, upper bounds and half of their difference, [d]; cached, not computed at every step."""
         assert isinstance(self.spec, ContinuousActions)
         low, high = np.asarray(self.spec.low), np.asarray(self.spec.high)
         return low, high, (high - low) * 0.5
@@ -248,7 +248,7 @@ def action_writer(space: spaces.Space[Any]) -> ActionWriter:
     """Return the writer for an action space.
 
     Raises:
-        UnsupportedSpaceError: names the space, or the dimensions that have no bounds.
+        UnsupportedSpaceError: the message names the space, or a dimension without bounds.
     """
     if isinstance(space, spaces.Discrete):
         return ActionWriter(DiscreteActions(int(space.n), start=int(space.start)), str(space.dtype))
@@ -258,7 +258,7 @@ def action_writer(space: spaces.Space[Any]) -> ActionWriter:
         return ActionWriter(MultiDiscreteActions(nvec, start=start), str(space.dtype))
     if isinstance(space, spaces.Box) and space.dtype.kind == "f" and 0 not in space.shape:
         low, high = space.low.astype(np.float64).ravel(), space.high.astype(np.float64).ravel()
-        # Bounds such as the largest float32, or MuJoCo's 1e10, mean "none" as well.
+        # Bounds such as the largest float32, or MuJoCo's 1e10, also mean that there is no bound.
         unbounded = np.flatnonzero(~((low > -_NO_BOUND) & (high < _NO_BOUND)))
         if unbounded.size:
             index = int(unbounded[0])

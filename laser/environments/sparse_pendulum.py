@@ -1,4 +1,4 @@
-"""The pendulum with rewards for staying up only: `SparsePendulum-v0`, registered with Gymnasium."""
+"""A pendulum that is rewarded only for staying up: `SparsePendulum-v0`, registered with Gymnasium."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class SparsePendulum(PendulumEnv):
         return observation, float(self._num_steps_up >= NUM_STEPS_UP), terminated, truncated, info
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what continues the episode; see `laser.environments.restoring`."""
+        """Return the state of the episode; see `laser.environments.restoring`."""
         return {"state": np.array(self.state), "num_steps_up": self._num_steps_up}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         self.state, self._num_steps_up = state["state"].copy(), state["num_steps_up"]
 
 

@@ -1,4 +1,4 @@
-"""What a suite of environments is, and how suites are found: one file in this folder holds one `Suite`."""
+"""Suites of environments, their discovery, and errors about ids: one file in this folder holds one `Suite`."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from laser.specs import EnvironmentSpec
 
 
 class Suite(ABC):
-    """Environments that are made in one way. Modules of this package are searched for subclasses.
+    """Environments of one kind. Subclasses are discovered in the modules of this package.
 
-    A module must import without the packages its suite needs; they are imported when an environment is made.
+    The import of a module must not need the suite's packages; they are imported when an environment is made.
     """
 
     name: ClassVar[str]
-    # Fields of EnvironmentConfig that change something here, beside how failures are handled.
+    # Fields of EnvironmentConfig with an effect in this suite, beside those for the handling of failures.
     flags: ClassVar[frozenset[str]]
-    # Suites are asked in this order; the one that takes any id comes last.
+    # Suites are asked in this order; the one that claims every id comes last.
     rank: ClassVar[int] = 0
 
     @abstractmethod
     def claims(self, id: str) -> bool:
-        """Return whether ids of this form belong to the suite, known or not."""
+        """Return whether an id has the form of this suite's ids; it need not exist."""
 
     @abstractmethod
     def ids(self) -> list[str]:
-        """Return the ids that can be named, for suggestions; empty where the suite is not installed."""
+        """Return known ids, for suggestions; empty if the suite is not installed."""
 
     @abstractmethod
     def make(self, id: str, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
         """Return a vector of environments.
 
         Raises:
-            ConfigError: the id is unknown, or something that a user can mend keeps it from being built.
+            ConfigError: the id is unknown, or the environment cannot be built for a reason that the user can fix.
         """
 
     def describe(self, id: str, config: EnvironmentConfig) -> EnvironmentSpec:
-        """Return what an environment offers; builds one and closes it. Raises as `make` does."""
+        """Return the spec of an environment; build one and close it. Raises as `make` does."""
         environment = self.make(id, 1, replace(config, vectorization="auto"))
         try:
             environment.close()
@@ -55,7 +55,7 @@ class Suite(ABC):
 
 
 def find_suites() -> list[Suite]:
-    """Return one of every suite in this package, in the order in which they are asked."""
+    """Return an instance of every suite in this package, in the order in which they are asked."""
     found: list[Suite] = [suite() for suite in find_strategies("laser.environments", Suite)]
     return sorted(found, key=lambda suite: (suite.rank, suite.name))
 
@@ -71,14 +71,14 @@ def env_error(wrong: str, remedy: str) -> ConfigError:
 
 
 def unknown_id(id: str) -> ConfigError:
-    """Return the error for an id that no suite knows, naming the nearest ones that exist."""
+    """Return the error for an unknown id; the message suggests similar ids that exist."""
     known = [name for suite in find_suites() for name in suite.ids()]
     stem = id.rsplit("-v", 1)[0].lower()
     same_name = [name for name in known if name.rsplit("-v", 1)[0].lower() == stem]
     same_name.sort(key=lambda name: [int(part) if part.isdigit() else 0 for part in name.rsplit("-v", 1)[1:]])
     lower = {name.lower(): name for name in known}
     near = [lower[name] for name in difflib.get_close_matches(id.lower(), lower, n=3, cutoff=0.6)]
-    # "ALE/Pong-v5" is meant by "Pong-v5", which is too short to look alike.
+    # "Pong-v5" means "ALE/Pong-v5", but is too short to count as similar.
     near += [name for name in known if name.lower().endswith("/" + id.lower())]
     suggestions = list(dict.fromkeys([*same_name[::-1], *near]))[:3]
     if suggestions:

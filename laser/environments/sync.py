@@ -1,4 +1,4 @@
-"""Single Gymnasium environments stepped one after the other."""
+"""Vector environments of single Gymnasium environments, stepped one after the other."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ from laser.environments.suite import split_seed
 from laser.specs import DiscreteActions, EnvironmentSpec
 
 MAX_REWARD = 1e15
-"""Rewards beyond it count as broken: squares, sums and discounted returns must fit float32."""
+"""Limit of rewards: squares, sums and discounted returns must fit float32."""
 
 
 def read_reward(reward: Any) -> float:
-    """Return one environment's reward, or raise EnvironmentFailedError when it is not a number."""
+    """Return one environment's reward as a float.
+
+    Raises:
+        EnvironmentFailedError: the reward is not a number.
+    """
     if isinstance(reward, (float, int, np.number, np.bool_)) or (isinstance(reward, np.ndarray) and reward.ndim == 0):
         return float(reward)
     got = f"an array of shape {reward.shape}" if isinstance(reward, np.ndarray) else repr(reward)
@@ -29,7 +33,11 @@ def read_reward(reward: Any) -> float:
 
 
 def read_rewards(rewards: Any, num_envs: int) -> np.ndarray:
-    """Return a vector's rewards as float32 [num_envs] in memory of their own, checked to be finite."""
+    """Return a vector's rewards as float32 [num_envs] in new memory.
+
+    Raises:
+        EnvironmentFailedError: a reward is not finite or too large, or their shape is wrong.
+    """
     with np.errstate(over="ignore"):
         checked = np.array(rewards, np.float32)
     if checked.shape != (num_envs,):
@@ -47,7 +55,7 @@ def read_rewards(rewards: Any, num_envs: int) -> np.ndarray:
 
 
 def draw(id: str, render: Callable[[], Any]) -> np.ndarray | None:
-    """Return the picture that `render` gives, or None with a warning where drawing fails: no run ends over it."""
+    """Return the picture from `render`, or warn and return None if drawing fails: that must not end a run."""
     try:
         return np.asarray(render(), np.uint8)
     except Exception as error:  # noqa: BLE001 - drivers and displays fail in many ways
@@ -58,13 +66,13 @@ def draw(id: str, render: Callable[[], Any]) -> np.ndarray | None:
 class SyncEnvironments:
     """`VectorEnvironment` over single environments, stepped within `recv`.
 
-    Used from one thread. A step that hangs cannot be interrupted here; `async` vectorization can.
+    Used from one thread. A step that hangs cannot be interrupted here, unlike with `async` vectorization.
 
     Args:
-        spec: what they offer.
-        makers: build one environment each.
-        reader: of their observations.
-        writer: of their actions.
+        spec: spec of the environments.
+        makers: functions that build one environment each.
+        reader: reader of observations.
+        writer: writer of actions.
     """
 
     def __init__(
@@ -106,9 +114,9 @@ class SyncEnvironments:
         self._actions = self._writer.write(actions)
 
     def recv(self) -> list[Transition]:
-        """Step every environment, or reset it where its episode is over."""
+        """Step every environment, or reset it if its episode is over."""
         assert self._actions is not None, "recv without send"
-        # Plain integers: faster than NumPy's, and every environment takes them.
+        # Plain integers are faster than NumPy's, and every environment accepts them.
         actions: Any = self._actions.tolist() if isinstance(self.spec.actions, DiscreteActions) else self._actions
         self._actions = None
         num_envs, ignored = self.num_envs, self._over
@@ -141,7 +149,7 @@ class SyncEnvironments:
         return draw(self.spec.id, self._environments[0].render)
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Return the state of all environments, if each can be restored."""
+        """Return the state of all environments, or None if one of them cannot be restored."""
         if not self._restorable:
             return None
         assert self._actions is None, "state_dict between send and recv"
@@ -152,7 +160,7 @@ class SyncEnvironments:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Restore what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         assert self._restorable, f"{self.spec.id} cannot be restored"
         for environment, own in zip(self._environments, state["environments"], strict=True):
             restoring.load(environment, own)
@@ -167,7 +175,7 @@ class SyncEnvironments:
                 stack.callback(environment.close)
 
     def _remembered(self, observations: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        # A copy: what was handed out is the receiver's to change.
+        # A copy, since the receiver may change the arrays.
         if self._restorable:
             self._latest = {name: value.copy() for name, value in observations.items()}
         return observations

@@ -1,4 +1,4 @@
-"""Gymnasium vector environments, native or of processes, with every autoreset mode brought to next-step."""
+"""Gymnasium vector environments, native or in processes, with every autoreset mode converted to next-step."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class GymnasiumVector:
     """`VectorEnvironment` over a `gymnasium.vector.VectorEnv`.
 
     Next-step autoreset is passed on. Under same-step autoreset the final observation comes from `info["final_obs"]`
-    and the reset is a second part; with autoreset disabled the second part is a reset that we ask for.
+    and the reset is a second part; with autoreset disabled `recv` resets and returns the reset as a second part.
 
     Used from one thread. The step happens within `recv`.
 
     Args:
-        spec: what one environment offers.
-        environments: the vector; its metadata says its autoreset mode.
-        reader: of single observations.
-        writer: of actions.
+        spec: spec of one environment.
+        environments: the vector; its metadata holds its autoreset mode.
+        reader: reader of observations.
+        writer: writer of actions.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class GymnasiumVector:
         return draw(self.spec.id, self._draw)
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Return the vector's state where it is known: Gymnasium's own CartPole."""
+        """Return the vector's state, or None; only the state of Gymnasium's own CartPole is known."""
         assert self._actions is None, "state_dict between send and recv"
         state = restoring.save_vector(self._environments)
         if state is None:
@@ -86,7 +86,7 @@ class GymnasiumVector:
         return {"environments": state, "over": self._over.copy()}
 
     def load_state_dict(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Restore what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         restoring.load_vector(self._environments, state["environments"])
         self._over = state["over"].copy()
         self._actions = None
@@ -132,7 +132,7 @@ class GymnasiumVector:
         return [step, reset]
 
     def _final_observations(self, info: dict[str, Any], ended: np.ndarray) -> list[Any]:
-        # One object per environment (Gymnasium's vectors), one dense array (ALE), or a dict of such arrays.
+        # One object per environment (Gymnasium's vectors), one dense array (ALE), or a dict of dense arrays.
         final = info.get("final_obs")
         if final is None:
             raise EnvironmentFailedError(
