@@ -1,4 +1,4 @@
-"""The head of Q-learning: values, or distributions of returns, of all actions; plain or dueling, quiet or noisy."""
+"""Q-learning heads: values of all actions, or distributions of their returns; optionally dueling, optionally noisy."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from laser.networks.noisy import NoisyLinear
 class ActionValueHead(nn.Module):
     """Map features to K numbers per action: its value (K = 1), or the logits of its return on K atoms.
 
-    With dueling, two streams of layers answer for the state and for the actions:
+    With dueling, two branches of layers compute the state's part V and the actions' part A:
 
         out(a) = V + A(a) - mean_a A(a)        atom by atom
 
     Args:
-        num_features: of the input.
+        num_features: width of the input.
         num_actions: A.
         num_atoms: K.
-        hidden_size: width of a rectified layer before the output, one per stream; 0: none.
-        dueling: two streams.
+        hidden_size: width of a rectified layer before the output, one per branch; 0: none.
+        dueling: use two branches.
         noisy_std: sigma_0 of noisy layers; 0: plain ones.
 
     Source:
@@ -52,7 +52,7 @@ class ActionValueHead(nn.Module):
 
     @property
     def num_factors(self) -> int:
-        """Numbers that make one noise for all layers; 0 without noise."""
+        """Number of factors that make one noise for all layers; 0 without noise."""
         return sum(self._num_factors)
 
     def forward(self, features: Tensor, factors: Tensor | None = None) -> Tensor:
@@ -60,7 +60,7 @@ class ActionValueHead(nn.Module):
 
         Args:
             features: of N states.
-            factors: of the noise, [num_factors] or [N, num_factors]; None: none.
+            factors: factors of the noise, [num_factors] or [N, num_factors]; None: no noise.
         """
         parts = iter(() if factors is None else factors.split(self._num_factors, -1))
         outputs: Tensor = _walk(self.advantage, features, parts).unflatten(-1, self._shape)

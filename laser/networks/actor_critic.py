@@ -1,4 +1,4 @@
-"""A policy and a state value over shared or separate features."""
+"""The actor-critic network: a policy and a state value over shared or separate features."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ CORES: dict[str, type[LSTMCore] | type[PreCoCore]] = {"lstm": LSTMCore, "preco":
 
 @dataclass(frozen=True)
 class ActorCriticOutput:
-    """What an actor-critic network says about T rows of B environments.
+    """Output of an actor-critic network for T rows of B sequences.
 
     Args:
         policy: statistics of the policy by name, float32 [T, B, ...].
         values: float32 [T, B]; [T, B, num_tasks] of a critic with a value per task.
         core_states: recurrent state after each row by name, float32 [T, B, ...]; empty for feed-forward networks.
-            Whoever acts keeps row -1. Of an unroll's T+1 rows, row T is row 0 of the stream's next unroll, which is
-            consumed there: that unroll begins with the state after row T-1, row -2 of the T+1 here.
-        features: what the policy head sees, [T, B, num_features], for heads that only a loss reads.
-        critic_features: what the value head sees, [T, B, num_features].
+            To act, keep row -1. To learn from an unroll of T+1 rows, keep row -2, the state after row T-1: row T is row
+            0 of the next unroll and is processed there.
+        features: input of the policy head, [T, B, num_features], for heads that only a loss reads.
+        critic_features: input of the value head, [T, B, num_features].
     """
 
     policy: dict[str, Tensor]
@@ -39,16 +39,16 @@ class ActorCriticOutput:
 
 
 class ActorCritic(nn.Module):
-    """One forward pass over all rows: time and batch are flattened for the torso and the heads.
+    """A policy and a state value, evaluated on all rows in one pass: torso and heads see time and batch flattened.
 
-    A recurrent core between them walks the rows in order; without one the network sees observations only.
+    A recurrent core between them processes the rows in order; without a core the network sees observations only.
 
     Args:
         environment: spaces.
         config: torso, widths, core, separate critic.
 
     Raises:
-        ValueError: the torso cannot see such observations.
+        ValueError: the torso does not support such observations.
     """
 
     def __init__(self, environment: EnvironmentSpec, config: NetworkSettings):
@@ -60,7 +60,7 @@ class ActorCritic(nn.Module):
         if config.core != "none":
             self.core = CORES[config.core](num_features, environment.actions, config.core_size)
             num_features = self.core.num_features
-        # A critic torso of its own is as wide as the policy's; a core serves both.
+        # A separate critic torso is as wide as the policy's; a core serves both.
         self.num_features = self.num_critic_features = num_features
         self.policy_head = make_policy_head(num_features, distribution_for(environment.actions), config.initial_std)
         self.value_head: nn.Module = ValueHead(num_features)
@@ -76,7 +76,7 @@ class ActorCritic(nn.Module):
         """Evaluate policy and value.
 
         Args:
-            observations: by name, [T, B, ...]; frames uint8 [T, B, channels, height, width].
+            observations: observations by name, [T, B, ...]; frames uint8 [T, B, channels, height, width].
             last_actions: [T, B, ...], the action before each row.
             last_rewards: [T, B], the reward before each row.
             first: bool [T, B]; where True the recurrent state is reset before the row is used.

@@ -22,7 +22,7 @@ class AtariCNN(nn.Module):
         channels: channels of a frame stack.
         height: pixels.
         width: pixels.
-        layer_norm: normalise the 256 units over each other before they are rectified.
+        layer_norm: normalise the 256 units as one layer before they are rectified.
 
     Raises:
         ValueError: the frames are too small for the filters.

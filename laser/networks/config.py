@@ -1,4 +1,4 @@
-"""The config of the networks, which decides what module is built."""
+"""The config of the networks, which builds the module."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NetworkConfig(NetworkSettings):
-    """Which networks an agent uses; `auto` takes an MLP for vectors and the small Atari net for frames.
+    """Settings of an agent's networks; `auto` takes an MLP for vectors and the small Atari net for frames.
 
-    A subclass with a `make` of its own brings a network of its own (docs/your-own-network.md).
+    A subclass with a `make` of its own defines a new network (docs/your-own-network.md).
     """
 
     def make(self, environment: EnvironmentSpec) -> nn.Module:
         """Return a freshly initialised actor-critic for an environment.
 
-        It is called and answers as `laser.networks.actor_critic.ActorCritic` does. Weights are drawn from torch's
-        global generator, which is seeded before.
+        Its `forward` has arguments and output like `laser.networks.actor_critic.ActorCritic`. Weights are drawn from
+        torch's global generator, which the caller has seeded.
 
         Raises:
-            ValueError: the network cannot see such observations; "network: ..." is shown to the user as one line.
+            ValueError: the network does not support such observations; the user sees "network: ..." as one line.
         """
-        # Here and not above: configs are read where nothing may wait for torch.
+        # Imported here because configs are read in places that must not wait for torch.
         from laser.networks.actor_critic import ActorCritic
 
         return ActorCritic(environment, self)

@@ -1,4 +1,4 @@
-"""The Reactor's Atari net: three convolutions and a layer of units, each behind a concatenated rectifier."""
+"""The Reactor's Atari net: three convolutions and a layer of units, each followed by a concatenated rectifier."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHANNELS = 1
 class CReLUCNN(nn.Module):
     """16 filters 8x8 stride 4, 32 filters 4x4 stride 2, 32 filters 3x3, 128 units; rectifiers double all widths.
 
-    The rows of the paper's table 1 are shifted against each other by one; this is the reading in which they fit.
+    In the paper's table 1 some rows are shifted by one against the others; this reading is the consistent one.
 
     Args:
         channels: channels of a frame stack.

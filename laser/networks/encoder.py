@@ -1,4 +1,4 @@
-"""From named observations to one feature vector: torsos for frames, one MLP for everything else."""
+"""The encoder of named observations into one feature vector: torsos for frames, one MLP for everything else."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _EMBEDDING_SIZE = 20
 class ObservationEncoder(nn.Module):
     """Encode observations by name.
 
-    Vectors are flattened and concatenated, categories one-hot beside them, arrays of categories (words) embedded value
-    by value in 20 features each. Without frames they go through an MLP. With
-    frames, every image has a torso of its own and the vectors join its features as they are.
+    Vectors are flattened, categories become one-hot, and arrays of categories (words) are embedded, with 20 features
+    per value; all are concatenated. Without frames, an MLP follows. With frames, every image has a torso of its own,
+    whose features are concatenated with the others.
 
     Args:
         observations: specs by name; their order is the order of concatenation.
-        config: which torso.
+        config: settings of torso and MLP.
 
     Raises:
-        ValueError: the torso cannot see such observations.
+        ValueError: the torso does not support such observations.
     """
 
     num_features: int
@@ -66,7 +66,7 @@ class ObservationEncoder(nn.Module):
             return features
         images = [torso(observations[name]) for name, torso in zip(self._frame_names, self.torsos, strict=True)]
         parts = [*images, *flat]
-        # In the widest precision: under autocast features of frames are rounded, and vectors beside them must not be.
+        # In the widest precision: autocast rounds the features of frames, but the vectors must not be rounded.
         return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
     def _flatten(self, name: str, value: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
-"""Heads: features to the statistics of a policy, or to a value.
+"""Heads: maps from features to the statistics of a policy, or to a value.
 
-Heads compute in the precision of their weights (float32) also under autocast: log ratios and values of a thousand need
+Heads compute in the precision of their weights (float32) even under autocast: log ratios, and values around 1,000, need
 more than bfloat16's three digits.
 """
 
@@ -19,7 +19,7 @@ from laser.ops.popart import TargetStatistics
 # A Gaussian policy is never narrower than this, so that densities and their ratios stay finite.
 MIN_STD = 1e-3
 
-# Of the policy's last layer. Small, so that every action starts about equally likely and the first ratios are about 1.
+# Gain of the policy's last layer. It is small, so that actions start about equally likely, with ratios about 1.
 POLICY_GAIN = 0.01
 
 
@@ -37,7 +37,7 @@ class LogitsHead(nn.Module):
 
     Args:
         num_features: width of the input.
-        num_logits: of all choices together.
+        num_logits: number of logits of all choices together.
     """
 
     def __init__(self, num_features: int, num_logits: int):
@@ -50,13 +50,13 @@ class LogitsHead(nn.Module):
 
 
 class GaussianHead(nn.Module):
-    """Mean from the features; standard deviation a parameter of its own, the same in every state.
+    """A mean from the features, and a standard deviation that is a parameter, the same in every state.
 
-    `std = MIN_STD + exp(log_std)`: bounded below without a clamp, behind which the gradient would vanish for good.
+    `std = MIN_STD + exp(log_std)`: bounded below without a clamp, which would stop the gradient for good.
 
     Args:
         num_features: width of the input.
-        num_dimensions: of an action.
+        num_dimensions: d, dimension of an action.
         initial_std: standard deviation at the start.
     """
 
@@ -92,13 +92,13 @@ class ValueHead(nn.Module):
 class AdvantageHead(nn.Module):
     """A number for a state and a continuous action: one hidden layer over features and action.
 
-    Many actions of one state cost little: what the features add to the hidden layer is computed once.
+    Many actions of one state cost little, since the features' part of the hidden layer is computed once.
 
     Args:
         num_features: width of the features.
-        num_dimensions: d, of an action.
-        size: of the hidden layer.
-        activation: of the hidden layer, a key of `ACTIVATIONS`.
+        num_dimensions: d, dimension of an action.
+        size: width of the hidden layer.
+        activation: activation of the hidden layer, a key of `ACTIVATIONS`.
     """
 
     def __init__(self, num_features: int, num_dimensions: int, size: int, activation: str):
@@ -116,13 +116,13 @@ class AdvantageHead(nn.Module):
 
 
 class PopArtHead(nn.Module):
-    """A state value per task, kept as normalised values and the statistics that bring them to the rewards' scale.
+    """A state value per task: a normalised value, scaled by the statistics of the task's targets.
 
     The statistics are buffers, so they are published, saved and copied with the weights.
 
     Args:
         num_features: width of the input.
-        num_tasks: K.
+        num_tasks: K, number of tasks.
     """
 
     mean: Tensor
@@ -136,17 +136,17 @@ class PopArtHead(nn.Module):
 
     @property
     def statistics(self) -> TargetStatistics:
-        """Of the targets seen so far."""
+        """Statistics of the targets so far."""
         return TargetStatistics(self.mean, self.variance)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Map [N, num_features] to values in the rewards' scale, [N, K]."""
+        """Map [N, num_features] to values on the scale of the rewards, [N, K]."""
         values: Tensor = self.statistics.scale * self.linear(features) + self.mean
         return values
 
 
 def make_policy_head(num_features: int, distribution: Distribution, initial_std: float) -> nn.Module:
-    """Return the head that puts out the statistics of this distribution."""
+    """Return a head that computes the statistics of a distribution."""
     if isinstance(distribution, DiagonalGaussian):
         return GaussianHead(num_features, distribution.num_dimensions, initial_std)
     return LogitsHead(num_features, distribution.sizes["logits"])

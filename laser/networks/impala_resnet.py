@@ -22,7 +22,7 @@ class ImpalaResNet(nn.Module):
         height: pixels.
         width: pixels.
         width_factor: multiplies the channels of every stage; LASER's Atari agents use 4.
-        layer_norm: normalise the 256 units over each other before they are rectified.
+        layer_norm: normalise the 256 units as one layer before they are rectified.
 
     Source:
         Espeholt et al. 2018 (IMPALA), figure 3; Schmitt et al. 2020 (LASER), appendix.

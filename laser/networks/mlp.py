@@ -30,7 +30,7 @@ class _SoftsignFunction(torch.autograd.Function):
 
 
 class Softsign(nn.Module):
-    """x / (1 + |x|), with its derivative (1 - |y|)^2 written out: torch's own takes it through three operations."""
+    """x / (1 + |x|), with its derivative (1 - |y|)^2 written out: torch's own needs three operations."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Map elementwise."""
@@ -39,10 +39,10 @@ class Softsign(nn.Module):
 
 
 class ConcatenatedReLU(nn.Module):
-    """[max(x, 0), max(-x, 0)], twice as wide as x: a unit that is pushed below zero shows on the other side.
+    """[max(x, 0), max(-x, 0)], twice as wide as x: a negative unit appears in the second half.
 
     Args:
-        axis: along which the two are joined.
+        axis: axis of the concatenation.
 
     Source:
         Shang et al. 2016 (CReLU).
@@ -66,10 +66,10 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 
 class FirstLinear(nn.Linear):
-    """A linear layer that computes in the precision of what comes in, also under autocast.
+    """A linear layer that computes in the precision of its input, even under autocast.
 
-    Raw observations are given more precisely than bfloat16 holds them, which rounds a height of 1.25 m to 8 mm. That
-    error is the same for all units; those of hidden units, which later layers round, cancel for the most part.
+    bfloat16 is too coarse for raw observations: it rounds a height of 1.25 m to 8 mm. That error is the same for all
+    units, while the rounding errors of hidden units in later layers mostly cancel.
     """
 
     def forward(self, features: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class FirstLinear(nn.Linear):
 
 
 class MLP(nn.Module):
-    """Linear layers with an activation after each. The first one rounds nothing, see `FirstLinear`.
+    """Linear layers with an activation after each. The first one does not round its input, see `FirstLinear`.
 
     Weights start orthogonal with gain sqrt(2) and biases at 0, so that activations and gradients keep their size
     through the layers.
@@ -110,7 +110,7 @@ class MLP(nn.Module):
 
 
 def width_behind(activation: str, size: int) -> int:
-    """Return how many numbers an activation, a key of `ACTIVATIONS`, makes of `size`."""
+    """Return the width of the output of an activation, a key of `ACTIVATIONS`, for an input of width `size`."""
     return 2 * size if activation == "crelu" else size
 
 

@@ -10,15 +10,15 @@ from torch import Generator, Tensor, nn
 
 
 class NoisyLinear(nn.Module):
-    """A linear layer whose weights are drawn anew for every noise, in float32 also under autocast.
+    """A linear layer with noise on its weights, in float32 even under autocast.
 
         y = (W + S * outer(f(e_out), f(e_in))) x + b + s * f(e_out)        f(e) = sign(e) sqrt(|e|)
 
-    with the factors f(e) given by the caller, who decides how long a noise lasts and for whom. They multiply input and
-    output instead of the weights, so that every row of a batch may have a noise of its own at no further cost.
+    The caller gives the factors f(e), and so decides how long and for which rows a noise is used. The factors multiply
+    input and output instead of the weights, so that each row of a batch may have its own noise at no extra cost.
 
-    Weights start uniform in +-1/sqrt(num_inputs), all of S at initial_std/sqrt(num_inputs), and the noise of the biases
-    at initial_std/sqrt(num_outputs) (the authors of Rainbow's public codes; the paper divides by the inputs here too).
+    W and b start uniform in +-1/sqrt(num_inputs), S at initial_std/sqrt(num_inputs), s at initial_std/sqrt(num_outputs)
+    (as in public codes of Rainbow; the paper divides s by the inputs too).
 
     Args:
         num_inputs: width of the input.
@@ -43,8 +43,8 @@ class NoisyLinear(nn.Module):
 
         Args:
             features: [N, num_inputs].
-            factors: [num_inputs + num_outputs] of one noise for all, or [N, num_inputs + num_outputs] of a noise per
-                row; None: the mean weights.
+            factors: [num_inputs + num_outputs], one noise for all rows, or [N, num_inputs + num_outputs], one noise per
+                row; None: no noise, the mean weights.
 
         Returns:
             [N, num_outputs] in the weights' dtype.
@@ -59,6 +59,6 @@ class NoisyLinear(nn.Module):
 
 
 def draw_factors(shape: tuple[int, ...], generator: Generator | None, device: torch.device) -> Tensor:
-    """Return sign(e) sqrt(|e|) of standard normal e, float32 of this shape; None uses torch's global generator."""
+    """Return sign(e) sqrt(|e|) of standard normal e, float32 of a shape; generator None: torch's global one."""
     drawn = torch.randn(shape, generator=generator, device=generator.device if generator is not None else device)
     return (drawn.sign() * drawn.abs().sqrt()).to(device)

@@ -1,4 +1,4 @@
-"""Several small nets side by side: the same layers with different weights, computed as one batched product each."""
+"""Several small nets side by side: the same layers with different weights, one batched product per layer."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from laser.networks.mlp import ACTIVATIONS, width_behind
 
 
 class ParallelMLP(nn.Module):
-    """K nets of linear layers with an activation between them, that see the same input.
+    """K nets of linear layers with activations between them, on the same input.
 
     Weights and biases start uniform within +- 1 / sqrt(width of the layer's input), as torch's own layers do. The first
-    layer computes in the precision of what comes in (see `laser.networks.mlp.FirstLinear`); the last one ignores
-    autocast: values of a thousand need more than bfloat16's three digits.
+    layer computes in the precision of its input (see `laser.networks.mlp.FirstLinear`); the last one ignores autocast,
+    since values around 1,000 need more than bfloat16's three digits.
 
     Args:
         num_nets: K.
@@ -37,20 +37,21 @@ class ParallelMLP(nn.Module):
         self.activation = ACTIVATIONS[activation]()
 
     def forward(self, inputs: Tensor, num_nets: int | None = None) -> Tensor:
-        """Map [N, num_inputs] to one number per net, [K, N]; of the first `num_nets` only, if that is given."""
+        """Map [N, num_inputs] to one number per net, [K, N]; `num_nets` limits the output to the first nets."""
         weights, biases = ([item[:num_nets] for item in items] for items in (self.weights, self.biases))
         features = inputs.expand(len(weights[0]), *inputs.shape)
         for number, (weight, bias) in enumerate(zip(weights[:-1], biases[:-1], strict=True), start=1):
-            # The bias apart, compiled into the pass after the product: `baddbmm` would first write it everywhere.
+            # The bias is added apart, so that it is compiled into the pass after the product: `baddbmm` would first
+            # write it to every element.
             features = _as_precise_as_it_comes(features, weight) if number == 1 else torch.bmm(features, weight)
             features = features + bias.to(features.dtype)
             if number == len(weights) - 1:
-                # Before the activation: compiled code else keeps a mask of bytes for the backward pass, which it writes
-                # one by one (0.3 ms for two nets of 256 and 256 inputs).
+                # Cast before the activation: otherwise compiled code keeps a mask of bytes for the backward pass, which
+                # it writes one by one (0.3 ms for two nets of 256 and 256 inputs).
                 features = features.to(weights[-1].dtype)
             features = self.activation(features)
         with torch.autocast(inputs.device.type, enabled=False):
-            # Not a product of matrices, of which one is a column: those take eight times as long.
+            # Not a matrix product with a one-column matrix, which takes eight times as long.
             values: Tensor = (features.to(weights[-1].dtype) * weights[-1].mT).sum(-1) + biases[-1].squeeze(-1)
             return values
 
@@ -62,7 +63,7 @@ def _as_precise_as_it_comes(inputs: Tensor, weight: Tensor) -> Tensor:
 
 @torch.no_grad()
 def uniform_(layers: nn.Module) -> nn.Module:
-    """Fill linear layers as torch's own start, uniform within +- 1 / sqrt(width of the input); return them."""
+    """Initialise linear layers as torch does, uniform within +- 1 / sqrt(width of the input); return them."""
     for layer in layers.modules():
         if isinstance(layer, nn.Linear):
             bound = layer.in_features**-0.5

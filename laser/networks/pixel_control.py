@@ -14,8 +14,8 @@ class PixelControlHead(nn.Module):
         Q(a) = V + A(a) - mean_a A(a)   in each cell
 
     Args:
-        num_features: of the input.
-        num_actions: discrete actions.
+        num_features: width of the input.
+        num_actions: number of discrete actions.
         rows: cells from top to bottom, at least 1.
         columns: cells from left to right, at least 1.
 
@@ -25,7 +25,7 @@ class PixelControlHead(nn.Module):
 
     def __init__(self, num_features: int, num_actions: int, rows: int, columns: int):
         super().__init__()
-        # A transposed convolution 4x4 stride 2 maps n to 2n + 2; where that is one too many, the last is cut off.
+        # A transposed convolution 4x4 stride 2 maps n cells to 2n + 2; one cell too many is cut off at the end.
         self._inner = (max(1, (rows - 1) // 2), max(1, (columns - 1) // 2))
         self._rows, self._columns = rows, columns
         self.linear = nn.Linear(num_features, CHANNELS * self._inner[0] * self._inner[1])

@@ -1,4 +1,4 @@
-"""How raw frames enter a convolutional net."""
+"""Raw frames as input of convolutional nets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class PixelConv2d(nn.Conv2d):
     """The first convolution of a net: takes uint8 frames in [0, 255] and acts as if they were scaled to [0, 1].
 
     Frames are cast and laid out channels-last in a single pass; the 1/255 multiplies the small weight instead of the
-    large input. That saves a copy of the batch, and the cast is exact also in bfloat16 (it holds all integers to 256).
+    large input. That saves a copy of the batch, and the cast is exact even in bfloat16 (it holds all integers to 256).
     """
 
     def forward(self, frames: Tensor) -> Tensor:
@@ -26,10 +26,10 @@ class PixelConv2d(nn.Conv2d):
 
 @torch.no_grad()
 def center_first_filters(torsos: Iterable[nn.Module]) -> None:
-    """Subtract from every filter of the first convolutions its mean, so that an even picture answers with the bias.
+    """Subtract the mean of every filter of the first convolutions, so that an even picture gives only the bias.
 
-    A background is most of a game's picture. Filters that answer to it put one large constant into all features, beside
-    which a ball of two pixels is hard to see, and push half of the units below zero for good.
+    Most of a game's picture is background. Filters with a response to it add one large constant to all features, which
+    hides a ball of two pixels, and keep half of the units below zero for good.
     """
     for torso in torsos:
         for layer in torso.modules():
@@ -38,11 +38,11 @@ def center_first_filters(torsos: Iterable[nn.Module]) -> None:
 
 
 def size_behind(torso: str, layers: Sequence[tuple[int, int]], height: int, width: int) -> tuple[int, int]:
-    """Return rows and columns behind convolutions without padding.
+    """Return rows and columns of the output of convolutions without padding.
 
     Args:
-        torso: what the layers make up, for the message.
-        layers: (size, stride) of each.
+        torso: name of the torso, for the message.
+        layers: (size, stride) of each layer.
         height: pixels.
         width: pixels.
 

@@ -1,4 +1,4 @@
-"""Rectified convolutions and nothing behind them: torsos for heads that have hidden layers of their own."""
+"""Torsos of rectified convolutions alone, for heads that have hidden layers of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Reactor's networks: policy, action values and a guess of the behaviour policy over one torso."""
+"""The Reactor's networks: policy, action values and an estimate of the behaviour policy over one torso."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ POLICY, CRITIC, BEHAVIOUR = "policy", "critic", "behaviour"
 
 @dataclass(frozen=True)
 class ReactorOutput(ActorCriticOutput):
-    """What the networks say about T rows of B environments.
+    """Output of the networks for T rows of B sequences.
 
     Args:
         q_values: float32 [T, B, A].
-        behaviour: statistics of the guessed behaviour policy by name, [T, B, A]; empty where none is learned.
+        behaviour: statistics of the estimated behaviour policy by name, [T, B, A]; empty where none is learned.
     """
 
     q_values: Tensor = field(kw_only=True)
@@ -34,16 +34,16 @@ class ReactorOutput(ActorCriticOutput):
 
 
 class ExploringHead(nn.Module):
-    """A policy over discrete actions that never leaves any of them out.
+    """A policy over discrete actions that gives each one some probability.
 
         p = (1 - exploration) softmax(z) + exploration / A
 
-    Its logits are log p: what acts, what is stored and what is learned are the same distribution.
+    Its logits are log p: acting, storing and learning use the same distribution.
 
     Args:
         num_features: width of the input.
         num_actions: A.
-        size: of the hidden layer, before its rectifier doubles it.
+        size: width of the hidden layer, before its rectifier doubles it.
         exploration: in [0, 1).
     """
 
@@ -64,12 +64,12 @@ class ExploringHead(nn.Module):
 
 
 class DuelingHead(nn.Module):
-    """Action values from two streams, each with a hidden layer: Q(a) = V + A(a) - mean_a A(a).
+    """Action values from two branches, each with a hidden layer: Q(a) = V + A(a) - mean_a A(a).
 
     Args:
         num_features: width of the input.
         num_actions: A.
-        size: of the hidden layers, before their rectifiers double them.
+        size: width of the hidden layers, before their rectifiers double them.
 
     Source:
         Wang et al. 2016 (dueling), equation 9.
@@ -77,7 +77,7 @@ class DuelingHead(nn.Module):
 
     def __init__(self, num_features: int, num_actions: int, size: int):
         super().__init__()
-        # Both streams' hidden units in one layer: value's, then advantages'.
+        # The hidden units of both branches in one layer: the value's, then the advantages'.
         self.hidden = orthogonal(nn.Linear(num_features, 2 * size), math.sqrt(2.0))
         self.rectifier = ConcatenatedReLU()
         self.value = orthogonal(PreciseLinear(2 * size, 1), 1.0)
@@ -85,7 +85,7 @@ class DuelingHead(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Map [N, num_features] to [N, A]."""
-        # [N, 2, 2 * size]: the two streams.
+        # [N, 2, 2 * size]: the two branches.
         streams = self.rectifier(self.hidden(features).unflatten(-1, (2, -1)))
         values, advantages = self.value(streams[:, 0]), self.advantage(streams[:, 1])
         q_values: Tensor = values + advantages - advantages.mean(-1, keepdim=True)
@@ -93,23 +93,23 @@ class DuelingHead(nn.Module):
 
 
 class ReactorNetworks(nn.Module):
-    """One torso, and for each of policy, action values and behaviour a memory and a head of its own.
+    """One torso, and a core and a head each for policy, action values and behaviour.
 
-    Only what the action values want of the torso reaches it: policy and behaviour learn on features that are given to
-    them, so that no loop closes between the policy and the values it is learned from.
+    Only the action values send gradients to the torso. Policy and behaviour take its features as given, so that no loop
+    closes between the policy and the values it is learned from.
 
     Args:
-        environment: spaces; discrete actions.
+        environment: spaces, with discrete actions.
         network: torso and core.
         head_size: hidden units of each head, before rectifiers double them.
         exploration: share of uniformly random actions in policy and behaviour.
-        guesses_behaviour: have a behaviour policy.
+        guesses_behaviour: estimate the behaviour policy, with a head of its own.
 
     Raises:
-        ValueError: the torso cannot see such observations.
+        ValueError: the torso does not support such observations.
 
     Source:
-        Gruslys et al. 2017 (the Reactor), section 3.3. Cores see the last action and reward too, as all cores here.
+        Gruslys et al. 2017 (the Reactor), section 3.3. Cores also see the last action and reward, as all cores here do.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class ReactorNetworks(nn.Module):
             for name in (POLICY, BEHAVIOUR)
         )
         q_values: Tensor = answers[CRITIC].unflatten(0, rows)
-        with torch.no_grad():  # for whoever looks on
+        with torch.no_grad():  # used for display only
             values = (policy["logits"].exp() * q_values).sum(-1)
         return ReactorOutput(policy, values, states, q_values=q_values, behaviour=behaviour)
 
@@ -195,7 +195,7 @@ class ReactorNetworks(nn.Module):
         first: Tensor,
         core_state: Mapping[str, Tensor],
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return what a head sees [T, B, num_features], and its core's states after each row by name."""
+        """Return a head's input [T, B, num_features], and its core's states after each row by name."""
         if self.cores is None:
             return features, {}
         own = {key: core_state[state_name(name, key)] for key in ("hidden", "cell")}
@@ -204,5 +204,5 @@ class ReactorNetworks(nn.Module):
 
 
 def state_name(head: str, part: str) -> str:
-    """Return the name under which a part of a head's recurrent state travels: `policy_hidden`."""
+    """Return the name of a part of a head's recurrent state, e.g. `policy_hidden`."""
     return f"{head}_{part}"

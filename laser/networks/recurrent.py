@@ -1,4 +1,4 @@
-"""Recurrent cores: what an agent remembers of an episode, between its torso and its heads."""
+"""Recurrent cores: an agent's memory within an episode, between torso and heads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from laser.networks.mlp import MLP
 from laser.ops.lstm import lstm_scan
 from laser.specs import ActionSpec, ContinuousActions, DiscreteActions, MultiDiscreteActions
 
-# Width of the MLP that embeds last action and reward for the predictor.
+# Width of the MLP that embeds the last action and the last reward for the predictor.
 CONTROL_SIZE = 64
 
 
@@ -21,8 +21,8 @@ class LSTMCore(nn.Module):
     """One LSTM that sees the torso's features, the last action and the last reward.
 
     Args:
-        num_features: of the torso.
-        actions: of the environment.
+        num_features: width of the torso's output.
+        actions: action spec of the environment.
         size: width of the state.
 
     Source:
@@ -43,25 +43,25 @@ class LSTMCore(nn.Module):
         first: Tensor,
         core_state: Mapping[str, Tensor],
     ) -> dict[str, Tensor]:
-        """Walk T rows of B environments; see `PreCoCore.forward`."""
+        """Process T rows of B sequences; see `PreCoCore.forward`."""
         past = self.past(last_actions, last_rewards, first).to(features.dtype)
         return _walk([self.cell], [torch.cat([features, past], -1)], first, core_state)
 
 
 class PreCoCore(nn.Module):
-    """A predictor-corrector LSTM: two LSTMs take turns on one state.
+    """A predictor-corrector LSTM: two LSTMs that update one state in turn.
 
-        (h, c) <- predictor(embedding of last action and last reward, (h, c))    what will be seen
-        (h, c) <- corrector(features, (h, c))                                    what is seen
+        (h, c) <- predictor(embedding of last action and last reward, (h, c))    before the observation
+        (h, c) <- corrector(features, (h, c))                                    with the observation
 
     Args:
-        num_features: of the torso.
-        actions: of the environment.
+        num_features: width of the torso's output.
+        actions: action spec of the environment.
         size: width of the state.
 
     Source:
-        Amos et al. 2018, section 4, without its auxiliary losses; Schmitt et al. 2020 (LASER), section 5. How the
-        agent wires it is not published.
+        Amos et al. 2018, section 4, without its auxiliary losses; Schmitt et al. 2020 (LASER), section 5. The wiring
+        in the agent is not published.
     """
 
     def __init__(self, num_features: int, actions: ActionSpec, size: int):
@@ -80,7 +80,7 @@ class PreCoCore(nn.Module):
         first: Tensor,
         core_state: Mapping[str, Tensor],
     ) -> dict[str, Tensor]:
-        """Walk T rows of B environments.
+        """Process T rows of B sequences.
 
         Args:
             features: [T, B, num_features].
@@ -90,17 +90,17 @@ class PreCoCore(nn.Module):
             core_state: {"hidden", "cell"} before row 0, [B, size].
 
         Returns:
-            {"hidden", "cell"} after each row, float32 [T, B, size]; "hidden" is what the heads see.
+            {"hidden", "cell"} after each row, float32 [T, B, size]; "hidden" is the input of the heads.
         """
         controls = self.embedding(self.past(last_actions, last_rewards, first))
         return _walk([self.predictor, self.corrector], [controls, features], first, core_state)
 
 
 class PastInput(nn.Module):
-    """Last action (one-hot, or as it is where continuous) and last reward clipped to [-1, 1]; 0 where `first`.
+    """Last action (one-hot, or unchanged if continuous) and last reward clipped to [-1, 1]; 0 where `first`.
 
     Args:
-        actions: of the environment.
+        actions: action spec of the environment.
     """
 
     def __init__(self, actions: ActionSpec):
@@ -147,14 +147,14 @@ class LSTMWeights(nn.Module):
             self.bias[size : 2 * size] = 1.0
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Map [T, B, num_inputs] to what the inputs add to the gates, [T, B, 4 * size]."""
+        """Map [T, B, num_inputs] to the inputs' part of the gates, [T, B, 4 * size]."""
         return F.linear(inputs, self.input_weight, self.bias).to(self.bias.dtype)
 
 
 def _walk(
     cells: list[LSTMWeights], inputs: list[Tensor], first: Tensor, core_state: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    # The inputs' products may run in bfloat16; the recurrence is float32, so that rounding does not add up over rows.
+    # The products with the inputs may run in bfloat16; the recurrence is float32, so that rounding does not add up.
     projected = torch.stack([cell(part) for cell, part in zip(cells, inputs, strict=True)], 1)
     weights = torch.stack([cell.state_weight for cell in cells])
     hidden, cell = core_state["hidden"].to(weights.dtype), core_state["cell"].to(weights.dtype)

@@ -1,4 +1,4 @@
-"""The settings of LASER's own networks: which torso, how wide."""
+"""Settings of LASER's own networks: torso, widths and memory."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Annotated, Literal
 from laser.config import Bounds, Problem
 from laser.specs import ArraySpec
 
-# Torsos that end in units which `layer_norm` can normalise.
+# Torsos with a last layer of units that `layer_norm` can normalise.
 _NORMALISED = ("auto", "atari_cnn", "impala_resnet")
 
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """Which torso and memory a network has; `auto` takes an MLP for vectors and the small Atari net for frames."""
+    """Torso and memory of a network; `auto` takes an MLP for vectors and the small Atari net for frames."""
 
     torso: Annotated[
         Literal["auto", "mlp", "atari_cnn", "impala_resnet", "crelu_cnn", "der_cnn", "cells_cnn"],
         "mlp for vectors; for frames atari_cnn, crelu_cnn, impala_resnet or bare convolutions: der_cnn, tiny cells_cnn",
     ] = "auto"
     hidden_sizes: Annotated[tuple[int, ...], Bounds(least=1, most=65_536), "widths of the MLP's layers"] = (64, 64)
-    activation: Annotated[Literal["tanh", "relu", "softsign", "crelu"], "after the MLP's layers"] = "tanh"
+    activation: Annotated[Literal["tanh", "relu", "softsign", "crelu"], "activation of the MLP's layers"] = "tanh"
     width: Annotated[int, Bounds(least=1, most=16), "factor on the residual net's channels (16, 32, 32)"] = 1
     layer_norm: Annotated[
         bool, "normalise the 256 units of atari_cnn or impala_resnet before they are rectified; keeps them from dying"
     ] = False
     centered_filters: Annotated[
-        bool, "start the first filters over frames with a sum of 0, blind to an even background; they learn as before"
+        bool, "start the first filters over frames with a sum of 0, so that an even background adds nothing"
     ] = False
     separate_critic: Annotated[bool, "give the value function an MLP torso of its own"] = False
     initial_std: Annotated[float, Bounds(above=0.0), "standard deviation of a Gaussian policy at the start"] = 1.0
@@ -38,7 +38,7 @@ class NetworkSettings:
     core_size: Annotated[int, Bounds(least=1), "width of the memory"] = 256
 
     def problems(self) -> list[Problem]:
-        """Return mistakes that join several fields."""
+        """Return mistakes that concern several fields."""
         found = []
         if self.layer_norm and self.torso not in _NORMALISED:
             remedy = f"use false, or network.torso {' or '.join(_NORMALISED[1:])}"

@@ -1,1 +1,1 @@
-"""Rules beside the learner that turn what a loss says about replayed items into the numbers that samplers draw by."""
+"""Prioritization rules: the learner's side of samplers, from errors of the loss to the columns that samplers read."""

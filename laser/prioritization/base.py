@@ -1,4 +1,4 @@
-"""What a prioritizer is: it lives beside the learner and writes the columns that a sampler reads."""
+"""The prioritizer, a rule beside the learner that writes the columns that a sampler reads."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from laser.user_classes import find_class
 
 @dataclass(frozen=True)
 class Replayed:
-    """Items of a replay, as they came and as the loss sees them.
+    """Items of a replay, as received and as the loss sees them.
 
     Args:
         sample: N items.
-        batch: the same on the learner's device, after fresh columns if there are any.
+        batch: the same items on the learner's device, behind fresh sequences if there are any.
     """
 
     sample: Sample
@@ -33,23 +33,23 @@ class Replayed:
 
 
 class ReplayReader(Protocol):
-    """Reads stored steps beside the sampler; a look at the replay that draws nothing from its pace."""
+    """A reader of stored steps that bypasses the sampler and the rate limiter."""
 
     def read(self, keys: np.ndarray) -> Replayed | None:
-        """Return the steps with these keys; those that are gone are left out, None where all are."""
+        """Return the stored steps with these keys, leaving out those that are gone; None if all are."""
 
     def draw_uniformly(self, num_items: int) -> Replayed:
-        """Return steps of which each that is stored was equally likely."""
+        """Return steps drawn uniformly from all that are stored."""
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """What follows from an update of a rule's own network.
+    """Column writes that follow an update of a rule's own network.
 
     Args:
         keys: KEY_DTYPE [N].
         values: new column values of these rows, [1, N] by name.
-        redraw: samplers shall make their random choice of what may be drawn anew.
+        redraw: samplers that draw from a random subset choose a new subset.
     """
 
     keys: np.ndarray
@@ -58,24 +58,24 @@ class Lesson:
 
 
 class Prioritizer(ABC):
-    """Turns what a loss says about replayed items into column values.
+    """Computes column values from what a loss returns about replayed items.
 
-    A subclass sets what it needs and writes. One file per rule in this folder. A sampler of the replay is fed by the
-    rule that it names, else by the one here that declares the column it reads (`find_rule`). Its settings are
-    those of its sampler, `self.settings`. Used from the learner's thread, but for `prepare`.
+    A subclass declares its inputs (`needs`) and its columns; each rule has one file in this folder. A sampler uses the
+    rule that it names, else the rule here that declares the column it reads (`find_rule`). `self.settings` are the
+    settings of the sampler. Used from the learner's thread, except for `prepare`.
 
     Args:
-        config: of the sampler.
-        environment: what items hold.
-        device: of the learner.
-        seed: of initial weights and of choices.
+        config: settings of the sampler.
+        environment: spec of the stored items.
+        device: device of the learner.
+        seed: seed of initial weights and random choices.
     """
 
     needs: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    """Names in `LossOutput.per_step`: of each group, one is enough."""
+    """Groups of names in `LossOutput.per_step`; the loss must give one name of each group."""
     columns: ClassVar[tuple[ColumnSpec, ...]] = ()
     corrects: ClassVar[bool] = True
-    """Whether losses correct for its draws."""
+    """Whether losses correct for uneven draws."""
 
     def __init__(self, config: SamplingConfig, environment: EnvironmentSpec, device: torch.device, seed: int):
         self.config = config
@@ -83,74 +83,78 @@ class Prioritizer(ABC):
 
     @property
     def relative_weights(self) -> bool:
-        """Whether corrections are divided by the largest one of a batch."""
+        """Whether corrections are divided by the largest one in a batch."""
         return True
 
     def prepare(self, replayed: Sequence[Replayed]) -> list[dict[str, Tensor]]:
-        """Return what can be said before the loss, ahead of time; may be called from another thread.
+        """Return column values that do not depend on the loss, ahead of it; may be called from another thread.
 
         Args:
             replayed: batches of one size that were drawn together.
 
         Returns:
-            column values of each batch, like `values`.
+            column values of each batch, in the form of `values`.
         """
         return [{} for _ in replayed]
 
-    def forget_keys(self) -> None:  # noqa: B027 - most keep none
-        """Forget which steps were drawn: the replay that they lay in is gone."""
+    def forget_keys(self) -> None:  # noqa: B027 - most rules keep no keys
+        """Forget which steps were drawn, since their replay no longer exists."""
 
-    def forget_agent(self) -> None:  # noqa: B027 - most do not ask how it does
-        """Forget how the agent did: another has taken its place, and no draw brought that about."""
+    def forget_agent(self) -> None:  # noqa: B027 - most rules do not use returns
+        """Forget the agent's returns, since another agent replaced it, for reasons other than the draws."""
 
     @abstractmethod
     def values(self, replayed: Replayed, per_step: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return new column values of a batch that has just been learned from.
+        """Return new column values of a batch after its update.
 
         Args:
-            replayed: with the batch's fresh columns.
+            replayed: the items, with the batch's fresh sequences.
             per_step: see `LossOutput.per_step`; without gradients.
 
         Returns:
-            by column, [T, B] or [1, B], finite.
+            values by column name, [T, B] or [1, B], finite.
         """
 
-    def mark_evaluation(self) -> None:  # noqa: B027 - most do not ask how it does
-        """An evaluation of the agent as it is now begins: what is drawn from here on has no part in its return."""
+    def mark_evaluation(self) -> None:  # noqa: B027 - most rules do not use returns
+        """Mark the start of an evaluation of the current agent: later draws do not affect its return."""
 
     def hear(self, mean_return: float, reader: ReplayReader) -> Lesson | None:
-        """Hear how the agent did at the last mark, or does now where none was set, and learn from it.
+        """Learn from the agent's mean return, at the last mark or, without a mark, now.
+
+        Args:
+            mean_return: the mean return.
+            reader: reader of stored steps.
 
         Returns:
-            what is to be written; None where nothing follows.
+            columns to write; None if there are none.
         """
         return None
 
     def metrics(self) -> dict[str, float]:
-        """Return what to record, by name."""
+        """Return the metrics to record, by name."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what continues this rule: "tensors" by name, and "numbers", JSON values and arrays."""
+        """Return the state of this rule: "tensors" by name, and "numbers", JSON values and arrays."""
         return {"tensors": {}, "numbers": {}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:  # noqa: B027 - rules that do not learn keep nothing
-        """Restore what `state_dict` gave.
+        """Restore a state from `state_dict`.
 
         Raises:
-            ValueError: it belongs to other settings.
+            ValueError: the state belongs to other settings.
         """
 
 
 def find_rule(place: str, column: str) -> type[Prioritizer] | None:
-    """Return the rule that feeds a sampler, or None where none does.
+    """Return the rule of a sampler, or None if it has none.
 
     Args:
-        place: of the rule, "module:Name", as the sampler names it; "": it names none.
-        column: that the sampler reads; "": none.
+        place: path of the rule, "module:Name", that the sampler names; "": it names none.
+        column: the column that the sampler reads; "": none.
 
     Raises:
-        ValueError: the sampler names a rule that is not there.
+        ValueError: the sampler names a rule that does not exist.
     """
     if place:
         return find_class(place, Prioritizer, "name a subclass of laser.prioritization.base.Prioritizer")
@@ -158,19 +162,19 @@ def find_rule(place: str, column: str) -> type[Prioritizer] | None:
 
 
 def prioritizer_for(column: str) -> type[Prioritizer] | None:
-    """Return the rule that writes this column, or None where no rule does.
+    """Return the rule that writes a column, or None if no rule does.
 
     Raises:
-        ValueError: two rules declare it.
+        ValueError: two rules declare the column.
     """
     found = [kind for kind in find_prioritizers() if column in {spec.name for spec in kind.columns}]
     if len(found) > 1:
-        raise ValueError(f"a column must be one rule's, but {found[0]} and {found[1]} both declare {column!r}")
+        raise ValueError(f"a column must belong to one rule, but {found[0]} and {found[1]} both declare {column!r}")
     return found[0] if found else None
 
 
 def missing_numbers(kind: type[Prioritizer], per_step: tuple[str, ...]) -> list[str]:
-    """Return what a rule needs that a loss does not say, e.g. ["td_error or priority"]."""
+    """Return the names that a rule needs and a loss does not return, e.g. ["td_error or priority"]."""
     return [" or ".join(group) for group in kind.needs if not set(group) & set(per_step)]
 
 

@@ -1,4 +1,4 @@
-"""Settings that samplers share, and the base class of those that a sampler has for itself; they know no torch."""
+"""Settings that samplers share, and the base class of a sampler's own settings; nothing here imports torch."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Positive = Bounds(above=0.0)
 
 @dataclass(frozen=True)
 class SamplerSettings:
-    """Settings of one sampler and its rule: a subclass adds the fields and stands beside the sampler."""
+    """Settings of one sampler and its rule: a subclass beside the sampler adds the fields."""
 
 
 @dataclass(frozen=True)
 class LearnedConfig(SamplerSettings):
-    """Settings of rules that learn from whether the agent has become better."""
+    """Settings of rules that learn from the change of the agent's return."""
 
     reward: Annotated[
         Literal["evaluation", "training"],
@@ -31,24 +31,24 @@ class LearnedConfig(SamplerSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
-    """Which sampler draws, the settings that samplers share, and those of a sampler of the user's own."""
+    """The choice of sampler, the settings that samplers share, and the settings of a user's own sampler."""
 
     chooses: ClassVar[Mapping[str, str]] = {"sampler": "sampler_settings"}
 
     sampler: Annotated[str, "how unrolls, steps or episodes are drawn"] = "uniform"
     priority_exponent: Annotated[
-        float, Bounds(least=0.0, most=4.0), "alpha, of priorities, ranks or scores; 0 draws uniformly, 1 in proportion"
+        float, Bounds(least=0.0, most=4.0), "alpha, on priorities, ranks or scores; 0 draws uniformly, 1 in proportion"
     ] = 0.5
     priority_uniform: Annotated[
         float, Fraction, "per, rank: share of the draws that is uniform whatever the priorities"
     ] = 0.1
     importance_exponent: Annotated[
-        float, Fraction, "beta at the start: how far losses correct for uneven draws; 0: not at all, 1: fully"
+        float, Fraction, "beta at the start: how much losses correct for uneven draws; 0: not at all, 1: fully"
     ] = 0.4
     importance_schedule: Annotated[
-        Literal["constant", "linear"], "of the importance exponent: constant, or linear to 1 over the run's steps"
+        Literal["constant", "linear"], "importance exponent over the run: constant, or linear to 1 over the run's steps"
     ] = "linear"
-    sampler_settings: Annotated[SamplerSettings, "of a sampler that has no section of its own here"] = field(
+    sampler_settings: Annotated[SamplerSettings, "settings of a sampler that has no section of its own here"] = field(
         default_factory=SamplerSettings
     )
 
@@ -60,18 +60,18 @@ class SamplingConfig:
 
     @property
     def own_section(self) -> str:
-        """The field that holds the settings of the chosen sampler: one of its own name, else `sampler_settings`."""
+        """Field with the settings of the chosen sampler: the field with its name, else `sampler_settings`."""
         own = isinstance(getattr(self, self.sampler, None), SamplerSettings)
         return self.sampler if own else "sampler_settings"
 
     @property
     def own_settings(self) -> SamplerSettings:
-        """Settings of the chosen sampler and its rule, beside those that samplers share."""
+        """Settings of the chosen sampler and its rule, without those that samplers share."""
         settings: SamplerSettings = getattr(self, self.own_section)
         return settings
 
     @property
     def learned(self) -> LearnedConfig | None:
-        """Settings of the sampler's rule, if it is one that learns."""
+        """Settings of the sampler's rule if the rule learns, else None."""
         settings = self.own_settings
         return settings if isinstance(settings, LearnedConfig) else None

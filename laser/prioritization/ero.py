@@ -1,4 +1,4 @@
-"""ERO: a network decides step by step what may be replayed, and learns from whether the agent gets better."""
+"""ERO: a network decides for each step whether it may be replayed, and learns from the change of the agent's return."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ class KeepNetwork(nn.Module):
 
 
 class Ero(LearnedPrioritizer):
-    """Writes phi, the chance of each step to be in the subset that the sampler `ero` draws from uniformly.
+    """Writes phi, each step's probability of being in the subset from which the sampler `ero` draws uniformly.
 
-    Which steps those are is drawn for the whole replay at once after each update of the network, at a cost that grows
-    with the replay; steps never drawn are in the subset. Whenever the agent has been evaluated, the network climbs
+    After each update of the network the subset is drawn for the whole replay at once, at a cost that grows with the
+    replay; steps never drawn are in the subset. After each evaluation of the agent, the network climbs
 
         (J(pi) - J(pi before)) * sum_j [I_j log phi_j + (1 - I_j) log(1 - phi_j)]
 
     over steps j drawn uniformly from all that is stored. Losses are not corrected.
 
-    phi is written for drawn steps too, as far as the paper's summaries tell; where it was in no batch it stays.
+    phi is also written for the steps of a batch, as far as summaries of the paper describe it; all others keep theirs.
 
     Source:
-        Zha et al. 2019 (ERO), algorithms 1 and 2, as Oh et al. 2021 and others tell them.
+        Zha et al. 2019 (ERO), algorithms 1 and 2, as described by Oh et al. 2021 and others.
     """
 
     needs: ClassVar[tuple[tuple[str, ...], ...]] = (("td_error",),)
@@ -81,7 +81,7 @@ class Ero(LearnedPrioritizer):
 
 
 def _features(replayed: Replayed, td_errors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what the network looks at, each [N]."""
+    """Return the inputs of the network, each [N]."""
     rewards = replayed.batch.rewards[0]
     return rewards, td_errors, time_feature(replayed, rewards)
 

@@ -1,4 +1,4 @@
-"""Which stored steps were drawn in some time: a bounded, uniform subset of them."""
+"""A bounded, uniform subset of the keys of drawn steps."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from laser.ports import KEY_DTYPE
 
 
 class IndexSet:
-    """A uniform subset without replacement of all keys that were added, those added twice counting twice.
+    """A uniform subset without replacement of all added keys; a key added twice counts twice.
 
-    Every key gets a random tag, and those with the smallest tags are kept: O(capacity) memory however much is added.
+    Every key gets a random tag, and the keys with the smallest tags are kept: O(capacity) memory for any number added.
     Not thread-safe.
 
     Args:
-        capacity: how many are kept.
+        capacity: greatest number of keys to keep.
     """
 
     def __init__(self, capacity: int):
@@ -24,21 +24,21 @@ class IndexSet:
         self.clear()
 
     def __len__(self) -> int:
-        """Return how many keys are kept."""
+        """Return the number of keys in the subset."""
         return len(self._tags)
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Remove all keys."""
         self.keys = np.zeros(0, KEY_DTYPE)
         """The subset, KEY_DTYPE [n]."""
         self._tags = np.zeros(0)
 
     def add(self, keys: np.ndarray, rng: np.random.Generator) -> None:
-        """Take in keys, KEY_DTYPE [N]."""
+        """Add keys, KEY_DTYPE [N]."""
         self._add(keys, rng.random(len(keys)))
 
     def take_over(self, other: IndexSet) -> None:
-        """Take in all that was added to another set, which begins anew."""
+        """Add all keys that were added to another set, and clear that set."""
         self._add(other.keys, other._tags)
         other.clear()
 
@@ -55,12 +55,12 @@ class IndexSet:
         self.keys, self._tags = keys, tags
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what `load_state_dict` needs."""
+        """Return the state for `load_state_dict`."""
         words = {name: self.keys[name].astype(np.int64) for name in KEY_DTYPE.names or ()}
         return {"tags": self._tags.copy()} | words
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         self._tags = np.array(state["tags"], np.float64)
         self.keys = np.zeros(len(self._tags), KEY_DTYPE)
         for name in KEY_DTYPE.names or ():

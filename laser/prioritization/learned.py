@@ -1,4 +1,4 @@
-"""What rules with a network of their own share: features, replay reward, optimiser and state."""
+"""Base class of rules with a network of their own: features, replay reward, optimiser and state."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from laser.prioritization.base import Lesson, Prioritizer, Replayed, ReplayReade
 from laser.prioritization.config import SamplingConfig
 from laser.specs import EnvironmentSpec
 
-# A step of an episode is known by log(1 + its number), over that of this one: long episodes do not drown the rest.
+# A step's time is log(1 + its number), divided by the same of this number, so that long episodes do not dominate.
 _LONG_EPISODE = 1000.0
 
 
 class LearnedPrioritizer(Prioritizer):
-    """A network is moved, once the agent has been found better or worse than before, by how much it was.
+    """A rule whose network learns from the change of the agent's return between two evaluations.
 
-    The settings of its sampler are a `LearnedConfig`.
+    The settings of its sampler must be a `LearnedConfig`.
 
     Args:
         config: see `Prioritizer`.
@@ -51,18 +51,18 @@ class LearnedPrioritizer(Prioritizer):
 
     @abstractmethod
     def learn(self, replay_reward: float, reader: ReplayReader) -> Lesson | None:
-        """Update the network; None where there was nothing to learn from."""
+        """Update the network, and return columns to write, or None if there are none."""
 
     def forget_judged(self) -> None:
-        """Forget the steps that were drawn before the time that the return tells of."""
+        """Forget the steps that were drawn before the evaluation of the last return."""
 
     def hear(self, mean_return: float, reader: ReplayReader) -> Lesson | None:
-        """See `Prioritizer.hear`. The replay reward is the change since the last time; the first one only begins."""
+        """See `Prioritizer.hear`. The replay reward is the change since the last return; the first has none."""
         replay_reward = mean_return - self.previous_return
         self.previous_return = mean_return
         self.num_heard += 1
         if not math.isfinite(replay_reward):
-            self.forget_judged()  # what was drawn before did not bring about the change from now on
+            self.forget_judged()  # earlier draws did not cause the changes from now on
             return None
         self._heard["replay_reward"] = replay_reward
         return self.learn(replay_reward, reader)
@@ -73,7 +73,7 @@ class LearnedPrioritizer(Prioritizer):
         self.previous_return = math.nan
 
     def climb(self, objective: Tensor) -> None:
-        """Take one step of gradient ascent; one that is not finite is left out, and counted."""
+        """Take one step of gradient ascent; skip and count a step whose objective is not finite."""
         if not bool(torch.isfinite(objective)):
             self.num_refused += 1
             return
@@ -123,14 +123,14 @@ class LearnedPrioritizer(Prioritizer):
 
 
 def time_feature(replayed: Replayed, like: Tensor) -> Tensor:
-    """Return when in its episode each step was, [N]: 0 for the first, 1 for number 1,000."""
+    """Return the time of each step in its episode, [N]: 0 for the first step, 1 for number 1,000."""
     steps = replayed.sample.unrolls.headers["step_in_episode"].astype(np.float32)
     times = torch.from_numpy(np.log1p(steps) / np.float32(math.log1p(_LONG_EPISODE)))
     return to_device(times, like.device).to(like.dtype)
 
 
 def squashed(values: Tensor) -> Tensor:
-    """Return tanh of numbers that may be anything, in float32; what is not a number counts as 0."""
+    """Return tanh of any numbers in float32; NaN counts as 0."""
     return values.float().tanh().nan_to_num(0.0)
 
 

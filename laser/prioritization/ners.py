@@ -1,4 +1,4 @@
-"""NERS: a network scores replayed steps in view of each other, and learns from whether the agent gets better."""
+"""NERS: a network scores replayed steps jointly, and learns from the change of the agent's return."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from laser.specs import EnvironmentSpec
 SCORE, TD_ERROR, Q_TARGET = "ners_score", "ners_td_error", "ners_q_target"
 CONTEXT_SIZES = (256, 512, 256, 128)
 SCORE_SIZES = (256, 128, 64)
-# A step may become unlikely, not impossible.
+# No step may become impossible to draw.
 _LEAST_SCORE = 1e-6
 
 
 class ScoreNetwork(nn.Module):
-    """Scores in (0, 1) of N steps, each from its own features and from the mean of what all of them say.
+    """Scores in (0, 1) of N steps, each from its own features and from the mean over the features of all steps.
 
         score_i = sigmoid(f_s([f_l(x_i), mean_j f_g(x_j)]))
 
     A permutation of the steps permutes the scores.
 
     Args:
-        environment: what steps hold.
+        environment: spec of the steps.
         features: "all" or "few".
-        global_context: False leaves out f_g.
+        global_context: include f_g.
 
     Source:
         Oh et al. 2021 (NERS), eqs. 3 and 4, table B.1.
@@ -56,7 +56,7 @@ class ScoreNetwork(nn.Module):
         self.output = nn.Linear(SCORE_SIZES[-1], 1)
 
     def forward(self, steps: Steps, num_batches: int = 1) -> Tensor:
-        """Return scores, float32 [N], of batches of one size, one behind the other; means are those of each batch."""
+        """Return scores, float32 [N], of consecutive batches of one size; means are taken within each batch."""
         features = self.features(steps).to(self.output.weight.dtype)
         context = self.local(features)
         if self.shared is not None:
@@ -68,16 +68,16 @@ class ScoreNetwork(nn.Module):
 
 
 class Ners(LearnedPrioritizer):
-    """Writes the scores of drawn steps, which the sampler `ners` draws by: P ~ score^alpha, 1 for steps never drawn.
+    """Writes the scores of drawn steps, from which the sampler `ners` draws: P ~ score^alpha, 1 for steps never drawn.
 
-    Scores are made of what is stored, TD error and Q target from when the step was last drawn among it, so that they
-    need not wait for the loss. Whenever the agent has been evaluated, the network takes one step along
+    Scores depend on stored data only, including TD error and Q target of the step's last draw, so that they need not
+    wait for the loss. After each evaluation of the agent, the network takes one step along
 
         (J(pi) - J(pi before)) * sum_{i in I} grad log p_i
 
-    where I is a uniform subset of the steps drawn between the beginnings of the two evaluations, and p is over all that
-    is stored, of which as many steps are looked at, drawn uniformly and scored together with I. Losses are corrected by
-    (N P)^-beta.
+    where I is a uniform subset of the steps drawn between the beginnings of both evaluations. p is normalised over all
+    stored steps, estimated from as many steps as in I, drawn uniformly and scored together with I. Losses are corrected
+    by (N P)^-beta.
 
     Source:
         Oh et al. 2021 (NERS), algorithm 1.
@@ -88,8 +88,8 @@ class Ners(LearnedPrioritizer):
 
     def __init__(self, config: SamplingConfig, environment: EnvironmentSpec, device: torch.device, seed: int):
         super().__init__(config, environment, device, seed)
-        self.drawn = IndexSet(self.settings.batch_size)  # since the last mark
-        self.drawn_before = IndexSet(self.settings.batch_size)  # before the last mark, and judged by no return yet
+        self.drawn = IndexSet(self.settings.batch_size)  # drawn since the last mark
+        self.drawn_before = IndexSet(self.settings.batch_size)  # before the last mark, no return yet
         self._is_marked = False
         self._dtype = _scoring_dtype(device)
         self._scorer = self._frozen()
@@ -104,7 +104,7 @@ class Ners(LearnedPrioritizer):
         return ScoreNetwork(environment, self.settings.features, self.settings.global_context)
 
     def prepare(self, replayed: Sequence[Replayed]) -> list[dict[str, Tensor]]:
-        """See `Prioritizer.prepare`: the scores; of all batches at once, so that weights are fetched once."""
+        """See `Prioritizer.prepare`: return the scores, of all batches at once, so that weights are loaded once."""
         with torch.inference_mode():
             scores = self._scorer(joined([steps_of(each) for each in replayed]), len(replayed))
             scores = scores.nan_to_num(1.0).clamp(min=_LEAST_SCORE)
@@ -119,16 +119,16 @@ class Ners(LearnedPrioritizer):
 
     def learn(self, replay_reward: float, reader: ReplayReader) -> Lesson | None:
         """See `LearnedPrioritizer.learn`."""
-        keys = self._take_judged()  # before the replay is asked: the next reward is not theirs even if it cannot answer
+        keys = self._take_judged()  # before the read: even if it fails, the next reward is not theirs
         replayed = reader.read(keys) if len(keys) else None
         if replayed is None:
             return None
         parts = [steps_of(replayed)]
         if self.settings.normalizer == "replay":
             parts.append(steps_of(reader.draw_uniformly(self.settings.batch_size)))
-        # Those that were drawn by had a least value too; the logarithm of a score of 0 would end all learning.
+        # The scores used for drawing had this minimum too; the logarithm of a score of 0 would end all learning.
         scores = self.network(joined(parts)).clamp(min=_LEAST_SCORE)
-        num_drawn = len(parts[0].rewards)  # some may be gone
+        num_drawn = len(parts[0].rewards)  # some keys may no longer be stored
         drawn, others = scores[:num_drawn], scores[num_drawn:]
         self.climb(self._objective(drawn, replay_reward, others))
         self._heard |= {"score_mean": float(scores.detach().mean()), "score_std": float(scores.detach().std())}
@@ -143,7 +143,7 @@ class Ners(LearnedPrioritizer):
         return ners_objective(drawn, replay_reward, self.config.priority_exponent, stored)
 
     def mark_evaluation(self) -> None:
-        """See `Prioritizer.mark_evaluation`; draws before a mark whose return never came count for the next one."""
+        """See `Prioritizer.mark_evaluation`; if a mark gets no return, its draws count for the next mark."""
         self.drawn_before.take_over(self.drawn)
         self._is_marked = True
 
@@ -178,12 +178,12 @@ class Ners(LearnedPrioritizer):
         return keys
 
     def _frozen(self) -> nn.Module:
-        # A copy, so that another thread may score while this one is trained.
+        # A copy, so that another thread may score while the network is trained.
         return copy.deepcopy(self.network).requires_grad_(False).to(self._dtype)
 
 
 def steps_of(replayed: Replayed) -> Steps:
-    """Return what scores are made of, from what is stored."""
+    """Return the inputs of the scores, from stored data."""
     batch = replayed.batch
     rewards = batch.rewards[0]
     return Steps(
@@ -197,7 +197,7 @@ def steps_of(replayed: Replayed) -> Steps:
 
 
 def joined(parts: Sequence[Steps]) -> Steps:
-    """Return steps one behind the other."""
+    """Return the concatenated steps."""
     if len(parts) == 1:
         return parts[0]
     names = [item.name for item in dataclasses.fields(Steps) if item.name != "observations"]
@@ -206,7 +206,7 @@ def joined(parts: Sequence[Steps]) -> Steps:
 
 
 def _scoring_dtype(device: torch.device) -> torch.dtype:
-    # Scores decide how often a step is drawn: three digits do, at a third of the time where the CPU can.
+    # Three digits suffice for scores, which set how often a step is drawn, and take a third of the time on such CPUs.
     if device.type == "cuda":
         return torch.float32
     return torch.bfloat16 if cpu_has_bfloat16() else torch.float32

@@ -1,4 +1,4 @@
-"""PER: items whose error was large are drawn more often."""
+"""PER: items with large errors are drawn more often."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from laser.ports import ColumnSpec
 from laser.prioritization.base import Prioritizer, Replayed
 
 PRIORITY = "priority"
-# What was learned perfectly can still be drawn, and so be found to be wrong again.
+# Items with an error of 0 can still be drawn, and so be found wrong again.
 _LEAST = 1e-6
 
 
 class Per(Prioritizer):
-    """Writes |TD error| + 1e-6, or what a loss says in place of the error: the samplers `per` and `rank` draw by it.
+    """Writes |TD error| + 1e-6, or the priority of the loss in place of the error, for the samplers `per` and `rank`.
 
-    Losses are corrected by (N P)^-beta over the largest of the batch, where beta goes to 1.
+    Losses are corrected by (N P)^-beta, divided by the largest correction of the batch, where beta goes to 1.
 
     Source:
         Schaul et al. 2016, section 3; unrolls: Schmitt et al. 2020 (LASER), appendix A.2.
@@ -28,7 +28,7 @@ class Per(Prioritizer):
     columns: ClassVar[tuple[ColumnSpec, ...]] = (ColumnSpec(PRIORITY, initial=1.0),)
 
     def values(self, replayed: Replayed, per_step: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """See `Prioritizer.values`; an item whose error is not finite is as one that was never learned from."""
+        """See `Prioritizer.values`; an item with an error that is not finite gets the column's initial value."""
         errors = per_step["priority"] if "priority" in per_step else per_step["td_error"]
         (column,) = self.columns
         return {PRIORITY: errors.float().abs().nan_to_num(*[column.initial] * 3) + _LEAST}

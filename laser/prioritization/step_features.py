@@ -1,4 +1,4 @@
-"""What NERS looks at: replayed steps as one vector each."""
+"""Features of replayed steps for NERS, one vector per step."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _IMAGE_SIZES = (256, 64, 32)
 
 @dataclass(frozen=True)
 class Steps:
-    """N steps.
+    """Inputs of N steps.
 
     Args:
-        observations: before and after, by name, [2, N, ...].
+        observations: observations before and after the step, by name, [2, N, ...].
         actions: [N, ...].
         rewards: [N].
-        times: when in the episode, [N], about 0 to 1.
-        td_errors: squashed into [-1, 1], [N]; 1 for a step that was never drawn.
-        q_targets: r + gamma Q'(s', a'), likewise.
+        times: time in the episode, [N], about 0 to 1.
+        td_errors: TD errors squashed into [-1, 1], [N]; 1 for a step that was never drawn.
+        q_targets: r + gamma Q'(s', a'), in the same form.
     """
 
     observations: Mapping[str, Tensor]
@@ -42,12 +42,12 @@ class Steps:
 
 
 class StepFeatures(nn.Module):
-    """[s, a, r, s', time, TD error, Q target] of each step, or the third, fifth and sixth alone.
+    """[s, a, r, s', time, TD error, Q target] of each step, or [r, time, TD error] alone.
 
-    Images before and after go through the same two convolutions and layers of 256, 64 and 32; categories are one-hot.
+    Images of s and s' go through the same two convolutions and layers of 256, 64 and 32; categories are one-hot.
 
     Args:
-        environment: what steps hold.
+        environment: spec of the steps.
         features: "all" or "few".
 
     Source:
@@ -66,7 +66,7 @@ class StepFeatures(nn.Module):
         small = any(min(spec.frame_shape[:2]) < _LEAST_PIXELS for spec in frames)
         if frames:
             config = NetworkConfig(torso="cells_cnn" if small else "der_cnn")
-        else:  # without layers the encoder hands vectors through as they are
+        else:  # without layers the encoder passes vectors through unchanged
             config = NetworkConfig(torso="mlp", hidden_sizes=())
         self.encoder = ObservationEncoder(environment.observations, config)
         width = self.encoder.num_features
@@ -76,7 +76,7 @@ class StepFeatures(nn.Module):
         self.num_features = 2 * width + _width_of(environment.actions) + 4
 
     def forward(self, steps: Steps) -> Tensor:
-        """Return [N, num_features] in the dtype of the weights, or float32 without any."""
+        """Return [N, num_features] in the dtype of the weights, or float32 without weights."""
         if self.encoder is None:
             return torch.stack([steps.rewards, steps.times, steps.td_errors], -1).float()
         dtype = next(self.parameters(), steps.rewards).dtype

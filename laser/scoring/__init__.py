@@ -1,1 +1,1 @@
-"""Evaluation as the papers do it: reference scores, protocols for curves and sweeps, statistics, published results."""
+"""Scoring as in the papers: reference scores, protocols for curves and sweeps, statistics, published results."""

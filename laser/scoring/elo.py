@@ -1,8 +1,8 @@
-"""Elo ratings from who beat whom: 400 points are odds of 10 to 1.
+"""Elo ratings from numbers of wins: 400 points are odds of 10 to 1.
 
     P(i beats j) = 1 / (1 + 10^((rating_j - rating_i) / 400))
 
-The ratings are those under which the results were likeliest (Bradley and Terry 1952); one of them is set to 0.
+The ratings maximise the likelihood of the results (Bradley and Terry 1952); one of them is set to 0.
 
 Source: Gruslys et al. 2017 (the Reactor), section 4.4.
 """
@@ -16,7 +16,7 @@ _MAX_STEP = 2.0
 
 
 def count_wins(scores: np.ndarray) -> np.ndarray:
-    """Return on how many games each algorithm scores more than each other one; equal scores count half for both.
+    """Return the number of games on which each algorithm beats each other one; equal scores count half for both.
 
     Args:
         scores: [num_algorithms, num_games].
@@ -31,7 +31,7 @@ def count_wins(scores: np.ndarray) -> np.ndarray:
 
 
 def has_finite_ratings(wins: np.ndarray) -> bool:
-    """Return whether no group won all its games against the rest, or lost them all: else ratings drift apart for ever.
+    """Return whether ratings are finite: no group of algorithms won all games against the rest, or lost them all.
 
     Args:
         wins: [num_algorithms, num_algorithms], row over column.
@@ -43,18 +43,18 @@ def has_finite_ratings(wins: np.ndarray) -> bool:
 
 
 def elo_ratings(wins: np.ndarray, anchor: int, pseudo_wins: float = 0.0) -> np.ndarray:
-    """Return the likeliest ratings.
+    """Return the ratings of maximum likelihood.
 
     Args:
         wins: [num_algorithms, num_algorithms], how often row beat column; may be fractions. The diagonal is ignored.
-        anchor: whose rating is 0.
-        pseudo_wins: added to every pair both ways.
+        anchor: index of the algorithm with rating 0.
+        pseudo_wins: wins added to every pair in both directions.
 
     Returns:
         [num_algorithms].
 
     Raises:
-        ValueError: the results have no likeliest ratings; see `has_finite_ratings`.
+        ValueError: the maximum likelihood has no finite ratings; see `has_finite_ratings`.
     """
     others = ~np.eye(len(wins), dtype=bool)
     wins = np.where(others, wins + pseudo_wins, 0.0)

@@ -1,8 +1,8 @@
-"""Training curves of sweeps as the LASER paper draws them (appendix A.3).
+"""Training curves of sweeps as in the LASER paper (appendix A.3).
 
-The order matters: average the episodes of a bucket, normalise, take the median over tasks, average buckets together
-where asked for, and only then take the best member of a sweep at each point. Taking the best earlier would pick lucky
-episodes.
+The order matters: average the episodes of a bucket, normalise, take the median over tasks, average buckets into points
+if the protocol says so, and only then take the best member of a sweep at each point. Taking the best earlier would pick
+lucky episodes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ DMLAB_BUCKET = 10_000_000
 
 @dataclass(frozen=True)
 class CurveProtocol:
-    """How buckets become one curve.
+    """Reduction of buckets to one curve.
 
     Args:
-        score: of a member in a bucket: its name among what is recorded as `buckets/...`.
-        over_tasks: how the scores of an agent's tasks become one, where each has a run of its own; None: they cannot.
-        downsampling: how many buckets are averaged into a point, after that.
+        score: name of a member's score in a bucket, among the recorded `buckets/...`.
+        over_tasks: reduction over an agent's tasks, if each task has a run of its own; None: not possible.
+        downsampling: number of buckets averaged into a point, after that.
     """
 
     score: str
@@ -36,7 +36,7 @@ class CurveProtocol:
 
     @property
     def title(self) -> str:
-        """What the curve is of, in words."""
+        """Name of the curve's score, in words."""
         return self.score.replace("_", " ")
 
 
@@ -46,9 +46,9 @@ _PLAIN = CurveProtocol("mean_return")
 
 
 def protocol_for(tasks: Sequence[str]) -> CurveProtocol:
-    """Return how the curve of these tasks is drawn: as published of DeepMind Lab, and all others as of Atari.
+    """Return the curve protocol of tasks: the published one of DeepMind Lab for its levels, else that of Atari.
 
-    Where a task has no reference scores it is of plain returns.
+    If a task has no reference scores, the curve is of plain returns.
     """
     if not tasks or any(find_reference(task) is None for task in tasks):
         return _PLAIN
@@ -57,11 +57,11 @@ def protocol_for(tasks: Sequence[str]) -> CurveProtocol:
 
 @dataclass(frozen=True)
 class BucketScores:
-    """What one run reached, bucket by bucket.
+    """Scores of one run, bucket by bucket.
 
     Args:
-        agent: whose it is; the runs of one agent differ by nothing but their tasks.
-        scores: by where the bucket ended; a bucket in which no episode ended may be left out.
+        agent: key of the agent; the runs of one agent differ only in their tasks.
+        scores: score by the end of the bucket; a bucket without finished episodes may be left out.
     """
 
     agent: Hashable
@@ -72,12 +72,12 @@ def point_wise_best(runs: Sequence[BucketScores], protocol: CurveProtocol) -> tu
     """Return the best agent's score at each point.
 
     Args:
-        runs: of any number of agents.
+        runs: runs of any number of agents.
         protocol: see `CurveProtocol`.
 
     Returns:
-        ends of the points [N] and the best score there [N], NaN before some agent's tasks are all known. No points
-        where agents have several runs whose scores do not become one.
+        ends of the points [N] and the best scores [N], NaN until an agent has scores of all its tasks. No points if
+        agents have several runs and the protocol has no reduction over tasks.
     """
     by_agent: defaultdict[Hashable, list[Mapping[float, float]]] = defaultdict(list)
     for run in runs:
@@ -98,7 +98,7 @@ def point_wise_best(runs: Sequence[BucketScores], protocol: CurveProtocol) -> tu
 
 
 def _carried_on(scores: Mapping[float, float], ends: Sequence[float]) -> list[float]:
-    """Return the score at each end; where there is none, the one before."""
+    """Return the score at each end; without a score, the one before."""
     row, newest = [], float("nan")
     for end in ends:
         newest = scores.get(end, newest)

@@ -1,9 +1,9 @@
-"""What the LASER paper reports on Atari (table 2 of its appendix C), so that a user's result can stand beside it.
+"""Scores of the LASER paper on Atari (table 2 of its appendix C), for comparison with a user's result.
 
-The text of the table that this was read from is damaged. "-" stands for a cell that cannot be read with certainty: all
-of double_dunk, enduro, fishing_derby, time_pilot, tutankham, up_n_down, venture, video_pinball and wizard_of_wor (rows
-run into each other), and single cells of freeway, hero, tennis and yars_revenge. Rainbow's column was the check: every
-row kept agrees there with what Rainbow's authors published, where they did. Lost decimal points were put back where
+The source text of the table is damaged. "-" stands for a cell that cannot be read with certainty: all of double_dunk,
+enduro, fishing_derby, time_pilot, tutankham, up_n_down, venture, video_pinball and wizard_of_wor (rows run into each
+other), and single cells of freeway, hero, tennis and yars_revenge. Rainbow's column was the check: in every row here it
+agrees with the number that Rainbow's authors published, if there is one. Lost decimal points were put back where
 Rainbow's column of the same row, or the game's range (surround ends at 10), shows that they are missing.
 """
 
@@ -28,7 +28,7 @@ class PublishedScores:
 
 
 def find_published(id: str) -> PublishedScores | None:
-    """Return the paper's scores for an environment id such as `ALE/Pong-v5`, or None where it has none."""
+    """Return the paper's scores for an environment id such as `ALE/Pong-v5`, or None if it has none."""
     game = atari_game(id)
     return LASER_TABLE_2.get(game) if game else None
 

@@ -1,9 +1,9 @@
-"""What the Reactor paper reports on 57 Atari games (tables 2, 3 and 4), so that a user's result can stand beside it.
+"""Scores of the Reactor paper on 57 Atari games (tables 2, 3 and 4), for comparison with a user's result.
 
-Table 4 was checked number by number against table 5, which holds the same scores normalised: all of its rows can be
-read. The one disagreement is the paper's: on video_pinball, where people score less than random play, it divides by
-their score alone. Misspelt names of games are put right. From table 4, mean ranks and Elo of table 2 come out
-again to within 0.01 and 6 points, its means and medians exactly.
+Table 4 was checked number by number against table 5, which holds the same scores normalised: all of its rows are
+readable. The only disagreement is in the paper: on video_pinball, where people score less than random play, it divides
+by their score alone. Misspelt names of games are corrected. Recomputed from table 4, the mean ranks and Elo ratings of
+table 2 agree to within 0.01 and 6 points, its means and medians exactly.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from laser.scoring.scores import atari_game
 
 @dataclass(frozen=True)
 class PublishedStanding:
-    """How an agent did over 57 games; None where the paper says nothing.
+    """Results of an agent over 57 games; None where the paper gives no number.
 
     Args:
-        median: of the scores normalised by random play and people.
-        mean_rank: 1 would be the best on every game; among the agents of the same table.
-        elo: the person's is 0.
-        mean: of the normalised scores.
+        median: median of the scores normalised by random play and people.
+        mean_rank: mean rank among the agents of the same table; 1 would be the best on every game.
+        elo: Elo rating, where the human's is 0.
+        mean: mean of the normalised scores.
     """
 
     median: float
@@ -61,7 +61,7 @@ REACTOR_TABLE_3 = {
 
 
 def find_human_start_scores(id: str) -> dict[str, float] | None:
-    """Return the scores of `AGENTS` for an environment id such as `ALE/Pong-v5`, or None where there are none."""
+    """Return the scores of `AGENTS` for an environment id such as `ALE/Pong-v5`, or None if there are none."""
     game = atari_game(id)
     return REACTOR_TABLE_4.get(game) if game else None
 

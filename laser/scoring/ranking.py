@@ -1,4 +1,4 @@
-"""Agents set against each other over games: mean rank and Elo, the best first.
+"""Ranking of agents over games: mean ranks and Elo ratings, the best first.
 
 Source: Gruslys et al. 2017 (the Reactor), sections 4.1 and 4.4.
 """
@@ -16,12 +16,12 @@ from laser.scoring.ranks import mean_ranks
 
 @dataclass(frozen=True)
 class Ranking:
-    """Agents over the same games, by mean rank, the best first.
+    """A ranking of agents over the same games, by mean rank, the best first.
 
     Args:
-        mean_ranks: by agent; 1 would be the best on every game.
-        elo: by agent.
-        pseudo_wins: added to each pair both ways, where results of few games leave ratings without bound.
+        mean_ranks: mean rank by agent; 1 would be the best on every game.
+        elo: Elo rating by agent.
+        pseudo_wins: wins added to each pair in both directions, if ratings of few games would be infinite.
     """
 
     mean_ranks: dict[str, float]
@@ -30,12 +30,12 @@ class Ranking:
 
 
 def rank_agents(names: Sequence[str], scores: np.ndarray, zero: str | None = None) -> Ranking:
-    """Return how agents stand against each other.
+    """Return the ranking of agents.
 
     Args:
-        names: of the agents.
+        names: names of the agents.
         scores: [num_agents, num_games], finite.
-        zero: whose Elo is 0; by default that of the agent ranked last.
+        zero: agent with an Elo rating of 0; None: the agent ranked last.
     """
     ranks, wins = mean_ranks(scores), count_wins(scores)
     order = [int(place) for place in np.argsort(ranks, kind="stable")]

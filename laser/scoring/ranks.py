@@ -1,4 +1,4 @@
-"""Comparisons that scales of reward do not touch: ranks per game, and who beats whom how often.
+"""Comparisons independent of reward scales: ranks per game, and winning probabilities.
 
 Source: Gruslys et al. 2017 (the Reactor), sections 4.1 and 4.4.
 """
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def mean_ranks(scores: np.ndarray) -> np.ndarray:
-    """Return each algorithm's rank, 1 for the best, on average over games; equal scores share their ranks' mean.
+    """Return each algorithm's mean rank over games, 1 for the best; equal scores share the mean of their ranks.
 
     Args:
         scores: [num_algorithms, num_games], finite.
@@ -17,7 +17,7 @@ def mean_ranks(scores: np.ndarray) -> np.ndarray:
     Returns:
         [num_algorithms].
     """
-    # An algorithm's place is behind all that are better, and amid those that are equal, itself among them.
+    # An algorithm ranks behind all better ones, and in the middle of all equal ones, which include itself.
     better = (scores[None] > scores[:, None]).sum(1)
     equal = (scores[None] == scores[:, None]).sum(1)
     result: np.ndarray = (better + (equal + 1) / 2).mean(-1)
@@ -25,15 +25,15 @@ def mean_ranks(scores: np.ndarray) -> np.ndarray:
 
 
 def winning_probabilities(scores: np.ndarray) -> np.ndarray:
-    """Return how likely a run of one algorithm scores more than a run of another, on a game drawn at random.
+    """Return the probability that a run of one algorithm beats a run of another on a random game.
 
     All pairs of seeds are compared within each game, equal scores count half, and games are averaged.
 
     Args:
-        scores: [num_algorithms, num_games, num_seeds, ...]; what follows, such as time, is kept.
+        scores: [num_algorithms, num_games, num_seeds, ...]; further axes, such as time, are kept.
 
     Returns:
-        [num_algorithms, num_algorithms, ...], row against column; 0.5 of each against itself.
+        [num_algorithms, num_algorithms, ...], row against column; 0.5 on the diagonal.
     """
     rows, columns = scores[:, None, :, :, None], scores[None, :, :, None, :]
     wins = (rows > columns) + 0.5 * (rows == columns)  # [a1, a2, game, seed1, seed2, ...]
@@ -42,10 +42,10 @@ def winning_probabilities(scores: np.ndarray) -> np.ndarray:
 
 
 def mean_winning_probabilities(probabilities: np.ndarray) -> np.ndarray:
-    """Return how likely each algorithm beats another one drawn at random.
+    """Return the probability that each algorithm beats another one drawn at random.
 
     Args:
-        probabilities: [num_algorithms, num_algorithms, ...] of `winning_probabilities`; at least two algorithms.
+        probabilities: [num_algorithms, num_algorithms, ...] from `winning_probabilities`; at least two algorithms.
 
     Returns:
         [num_algorithms, ...].

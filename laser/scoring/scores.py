@@ -1,8 +1,8 @@
-"""Scores of random play and of people, and scores normalised by them: 0 is random, 1 is human.
+"""Reference scores of random play and of people, and scores normalised by them: 0 is random, 1 is human.
 
 Sources. Atari: van Hasselt et al. 2016 and Wang et al. 2016, up to 30 no-ops at the start, 30 minutes per episode; two
 reprints agree in every number but one: the table of Agent57 has 0 for random play on video_pinball. (Scores from human
-starts, as in the Reactor's appendix, are others.) DMLab-30: Espeholt et al. 2018. Small tasks: by enumeration; there
+starts, as in the Reactor's appendix, differ.) DMLab-30: Espeholt et al. 2018. Small tasks: by enumeration; there
 "human" is the best policy.
 """
 
@@ -24,13 +24,13 @@ class Reference:
     human: float
 
     def normalise(self, score: float) -> float:
-        """Return the score's place between random (0) and human (1)."""
+        """Return the score on the scale from random (0) to human (1)."""
         return (score - self.random) / (self.human - self.random)
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One number over many tasks, in the three ways of the papers; scores are normalised."""
+    """Summaries of normalised scores over tasks, in the three forms of the papers."""
 
     median: float
     mean: float
@@ -44,7 +44,7 @@ def summarise(normalised: Mapping[str, float]) -> Summary:
 
 
 def find_reference(id: str) -> Reference | None:
-    """Return the reference scores of an environment id, or None where there are none."""
+    """Return the reference scores of an environment id, or None if there are none."""
     if id.startswith("ALE/"):
         return ATARI57.get(_SNAKE.get(atari_key(id), ""))
     if id.startswith("dmlab/"):
@@ -65,7 +65,7 @@ def atari_id(game: str) -> str:
 
 
 def atari_key(id: str) -> str:
-    """Return what is left of an id when spelling differs only in case and joints."""
+    """Return a key of an Atari id that ignores case and joints: `ALE/SpaceInvaders-v5` -> `spaceinvaders`."""
     return id.removeprefix("ALE/").rpartition("-v")[0].lower()
 
 

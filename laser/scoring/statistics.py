@@ -1,4 +1,4 @@
-"""Means that hold still and intervals that tell the truth, for few runs on several tasks.
+"""Robust means and confidence intervals, for few runs on several tasks.
 
 Source: Agarwal et al. 2021, "Deep reinforcement learning at the edge of the statistical precipice".
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-# Reduces the last two axes, [..., num_runs, num_tasks].
+# A function that reduces the last two axes, [..., num_runs, num_tasks].
 Statistic = Callable[[np.ndarray], np.ndarray]
 
 
@@ -22,7 +22,7 @@ def mean(scores: np.ndarray) -> np.ndarray:
 def interquartile_mean(scores: np.ndarray) -> np.ndarray:
     """Return the mean of the middle half of all scores [..., num_runs, num_tasks].
 
-    A quarter of them, rounded down, is left out at each end.
+    A quarter of the scores, rounded down, is left out at each end.
     """
     flat = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)
     cut = flat.shape[-1] // 4
@@ -49,14 +49,17 @@ def bootstrap_interval(
     level: float = 0.95,
     num_resamples: int = 2000,
 ) -> tuple[float, float]:
-    """Return the percentile interval of a statistic under stratified resampling: each task draws its own runs again.
+    """Return the percentile interval of a statistic under stratified bootstrap: runs are resampled within each task.
 
     Args:
         scores: [num_runs, num_tasks]; episodes of one agent are runs of one task.
-        statistic: reduces the last two axes.
-        generator: of the resampling.
-        level: probability that the interval should cover.
-        num_resamples: how often it is drawn again.
+        statistic: function that reduces the last two axes.
+        generator: source of randomness.
+        level: coverage of the interval.
+        num_resamples: number of resamples.
+
+    Returns:
+        lower and upper end of the interval.
     """
     num_runs, num_tasks = scores.shape
     who = generator.integers(0, num_runs, (num_resamples, num_runs, num_tasks))
