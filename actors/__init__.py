@@ -1,1 +1,1 @@
-"""Actors: step environments with a policy and ship unrolls."""
+"""Actors: workers that step environments with a policy and ship unrolls."""

@@ -1,4 +1,4 @@
-"""The actor: steps environments with the newest policy and ships unrolls to the replay."""
+"""The actor, which steps environments with the newest policy and ships unrolls to the replay."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from laser.unroll import UnrollSpec
 
 
 class EnvironmentBudgetError(RuntimeError):
-    """An environment failed more often than its budget of rebuilds allows; carries the environment's own message."""
+    """An environment failed more often than its budget of rebuilds allows; the message includes its own."""
 
 
 @dataclass
 class Group:
-    """Environments that are stepped together, and what is known of their present."""
+    """Environments that are stepped together, and their current state."""
 
     environment: VectorEnvironment
     tasks: np.ndarray
@@ -55,21 +55,21 @@ class Group:
 class Actor(Heartbeat):
     """Steps vector environments and inserts unrolls; a plain object that threads, processes or Ray may host.
 
-    One thread calls `tick` (or, in lockstep, `take_turn`); `heartbeat` and `waiting_for` may be read from others.
+    One thread calls `tick` (or, in lockstep, `take_turn`); other threads may read `heartbeat` and `waiting_for`.
 
     Args:
         make_environment: (group index) -> a vector environment; called again after a failure.
-        num_groups: how many groups to make.
-        policy: acts; parameters are swapped between unrolls only.
+        num_groups: number of groups.
+        policy: policy that acts; its parameters are swapped between unrolls only.
         spec: layout of the unrolls.
-        replay: where unrolls go.
-        parameters: where newer versions come from.
-        identity: who this is.
+        replay: replay that receives the unrolls.
+        parameters: source of newer parameters.
+        identity: identity of this actor.
         config: see `ActorConfig`.
         seed: environments of group g are reset with `seed + g * 1000`.
         max_restarts: rebuilds of failed environments before the actor gives up.
-        incarnation: how often this actor has been started before.
-        lag_limit: how new the policy must be where the actor paces itself (`tick`); None: as it comes.
+        incarnation: number of earlier starts of this actor.
+        lag_limit: limit of the policy lag in `tick`; None: no limit.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Actor(Heartbeat):
         self._replay = replay
         self._parameters = parameters
         self._config = config
-        # Of every row, the one behind an episode's last step too: where the replay's columns start.
+        # Columns that start from statistics of mu need mu for every row, also for an episode's final observation.
         self._keeps_estimates = any(column.initial_from for column in policy.algorithm.columns)
         self._seed = seed
         self._restarts_left = max_restarts
@@ -108,7 +108,7 @@ class Actor(Heartbeat):
         self._episodes: list[EpisodeResult] = []
 
     def warm_up(self) -> None:
-        """Make the environments and let the policy act once on each group, so that it is compiled.
+        """Make the environments and let the policy act once for each group, so that acting is compiled.
 
         Raises:
             EnvironmentBudgetError: an environment failed too often.
@@ -123,14 +123,14 @@ class Actor(Heartbeat):
             self._policy.warm_up(group.observations, state)
 
     def run_unroll(self) -> Report:
-        """Collect T rows from every environment, insert them, and say what happened since the last call.
+        """Collect T rows from every environment, insert them, and report on them.
 
         Returns:
-            a report with running totals and the episodes that ended.
+            a report with running totals and the episodes that ended since the last call.
 
         Raises:
             EnvironmentBudgetError: the environment failed too often.
-            PortError: the replay is gone or did not take an insert within the deadline.
+            PortError: the replay is closed or did not accept an insert within the deadline.
         """
         while True:
             try:
@@ -145,23 +145,23 @@ class Actor(Heartbeat):
         return Report(f"actor/{self.identity.actor}", dict(self._counters), episodes=episodes)
 
     def take_turn(self) -> Report:
-        """Run an unroll as lockstep does: every insert is acknowledged before it returns.
+        """Run an unroll in lockstep: wait until every insert is acknowledged.
 
-        One call, since each one that crosses threads wakes two of them.
+        This is one call because each call between threads wakes two of them.
 
         Raises:
-            PortTimeoutError: the replay did not take an insert within the deadline.
-            others as in `run_unroll`.
+            PortTimeoutError: the replay did not accept an insert within the deadline.
+            others: as in `run_unroll`.
         """
         report = self.run_unroll()
         self.settle()
         return report
 
     def tick(self) -> Report | None:
-        """Collect one unroll if the replay has taken the earlier ones; wait for it briefly otherwise.
+        """Collect one unroll if the replay has accepted the earlier ones; otherwise wait briefly and return None.
 
         Raises:
-            PortTimeoutError: the replay has not taken an insert for the whole deadline.
+            PortTimeoutError: the replay has not accepted an insert for the whole deadline.
         """
         if not self._drain_receipts(self._config.max_unacknowledged - 1, timeout_s=0.2):
             waited = time.monotonic() - self.heartbeat
@@ -177,7 +177,7 @@ class Actor(Heartbeat):
         return self.run_unroll()
 
     def _is_on_policy(self, timeout_s: float) -> bool:
-        """Take new parameters until they are as new as the algorithm wants them; False if that takes too long."""
+        """Load new parameters until they are as new as the algorithm requires; return False if that takes too long."""
         if self._policy.version < 0:
             self._swap_parameters()
         deadline = time.monotonic() + timeout_s
@@ -210,7 +210,10 @@ class Actor(Heartbeat):
                 stack.callback(group.environment.close)
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Return what continues this actor bitwise at an unroll boundary; None where the environments cannot."""
+        """Return the state of the actor at an unroll boundary, or None if its environments cannot be saved.
+
+        A restored actor continues bitwise identically.
+        """
         self.settle()
         groups = []
         for group in self._groups:
@@ -234,7 +237,7 @@ class Actor(Heartbeat):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         self._incarnation = state["incarnation"]
         if not self._groups:
             self._start_groups()
@@ -256,7 +259,7 @@ class Actor(Heartbeat):
                 with self._wait_for(ENVIRONMENT):
                     observations = environment.reset(self._seed + 1000 * index + 100_000 * self._incarnation)
             except EnvironmentFailedError:
-                self._close_failed(environment)  # it belongs to no group yet, so nobody else would
+                self._close_failed(environment)  # it belongs to no group yet, so nothing else would close it
                 raise
             action, tasks = environment.spec.actions.array, tasks_of(environment)
             self._groups.append(
@@ -303,12 +306,12 @@ class Actor(Heartbeat):
     def _collect(self) -> None:
         for group in self._groups:
             group.builder.policy_changed(self._policy.version)
-        # While the policy acts for one group, the emulators of the others are at work.
+        # While the policy acts for one group, the environments of the others are stepped.
         for row in range(self._spec.unroll_length):
             for group in self._groups:
                 if row > 0:
                     self._receive(group)
-                # Not when the last unroll was shipped: the next round may bring newer parameters.
+                # Begun here and not when the last unroll was shipped: the next round may bring newer parameters.
                 self._begin_unrolls(group)
                 self._act(group)
         for group in self._groups:
@@ -326,13 +329,13 @@ class Actor(Heartbeat):
             step, *resets = group.environment.recv()
         self._counters["time/environment"] += time.perf_counter() - started
         self._record(group, step)
-        group.observations = step.observations  # of everyone, in order
+        group.observations = step.observations  # of all environments, in order
         for reset in resets:
-            if self._keeps_estimates:  # of the last observation, which the policy has not seen yet
+            if self._keeps_estimates:  # the policy has not seen the final observation yet
                 started = time.perf_counter()
                 group.mu = self._policy.look(group.observations, group.state)
                 self._counters["time/inference"] += time.perf_counter() - started
-            # The step may have completed unrolls; the reset is then row 0 of the next.
+            # The step may have completed unrolls; the reset is then row 0 of the next ones.
             self._begin_unrolls(group)
             self._record(group, reset)
             for name, value in reset.observations.items():
@@ -351,7 +354,7 @@ class Actor(Heartbeat):
             part.observations,
             part.ignored,
         )
-        # An episode begins without a past: the policy sees neither an action nor a reward from the one before.
+        # At an episode's start the policy sees no action and no reward of the episode before.
         keep = valid.reshape(-1, *[1] * (group.actions.ndim - 1))
         state.last_action[who] = np.where(keep, group.actions[who], 0)
         state.last_reward[who] = part.rewards * valid
@@ -390,7 +393,7 @@ class Actor(Heartbeat):
         self._counters["time/insert"] += time.perf_counter() - started
 
     def _drain_receipts(self, num_left: int, timeout_s: float) -> bool:
-        """Take receipts until at most `num_left` unrolls per environment are open; False if that takes too long."""
+        """Take receipts until at most `num_left` inserts per group are open; return False if that takes too long."""
         started = time.perf_counter()
         num_left *= self._num_groups  # every group inserts its own unrolls
         self.waiting_for = "replay"
@@ -411,7 +414,7 @@ class Actor(Heartbeat):
         self._counters[f"dropped_rows/{failure.reason}"] += sum(g.builder.num_pending_rows for g in self._groups)
         if self._restarts_left <= 0:
             raise EnvironmentBudgetError(
-                f"environment failed more often than environment.max-restarts allows; its last words: {failure}"
+                f"environment failed more often than environment.max-restarts allows; its last error: {failure}"
             ) from failure
         self._restarts_left -= 1
         for group in self._groups:
@@ -420,7 +423,7 @@ class Actor(Heartbeat):
         self._incarnation += 1
 
     def _close_failed(self, environment: VectorEnvironment) -> None:
-        """Close an environment after a failure; the failure is what is told, an error of closing is counted."""
+        """Close an environment after a failure; only count an error of closing, so that the failure is reported."""
         try:
             environment.close()
         except (Exception, SystemExit):  # noqa: BLE001 - an environment that failed may raise anything

@@ -1,4 +1,4 @@
-"""The config of actors: how they overlap emulation with inference, and how far they may run ahead."""
+"""Settings of actors: overlap of emulation with inference, device, and limits of unacknowledged inserts."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from laser.config import Bounds
 
 @dataclass(frozen=True)
 class ActorConfig:
-    """How an actor runs its environments."""
+    """Settings of an actor."""
 
     env_groups: Annotated[
         int,
         Bounds(least=0, most=16),
-        "groups of environments stepped in turn, so that one is emulated while the policy acts for another; "
+        "groups of environments stepped in turn: one is emulated while the policy acts for another; "
         "0: two where the environment steps in the background, else one",
     ] = 0
-    max_unacknowledged: Annotated[int, Bounds(least=1, most=64), "inserts an actor may run ahead of the replay"] = 2
-    device: Annotated[Literal["cpu", "cuda"], "where actors run their policy"] = "cpu"
+    max_unacknowledged: Annotated[int, Bounds(least=1, most=64), "unacknowledged inserts an actor may have"] = 2
+    device: Annotated[Literal["cpu", "cuda"], "device of the actors' policy"] = "cpu"
     compile: Annotated[
         Literal["auto", "on", "off"], "compile the policy; auto: for frames, where a compiler is found"
     ] = "auto"

@@ -1,4 +1,4 @@
-"""The evaluator: plays whole episodes with given parameters, apart from the training data."""
+"""The evaluator, which plays whole episodes with given parameters, apart from the training data."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from laser.ports import EpisodeResult, Parameters, Report
 
 @dataclass(frozen=True)
 class Filmed:
-    """An evaluation, and the video (MP4) of its first episode; None where it could not be drawn."""
+    """An evaluation, and the video (MP4) of its first episode; None if it could not be drawn."""
 
     report: Report
     video: bytes | None
 
 
 class InterruptedEvaluationError(RuntimeError):
-    """Somebody asked an evaluation to end before its episodes had."""
+    """An evaluation was interrupted before its episodes ended."""
 
 
 class Evaluator(Heartbeat):
-    """Plays episodes on environments of its own. Used from one thread, but for `interrupt`.
+    """Plays episodes on environments of its own. Used from one thread, except for `interrupt`.
 
     Every environment of the vector plays the same number of episodes, so that short episodes do not crowd out long
     ones.
 
     Args:
-        make_environment: called at the first evaluation, and at the next one after an environment failed.
-        make_policy: (greedy or sampled is the policy's own setting).
-        seed: the environments' seed; every evaluation starts from it anew, so that checkpoints meet the same episodes.
-        member: whose parameters these are.
+        make_environment: makes the environments, at the first evaluation and after a failure.
+        make_policy: makes the policy, greedy or not.
+        seed: the environments' seed; every evaluation starts from it, so that all checkpoints play the same episodes.
+        member: the member whose parameters are evaluated.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class Evaluator(Heartbeat):
 
         Args:
             parameters: the version to play with.
-            num_episodes: how many.
+            num_episodes: number of episodes.
             on_step: called after every step, e.g. to record a video.
 
         Raises:
-            EnvironmentFailedError: the environment failed; it is closed.
+            EnvironmentFailedError: the environment failed, and has been closed.
             InterruptedEvaluationError: see `interrupt`.
         """
         if self._environment is None:
@@ -80,7 +80,7 @@ class Evaluator(Heartbeat):
         try:
             return self._play(environment, parameters, num_episodes, on_step)
         except EnvironmentFailedError as failure:
-            self._environment = None  # after a failure it can do nothing but close
+            self._environment = None  # after a failure it can only be closed
             try:
                 environment.close()
             except Exception as error:  # noqa: BLE001 - an environment that failed may raise anything
@@ -88,17 +88,17 @@ class Evaluator(Heartbeat):
             raise
 
     def evaluate_report(self, parameters: Parameters, num_episodes: int, at_env_steps: int) -> Report:
-        """Evaluate, and return the result as a report about the moment `at_env_steps`."""
+        """Evaluate, and return the result as a report for `at_env_steps`."""
         return Report("evaluator", episodes=tuple(self.evaluate(parameters, num_episodes)), at_env_steps=at_env_steps)
 
     def film_report(self, parameters: Parameters, num_episodes: int, at_env_steps: int) -> Filmed:
-        """Do the same as `evaluate_report`, and film it."""
+        """Evaluate as `evaluate_report` does, and film the first episode."""
         with Film() as film:
             episodes = tuple(self.evaluate(parameters, num_episodes, film.look))
             return Filmed(Report("evaluator", episodes=episodes, at_env_steps=at_env_steps), film.take())
 
     def interrupt(self) -> None:
-        """Make an evaluation under way, and every later one, fail before its next step. Called from any thread."""
+        """Make a running evaluation, and every later one, fail before its next step. May be called from any thread."""
         self._is_interrupted = True
 
     def close(self) -> None:

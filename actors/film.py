@@ -1,4 +1,4 @@
-"""Filming an episode: pictures of the first environment, encoded while it is played."""
+"""Videos of episodes: pictures of the first environment, encoded while it is played."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from laser.environments.base import Transition, VectorEnvironment
 
 FRAMES_PER_S = 30
 MAX_FRAMES = 2 * 60 * FRAMES_PER_S
-"""Longer episodes are cut: two minutes show how an agent plays."""
+"""Longer episodes are cut off: two minutes show how an agent plays."""
 MAX_DRAWING_S = 60.0
-"""A film ends after so much drawing: MuJoCo without a graphics card takes up to 0.4 s a picture."""
+"""Limit of the drawing time of a film: MuJoCo without a GPU takes up to 0.4 s per picture."""
 _LEAST_SIDE = 256
 _ENCODING_DEADLINE_S = 60.0
 
 
 class Film:
-    """Films the first episode of environment 0. `look` fits `Evaluator.evaluate`; used from one thread, with `with`.
+    """Films the first episode of environment 0. Pass `look` to `Evaluator.evaluate`. Used from one thread, in a `with`.
 
-    H.264 in an MP4 (yuv420p, the index in front), which browsers play. Small pictures, such as Atari's 84x84, are
-    enlarged by whole numbers. Drawing takes no random numbers, so what is played is the same with and without.
+    The video is H.264 in an MP4 (yuv420p, the index in front), which browsers play. Small pictures, such as Atari's
+    84x84, are enlarged by whole numbers. Drawing uses no random numbers, so filming does not change the episodes.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Film:
         began = time.monotonic()
         picture = environment.render()
         self._drawing_s += time.monotonic() - began
-        # One of another size cannot follow; nor is anything known of one that failed.
+        # The video cannot hold a picture of another size, or one that failed.
         if picture is None or (self._shape and picture.shape != self._shape):
             self._is_over = True
             return
@@ -86,12 +86,12 @@ class Film:
                 self._encoder = _start_encoder(self._path, width, height)
             assert self._encoder.stdin is not None
             self._encoder.stdin.write(np.ascontiguousarray(picture, np.uint8).tobytes())
-        except (OSError, RuntimeError):  # no program that encodes, or a full disk: an evaluation does not end over it
+        except (OSError, RuntimeError):  # no encoder, or a full disk: neither may end an evaluation
             self._is_over = True
         self._num_frames += 1
 
     def _end_encoder(self) -> bool:
-        """Let the encoder finish; return whether it did all of its work."""
+        """Let the encoder finish; return whether it succeeded."""
         encoder, self._encoder = self._encoder, None
         if encoder is None:
             return False
@@ -104,16 +104,16 @@ class Film:
 
 
 def draw_without_a_display() -> None:
-    """Let pygame draw into memory where there is no display; it would complain on standard error."""
+    """Let pygame draw into memory if there is no display; otherwise it would print warnings on standard error."""
     if sys.platform == "linux" and not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
 
 def _start_encoder(path: Path, width: int, height: int) -> subprocess.Popen[bytes]:
-    import imageio_ffmpeg  # brings an ffmpeg of its own
+    import imageio_ffmpeg  # includes an ffmpeg
 
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(FRAMES_PER_S), "-i", "-"]
-    # yuv420p halves both sides, so they must be even.
+    # yuv420p halves both sides, so height and width must be even.
     form = ["-vf", "scale=ceil(iw/2)*2:ceil(ih/2)*2", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-threads", "1"]
     return subprocess.Popen(
         [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "quiet", *source, *form, "-movflags", "+faststart", path],

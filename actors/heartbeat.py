@@ -1,4 +1,4 @@
-"""What a component waits for, and since when, so that whoever looks after it notices that it hangs."""
+"""Heartbeat of a component: what it waits for and since when, so that supervision detects a hang."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 ENVIRONMENT = "environment"
-"""A step or a reset."""
+"""Wait for a step or a reset."""
 
 CONSTRUCTION = "environment's construction"
-"""It may take far longer than a step: compiling a level, starting a process per environment."""
+"""Wait that may take far longer than a step: a level is compiled, or a process starts per environment."""
 
 
 class Heartbeat:
-    """Says what it waits for. One thread waits; others may read."""
+    """Base class of components that record what they wait for. One thread waits; others may read."""
 
     def __init__(self) -> None:
         self.heartbeat = time.monotonic()

@@ -1,4 +1,4 @@
-"""The policy as an actor uses it: networks on one device, one published version at a time, NumPy in and out."""
+"""The policy of an actor: networks on one device, one published version at a time, NumPy in and out."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from laser.specs import EnvironmentSpec, FramesSpec
 
 
 class PolicyState:
-    """What a policy remembers of N environments between two steps.
+    """The state of a policy for N environments between two steps.
 
     Args:
         num_envs: N.
-        environment: for the shape of actions.
-        algorithm: for the shape of the recurrent state.
+        environment: spec with the shape of actions.
+        algorithm: algorithm with the shape of the recurrent state.
     """
 
     def __init__(self, num_envs: int, environment: EnvironmentSpec, algorithm: Algorithm):
@@ -52,19 +52,19 @@ class PolicyState:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         self.last_action, self.last_reward, self.first = state["last_action"], state["last_reward"], state["first"]
         self.core_state = {name: state[f"core_state/{name}"] for name in self.core_state}
 
 
 class Policy:
-    """Acts for many environments with the newest parameters it was given. Used from one thread.
+    """Acts for many environments with the parameters loaded last. Used from one thread.
 
     Args:
-        algorithm: how to act.
+        algorithm: algorithm that chooses actions.
         environment: spaces.
-        seed: of the actions' random numbers.
-        device: where the networks live.
+        seed: seed of the actions' random numbers.
+        device: device of the networks.
         greedy: take the mode of the distribution instead of a sample.
         compiled: compile acting, once per number of environments; on a GPU it is one CUDA graph.
     """
@@ -95,23 +95,23 @@ class Policy:
         self._host_calls: HostCalls[ActOutput] | None = None
         if self.device.type != "cpu":
             self._host_calls = HostCalls(self._act_there, self.device)
-            finish(self.device)  # the weights were laid out on this thread's stream, not on that of the calls
+            finish(self.device)  # the weights were laid out on this thread's CUDA stream, not on that of the calls
         self._has_frames = any(isinstance(spec, FramesSpec) for spec in environment.observations.values())
-        # Where there are units for it the small convolutional nets run about twice as fast in it; MLPs gain nothing.
+        # On devices with bfloat16 units small convolutional nets run about twice as fast in it; MLPs gain nothing.
         self._autocast = self._has_frames and has_bfloat16(self.device)
 
     def restart(self) -> None:
-        """Begin the random numbers anew."""
+        """Restart the random numbers from the seed."""
         self.generator.manual_seed(self._seed)
 
     def load(self, parameters: Parameters) -> None:
-        """Take over a published version; the policy keeps no reference to it."""
+        """Load a published version; the policy keeps no reference to it."""
         with self._on_stream():
             self.parameters.load_numpy(parameters.vector)
         self.version = parameters.version
 
     def warm_up(self, observations: dict[str, np.ndarray], state: PolicyState) -> None:
-        """Act once and forget it: compiles, and leaves the random numbers as they were."""
+        """Act once, to compile, and discard the actions; the random numbers stay as they were."""
         before = self.generator.get_state()
         try:
             self.act(observations, state)
@@ -121,11 +121,11 @@ class Policy:
         self.generator.set_state(before)
 
     def act(self, observations: dict[str, np.ndarray], state: PolicyState) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Choose actions and remember the recurrent state.
+        """Choose actions and update the recurrent state.
 
         Args:
-            observations: by name, [N, ...], as environments give them.
-            state: of these N environments; `first`, `last_action` and `last_reward` must be up to date.
+            observations: observations by name, [N, ...], in the environments' form.
+            state: state of these N environments; `first`, `last_action` and `last_reward` must be up to date.
 
         Returns:
             actions [N, ...] and the behaviour statistics mu by name, [N, ...].
@@ -136,7 +136,7 @@ class Policy:
     def act_with_values(
         self, observations: dict[str, np.ndarray], state: PolicyState
     ) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray]:
-        """Like `act`, and the state values [N] too."""
+        """Choose actions as `act` does, and return the state values [N] too."""
         inputs = ActInput(
             {name: torch.from_numpy(value) for name, value in observations.items()},
             torch.from_numpy(state.last_action),
@@ -150,7 +150,7 @@ class Policy:
         return output.actions.numpy(), mu, output.values.numpy()
 
     def look(self, observations: dict[str, np.ndarray], state: PolicyState) -> dict[str, np.ndarray]:
-        """Return mu of observations that nobody acts on; state and random numbers stay as they were."""
+        """Return mu for observations without acting on them; state and random numbers stay as they were."""
         core_state, before = state.core_state, self.generator.get_state()
         _, mu = self.act(observations, state)
         state.core_state = core_state
@@ -158,7 +158,7 @@ class Policy:
         return mu
 
     def _act_there(self, inputs: ActInput) -> ActOutput:
-        """Act on the device that the inputs are on."""
+        """Act with inputs that are on the policy's device."""
         if self._has_frames:
             seen = {name: self._as_seen(name, value) for name, value in inputs.observations.items()}
             inputs = dataclasses.replace(inputs, observations=seen)
@@ -166,7 +166,7 @@ class Policy:
 
     def _act(self, networks: nn.Module, inputs: ActInput, generator: torch.Generator | None) -> ActOutput:
         with (
-            torch.inference_mode(generator is not None),  # which tracing does not know
+            torch.inference_mode(generator is not None),  # not while tracing, which does not support it
             torch.no_grad(),
             torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._autocast),
         ):
@@ -176,7 +176,7 @@ class Policy:
         return call_with(self.parameters.views(held), self.networks, self._act, inputs, None)
 
     def _as_seen(self, name: str, value: Tensor) -> Tensor:
-        """Return an observation as networks see it: frames as channels, in the layout that convolutions want."""
+        """Return an observation in the networks' form: frames as channels, in the layout that convolutions need."""
         if isinstance(self.environment.observations[name], FramesSpec):
             return stacks_to_channels(value).contiguous(memory_format=torch.channels_last)
         return value

@@ -1,22 +1,22 @@
-"""How far a policy may lag behind the learner when it acts: on-policy algorithms wait for new weights."""
+"""Policy lag: limit of the versions a policy may be behind when it acts; on-policy algorithms wait for new weights."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
 
-# Unrolls may have been lost or rejected on the way; then the learner waits for more, and waiting for it would not end.
+# Unrolls may have been lost or rejected; the learner then waits for more, so that waiting for it would never end.
 PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True)
 class PolicyLagLimit:
-    """What an actor needs to know of the learner's pace.
+    """Numbers from which an actor computes the policy version that it may expect.
 
     Args:
-        max_policy_lag: versions behind the one that everything shipped so far should have led to.
-        unrolls_per_round: that all actors together ship while this one ships its own once.
-        unrolls_per_version: that the learner takes for one published version.
+        max_policy_lag: versions behind the one that all unrolls shipped so far should have led to.
+        unrolls_per_round: unrolls that all actors together ship in one round, when each actor ships its own once.
+        unrolls_per_version: unrolls that the learner takes for one published version.
     """
 
     max_policy_lag: int
@@ -25,10 +25,10 @@ class PolicyLagLimit:
 
 
 class PolicyLag:
-    """Says whether a version is new enough for the next unroll. Used from one thread.
+    """Decides whether a version is new enough for the next unroll. Used from one thread.
 
     Args:
-        limit: None never waits.
+        limit: limit of the lag; None: every version is new enough.
     """
 
     def __init__(self, limit: PolicyLagLimit | None):
@@ -39,7 +39,7 @@ class PolicyLag:
         self.num_given_up = 0
 
     def allows(self, version: int) -> bool:
-        """Return whether to act with this version; also when it has been waited for in vain, which is counted."""
+        """Return whether to act with this version; after a wait in vain return True, and count that in `num_given_up`."""
         if self._limit is None:
             return True
         if self._first_version is None:
@@ -59,5 +59,5 @@ class PolicyLag:
         return True
 
     def shipped(self) -> None:
-        """Count an unroll of every environment."""
+        """Count one round: an unroll of every environment."""
         self._num_rounds += 1

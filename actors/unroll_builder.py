@@ -1,4 +1,4 @@
-"""Rows in, unrolls out: the only place where an actor's steps become the record of `laser.unroll`."""
+"""Building of unrolls: the only place where an actor's steps become records of `laser.unroll`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
 
 @dataclass(frozen=True)
 class Identity:
-    """Who an actor is.
+    """Identity of an actor.
 
     Args:
         run: number of the run, the same for all its processes.
         actor: index of the actor in the run.
-        member: which agent of a sweep it acts for.
+        member: index of the sweep's member that it acts for.
     """
 
     run: int
@@ -29,16 +29,16 @@ class Identity:
 class UnrollBuilder:
     """Collects rows of `num_envs` environments, each with its own cursor, and cuts unrolls of T rows.
 
-    Buffers are environment-major, as unrolls are shipped. When all environments finish together (the usual case) the
-    buffers themselves are shipped and new ones taken; frames are compressed here.
+    Buffers are environment-major, as shipped unrolls are. When all environments finish together (the usual case) the
+    buffers themselves are shipped and replaced by new ones. Frames are compressed here.
 
     Args:
         spec: layout of the unrolls.
-        num_envs: environments.
-        identity: goes into every header.
-        incarnation: counts restarts of this actor; sequence numbers start over with it.
+        num_envs: number of environments.
+        identity: identity of the actor, for every header.
+        incarnation: number of restarts of this actor; each begins new sequence numbers.
         first_environment: index of the first environment within the actor.
-        tasks: int [num_envs], each environment's index into the spec's tasks; None: all have the first.
+        tasks: int [num_envs], each environment's index into the spec's tasks; None: all have task 0.
     """
 
     def __init__(
@@ -69,16 +69,16 @@ class UnrollBuilder:
 
     @property
     def num_pending_rows(self) -> int:
-        """Rows collected and not shipped yet; what is lost if the actor dies now."""
+        """Number of rows collected and not shipped yet, which are lost if the actor fails now."""
         return int(self._cursor.sum())
 
     @property
     def without_rows(self) -> np.ndarray:
-        """The environments, int64 [M], that must `begin` before anyone acts for them or a row is appended."""
+        """The environments, int64 [M], that need a `begin` before the policy acts for them or a row is appended."""
         return np.flatnonzero(self._cursor == 0)
 
     def policy_changed(self, parameter_version: int) -> None:
-        """Tell which version acts from now on; unrolls that hold a reset and no action yet are that version's."""
+        """Set the version that acts from now on, also for unrolls that hold only a reset and no action yet."""
         untouched = (self._cursor == 1) & ~self._fields["valid"][:, 0]
         self._headers["parameter_version"][untouched] = parameter_version
 
@@ -92,7 +92,7 @@ class UnrollBuilder:
         core_state: dict[str, np.ndarray],
         parameter_version: int,
     ) -> None:
-        """Write row 0 of new unrolls: what the policy will see next (arrays are [M, ...] for `environments`)."""
+        """Write row 0 of new unrolls: the next input of the policy (arrays are [M, ...] for `environments`)."""
         self._cursor[environments] = 0
         header = self._headers
         header["episode"][environments] = self._episode[environments]
@@ -100,7 +100,7 @@ class UnrollBuilder:
         header["parameter_version"][environments] = parameter_version
         self._fields["last_action"][environments] = last_action
         self._fields["last_reward"][environments] = last_reward
-        for name in self.spec.core_state.keys() & core_state.keys():  # states of other kinds of agents stay 0
+        for name in self.spec.core_state.keys() & core_state.keys():  # core states of other kinds of agents stay 0
             self._fields[f"core_state/{name}"][environments] = core_state[name]
         for name, item in self.spec.frames.items():
             self._frames[name][environments, : item.stack] = observations[name]
@@ -117,10 +117,10 @@ class UnrollBuilder:
         next_observations: dict[str, np.ndarray],
         next_first: np.ndarray,
     ) -> np.ndarray:
-        """Complete the current row of `environments` and write the observation of the next.
+        """Complete the current row of `environments` and write the observation of the next row.
 
         Returns:
-            the environments whose unroll is complete, ascending: `take` them, then `begin` anew.
+            the environments whose unroll is complete, ascending: `take` them, then `begin` again.
         """
         rows = self._cursor[environments]
         fields = self._fields
@@ -137,7 +137,7 @@ class UnrollBuilder:
             newest = next_observations[name][:, -1]
             self._frames[name][environments, item.stack - 1 + self._cursor[environments]] = newest
         self._write_observation(environments, next_observations, next_first)
-        # Environments may come in any order; `take` ships whole buffers, which have theirs.
+        # Environments may come in any order, but `take` ships whole buffers in ascending order.
         return np.sort(environments[self._cursor[environments] == self.spec.unroll_length])
 
     def take(self, environments: np.ndarray) -> Unrolls:
@@ -156,7 +156,7 @@ class UnrollBuilder:
         return Unrolls(headers, fields, frames)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what continues the streams at an unroll boundary."""
+        """Return the state that continues the numbering of unrolls and episodes at an unroll boundary."""
         return {
             "headers": {name: self._headers[name].copy() for name in ("sequence", "incarnation")},
             "episode": self._episode.copy(),
@@ -164,7 +164,7 @@ class UnrollBuilder:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave; call before `begin`."""
+        """Restore a state from `state_dict`; call before `begin`."""
         for name, value in state["headers"].items():
             self._headers[name] = value
         self._episode, self._step_in_episode = state["episode"].copy(), state["step_in_episode"].copy()
