@@ -39,7 +39,7 @@ class PolicyLag:
         self.num_given_up = 0
 
     def allows(self, version: int) -> bool:
-        """Return whether to act with this version; after a wait in vain return True, and count that in `num_given_up`."""
+        """Return whether to act with this version; after a wait in vain return True and increment `num_given_up`."""
         if self._limit is None:
             return True
         if self._first_version is None:

@@ -61,7 +61,7 @@ class AcerConfig(RewardConfig):
         "delta, how fast a step may move the policy from its average; inf: no trust region",
     ] = 1.0
     average_rate: Annotated[
-        float, Bounds(above=0.0, most=1.0), "share of the way that the average policy goes with each update"
+        float, Bounds(above=0.0, most=1.0), "share of the way that the average policy moves per update"
     ] = 0.01
     trace_lambda: Annotated[float, Fraction, "shortens the traces of Retrace"] = 1.0
     critic_cost: Annotated[float, NotNegative, "weight of the critic's loss, which is half the squared error"] = 0.5
@@ -102,7 +102,7 @@ class Acer(ActorCriticAlgorithm):
         network: which networks.
 
     Raises:
-        ValueError: the actions are of another kind, or the network is one of the user's own.
+        ValueError: the actions are not discrete choices, or the network is a user's own.
 
     Source:
         Wang et al. 2017 (ACER), algorithms 1 and 2.
@@ -127,7 +127,7 @@ class Acer(ActorCriticAlgorithm):
                 f"network: {config.name} puts heads of its own on LASER's networks, got {type(network).__name__}; "
                 "leave it out, or use laser"
             )
-        # Without a trust region too, which may change while training.
+        # Also without a trust region, since its threshold may change while training.
         self.targets = {AVERAGE: Target(config.average_rate)}
 
     def make_networks(self) -> nn.Module:
@@ -137,9 +137,9 @@ class Acer(ActorCriticAlgorithm):
         return networks
 
     def _add_heads(self, networks: ActorCritic) -> None:
-        """Let the value head answer with a value per action."""
+        """Replace the value head by one with a value per action."""
         num_actions = cast(DiscreteActions, self.environment.actions).num_actions
-        # Small, so that no action is preferred before anything was learned.
+        # Small, so that no action is preferred before learning.
         networks.value_head = orthogonal(PreciseLinear(networks.num_critic_features, num_actions), POLICY_GAIN)
 
     def state_values(self, values: Tensor, policy: Statistics) -> Tensor:
@@ -217,7 +217,7 @@ class Acer(ActorCriticAlgorithm):
         return LossOutput(loss, metrics)
 
     def _weights(self, batch: Batch) -> Tensor:
-        """Return what each row counts [T, B], so that sums are means over the batch's rows."""
+        """Return the weight of each row [T, B], so that sums are means over the batch's rows."""
         return batch.valid * (batch.importance_weights / batch.valid.numel())
 
     def _metrics(
@@ -234,8 +234,8 @@ class Acer(ActorCriticAlgorithm):
 
         Args:
             batch: the rows.
-            average: policy of the average network.
-            policy: of T+1 rows.
+            average: statistics of the average policy.
+            policy: statistics of the policy, T+1 rows.
             log_rhos: [T, B].
             entropies: [T, B].
             values: [T, B].

@@ -42,10 +42,10 @@ class AcerContinuousConfig(AcerConfig):
     average_rate: Annotated[
         float, Bounds(above=0.0, most=1.0), "share of the way that the average policy goes with each update"
     ] = 0.005
-    entropy_cost: Annotated[float, NotNegative, "weight of the policy's entropy, in nats; where it is learned"] = 0.0
+    entropy_cost: Annotated[float, NotNegative, "weight of the entropy, in nats; with a learned deviation"] = 0.0
     std: Annotated[
         Literal["fixed", "learned"],
-        "the policy's standard deviation: as network.initial-std says, or learned from there",
+        "the policy's standard deviation: fixed at network.initial-std, or learned from there",
     ] = "fixed"
     num_samples: Annotated[int, Bounds(least=1), "n, actions of the policy that the advantage is centred with"] = 5
     advantage_size: Annotated[int, Bounds(least=1), "width of the advantage's hidden layer"] = 64
@@ -63,11 +63,11 @@ class AcerContinuous(Acer):
         V^target  = V + min(1, rho) (Q^ret - Q~(a))
 
     phi is the mean, and the deviation where that is learned; z is projected over both at once. Retrace's traces are
-    min(1, rho^(1/d)) in d dimensions. The policy's advantage is Q^opc - V, with all traces 1, and at a fresh action a'
-    that corrects the truncation Q~(a') - V.
+    min(1, rho^(1/d)) in d dimensions. The policy's advantage is Q^opc - V, with all traces 1; at the fresh action a' of
+    the truncation's correction it is Q~(a') - V.
 
-    With n = 5 there are 9 evaluations per row: networks, average policy, and A of the action taken, of a' and of the
-    u_i, which the two Q~ share; in three calls.
+    With n = 5 there are 9 evaluations per row, in three calls: networks, average policy, and A of the action taken, of
+    a' and of the u_i, which both Q~ share.
 
     Source:
         Wang et al. 2017 (ACER), section 5 and algorithm 3.
@@ -78,7 +78,7 @@ class AcerContinuous(Acer):
     refusal: ClassVar[tuple[str, type[ActionSpec], str]] = ("continuous", DiscreteActions, "acer or laser")
 
     def _add_heads(self, networks: ActorCritic) -> None:
-        """Put an advantage beside the state value."""
+        """Add an advantage head beside the state value."""
         size, activation = self.config.advantage_size, self.network.activation
         num_dimensions = self.environment.actions.array.size
         networks.advantage_head = AdvantageHead(networks.num_critic_features, num_dimensions, size, activation)

@@ -1,4 +1,4 @@
-"""What actor-critic algorithms share: networks with a policy and a value, how to act, how to evaluate a batch."""
+"""Base class of actor-critic algorithms: networks with a policy and a value, acting, evaluation of a batch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ActorCriticAlgorithm(Algorithm):
 
     @property
     def core_state(self) -> Mapping[str, ArraySpec]:
-        """The network's; see `Algorithm.core_state`."""
+        """The network's recurrent state; see `Algorithm.core_state`."""
         return self.network.core_state
 
     def make_networks(self) -> nn.Module:
@@ -62,15 +62,15 @@ class ActorCriticAlgorithm(Algorithm):
         """Return [N] state values for the live view.
 
         Args:
-            values: what the critic says about N states, [N] or [N, ...].
-            policy: its statistics there, [N, ...].
+            values: output of the critic for N states, [N] or [N, ...].
+            policy: statistics of the policy in these states, [N, ...].
         """
-        if values.ndim == 2:  # one per task: which task these environments play is not known here
+        if values.ndim == 2:  # one value per task: the task of these environments is not known here
             return values.squeeze(-1) if values.shape[-1] == 1 else values.new_zeros(len(values))
         return values
 
     def evaluate(self, networks: nn.Module, batch: Batch) -> ActorCriticOutput:
-        """Return what the networks say about the T+1 rows of a batch."""
+        """Return the networks' output for the T+1 rows of a batch."""
         last_actions = torch.cat([batch.last_action.unsqueeze(0), batch.actions])
         last_rewards = torch.cat([batch.last_reward.unsqueeze(0), batch.rewards])
         output: ActorCriticOutput = networks(

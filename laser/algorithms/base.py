@@ -1,4 +1,4 @@
-"""What an algorithm is: a frozen config and a class with networks, a way to act, columns and a pure loss.
+"""The interface of algorithms: a frozen config, and a class with networks, acting, replay columns and a pure loss.
 
 One learning rule per file in this folder; `laser.algorithms.find_algorithms()` finds it through its config class.
 """
@@ -21,7 +21,7 @@ from laser.networks.config import NetworkConfig
 from laser.ports import ColumnSpec, Sweep
 from laser.specs import ArraySpec, EnvironmentSpec
 
-# Initialisation draws from torch's one global generator, and components of one process are built side by side.
+# Initialisation draws from torch's global generator, and several threads of a process may build components.
 _INITIALISATION = threading.Lock()
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ Targets = Mapping[str, nn.Module]
 """Target networks by name."""
 
 Schedule = Mapping[str, Any]
-"""Settings that change while an agent trains, and what else is true of one update: see `live` and `is_due`."""
+"""Inputs of one update: settings that change while an agent trains, and due parameter groups; see `live`, `is_due`."""
 
 Positive = Bounds(above=0.0)
 NotNegative = Bounds(least=0.0)
@@ -39,18 +39,18 @@ Fraction = Bounds(least=0.0, most=1.0)
 
 @dataclass(frozen=True)
 class AlgorithmConfig(ABC):
-    """What every algorithm's config has. A subclass sets `name` and `build`, and adds its own fields."""
+    """Base class of algorithm configs. A subclass sets `name` and `build`, and adds its own fields."""
 
     name: ClassVar[str] = ""
     view: ClassVar[Literal["unrolls", "steps"]] = "unrolls"
-    """What the replayed items of a batch are: whole unrolls, or single steps (T = 1, `steps_per_item` folded)."""
+    """Form of the replayed items of a batch: whole unrolls, or single steps (T = 1, `steps_per_item` folded)."""
     live_settings: ClassVar[tuple[str, ...]] = (
         "learning_rate",
         "optimizer_epsilon",
         "max_gradient_norm",
         "discount",
     )
-    """Fields that may change while an agent trains; a subclass adds those that its loss takes from `schedule`."""
+    """Fields that may change while an agent trains; a subclass adds those that its loss reads from `schedule`."""
 
     learning_rate: Annotated[float, Positive, "step size of the optimiser"] = 6e-4
     learning_rate_schedule: Annotated[
@@ -66,7 +66,7 @@ class AlgorithmConfig(ABC):
     replay_fraction: Annotated[float, Fraction, "share of each batch that is drawn from the replay"] = 0.0
 
     def rows_per_item(self, unroll_length: int) -> int:
-        """Return T of the items that learning is from."""
+        """Return T, the rows of an item of a batch."""
         return 1 if self.view == "steps" else unroll_length
 
     @property
@@ -76,34 +76,34 @@ class AlgorithmConfig(ABC):
 
     @property
     def step_reward_clip(self) -> float:
-        """Rewards of the "steps" view are clipped to +- this before they are folded; inf: they are not."""
+        """Bound to which rewards of the "steps" view are clipped, +-, before they are folded; inf: no clipping."""
         return math.inf
 
     def rate_factor(self, num_learner_steps: int) -> float:
-        """Return what multiplies the step size after so many learner steps, beside `learning_rate_schedule`."""
+        """Return a factor of the step size after `num_learner_steps`, in addition to `learning_rate_schedule`."""
         return 1.0
 
     @property
     def passes(self) -> tuple[int, int]:
-        """Epochs over each batch, and minibatches it is cut into in each of them."""
+        """Number of epochs over each batch, and of minibatches per epoch."""
         return 1, 1
 
     @property
     def max_policy_lag(self) -> int | None:
-        """Versions that a policy may be behind when it acts, after which actors wait; None: they never do."""
+        """Versions that an acting policy may be behind; beyond this lag, actors wait. None: actors never wait."""
         return None
 
     @property
     def counts_far_policy(self) -> bool:
-        """Whether its columns tell the replay which steps are far from the policy."""
+        """Whether the columns let the replay count steps that are far from the policy."""
         return False
 
     def warnings(self, network: NetworkConfig, remover: str) -> list[Problem]:
-        """Return settings that have no effect with this algorithm, or another than hoped for, by their whole keys.
+        """Return settings with no effect, or an unintended one, in this algorithm, by their full keys.
 
         Args:
-            network: its network's settings.
-            remover: how the replay forgets.
+            network: settings of the network.
+            remover: name of the replay's remover.
         """
         return []
 
@@ -112,41 +112,41 @@ class AlgorithmConfig(ABC):
         """Return the algorithm for this environment and network.
 
         Raises:
-            ValueError: the algorithm cannot act in such spaces; says which ones it supports.
+            ValueError: the algorithm does not support these spaces; the message names those that it does.
         """
 
     @property
     def replays_per_batch(self) -> float:
-        """Batches from the replay alone that follow each batch: the mean of a Poisson number; 0: none."""
+        """Mean number of replay-only batches after each batch, which is Poisson distributed; 0: none."""
         return 0.0
 
     @property
     def num_replayed(self) -> int:
-        """Replayed unrolls per batch; the rest are fresh."""
+        """Number of replayed unrolls per batch; the rest are fresh."""
         return round(self.batch_size * self.replay_fraction)
 
     @property
     def num_drawn(self) -> int:
-        """Unrolls that one request to the replay is for; 0: nothing is replayed."""
+        """Number of unrolls per request to the replay; 0: nothing is replayed."""
         return self.batch_size if self.replays_per_batch else self.num_replayed
 
     @property
     def num_online(self) -> int:
-        """Fresh unrolls per batch."""
+        """Number of fresh unrolls per batch."""
         return self.batch_size - self.num_replayed
 
 
 def seeded(seed: int, make: Callable[[], T]) -> T:
-    """Return what `make` makes with torch's global generator begun at `seed`, whatever other threads draw meanwhile."""
+    """Return `make()`, run with torch's global generator seeded with `seed`, independent of draws in other threads."""
     with _INITIALISATION, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return make()
 
 
 def live(name: str, config: AlgorithmConfig, schedule: Schedule) -> Any:
-    """Return a live setting as it is now: what `schedule` says, else the config.
+    """Return the current value of a live setting: from `schedule` if it is there, else from the config.
 
-    The config is not looked at in vain: compiled code would be compiled anew for each value it has seen there.
+    The config is read only if needed: a value read there becomes a constant, and a new value compiles the code again.
     """
     return schedule[name] if name in schedule else getattr(config, name)
 
@@ -159,7 +159,7 @@ def is_due(prefix: str, schedule: Schedule) -> bool:
 
 @dataclass(frozen=True)
 class ActInput:
-    """What a policy sees of N environments.
+    """Inputs of a policy from N environments.
 
     Args:
         observations: by name, [N, ...]; frames uint8 [N, channels, height, width].
@@ -178,12 +178,12 @@ class ActInput:
 
 @dataclass(frozen=True)
 class ActOutput:
-    """What a policy does for N environments.
+    """Outputs of a policy for N environments.
 
     Args:
         actions: [N, ...], the policy's own samples, before clipping or squashing.
-        mu: behaviour statistics by name, [N, ...]: all of the distribution the actions were drawn from.
-        values: [N] state values, for the live view; algorithms without one give zeros.
+        mu: behaviour statistics by name, [N, ...], which define the distribution of the actions.
+        values: [N] state values, for the live view; zeros from algorithms without a state value.
         core_state: recurrent state after this step by name, [N, ...].
     """
 
@@ -195,20 +195,20 @@ class ActOutput:
 
 @dataclass(frozen=True)
 class LossOutput:
-    """What a loss returns.
+    """Output of a loss.
 
     Args:
         loss: scalar to differentiate.
         metrics: scalar tensors by name; each is what its name says, with its sign.
         column_writes: new numbers for the replay by column name, [T, B]; or [1, B], for an unroll's first row only.
-        core_state: recurrent state by name, [B, ...], with which the next unroll of each column's stream begins: after
-            row T-1, before row T, which is that unroll's row 0. Without gradient; empty for feed-forward networks.
+        core_state: recurrent state by name, [B, ...], at the start of each sequence's next unroll: after row T-1,
+            before row T, which is row 0 of that unroll. Without gradient; empty for feed-forward networks.
         state_updates: new values of parameters and buffers, by their names in the networks' `state_dict`. They are
             written between the backward pass and the optimiser's step, if the loss is finite.
-        final_writes: for single steps, new numbers by column name, [1, B], of the observation after each; the replay
-            keeps them where that is an episode's final one.
-        per_step: what was found out about every item, by the names in `Algorithm.per_step`: [T, B], or [1, B] for an
-            unroll as a whole. Samplers' rules go by it.
+        final_writes: for single steps, new numbers by column name, [1, B], for the observation after each step; the
+            replay keeps them if it is an episode's final one.
+        per_step: numbers about every item, by the names in `Algorithm.per_step`: [T, B], or [1, B] for an unroll as a
+            whole. Prioritizers read them.
     """
 
     loss: Tensor
@@ -222,11 +222,11 @@ class LossOutput:
 
 @dataclass(frozen=True)
 class Target:
-    """A copy of the networks that follows them.
+    """A target network: a copy that follows the networks.
 
     Args:
-        rate: share of the way to the networks that it goes with each update that is due, in (0, 1]; 1 copies them.
-        period: updates between two moves.
+        rate: fraction of the difference to the networks that each move closes, in (0, 1]; 1 copies them.
+        period: number of updates between two moves.
     """
 
     rate: float = 1.0
@@ -235,13 +235,13 @@ class Target:
 
 @dataclass(frozen=True)
 class ParameterGroup:
-    """Parameters with a step size, weight decay or pace of their own.
+    """Parameters with a step size, weight decay or period of their own.
 
     Args:
-        prefix: of their names.
-        rate: multiplies the step size.
-        weight_decay: times the weights is added to the gradient of matrices (not of biases), after clipping.
-        period: only every so many updates are they moved; a loss asks `is_due` what it may leave out.
+        prefix: prefix of their names.
+        rate: factor of the step size.
+        weight_decay: this times the weights is added to the gradient of matrices (not of biases), after clipping.
+        period: the parameters move every `period` updates; a loss may leave out terms that are not due, see `is_due`.
     """
 
     prefix: str
@@ -252,56 +252,56 @@ class ParameterGroup:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """What goes with an update's column writes; see `laser.ports.ColumnWrites`."""
+    """Further fields of an update's column writes; see `laser.ports.ColumnWrites`."""
 
     far_bounds: dict[str, float] = field(default_factory=dict)
     sweep: Sweep | None = None
 
 
 class Algorithm(ABC):
-    """A learning rule. Holds no parameters: networks are passed in, so that actors, learners and tests share it."""
+    """A learning rule. It holds no parameters: networks are passed in, so that actors, learners and tests share it."""
 
     config: AlgorithmConfig
     columns: tuple[ColumnSpec, ...] = ()
     targets: Mapping[str, Target] = {}
-    """Target networks by name; losses get them, checkpoints keep them."""
+    """Target networks by name; losses receive them, and checkpoints include them."""
     parameter_groups: tuple[ParameterGroup, ...] = ()
     acts_with: tuple[str, ...] = ("",)
-    """How the names of the parameters and buffers begin that `act` looks at: no others are sent to actors."""
+    """Prefixes of the names of parameters and buffers that `act` reads: no others are sent to actors."""
     per_step: tuple[str, ...] = ()
-    """What the loss says about every item, whatever the sampler:
+    """Names of the numbers that the loss returns about every item, for any sampler:
 
     * "td_error": target - Q(s, a), with its sign, before masks, weights and clipping;
     * "q": Q(s, a) of the action taken, by the network that is trained; with twin critics both are the first one's;
-    * "priority": not negative; what PER goes by where that is not |td_error|.
+    * "priority": not negative; what PER uses instead of |td_error|.
     """
     needs_statistics: bool = False
-    """Whether samples shall bring sums over the replay; see `observe`."""
+    """Whether samples must include sums over the replay; see `observe`."""
 
     @property
     def acting_state(self) -> Mapping[str, ArraySpec]:
-        """What `act` carries from step to step of one environment beside `core_state`, and nobody else sees."""
+        """State of one environment that `act` carries between steps, beside `core_state`; no loss reads it."""
         return {}
 
     def observe(self, networks: nn.Module, statistics: Mapping[str, Any], num_updates: int) -> dict[str, Tensor]:
         """Return new values of buffers, by their names in the networks' `state_dict`, before an update.
 
         Args:
-            networks: as they are.
+            networks: the current networks.
             statistics: `Sample.statistics` of the batch, float64 arrays by name.
-            num_updates: made so far.
+            num_updates: number of updates so far.
         """
         return {}
 
     def prepare(self, networks: nn.Module, batch: Batch) -> Batch:
-        """Return the batch that the passes of `AlgorithmConfig.passes` go over; called once, without gradients.
+        """Return the batch for the passes of `AlgorithmConfig.passes`; called once, without gradients.
 
-        With several passes, what it returns is cut along B; images are stacked before.
+        With several passes, the returned batch is cut along B; images are stacked before.
         """
         return batch
 
     def write_options(self, num_updates: int, discount: float) -> WriteOptions:
-        """Return what goes with the column writes of update number `num_updates`; `discount` is gamma as it is now."""
+        """Return options for the column writes of update number `num_updates`; `discount` is the current gamma."""
         return WriteOptions()
 
     @property
@@ -316,10 +316,10 @@ class Algorithm(ABC):
 
     @abstractmethod
     def make_networks(self) -> nn.Module:
-        """Return freshly initialised networks (torch's global generator decides the weights; see `seeded_networks`)."""
+        """Return freshly initialised networks (weights drawn from torch's global generator; see `seeded_networks`)."""
 
     def seeded_networks(self, seed: int) -> nn.Module:
-        """Return networks whose weights come from `seed`, whatever other threads of the process draw meanwhile."""
+        """Return networks whose weights depend on `seed` alone, independent of draws in other threads."""
         return seeded(seed, self.make_networks)
 
     @abstractmethod
@@ -330,7 +330,7 @@ class Algorithm(ABC):
 
         Args:
             networks: from `make_networks`.
-            inputs: what the environments are at.
+            inputs: current inputs from the environments.
             generator: source of randomness; None uses torch's global one.
             greedy: take the mode instead of a sample.
         """
@@ -339,4 +339,4 @@ class Algorithm(ABC):
     def loss(
         self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule, generator: Generator | None
     ) -> LossOutput:
-        """Return the scalar to minimise, metrics and column writes. Pure: changes nothing it is given."""
+        """Return the scalar to minimise, metrics and column writes. Pure: it changes none of its arguments."""

@@ -33,7 +33,7 @@ class DdpgConfig(DeterministicConfig):
     batch_size: Annotated[int, Bounds(least=1), "steps per learner step"] = 128
     bounded: Annotated[bool, "keep the mean inside [-1, 1] with a hyperbolic tangent"] = False
     actor_rate: Annotated[float, Bounds(above=0.0), "the policy's step size, as a multiple of the critic's"] = 0.1
-    critic_weight_decay: Annotated[float, NotNegative, "times the critic's weights is added to their gradient"] = 1e-4
+    critic_weight_decay: Annotated[float, NotNegative, "weight decay of the critic, added to its gradient"] = 1e-4
 
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Ddpg:
         """See `AlgorithmConfig.build`."""
@@ -41,17 +41,17 @@ class DdpgConfig(DeterministicConfig):
 
 
 class Critic(nn.Module):
-    """Q(s, a): one net over observations and action side by side.
+    """Q(s, a): one net over observation and action, concatenated.
 
     Args:
         environment: spaces.
         network: torso for frames, and widths.
-        num_dimensions: of actions.
+        num_dimensions: dimension of actions.
     """
 
     def __init__(self, environment: EnvironmentSpec, network: NetworkConfig, num_dimensions: int):
         super().__init__()
-        # Without layers the encoder hands vectors through as they are.
+        # Without layers the encoder passes vectors through unchanged.
         self.encoder = ObservationEncoder(environment.observations, dataclasses.replace(network, hidden_sizes=()))
         self.mlp = MLP(self.encoder.num_features + num_dimensions, network.hidden_sizes, network.activation)
         glorot_(self.mlp)
@@ -70,8 +70,8 @@ class Actor(nn.Module):
     Args:
         environment: spaces.
         network: torso and widths.
-        num_dimensions: of actions.
-        bounded: squash it into [-1, 1].
+        num_dimensions: dimension of actions.
+        bounded: squash the mean into [-1, 1].
     """
 
     def __init__(self, environment: EnvironmentSpec, network: NetworkConfig, num_dimensions: int, bounded: bool):
@@ -89,7 +89,7 @@ class Actor(nn.Module):
 
 
 class DdpgNetworks(GaussianStepNetworks):
-    """An actor and a critic without common layers."""
+    """An actor and a critic without shared layers."""
 
     def __init__(self, environment: EnvironmentSpec, network: NetworkConfig, config: DdpgConfig, num_dimensions: int):
         super().__init__(environment, config)
@@ -153,7 +153,7 @@ class Ddpg(DeterministicAlgorithm):
             errors = q_targets - q_values
             critic_losses = torch.where(near, 0.5 * errors.square(), 0.0)
             actor_losses = self.refer.terms(state, -climbed, kls, near)
-            # Draws by priority are corrected for where they are drawn by: the critic's errors.
+            # Draws by priority are corrected only in the critic's loss, whose errors set the priorities.
             loss = weighted_mean(critic_losses, batch) + actor_losses.mean()
         return self.output(
             networks,

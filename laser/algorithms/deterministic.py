@@ -1,4 +1,4 @@
-"""What DDPG and NAF share: a policy that is a mean, explored around with noise of a fixed size."""
+"""Base class of DDPG and NAF: a deterministic policy, explored with noise of a fixed size."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class DeterministicConfig(GaussianStepConfig, BootstrapConfig):
     ] = "gaussian"
     exploration_std: Annotated[float, Bounds(above=0.0), "size of the noise, in [-1, 1] action units"] = 0.2
     exploration_theta: Annotated[
-        float, Bounds(above=0.0, most=1.0), "ornstein_uhlenbeck: how much of itself the noise forgets per step"
+        float, Bounds(above=0.0, most=1.0), "ornstein_uhlenbeck: share of the noise that decays per step"
     ] = 0.15
     target_rate: Annotated[
-        float, Bounds(above=0.0, most=1.0), "share of the way that the target networks go with each learner step"
+        float, Bounds(above=0.0, most=1.0), "share of the way that target networks move per learner step"
     ] = 0.01
 
     def warnings(self, network: NetworkConfig, remover: str) -> list[Problem]:
@@ -58,9 +58,9 @@ class DeterministicConfig(GaussianStepConfig, BootstrapConfig):
 
 
 class DeterministicAlgorithm(GaussianStepAlgorithm):
-    """Acts with `mean_action` and noise; what is stored as mu is a Gaussian of the noise's size around the mean.
+    """Acts with `mean_action` plus noise; the stored mu is a Gaussian around the mean with the size of the noise.
 
-    Drifting noise is not that Gaussian, so that ratios mean less with it; the paper uses it without ReF-ER only.
+    Drifting noise has another distribution, so its ratios mean less; the paper uses it without ReF-ER only.
     """
 
     config: DeterministicConfig
@@ -79,11 +79,11 @@ class DeterministicAlgorithm(GaussianStepAlgorithm):
         """Return the actions of N states, [N, d]."""
 
     def policy(self, mean: Tensor) -> dict[str, Tensor]:
-        """Return the Gaussian that ratios and divergences are taken of."""
+        """Return the Gaussian for ratios and divergences."""
         return {"mean": mean, "std": torch.full_like(mean, self.config.exploration_std)}
 
     def compare(self, mean: Tensor, batch: Batch, state: ReferState) -> tuple[Tensor, Tensor, Tensor]:
-        """Compare the policy with the one that acted.
+        """Compare the policy with the behaviour policy.
 
         Returns:
             log ratios of the actions [B] without gradients, KL(mu || pi) [B], and near-policy steps, bool [B].
@@ -107,12 +107,12 @@ class DeterministicAlgorithm(GaussianStepAlgorithm):
         """Return a loss with its metrics and column writes.
 
         Args:
-            networks: as they were.
+            networks: the networks before the update.
             loss: scalar.
             log_rhos: [B].
-            errors: of the critic, [B].
+            errors: errors of the critic, [B].
             q_value: Q of the actions taken, [B].
-            **values: [B] by name, whose means are metrics.
+            **values: [B] by name; their means become metrics.
         """
         metrics = self.metrics(networks, log_rhos, q_value=q_value, **values)
         per_step = {"td_error": errors.unsqueeze(0), "q": q_value.unsqueeze(0)}

@@ -1,4 +1,4 @@
-"""DQN with its later parts as switches: double, dueling, several steps, distributional, noisy."""
+"""DQN with its extensions as switches: double, dueling, n-step, distributional, noisy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOISE = "noise"
 
 @dataclass(frozen=True)
 class DqnConfig(BootstrapConfig):
-    """DQN's settings; every part beyond plain Q-learning is off."""
+    """DQN's settings; all extensions of Q-learning are off."""
 
     name: ClassVar[str] = "dqn"
 
@@ -43,7 +43,7 @@ class DqnConfig(BootstrapConfig):
         float, Bounds(above=0.0, allow_infinite=True), "each reward is clipped to +- this before sums; inf: none is"
     ] = float("inf")
     double: Annotated[bool, "the networks choose the next action, their target network values it"] = False
-    dueling: Annotated[bool, "a stream for the state's value and one for the actions' advantages"] = False
+    dueling: Annotated[bool, "a branch for the state's value and one for the actions' advantages"] = False
     distributional: Annotated[bool, "learn the distribution of returns on num-atoms values (C51)"] = False
     num_atoms: Annotated[int, Bounds(least=2), "distributional: values that a return can have"] = 51
     lowest_return: Annotated[float, Bounds(), "distributional: the smallest of them, in clipped rewards"] = -10.0
@@ -51,12 +51,12 @@ class DqnConfig(BootstrapConfig):
     noisy: Annotated[bool, "learned noise on the weights of the head, which explores"] = False
     noisy_std: Annotated[float, Bounds(above=0.0), "noisy: sigma_0, size of the noise at the start"] = 0.5
     noise_lasts: Annotated[Literal["step", "episode"], "noisy: how long actors keep one noise"] = "step"
-    head_size: Annotated[int, Bounds(least=0), "width of a layer between torso and output, per stream; 0: none"] = 0
+    head_size: Annotated[int, Bounds(least=0), "width of a layer between torso and output, per branch; 0: none"] = 0
     epsilon_start: Annotated[float, Fraction, "share of random actions before the first learner step"] = 1.0
     epsilon: Annotated[float, Fraction, "share of random actions in the end"] = 0.05
-    epsilon_updates: Annotated[int, Bounds(least=1), "learner steps on the straight way from one to the other"] = 10_000
+    epsilon_updates: Annotated[int, Bounds(least=1), "learner steps over which the share changes linearly"] = 10_000
     target_rate: Annotated[
-        float, Bounds(above=0.0, most=1.0), "share of the way the target network goes when it moves; 1: a fresh copy"
+        float, Bounds(above=0.0, most=1.0), "share of the way that the target network moves each time; 1: a copy"
     ] = 1.0
     target_period: Annotated[int, Bounds(least=1), "learner steps between two moves of the target network"] = 500
     error_loss: Annotated[Literal["huber", "squared"], "of errors of values; distributions have cross-entropy"] = (
@@ -97,13 +97,13 @@ class DqnConfig(BootstrapConfig):
 
 
 class DqnNetworks(nn.Module):
-    """A torso with a head of action values; knows how often it was updated, so that actors know epsilon.
+    """A torso with a head of action values; a buffer counts updates, so that actors can compute epsilon.
 
     Args:
         environment: spaces.
         network: the torso.
         config: the head.
-        num_actions: A.
+        num_actions: A, number of actions.
     """
 
     num_updates: Tensor
@@ -130,10 +130,10 @@ class DqnNetworks(nn.Module):
 
         Args:
             observations: by name, [N, ...].
-            factors: of the head's noise; see `ActionValueHead`.
+            factors: factors of the head's noise; see `ActionValueHead`.
 
         Returns:
-            values [N, A], and what they were made of: logits of returns [N, A, K], or the values again, [N, A, 1].
+            values [N, A], and the head's output: logits of returns [N, A, K], or the values again, [N, A, 1].
         """
         outputs = self.head(self.encoder(observations), factors)
         if not self.distributional:
@@ -149,11 +149,11 @@ class Dqn(StepAlgorithm):
         loss = -sum_i m_i log p_i(s, a)                       distributions; m is y's, projected on the atoms
 
     Rewards and discounts are those of `num_steps` steps, clipped one by one before they are summed. For samplers, the
-    priority of distributions is their cross-entropy. Of noisy networks the passes over s and s' and the target network
-    have noises of their own, drawn with every update.
+    priority of distributions is their cross-entropy. With noisy networks, the passes over s and s' and the target
+    network each have their own noise, drawn at every update.
 
-    What is stored as mu is the epsilon-greedy policy for the noise that was acted with: the probabilities that actions
-    really had, given the noise.
+    The stored mu is the epsilon-greedy policy under the noise of acting: the actual probabilities of actions, given the
+    noise.
 
     Source:
         Mnih et al. 2015; Hessel et al. 2018 (Rainbow) and the papers of its parts.
@@ -172,7 +172,7 @@ class Dqn(StepAlgorithm):
         self.targets = {TARGET: Target(config.target_rate, config.target_period)}
         self._acting_state: dict[str, ArraySpec] = {}
         if config.noisy and config.noise_lasts == "episode":
-            networks = cast(DqnNetworks, self.seeded_networks(0))  # how much noise there is, only networks know
+            networks = cast(DqnNetworks, self.seeded_networks(0))  # only networks have the number of factors
             self._acting_state = {NOISE: ArraySpec((networks.head.num_factors,))}
 
     @property
@@ -182,7 +182,7 @@ class Dqn(StepAlgorithm):
 
     @property
     def acting_state(self) -> Mapping[str, ArraySpec]:
-        """The noise, where it lasts for an episode; see `Algorithm.acting_state`."""
+        """The noise, if it lasts for an episode; see `Algorithm.acting_state`."""
         return self._acting_state
 
     def make_networks(self) -> nn.Module:
@@ -190,7 +190,7 @@ class Dqn(StepAlgorithm):
         return DqnNetworks(self.environment, self.network, self.config, self.num_actions)
 
     def epsilon(self, networks: DqnNetworks) -> Tensor:
-        """Return the share of random actions after the updates that the networks have seen, a scalar."""
+        """Return the share of random actions at the networks' number of updates, a scalar."""
         config = self.config
         return linear_between(config.epsilon_start, config.epsilon, networks.num_updates, config.epsilon_updates)
 
@@ -256,6 +256,6 @@ class Dqn(StepAlgorithm):
 
 
 def _of_actions(table: Tensor, actions: Tensor) -> Tensor:
-    """Return [B, ...] of what table [B, A, ...] says of the actions int64 [B]."""
+    """Return the entries [B, ...] of a table [B, A, ...] for actions int64 [B]."""
     index = actions.view(-1, *(1,) * (table.ndim - 1)).expand(-1, 1, *table.shape[2:])
     return table.gather(1, index).squeeze(1)

@@ -1,4 +1,4 @@
-"""What Gaussian policies that learn from single steps share: ReF-ER, and sizes measured in the replay."""
+"""Base class of Gaussian policies that learn from single steps: ReF-ER, and normalisation by replay statistics."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class GaussianStepConfig(StepConfig):
         bool, "standardise observations by mean and deviation over the replay when learning starts"
     ] = True
     normalize_rewards: Annotated[bool, "divide rewards by their root mean square over the replay"] = True
-    reward_interval: Annotated[int, Bounds(least=1), "learner steps between two looks at the size of rewards"] = 1000
+    reward_interval: Annotated[int, Bounds(least=1), "learner steps between measurements of rewards' size"] = 1000
     truncation: Annotated[
-        float, Bounds(above=0.0), "actions are drawn within so many standard deviations of the mean"
+        float, Bounds(above=0.0), "actions are drawn within this many standard deviations of the mean"
     ] = 3.0
     refer: Annotated[ReferConfig, "remember-and-forget experience replay"] = field(default_factory=ReferConfig)
 
@@ -45,14 +45,14 @@ class GaussianStepConfig(StepConfig):
         """See `AlgorithmConfig.warnings`."""
         found = super().warnings(network, remover)
         if remover == "far_policy" and not self.refer.enabled:
-            wrong = "far_policy forgets what is far from the policy although algorithm.refer.enabled is false"
+            wrong = "far_policy removes episodes far from the policy although algorithm.refer.enabled is false"
             found.append(Problem("replay.remover", wrong, "use fifo for plain replay"))
         found += self.refer.warnings(remover)
         if not self.refer.enabled:
             names, remedy = ("tolerance", "initial_beta"), "use algorithm.refer.enabled true"
             found += find_unused(self.refer, "algorithm.refer", names, "ReF-ER is off", remedy)
         if not self.normalize_rewards:
-            why, remedy = "rewards are taken as they are", "use algorithm.normalize-rewards true"
+            why, remedy = "rewards are not scaled", "use algorithm.normalize-rewards true"
             found += find_unused(self, "algorithm", ("reward_interval",), why, remedy)
         return found
 
@@ -62,7 +62,7 @@ class GaussianStepConfig(StepConfig):
 
 
 class GaussianStepNetworks(nn.Module):
-    """Networks with the state of ReF-ER and of normalisation beside them; a subclass adds layers."""
+    """Networks with the state of ReF-ER and of normalisation; a subclass adds layers."""
 
     def __init__(self, environment: EnvironmentSpec, config: GaussianStepConfig):
         super().__init__()
@@ -97,7 +97,7 @@ class GaussianStepAlgorithm(StepAlgorithm):
         return {name: ArraySpec((size,)) for name, size in self.distribution.sizes.items()}
 
     def observe(self, networks: nn.Module, statistics: Mapping[str, Any], num_updates: int) -> dict[str, Tensor]:
-        """See `Algorithm.observe`: observations are measured once, rewards and far-policy steps again and again."""
+        """See `Algorithm.observe`: observations are measured once, rewards and far-policy steps repeatedly."""
         networks = cast(GaussianStepNetworks, networks)
         updates = self.refer.observe(networks.refer, statistics, num_updates)
         measured: dict[str, Tensor] = {}
@@ -113,10 +113,10 @@ class GaussianStepAlgorithm(StepAlgorithm):
 
     @torch.no_grad()
     def metrics(self, networks: GaussianStepNetworks, log_rhos: Tensor, **values: Tensor) -> dict[str, Tensor]:
-        """Return the state of ReF-ER and of the rewards' size, and means over the steps of a batch.
+        """Return the state of ReF-ER, the rewards' size, and means over the steps of a batch.
 
         Args:
-            networks: as they were.
+            networks: the networks before the update.
             log_rhos: [B].
             **values: [B] by name.
         """

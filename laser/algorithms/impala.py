@@ -55,7 +55,7 @@ class ImpalaConfig(RewardConfig):
     trace_lambda: Annotated[float, Fraction, "shortens the traces; 1 for n-step targets"] = 1.0
     reduction: Annotated[
         Literal["sum", "mean_per_column"],
-        "sum over rows and columns, as published; or that divided by the batch size, which then does not scale steps",
+        "sum over rows and sequences, as published; or divided by the batch size, which then does not scale steps",
     ] = "sum"
     normalize_advantages: Annotated[
         Literal["off", "scale", "standardize"],
@@ -115,14 +115,14 @@ class ImpalaConfig(RewardConfig):
 
 
 class _Rows(NamedTuple):
-    """Which rows count, and how much.
+    """Rows that count, and their weights.
 
     Args:
         used: bool [T, B], rows with a transition that the trust region accepts.
-        learned: bool [T, B], used rows that are near, if ReF-ER asks for that.
-        weights: float [T, B], of the policy gradient and the value loss.
-        entropy_weights: float [T, B], of the entropy.
-        column_weights: float [B], the sampler's correction and the reduction alone.
+        learned: bool [T, B], used rows; with ReF-ER only near ones.
+        weights: float [T, B], weights of the policy gradient and the value loss.
+        entropy_weights: float [T, B], weights of the entropy.
+        column_weights: float [B], weights of sequences: the sampler's correction and the reduction alone.
         near: bool [T, B], see `Refer.near`; None without ReF-ER.
     """
 
@@ -139,8 +139,8 @@ class Impala(ActorCriticAlgorithm):
 
         loss = pg_loss + baseline_cost * value_loss - entropy_cost * sum of entropies
 
-    Subclasses change which rows count: `_accept` and `_entropy_rows`. With ReF-ER the sums are over near rows only, all
-    of it is multiplied by beta, and (1 - beta) KL(mu || pi) of every row is added.
+    Subclasses change which rows count: `_accept` and `_entropy_rows`. With ReF-ER the sums are over near rows only, the
+    loss is multiplied by beta, and (1 - beta) KL(mu || pi) of every row is added.
 
     Args:
         config: settings.
@@ -205,7 +205,7 @@ class Impala(ActorCriticAlgorithm):
             assert output.features is not None
             head = cast(PixelControlHead, networks.pixel_control_head)
             pixel_values = head(output.features.flatten(0, 1)).unflatten(0, batch.first.shape)
-        # Ratios, targets and sums are not for bfloat16, whatever precision the networks ran in.
+        # Ratios, targets and sums are computed in float32, whatever the precision of the networks.
         with torch.autocast(batch.rewards.device.type, enabled=False):
             loss = self._loss(networks, output, pixel_values, batch, generator, schedule)
         return dataclasses.replace(loss, core_state=next_core_state(output))
@@ -251,7 +251,7 @@ class Impala(ActorCriticAlgorithm):
             **refer_metrics,
             **means_by_source(batch.source, batch.valid, accept_fraction=rows.used.float(), abs_log_rho=log_rhos.abs()),
         }
-        # Of an unroll as a whole: what the critic has left to learn from it.
+        # The priority of a whole unroll: what the critic has left to learn from it.
         errors = torch.where(rows.used, 0.5 * (critic.values - critic.targets).detach().square(), 0.0)
         per_step = {"priority": errors.sum(0, keepdim=True) / batch.valid.sum(0).clamp(min=1)}
         return LossOutput(loss, metrics, column_writes, state_updates=critic.state_updates, per_step=per_step)
@@ -276,7 +276,7 @@ class Impala(ActorCriticAlgorithm):
         )
 
     def _rows(self, networks: nn.Module, log_rhos: Tensor, accept: Tensor | None, batch: Batch) -> _Rows:
-        """Return which rows count and with which weights: masks, the sampler's correction and the reduction in one."""
+        """Return the rows that count and their weights: masks, the sampler's correction and the reduction combined."""
         used = batch.valid if accept is None else accept & batch.valid
         column_weights = batch.importance_weights
         if self.config.reduction == "mean_per_column":
@@ -308,7 +308,7 @@ class Impala(ActorCriticAlgorithm):
 
     @torch.no_grad()
     def _normalized(self, pg_advantages: Tensor, learned: Tensor) -> Tensor:
-        """Return the policy gradient's advantages as `normalize_advantages` wants them."""
+        """Return the policy gradient's advantages, normalised by `normalize_advantages`."""
         if self.config.normalize_advantages == "standardize":
             # A critic that is off everywhere would push all taken actions the same way. Unused rows add 0.
             mean = torch.where(learned, pg_advantages, 0.0).sum() / learned.sum().clamp(min=1)
@@ -320,7 +320,7 @@ class Impala(ActorCriticAlgorithm):
     def _add_pixel_control(
         self, loss: Tensor, pixel_values: Tensor | None, rows: _Rows, batch: Batch
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the loss with that of the auxiliary task, and its metric."""
+        """Return the loss plus that of pixel control, and the metric of the latter."""
         if self._pixel_control is None or pixel_values is None:
             return loss, {}
         pixel_term = self._pixel_control.loss(pixel_values, batch, rows.used, rows.weights)
@@ -343,11 +343,11 @@ class Impala(ActorCriticAlgorithm):
     def _accept(
         self, pi: Statistics, batch: Batch, generator: Generator | None, schedule: Schedule
     ) -> tuple[Tensor | None, dict[str, Tensor]]:
-        """Return which rows to learn from, bool [T, B] or None for all, and metrics about it."""
+        """Return the rows to learn from, bool [T, B] or None for all, and metrics about them."""
         return None, {}
 
     def _entropy_rows(self, batch: Batch) -> Tensor:
-        """Return whose entropy counts, bool [T, B]."""
+        """Return the rows whose entropy counts, bool [T, B]."""
         return batch.valid
 
 

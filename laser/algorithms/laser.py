@@ -46,7 +46,7 @@ class LaserConfig(ImpalaConfig):
 class Laser(Impala):
     """V-trace that learns only where the behaviour policy is close enough.
 
-    A step is accepted iff KL(pi || pi~mu) < threshold, per state and for all columns, fresh ones too (there the KL is
+    A step is accepted iff KL(pi || pi~mu) < threshold, per state and for all sequences, fresh ones too (there the KL is
     about 0). A rejected step enters neither loss and cuts the trace, exactly like a row without a transition; entropy
     is not masked by it.
 
@@ -67,7 +67,7 @@ class Laser(Impala):
         known = batch.valid & torch.isfinite(kl)
         by_source = means_by_source(batch.source, known, implied_kl=kl)
         metrics = {name: value for name, value in by_source.items() if name.startswith("implied_kl")}
-        # A compiled loss comes here without a threshold too: an infinite divergence is not beyond an infinite one.
+        # A compiled loss runs this without a threshold too: an infinite divergence does not exceed an infinite one.
         return (kl < threshold) | (threshold == float("inf")), means(known, implied_kl=kl) | metrics
 
     def _entropy_rows(self, batch: Batch) -> Tensor:

@@ -1,7 +1,7 @@
-"""Metrics of a loss: masked means, also kept apart by where the experience came from.
+"""Metrics of a loss: masked means, also by source of the experience.
 
 A per-source metric is called `<name>_<source>` and is a mean over the valid rows of that source; `num_steps_<source>`
-says how many those were. Where it is 0 the mean is 0 too and means nothing: `MetricMeans` leaves it out.
+is the number of these rows. If it is 0, the mean is 0 and has no meaning: `MetricMeans` leaves it out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 from laser.batch import FOREIGN_REPLAY, ONLINE, OWN_REPLAY
 from laser.gpu import to_device
 
-# Steps whose metrics wait to be summed: one sum over many costs a small agent less than many over one.
+# Steps whose metrics wait for a sum: one sum over many steps costs a small agent less than many sums.
 _MOST_UNSUMMED = 256
 
 SOURCES = {ONLINE: "online", OWN_REPLAY: "own_replay", FOREIGN_REPLAY: "foreign_replay"}
@@ -71,10 +71,10 @@ def means_by_source(source: Tensor, valid: Tensor, **values: Tensor) -> dict[str
 
 
 class StackedMetrics(Mapping[str, Tensor]):
-    """Scalars by name that lie in one vector already.
+    """Scalars by name in one vector.
 
     Args:
-        names: of the scalars.
+        names: names of the scalars.
         vector: float32 [names].
     """
 
@@ -101,15 +101,15 @@ def stack(metrics: Mapping[str, Tensor]) -> StackedMetrics:
 
 
 class MetricMeans:
-    """Means of a loss's metrics over many learner steps; stays on the metrics' device until it is asked.
+    """Means of a loss's metrics over many learner steps; they stay on the metrics' device until `take`.
 
-    A per-source mean counts as often as there were rows of that source, so that a batch without any changes nothing; a
-    source that had none since the last `take` is left out. A loss may leave out metrics of what was not due: each is a
-    mean over the steps that had it. Used from one thread.
+    A per-source mean is weighted by the number of rows of that source, so that a batch without any has no effect; a
+    source without rows since the last `take` is left out. A loss may leave out metrics of terms that are not due: each
+    mean is over the steps with the metric. Used from one thread.
     """
 
     def __init__(self) -> None:
-        self._kinds: dict[tuple[str, ...], _Means] = {}  # by the metrics that a step had
+        self._kinds: dict[tuple[str, ...], _Means] = {}  # by the names of a step's metrics
 
     def add(self, metrics: Mapping[str, Tensor]) -> None:
         """Take in the scalars of one learner step."""
@@ -119,7 +119,7 @@ class MetricMeans:
         self._kinds[kind].add(metrics)
 
     def take(self) -> dict[str, float]:
-        """Return the means since the last call, and begin anew."""
+        """Return the means since the last call, and reset them."""
         sums: dict[str, tuple[float, float]] = {}
         for means in self._kinds.values():
             for name, (total, weight) in means.take().items():
@@ -133,7 +133,7 @@ class _Means:
 
     def __init__(self) -> None:
         self._names: list[str] = []
-        self._weight_of: Tensor | None = None  # where in (metrics..., 1) the weight of each metric stands
+        self._weight_of: Tensor | None = None  # index in (metrics..., 1) of each metric's weight
         self._sums: Tensor | None = None  # [2, metrics]: weighted values, weights
         self._newest: list[Tensor] = []  # [metrics] of each step that is not in the sums
 
@@ -145,7 +145,7 @@ class _Means:
             self._sum_up()
 
     def take(self) -> dict[str, tuple[float, float]]:
-        """Return sum and weight of each metric since the last call, and begin anew."""
+        """Return sum and weight of each metric since the last call, and reset them."""
         self._sum_up()
         if self._sums is None:
             return {}

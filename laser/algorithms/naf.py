@@ -1,4 +1,4 @@
-"""NAF: Q-learning with an action value that is a paraboloid over actions, so that its maximum is known."""
+"""NAF: Q-learning with action values that form a paraboloid over actions, so that their maximum is known."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class NafNetworks(GaussianStepNetworks):
         environment: spaces.
         network: the torso.
         config: settings.
-        num_dimensions: of actions.
+        num_dimensions: dimension of actions.
     """
 
     def __init__(self, environment: EnvironmentSpec, network: NetworkConfig, config: NafConfig, num_dimensions: int):
@@ -64,8 +64,8 @@ class Naf(DeterministicAlgorithm):
         Q(s, a) = V(s) - 1/2 (a - m)^T L L^T (a - m)
         loss    = near * 1/2 (r + disc * V'(s') - Q(s, a))^2 + (1 - beta) KL(mu || pi)
 
-    with the target network V'. Of the first term's gradient, the part through m is multiplied by beta, as ReF-ER wants
-    it for the policy; value and curvature learn at full size.
+    with the target network V'. The gradient of the first term through m is multiplied by beta, as in ReF-ER
+    for the policy; value and curvature learn at full size.
 
     Source:
         Gu et al. 2016 (NAF); Novati and Koumoutsakos 2019 (ReF-ER), section 6.2 and appendix D.

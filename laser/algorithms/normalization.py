@@ -1,4 +1,4 @@
-"""Observations and rewards brought to unit size by statistics of what is stored."""
+"""Normalisation of observations and rewards to unit size, by statistics of the replay."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from laser.specs import ObservationSpec, VectorSpec
 
 EPSILON = 1e-7
 
-# A component that hardly varied while the replay was filled is not blown up when it first does.
+# Avoids huge values of a component that hardly varied while the replay was filled.
 MAX_STANDARD = 20.0
 
 
 class Normalizer(nn.Module):
-    """Standardises vector observations and knows the size of rewards. All its numbers are buffers.
+    """Standardises vector observations and holds the size of rewards. All its numbers are buffers.
 
         s^ = (s - mean) / (std + 1e-7)           r^ = r / (sqrt(mean r^2) + 1e-7)
 
@@ -53,7 +53,7 @@ class Normalizer(nn.Module):
         return standard
 
     def observation_updates(self, statistics: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Return new buffers for observations by name, from `replay_server.derived.step_sums` of all that is stored."""
+        """Return new buffers for observations by name, from `replay_server.derived.step_sums` of the whole replay."""
         count = max(1.0, float(statistics["num_steps"]))
         updates = {}
         for number, name in enumerate(self._names):
@@ -64,7 +64,7 @@ class Normalizer(nn.Module):
         return updates
 
     def reward_updates(self, statistics: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Return the new size of rewards, by name; 1 while all of them are 0, which says nothing about their size."""
+        """Return the new size of rewards, by name; 1 while all rewards are 0, so that their size is unknown."""
         count = max(1.0, float(statistics["num_steps"]))
         if statistics["reward_squares"] <= 0.0:
             return {"reward_scale": torch.ones(())}

@@ -1,4 +1,4 @@
-"""How a loss uses pixel control: which picture, and the auxiliary loss on its own head."""
+"""Pixel control in a loss: choice of the picture, and the auxiliary loss on a head of its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PixelControl:
         discount: of the pseudo-rewards.
 
     Raises:
-        ValueError: there is not exactly one picture, its actions are not discrete, or a cell is larger than it.
+        ValueError: there is not exactly one picture, actions are not discrete, or a cell is larger than the picture.
     """
 
     def __init__(self, environment: EnvironmentSpec, cell: int, discount: float):
@@ -51,7 +51,7 @@ class PixelControl:
 
         Args:
             action_values: [T+1, B, num_actions, rows, columns], from the head.
-            batch: for frames, actions and terminations.
+            batch: batch with frames, actions and terminations.
             used: bool [T, B], rows to learn from.
             weights: [T, B], 0 where not used.
         """

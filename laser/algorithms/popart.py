@@ -1,4 +1,4 @@
-"""How an actor-critic loss uses a PopArt critic: values per task, and a loss on the normalised scale."""
+"""PopArt critics in an actor-critic loss: values per task, and a loss on the normalised scale."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from laser.ops.taken import taken
 
 
 class NormalizedCritic(NamedTuple):
-    """What to fit, on a scale on which all tasks look alike.
+    """Values and their targets for the value loss, on a common scale of all tasks.
 
     Args:
         values: [T, B] normalised values, differentiable.
         targets: [T, B] normalised targets.
-        scales: [T, B] of each row's task; advantages are divided by it.
-        state_updates: of the head, see `LossOutput.state_updates`; their names begin with the head's own names.
+        scales: [T, B], scale of each row's task; advantages are divided by it.
+        state_updates: updates of the head, see `LossOutput.state_updates`; the names are relative to the head.
     """
 
     values: Tensor
@@ -30,11 +30,11 @@ class NormalizedCritic(NamedTuple):
 
 
 def values_of_tasks(values: Tensor, tasks: Tensor) -> Tensor:
-    """Return each row's value of its own task.
+    """Return the value of each row's own task.
 
     Args:
         values: [T+1, B, K].
-        tasks: int64 [T, B]. Row T bootstraps row T-1 and no other, so it counts as that row's task.
+        tasks: int64 [T, B]. Row T only bootstraps row T-1, so it has the task of that row.
 
     Returns:
         [T+1, B].
@@ -48,11 +48,11 @@ def normalized_critic(
 ) -> NormalizedCritic:
     """Update the statistics with a batch of targets and express values and targets with the new ones.
 
-    The targets were computed with the old statistics; the head is rescaled so that it still says the same, and only
-    then fitted. Gradients are those of the rescaled head, which is what the optimiser will step from.
+    The targets were computed with the old statistics; the head is rescaled so that its output stays the same, and only
+    then fitted. Gradients are those of the rescaled head, from which the optimiser steps.
 
     Args:
-        head: of the critic.
+        head: head of the critic.
         features: [T, B, F] its input.
         targets: [T, B] value targets, unnormalised.
         tasks: int64 [T, B].

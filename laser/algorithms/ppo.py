@@ -1,4 +1,4 @@
-"""PPO: an on-policy actor-critic that goes over each batch several times inside a clipped objective."""
+"""PPO: an on-policy actor-critic with several passes over each batch on a clipped objective."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ADVANTAGES, RETURNS = "advantages", "returns"
 
 @dataclass(frozen=True)
 class PpoConfig(AlgorithmConfig):
-    """PPO's settings; defaults are those of the ReF-ER paper's baseline, but for what it leaves out."""
+    """PPO's settings; defaults are those of the ReF-ER paper's baseline, as far as it gives them."""
 
     name: ClassVar[str] = "ppo"
     live_settings: ClassVar[tuple[str, ...]] = (*AlgorithmConfig.live_settings, "entropy_cost")
@@ -105,7 +105,7 @@ class Ppo(ActorCriticAlgorithm):
     averaged over the steps of a part of the batch. Advantages are computed once per batch, before the first pass.
 
     Raises:
-        ValueError: the network has a memory, which steps in any order do not fit.
+        ValueError: the network has a memory, which shuffled steps do not support.
 
     Source:
         Schulman et al. 2017 (PPO).
@@ -166,7 +166,7 @@ class Ppo(ActorCriticAlgorithm):
     def loss(
         self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule, generator: Generator | None
     ) -> LossOutput:
-        """See `Algorithm.loss`; of a part that `prepare` made."""
+        """See `Algorithm.loss`; the batch is a part of one from `prepare`."""
         config, valid = self.config, batch.valid
         output = networks(
             batch.observations, batch.last_action.unsqueeze(0), batch.last_reward.unsqueeze(0), batch.first, {}

@@ -37,6 +37,6 @@ class Racer(VRacer):
     config: RacerConfig
 
     def __init__(self, config: RacerConfig, environment: EnvironmentSpec, network: NetworkConfig):
-        if isinstance(environment.actions, ContinuousActions):  # others are refused with the reason
+        if isinstance(environment.actions, ContinuousActions):  # the base class refuses others with a reason
             self.advantage = ADVANTAGES[config.advantage](len(environment.actions.low))
         super().__init__(config, environment, network)

@@ -30,7 +30,7 @@ SLOW = "slow"
 
 @dataclass(frozen=True)
 class ReactorConfig(RewardConfig):
-    """Reactor's settings. The paper states lambda, clips, the target's period and the entropy's weight, no others."""
+    """Reactor's settings. The paper gives only lambda, clips, the target's period and the entropy's weight."""
 
     name: ClassVar[str] = "reactor"
     live_settings: ClassVar[tuple[str, ...]] = (*AlgorithmConfig.live_settings, "entropy_cost")
@@ -45,7 +45,7 @@ class ReactorConfig(RewardConfig):
     replay_fraction: Annotated[float, Fraction, "share of each batch that is drawn from the replay"] = 1.0
     estimator: Annotated[
         Literal["leave_one_out", "importance_sampling"],
-        "of the policy gradient; leave_one_out: action values for all actions, corrected by the return for the one "
+        "policy gradient; leave_one_out: action values for all actions, corrected by the return for the one "
         "taken; importance_sampling: the likelihood ratio",
     ] = "leave_one_out"
     clip: Annotated[
@@ -56,13 +56,13 @@ class ReactorConfig(RewardConfig):
     ] = 1.0
     behaviour_policy: Annotated[
         Literal["memorised", "learned"],
-        "who is taken to have acted; memorised: the policy in the replay; learned: a guess fitted to the actions there",
+        "assumed behaviour policy; memorised: the policy in the replay; learned: an estimate fitted to actions there",
     ] = "memorised"
     trace_lambda: Annotated[float, Fraction, "shortens the traces of Retrace"] = 0.9
     entropy_cost: Annotated[float, NotNegative, "weight of the policy's entropy, in nats"] = 0.1
     entropy_scale: Annotated[
         Literal["action_gap", "none"],
-        "what multiplies that; action_gap: how much better the best action is than another one, over the batch",
+        "factor of entropy-cost; action_gap: how much better the best action is than another one, over the batch",
     ] = "action_gap"
     exploration: Annotated[
         float, Bounds(least=0.0, below=1.0), "share of uniformly random actions, part of the policy itself"
@@ -70,8 +70,8 @@ class ReactorConfig(RewardConfig):
     target_period: Annotated[int, Bounds(least=1), "learner steps between two copies to the target network"] = 10_000
     target_state: Annotated[
         Literal["carried", "zero"],
-        "memory with which the target network begins, one row late; carried: what the networks remember there; zero: "
-        "nothing, as published, which goes with learner.replay-core-state zero",
+        "initial memory of the target network, one row late; carried: that of the networks there; zero: "
+        "none, as published, which goes with learner.replay-core-state zero",
     ] = "carried"
     head_size: Annotated[int, Bounds(least=1), "hidden units of each head, before rectifiers double them"] = 32
 
@@ -86,9 +86,9 @@ class Reactor(ActorCriticAlgorithm):
         R_t  = r_t + disc E_pi Q'(s_{t+1}, .) + later differences of Q', traced by lambda min(1, pi / mu)
         loss = 1/2 (R - Q(a))^2 - objective(pi; Q, R) - entropy_cost * gap * entropy - log mu^(a)
 
-    averaged over rows, with the target network Q'. Policy, critic and guessed behaviour mu^ share the torso, which the
-    critic alone trains, so their terms share no weights and need no factors between them. Which critic is the policy's
-    baseline is not published; it is the newest one.
+    averaged over rows, with the target network Q'. Policy, critic and estimated behaviour mu^ share the torso, which
+    the critic alone trains, so their terms share no weights and need no factors between them. The paper does not say
+    which critic is the policy's baseline; it is the newest one here.
 
     The target network is evaluated one row later than the networks, on rows 1 to T: the first row's own action value
     does not enter its target.
@@ -119,15 +119,13 @@ class Reactor(ActorCriticAlgorithm):
         if type(network).make is not NetworkConfig.make:
             raise ValueError(f"network: reactor builds its own networks, got {type(network).__name__}; leave it out")
         if network.separate_critic:
-            raise ValueError(
-                "network.separate-critic: reactor's torso is the critic's, which the policy looks on; leave it out"
-            )
+            raise ValueError("network.separate-critic: reactor's policy reads the torso of its critic; leave it out")
         super().__init__(config, environment, network)
         self.targets = {SLOW: Target(period=config.target_period)}
 
     @property
     def core_state(self) -> Mapping[str, ArraySpec]:
-        """A memory for each head; see `Algorithm.core_state`."""
+        """Recurrent state of each head; see `Algorithm.core_state`."""
         heads = [POLICY, CRITIC, *([BEHAVIOUR] if self._guesses else [])]
         parts = self.network.core_state.items()
         return {state_name(head, part): array for head in heads for part, array in parts}
@@ -143,7 +141,7 @@ class Reactor(ActorCriticAlgorithm):
         """See `Algorithm.loss`.
 
         Raises:
-            ValueError: the behaviour policy is to be read from a batch that does not hold it.
+            ValueError: the behaviour policy must come from the batch, which does not hold it.
         """
         if not self._guesses and "logits" not in batch.mu:
             raise ValueError(
@@ -162,7 +160,7 @@ class Reactor(ActorCriticAlgorithm):
         return self.config.behaviour_policy == "learned"
 
     def _next_q_values(self, slow: ReactorNetworks, output: ReactorOutput, batch: Batch) -> Tensor:
-        """Return the target network's action values of rows 1 to T, [T, B, A]."""
+        """Return the target network's action values for rows 1 to T, [T, B, A]."""
         names = [state_name(CRITIC, part) for part in self.network.core_state]
         state = {name: output.core_states[name][0].detach() for name in names}
         if self.config.target_state == "zero":
@@ -181,13 +179,13 @@ class Reactor(ActorCriticAlgorithm):
             log_rhos = taken(log_pi, actions) - taken(log_mu, actions)
             rewards = config.learned_from(batch.rewards)
             next_values = (all_log_pi[1:].exp() * next_q_values).sum(-1)
-            # Row 0 has no value in the target network's window, and needs none: it cancels out of its target.
+            # Row 0 is outside the target network's window; its value cancels out of its target.
             slow_q_taken = torch.cat([torch.zeros_like(q_taken[:1]), taken(next_q_values[:-1], actions[1:])])
             returns = retrace_targets(
                 slow_q_taken, next_values, log_rhos, rewards, batch.discounts, lambda_=config.trace_lambda, valid=valid
             )
             gap = mean_action_gap(q_values, valid)
-            # From who is taken to have acted; what that one excludes adds nothing.
+            # Ratios to the assumed behaviour policy; actions that it excludes add nothing.
             kls = (log_mu.exp() * (log_mu.clamp(min=-100.0) - log_pi)).sum(-1)
             weights = valid * batch.importance_weights / valid.numel()
 

@@ -1,4 +1,4 @@
-"""ReF-ER as a part of any off-policy algorithm: settings, the column of ratios, beta and c_max, and the mixed loss."""
+"""ReF-ER as part of any off-policy algorithm: settings, column of ratios, beta and c_max, and the mixed loss."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_LOG_RATIO = 7.0
 class ReferConfig:
     """Remember-and-forget experience replay; the paper's values where it gives one.
 
-    The third rule, forgetting the episode that is furthest from the policy, is `replay.remover far_policy`.
+    The third rule, removing the episode furthest from the policy first, is `replay.remover far_policy`.
     """
 
     enabled: Annotated[bool, "learn from near-policy steps only, pulled towards the behaviour; false: plain replay"] = (
@@ -46,10 +46,10 @@ class ReferConfig:
     ] = 1000
 
     def warnings(self, remover: str) -> list[Problem]:
-        """Return what is odd together with the replay's remover."""
+        """Return settings that do not fit the replay's remover."""
         if not self.enabled or remover == "far_policy":
             return []
-        wrong = f"{remover} does not forget first what is furthest from the policy, ReF-ER's third rule"
+        wrong = f"{remover} does not remove first the episode furthest from the policy, ReF-ER's third rule"
         return [Problem("replay.remover", wrong, "use far_policy")]
 
 
@@ -57,7 +57,7 @@ class ReferState(nn.Module):
     """Beta and c_max: buffers of the networks, so that they are saved and copied with them.
 
     Args:
-        config: where they start.
+        config: settings with their initial values.
     """
 
     beta: Tensor
@@ -70,7 +70,7 @@ class ReferState(nn.Module):
 
 
 class Refer:
-    """What an algorithm with a `ReferState` called `refer` among its networks does with it.
+    """The computations of ReF-ER, for an algorithm whose networks have a `ReferState` called `refer`.
 
     Args:
         config: settings. Without `enabled`, far-policy steps are counted but learned from like the others.
@@ -78,7 +78,7 @@ class Refer:
 
     def __init__(self, config: ReferConfig):
         self.config = config
-        self._is_told = False
+        self._is_sent = False
         self.column = ColumnSpec(RATIO, initial=1.0, far_bound=c_max_at(0, config.c, config.annealing))
 
     def observe(self, state: ReferState, statistics: Mapping[str, Any], num_updates: int) -> dict[str, Tensor]:
@@ -86,25 +86,25 @@ class Refer:
         config = self.config
         updates = {"refer.c_max": torch.full_like(state.c_max, c_max_at(num_updates, config.c, config.annealing))}
         if config.enabled and num_updates:
-            # Where beta is: a GPU would be waited for.
+            # Computed on beta's device: a copy to the host would wait for the GPU.
             beta = next_beta(state.beta.double(), stored_far_fraction(statistics), config.tolerance, config.beta_rate)
             updates["refer.beta"] = beta.float()
         return updates
 
     def far_bounds(self, num_updates: int) -> dict[str, float]:
-        """Return the bound that the replay counts by from this update on; it is told now and then.
+        """Return the bound by which the replay counts from this update on; it is sent at intervals.
 
-        Told at the first update too, wherever that is: a resumed run may have a replay that was made anew. The bound is
-        then that of the last time it was due, which a replay that was not made anew knows already.
+        It is also sent at the first update after a start, since a resumed run may have a new replay. The bound is then
+        the one that was due last, which a restored replay has already.
         """
         since_due = num_updates % self.config.recount_interval
-        if since_due and self._is_told:
+        if since_due and self._is_sent:
             return {}
-        self._is_told = True
+        self._is_sent = True
         return {RATIO: c_max_at(num_updates - since_due, self.config.c, self.config.annealing)}
 
     def rate_factor(self, num_updates: int) -> float:
-        """Return what the step size is multiplied by; plain replay does not anneal."""
+        """Return the factor of the step size; plain replay does not anneal."""
         return annealed(1.0, num_updates, self.config.annealing) if self.config.enabled else 1.0
 
     def near(self, state: ReferState, log_rhos: Tensor) -> Tensor:
@@ -114,12 +114,12 @@ class Refer:
         return near_policy(log_rhos, state.c_max)
 
     def terms(self, state: ReferState, losses: Tensor, kls: Tensor, near: Tensor) -> Tensor:
-        """Return what each step adds to the loss, [...]; see `refer_terms`."""
+        """Return the term of each step in the loss, [...]; see `refer_terms`."""
         return refer_terms(losses, kls, near, state.beta) if self.config.enabled else losses
 
 
 def stored_far_fraction(statistics: Mapping[str, Any]) -> float:
-    """Return which fraction of all stored steps is far-policy, by their most recent ratios: what beta holds at D.
+    """Return the fraction of stored steps that are far-policy, by their most recent ratios; beta keeps it at D.
 
     Args:
         statistics: `Sample.statistics` of a replay that counts far-policy steps.
@@ -129,5 +129,5 @@ def stored_far_fraction(statistics: Mapping[str, Any]) -> float:
 
 @torch.no_grad()
 def bounded_rhos(log_rhos: Tensor) -> Tensor:
-    """Return importance ratios within exp(+-7), finite whatever the log ratios are."""
+    """Return importance ratios within exp(+-7), finite for any log ratios."""
     return log_rhos.nan_to_num(-MAX_LOG_RATIO).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()

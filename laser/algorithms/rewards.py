@@ -1,4 +1,4 @@
-"""How algorithms that learn from unrolls change an environment's rewards: settings, and the rewards they make."""
+"""Reward transformation in algorithms that learn from unrolls: settings, and the transformed rewards."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ class RewardConfig(AlgorithmConfig):
     ] = 1.0
 
     def learned_from(self, rewards: Tensor) -> Tensor:
-        """Return what is learned from in place of an environment's rewards; any shape."""
+        """Return the transformed rewards, from which the algorithm learns; any shape."""
         return _TRANSFORMS[self.reward_transform](rewards) * self.reward_scale

@@ -1,4 +1,4 @@
-"""SAC: a stochastic policy that climbs the smaller of two critics and is paid for its entropy."""
+"""SAC: a stochastic policy that maximises the smaller of two critics plus its entropy."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ class SacConfig(TwinCriticConfig):
 
     name: ClassVar[str] = "sac"
 
-    temperature: Annotated[float, Positive, "what a nat of entropy is worth in rewards; where it starts if learned"] = (
-        1.0
-    )
+    temperature: Annotated[float, Positive, "value of a nat of entropy in rewards; its start if learned"] = 1.0
     learn_temperature: Annotated[bool, "move the temperature until the policy has the entropy wanted"] = True
     temperature_rate: Annotated[float, Positive, "the temperature's step size, as a multiple of the critics'"] = 1.0
     entropy_per_dimension: Annotated[
@@ -49,7 +47,7 @@ class SacConfig(TwinCriticConfig):
         found = super().warnings(network, remover)
         if not self.learn_temperature:
             names = ("temperature_rate", "entropy_per_dimension")
-            why = "the temperature stays as it is"
+            why = "the temperature is fixed"
             found += find_unused(self, "algorithm", names, why, "use --algorithm.learn-temperature true")
         return found
 
@@ -64,8 +62,8 @@ class SacNetworks(TwinCriticNetworks):
     Args:
         environment: spaces.
         network: torso and widths.
-        config: where the temperature starts.
-        num_dimensions: of actions.
+        config: settings with the initial temperature.
+        num_dimensions: dimension of actions.
     """
 
     def __init__(self, environment: EnvironmentSpec, network: NetworkConfig, config: SacConfig, num_dimensions: int):
@@ -82,8 +80,8 @@ class Sac(TwinCriticAlgorithm):
         temperature:  -log alpha * (log pi(b|s) + wanted entropy)
 
     with the target networks Q', and alpha, y and, in the policy's term, the critics' weights held fixed. Rewards of
-    several steps are summed without the entropy between them. Actions are tanh of a Gaussian whose mean and standard
-    deviation, before the tanh, are what is stored as mu.
+    several steps are summed without the entropy between them. Actions are tanh of a Gaussian; the stored mu is its mean
+    and standard deviation, before the tanh.
 
     Source:
         Haarnoja et al. 2018 (SAC; and "Algorithms and Applications" for the temperature).

@@ -1,4 +1,4 @@
-"""What algorithms share that learn from single replayed steps, whatever kind of actions they choose."""
+"""Base class of algorithms that learn from single replayed steps, for any kind of actions."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class StepConfig(AlgorithmConfig):
         return []
 
     def warnings(self, network: NetworkConfig, remover: str) -> list[Problem]:
-        """See `AlgorithmConfig.warnings`: only the torso is the network's."""
+        """See `AlgorithmConfig.warnings`: of the network's settings only those of the torso have an effect."""
         why = f"{self.name} has critics and policies of its own"
         return find_unused(network, "network", ("separate_critic", "initial_std"), why, "leave it out")
 
 
 @dataclass(frozen=True)
 class BootstrapConfig(StepConfig):
-    """Settings of algorithms whose targets are some rewards and a bootstrap."""
+    """Settings of algorithms whose targets are n-step rewards and a bootstrap value."""
 
     num_steps: Annotated[int, Bounds(least=1), "env steps whose rewards are summed before the bootstrap"] = 1
 
@@ -59,7 +59,7 @@ class BootstrapConfig(StepConfig):
 
 
 class StepAlgorithm(Algorithm):
-    """Refuses what single steps do not fit, and says what its loss says of each; a subclass adds acting and the loss.
+    """Checks spaces and network, and declares the loss's numbers per step; a subclass adds acting and the loss.
 
     Args:
         config: settings.
@@ -67,7 +67,7 @@ class StepAlgorithm(Algorithm):
         network: which networks.
 
     Raises:
-        ValueError: actions are of another kind, or the network has a memory or is one of the user's own.
+        ValueError: actions are of an unsupported kind, or the network has a memory or is a user's own.
     """
 
     config: StepConfig
@@ -96,22 +96,22 @@ class StepAlgorithm(Algorithm):
 
     @property
     def num_dimensions(self) -> int:
-        """Of continuous actions."""
+        """Dimension of continuous actions."""
         actions = self.environment.actions
         assert isinstance(actions, ContinuousActions), "discrete actions have none"
         return len(actions.low)
 
 
 def weighted_mean(terms: Tensor, batch: Batch) -> Tensor:
-    """Return the mean over steps of terms [..., B], each times its draw's correction."""
+    """Return the mean over steps of terms [..., B], weighted by the correction of their draws."""
     return (terms * batch.importance_weights).mean()
 
 
 @torch.no_grad()
 def glorot_(layers: nn.Module) -> None:
-    """Fill linear layers as the paper does: Glorot uniform, biases 0.
+    """Initialise linear layers as the ReF-ER paper does: Glorot uniform, biases 0.
 
-    It prints the bound as 6 / sqrt(fan_in + fan_out), 2.45 times Glorot's, whom it cites; taken for a slip.
+    The paper prints the bound as 6 / sqrt(fan_in + fan_out), 2.45 times that of Glorot, which it cites; likely a slip.
     """
     for layer in layers.modules():
         if isinstance(layer, nn.Linear):

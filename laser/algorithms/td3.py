@@ -1,4 +1,4 @@
-"""TD3: DDPG with two critics, noise on the actions that targets are made with, and a policy that moves less often."""
+"""TD3: DDPG with two critics, noise on target actions, and less frequent updates of the policy."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Td3(TwinCriticAlgorithm):
         critics:   w * 1/2 sum_k (y - Q_k(s, a))^2
         policy:    -Q_1(s, m(s))                                    every `policy_delay` updates, as the target networks
 
-    with the target networks Q' and m', and in the policy's term the critics' weights held fixed. What is stored as mu
+    with the target networks Q' and m', and in the policy's term the critics' weights held fixed. The stored mu
     is the mean and the noise's size, before actions are clipped to [-1, 1].
 
     Source:

@@ -1,4 +1,4 @@
-"""What SAC and TD3 share: two critics whose smaller value counts, their target networks, and random steps to begin."""
+"""Base class of SAC and TD3: two critics whose smaller value counts, target networks, random actions at the start."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class TwinCriticConfig(BootstrapConfig):
 
     actor_rate: Annotated[float, Positive, "the policy's step size, as a multiple of the critics'"] = 1.0
     target_rate: Annotated[
-        float, Bounds(above=0.0, most=1.0), "share of the way the target networks go when they move"
+        float, Bounds(above=0.0, most=1.0), "share of the way that target networks move each time"
     ] = 0.005
     random_start: Annotated[bool, "act at random until the first learner step, after replay.min-steps"] = True
 
 
 class Actor(nn.Module):
-    """From observations to what the policy is made of.
+    """A network from observations to the parameters of the policy.
 
     Args:
         environment: spaces.
@@ -61,17 +61,17 @@ class Actor(nn.Module):
 
 
 class TwinCritics(nn.Module):
-    """Q_1(s, a) and Q_2(s, a), over observations and action side by side.
+    """Q_1(s, a) and Q_2(s, a), over observation and action, concatenated.
 
     Args:
         environment: spaces.
-        network: torso for frames, which both look through, and widths.
-        num_dimensions: of actions.
+        network: torso for frames, which both share, and widths.
+        num_dimensions: dimension of actions.
     """
 
     def __init__(self, environment: EnvironmentSpec, network: NetworkConfig, num_dimensions: int):
         super().__init__()
-        # Without layers the encoder hands vectors through as they are.
+        # Without layers the encoder passes vectors through unchanged.
         self.encoder = ObservationEncoder(environment.observations, dataclasses.replace(network, hidden_sizes=()))
         num_inputs = self.encoder.num_features + num_dimensions
         self.nets = ParallelMLP(2, num_inputs, network.hidden_sizes, network.activation)
@@ -84,13 +84,13 @@ class TwinCritics(nn.Module):
 
 
 class TwinCriticNetworks(nn.Module):
-    """A policy and two critics without common layers; knows whether it has learned, so that actors know.
+    """A policy and two critics without shared layers; a buffer tells actors whether learning has begun.
 
     Args:
         environment: spaces.
         network: torso and widths.
-        num_dimensions: of actions.
-        num_outputs: of the policy, per state.
+        num_dimensions: dimension of actions.
+        num_outputs: outputs of the policy per state.
     """
 
     has_learned: Tensor
@@ -102,7 +102,7 @@ class TwinCriticNetworks(nn.Module):
         self.register_buffer("has_learned", torch.zeros(()))
 
     def forward(self, observations: Mapping[str, Tensor]) -> Tensor:
-        """Return what the policy is made of, [N, num_outputs]."""
+        """Return the parameters of the policy, [N, num_outputs]."""
         outputs: Tensor = self.actor(observations)
         return outputs
 
@@ -112,8 +112,8 @@ class TwinCriticAlgorithm(StepAlgorithm):
 
         critics: w * 1/2 sum_k (y - Q_k(s, a))^2          y = r + disc * (min_k Q_k'(s', a') - cost(a'))
 
-    with the target networks Q', the draw's correction w, and a' and its cost from the subclass. Errors and values that
-    samplers see are the first critic's.
+    with the target networks Q', the draw's correction w, and a' and its cost from the subclass. Samplers get the errors
+    and values of the first critic.
 
     Until the first update actions are about uniform in [-1, 1]: tanh of a normal number with `UNIFORM_STD`.
     """
@@ -137,7 +137,7 @@ class TwinCriticAlgorithm(StepAlgorithm):
 
     @abstractmethod
     def policy(self, outputs: Tensor) -> dict[str, Tensor]:
-        """Return "mean" and "std", [N, d], of what the actor put out, [N, ...]."""
+        """Return "mean" and "std", [N, d], from the actor's output, [N, ...]."""
 
     @abstractmethod
     def draw(self, policy: Mapping[str, Tensor], normal: Tensor) -> Tensor:
@@ -172,14 +172,14 @@ class TwinCriticAlgorithm(StepAlgorithm):
         next_actions: Tensor,
         costs: Tensor | float = 0.0,
     ) -> tuple[Tensor, Tensor]:
-        """Compare both critics with what followed.
+        """Compute the targets and values of both critics.
 
         Args:
-            networks: whose critics are fitted.
-            slow: whose critics are believed about the next states.
+            networks: networks whose critics are fitted.
+            slow: target networks, whose critics value the next states.
             batch: single steps.
             next_actions: a', [B, d].
-            costs: what is subtracted from the value of a', [B].
+            costs: costs, subtracted from the value of a', [B].
 
         Returns:
             targets y without gradients, and values Q_k(s, a), [B] and [2, B].
@@ -199,8 +199,8 @@ class TwinCriticAlgorithm(StepAlgorithm):
             batch: single steps.
             q_targets: [B].
             q_values: [2, B].
-            policy_loss: scalar; None where the policy is not due.
-            **values: [B] by name, whose means are metrics.
+            policy_loss: scalar; None if the policy is not due.
+            **values: [B] by name; their means become metrics.
         """
         losses = 0.5 * (q_targets - q_values).square().sum(0)
         loss = weighted_mean(losses, batch)
@@ -217,7 +217,7 @@ class TwinCriticAlgorithm(StepAlgorithm):
 
 
 def rows_of(batch: Batch) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return the observations of single steps, and those after them, [B, ...] by name."""
+    """Return the observations of single steps, and the next observations, [B, ...] by name."""
     now, after = ({name: value[row] for name, value in batch.observations.items()} for row in (0, 1))
     return now, after
 
@@ -225,13 +225,13 @@ def rows_of(batch: Batch) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
 def climbed(critics: nn.Module, states: Mapping[str, Tensor], actions: Tensor, *, first: bool = False) -> Tensor:
     """Return min_k Q_k(s, a) [B], or Q_1's, with gradients to the actions and none to the critics.
 
-    The gradient is taken on the spot, not with the loss's: compiled code then need not keep the critics' activations.
+    The gradient is computed here, not with the loss: compiled code then need not keep the critics' activations.
 
     Args:
         critics: `TwinCritics`.
         states: by name, [B, ...].
         actions: [B, d].
-        first: of the first critic alone.
+        first: use the first critic alone.
     """
 
     def value(taken: Tensor) -> Tensor:
@@ -240,7 +240,7 @@ def climbed(critics: nn.Module, states: Mapping[str, Tensor], actions: Tensor, *
 
     with torch.no_grad():
         values, pull_back, *_ = vjp(value, actions)
-        # Every layer back as precisely as it went forward: autocast would round the first one's weights and slopes.
+        # Backward in the precision of the forward pass: autocast would round the first layer's weights and slopes.
         with torch.autocast(actions.device.type, enabled=False):
             (slopes,) = pull_back(torch.ones_like(values))
     with_slopes: Tensor = values + (slopes * (actions - actions.detach())).sum(-1)

@@ -46,12 +46,12 @@ class VRacerConfig(GaussianStepConfig):
     initial_std: Annotated[float, Bounds(above=0.0), "standard deviation of the policy at the start"] = math.sqrt(0.2)
     refresh: Annotated[
         Literal["per_sample", "early_stop", "every"],
-        "how Q-retrace follows new values: back to the start of each drawn step's episode; until it changes little; "
+        "reach of Q-retrace updates: back to the start of each drawn step's episode; until it changes little; "
         "or all of it, every refresh-interval learner steps",
     ] = "every"
     refresh_interval: Annotated[int, Bounds(least=1), "learner steps between two sweeps over all episodes"] = 1000
     refresh_tolerance: Annotated[
-        float, NotNegative, "change of Q-retrace, in rewards as they are, that early_stop stops at"
+        float, NotNegative, "change of Q-retrace, in unscaled rewards, at which early_stop stops"
     ] = 1e-4
 
     def warnings(self, network: NetworkConfig, remover: str) -> list[Problem]:
@@ -72,7 +72,7 @@ class VRacerConfig(GaussianStepConfig):
 
 @dataclass(frozen=True)
 class RacerOutput:
-    """What the networks say about states.
+    """Output of the networks for a set of states.
 
     Args:
         values: [...] in units of normalised rewards.
@@ -86,13 +86,13 @@ class RacerOutput:
 
 
 class RacerNetworks(GaussianStepNetworks):
-    """One torso with a head each for value, mean and advantage; a standard deviation that no state changes.
+    """One torso with a head each for value, mean and advantage; the standard deviation is the same in all states.
 
     Args:
         environment: spaces.
         network: the torso.
-        config: where things start.
-        num_dimensions: of actions.
+        config: settings with initial values.
+        num_dimensions: dimension of actions.
         advantage: its family, or None.
     """
 
@@ -130,13 +130,13 @@ class RacerNetworks(GaussianStepNetworks):
 
 
 class VRacer(GaussianStepAlgorithm):
-    """Policy gradient and values from Q-retrace that the replay keeps up to date.
+    """Policy gradient and values from Q-retrace, which the replay keeps up to date.
 
         A^ret = Q^ret - V          (dq = A^ret - A)
         loss  = near * beta * [1/2 (V + min(1, rho) dq - V)^2 - rho A^ret log pi(a)] + (1 - beta) KL(mu || pi)
 
     with targets, ratios and A^ret held fixed. Here A = 0; `Racer` adds one, with a loss of its own. V, A and Q-retrace
-    are stored in rewards as the environment gave them: they stay true when the size of rewards is measured anew.
+    are stored on the scale of the environment's rewards: they stay valid when the size of rewards is measured again.
 
     Source:
         Novati and Koumoutsakos 2019 (RACER), section 4 and appendix B.
@@ -155,7 +155,7 @@ class VRacer(GaussianStepAlgorithm):
 
     @property
     def behaviour(self) -> dict[str, ArraySpec]:
-        """The policy, and what the networks made of state and action when it acted; see `Algorithm.behaviour`."""
+        """The policy, and the networks' estimates for state and action at acting; see `Algorithm.behaviour`."""
         return super().behaviour | {column.name: ArraySpec((1,)) for column in self._estimates}
 
     def make_networks(self) -> nn.Module:
@@ -186,7 +186,7 @@ class VRacer(GaussianStepAlgorithm):
         state, scale = networks.refer, networks.normalizer.reward_scale
         states = networks.normalizer(batch.observations)
         output = networks.evaluate({name: value[0] for name, value in states.items()})
-        with torch.no_grad():  # only for the ends of episodes, whose value nobody else refreshes
+        with torch.no_grad():  # for ends of episodes, whose values nothing else refreshes
             after = networks.evaluate({name: value[1] for name, value in states.items()})
         with torch.autocast(batch.rewards.device.type, enabled=False):
             actions, values = batch.actions[0], output.values
@@ -244,5 +244,5 @@ class VRacer(GaussianStepAlgorithm):
 
 
 def _finite(values: Tensor) -> Tensor:
-    """Return numbers that a replay takes: a diverged network's infinities are cut."""
+    """Return finite numbers, which a replay requires: infinities of a diverged network are cut."""
     return values.detach().float().nan_to_num(0.0, 1e30, -1e30)

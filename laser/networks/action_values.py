@@ -21,7 +21,7 @@ class ActionValueHead(nn.Module):
 
     Args:
         num_features: width of the input.
-        num_actions: A.
+        num_actions: A, number of actions.
         num_atoms: K.
         hidden_size: width of a rectified layer before the output, one per branch; 0: none.
         dueling: use two branches.

@@ -42,7 +42,7 @@ class ExploringHead(nn.Module):
 
     Args:
         num_features: width of the input.
-        num_actions: A.
+        num_actions: A, number of actions.
         size: width of the hidden layer, before its rectifier doubles it.
         exploration: in [0, 1).
     """
@@ -68,7 +68,7 @@ class DuelingHead(nn.Module):
 
     Args:
         num_features: width of the input.
-        num_actions: A.
+        num_actions: A, number of actions.
         size: width of the hidden layers, before their rectifiers double them.
 
     Source:

@@ -183,4 +183,4 @@ def test_a_remover_that_nobody_counts_for_is_pointed_out():
 )
 def test_that_refer_forgets_by_age_is_pointed_out(preset, changes):
     (warning,) = load_preset(preset, changes).warnings()
-    assert str(warning).startswith("replay.remover: fifo does not forget first what is furthest from the policy")
+    assert str(warning).startswith("replay.remover: fifo does not remove first the episode furthest from the policy")
