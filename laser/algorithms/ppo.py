@@ -48,7 +48,7 @@ class PpoConfig(AlgorithmConfig):
     discount: Annotated[float, Fraction, "gamma, per env step"] = 0.995
     batch_size: Annotated[int, Bounds(least=1), "fresh unrolls per learner step"] = 8
     gae_lambda: Annotated[float, Fraction, "shortens the advantages; 1: returns less values"] = 0.97
-    clip: Annotated[float, Bounds(above=0.0), "how far the ratio may pay off, from 1"] = 0.2
+    clip: Annotated[float, Bounds(above=0.0), "largest rewarded deviation of the ratio from 1"] = 0.2
     num_epochs: Annotated[int, Bounds(least=1), "passes over each batch"] = 10
     num_minibatches: Annotated[int, Bounds(least=1), "parts of each pass, an update each"] = 32
     baseline_rate: Annotated[

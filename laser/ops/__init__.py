@@ -1,1 +1,1 @@
-"""Pure functions on tensors: no config, device, randomness of their own, or logging."""
+"""Pure functions on tensors, without config, device, logging or randomness of their own."""

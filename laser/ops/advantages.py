@@ -20,10 +20,10 @@ class Advantage(Protocol):
 
     @property
     def num_outputs(self) -> int:
-        """Numbers that a network gives per state."""
+        """Number of network outputs per state."""
 
     def initial_bias(self) -> Tensor:
-        """Where these numbers start, [num_outputs]."""
+        """Initial values of these numbers, [num_outputs]."""
 
     def __call__(self, outputs: Tensor, actions: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Return A(s, a).
@@ -92,7 +92,7 @@ def bump(actions: Tensor, mean: Tensor, height: Tensor, above: Tensor, below: Te
         mean: [..., d].
         height: [...], K.
         above: [..., d], squared widths where an action exceeds the mean.
-        below: [..., d], and where it falls short.
+        below: [..., d], squared widths where it is below the mean.
     """
     distance = actions - mean
     widths = torch.where(distance > 0.0, above, below)
@@ -128,7 +128,7 @@ class QuadraticAdvantage:
 
 @dataclass(frozen=True)
 class SymmetricAdvantage:
-    """A Gaussian bump around the mean, as wide on both sides."""
+    """A Gaussian bump around the mean, equally wide on both sides."""
 
     num_dimensions: int
 

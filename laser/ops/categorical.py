@@ -12,8 +12,8 @@ def project(probabilities: Tensor, rewards: Tensor, discounts: Tensor, support: 
         z = clamp(r + disc * z_j, z_min, z_max)
         p(z_i) = sum_j p_j * max(0, 1 - |z - z_i| / dz)
 
-    Each atom's probability is split between the two atoms around where it lands, by nearness; what lands beyond the
-    ends counts for the end. The mean is kept wherever nothing was clamped.
+    Each atom's probability is split between the two atoms around its new position, by nearness; positions beyond the
+    ends move to the end. The mean is kept if nothing was clamped.
 
     Args:
         probabilities: [B, K] of Z', rows sum to 1.

@@ -1,7 +1,7 @@
 """Policies as functions of their statistics: one small class per kind of action.
 
-A policy's statistics are a dict of tensors, `{"logits"}` or `{"mean", "std"}`: what networks put out, actors store as
-mu and losses compare. The classes hold no tensors, only how to read the statistics.
+A policy's statistics are a dict of tensors, `{"logits"}` or `{"mean", "std"}`: networks compute them, actors store them
+as mu, and losses compare them. The classes hold no tensors, only the interpretation of the statistics.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _LOG_2PI = math.log(2.0 * math.pi)
 
 
 class Distribution(Protocol):
-    """What a policy can be asked. Statistics are `[..., size]`; actions and answers share their leading axes."""
+    """Operations on a policy. Statistics are `[..., size]`; actions and results share their leading axes."""
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Numbers per state of each statistic, by name."""
+        """Size of each statistic per state, by name."""
 
     def log_prob(self, statistics: Statistics, actions: Tensor) -> Tensor:
         """Return log p(action) [...], a log density for continuous actions."""
 
     def log_prob_and_entropy(self, statistics: Statistics, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log p(action) [...] and the entropy [...] in nats, sharing what they have in common."""
+        """Return log p(action) [...] and the entropy [...] in nats, with shared computation."""
 
     def sample(self, statistics: Statistics, generator: Generator | None) -> Tensor:
         """Draw one action per state; None uses torch's global generator."""
@@ -264,12 +264,12 @@ def _exponential(shape: tuple[int, ...], like: Tensor, generator: Generator | No
 
 
 def normal_like(like: Tensor, generator: Generator | None, shape: tuple[int, ...] | None = None) -> Tensor:
-    """Return standard normal numbers in the precision and place of `like`.
+    """Return standard normal numbers with the dtype and device of `like`.
 
     Args:
         like: a tensor.
         generator: source of randomness; None uses torch's global one.
-        shape: of the numbers; None: that of `like`.
+        shape: shape of the numbers; None: that of `like`.
     """
     device = generator.device if generator is not None else like.device
     shape = tuple(like.shape) if shape is None else shape

@@ -1,4 +1,4 @@
-"""Epsilon-greedy policies as logits, so that all of the behaviour can be stored."""
+"""Epsilon-greedy policies as logits, so that the whole behaviour policy can be stored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LEAST_PROBABILITY = 1e-8
 
 
 def epsilon_greedy_logits(q_values: Tensor, epsilon: Tensor | float) -> Tensor:
-    """Return log probabilities of the policy that takes the best action, and a random one every 1 / epsilon steps.
+    """Return log probabilities of the epsilon-greedy policy: the best action, or a random one with probability epsilon.
 
         p(a) = epsilon / A + (1 - epsilon) * [a is the first of the best]
 
@@ -27,5 +27,5 @@ def epsilon_greedy_logits(q_values: Tensor, epsilon: Tensor | float) -> Tensor:
 
 
 def linear_between(start: float, end: float, count: Tensor, num_counts: int) -> Tensor:
-    """Return a number that goes from `start` to `end` while `count` goes from 0 to `num_counts`, and stays there."""
+    """Return the linear interpolation from `start` at `count` 0 to `end` at `num_counts`, constant after that."""
     return start + (end - start) * (count / num_counts).clamp(max=1.0)

@@ -1,7 +1,7 @@
 """Policy gradients from action values and one return: leave-one-out, and importance sampling, truncated or not.
 
-Each function returns an objective per row whose gradient is the estimator: maximise its sum. All but the policy is
-taken as constant. One number in [1, inf], the `clip`, says how much the return may weigh:
+Each function returns an objective per row whose gradient is the estimator: maximise its sum. Only the policy is
+differentiated. One number in [1, inf], the `clip`, bounds the weight of the return:
 
     leave_one_out        clip 1: beta = 1      clip c: beta = min(c, 1/mu)           clip inf: beta = 1/mu, unbiased
     importance_sampling                        clip c: truncated, with correction    clip inf: plain
@@ -51,12 +51,12 @@ def leave_one_out(
 def importance_sampling(
     log_probs: Tensor, q_values: Tensor, returns: Tensor, actions: Tensor, log_mu: Tensor, clip: float
 ) -> Tensor:
-    """Return objectives of the likelihood-ratio estimate, its ratio truncated and the rest made up from action values.
+    """Return objectives of the likelihood-ratio estimate, truncated, with a correction from action values.
 
         G = min(clip, rho(A)) (R - V) grad log pi(A) + sum_a (rho(a) - clip)_+ mu(a) (Q(a) - V) grad log pi(a)
 
     with rho = pi / mu and V = sum_a pi(a) Q(a). Unbiased for clip = inf, where the sum is empty; below, as far as Q is.
-    The paper prints Q^pi in the sum, which nobody has: it is Q here.
+    The paper prints Q^pi in the sum, which is unknown: it is Q here.
 
     Args:
         log_probs: [..., A] log pi(a|s); differentiated.
@@ -78,7 +78,7 @@ def importance_sampling(
 
 
 def mean_action_gap(q_values: Tensor, rows: Tensor) -> Tensor:
-    """Return how much better the best action is than another one at random, on average over rows; 0 without rows.
+    """Return the mean over rows of the best action's value minus that of a random other action; 0 without rows.
 
     Args:
         q_values: [T, B, A], at least two actions.

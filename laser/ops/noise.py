@@ -1,4 +1,4 @@
-"""Exploration noise for deterministic policies that remembers its last value."""
+"""Exploration noise for deterministic policies, correlated over steps."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ def ornstein_uhlenbeck_step(noise: Tensor, first: Tensor, theta: float, std: flo
     Its standard deviation settles at `std / sqrt(1 - (1 - theta)^2)`, so that theta = 1 is plain Gaussian noise.
 
     Args:
-        noise: [N, d], of the step before.
+        noise: [N, d], noise of the step before.
         first: bool [N], an episode begins.
-        theta: in [0, 1], how fast it forgets.
-        std: of each step's kick.
+        theta: in [0, 1], share of the noise that decays per step.
+        std: standard deviation of the number added at each step.
         normal: [N, d] standard normal draws.
 
     Source:

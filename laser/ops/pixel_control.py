@@ -1,4 +1,4 @@
-"""Pixel control: an auxiliary task that learns to change what is seen."""
+"""Pixel control: an auxiliary task that learns to change the picture."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from laser.ops.scan import reverse_linear_scan
 def pixel_changes(frames: Tensor, cell: int) -> Tensor:
     """Return how much each cell of the picture changes from one row to the next.
 
-    Pixels are brought to [0, 1]; the answer is the mean absolute difference over a cell's pixels and channels. Rows and
+    Pixels are scaled to [0, 1]; the result is the mean absolute difference over a cell's pixels and channels. Rows and
     columns at the lower right that do not fill a cell are left out.
 
     Args:

@@ -1,4 +1,4 @@
-"""PopArt: value targets of many scales brought to one, without changing what the critic says."""
+"""PopArt: value targets of many scales normalised to one, without changing the critic's output."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def update_statistics(
     batch mean. (Adding `step_size` once per target would leave nothing of the past.)
 
     Args:
-        old: before.
+        old: statistics before the batch.
         targets: [T, B] value targets.
         tasks: int64 [T, B] in [0, K).
         used: bool [T, B], targets that count; the others may hold anything.
@@ -72,7 +72,7 @@ def update_statistics(
 def preserve_outputs(
     weight: Tensor, bias: Tensor, old: TargetStatistics, new: TargetStatistics
 ) -> tuple[Tensor, Tensor]:
-    """Return the last layer that says under the new statistics what it said under the old ones ("POP").
+    """Return the last layer rescaled so that its outputs stay the same under the new statistics ("POP").
 
         V = scale * (weight x + bias) + mean    is the same before and after
 

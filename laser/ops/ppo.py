@@ -11,7 +11,7 @@ from laser.ops.scan import reverse_linear_scan
 
 
 class GaeTargets(NamedTuple):
-    """What `gae_targets` gives.
+    """Results of `gae_targets`.
 
     Args:
         advantages: [T, B]; 0 on invalid rows.
@@ -64,7 +64,7 @@ def clipped_objective(log_rhos: Tensor, advantages: Tensor, clip: float) -> Tens
     Args:
         log_rhos: [...] log pi(a|s) - log mu(a|s), with gradient.
         advantages: [...], without.
-        clip: how far the ratio may pay off, above 0.
+        clip: largest rewarded deviation of the ratio from 1, above 0.
 
     Source:
         Schulman et al. 2017 (PPO), equation 7.

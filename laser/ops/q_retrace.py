@@ -1,4 +1,4 @@
-"""Retrace in terms of what a step keeps in the replay: its value, advantage and importance ratio."""
+"""Retrace from numbers that a step has in the replay: value, advantage and importance ratio."""
 
 from __future__ import annotations
 

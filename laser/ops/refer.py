@@ -15,7 +15,7 @@ def near_policy(log_rhos: Tensor, c_max: float | Tensor) -> Tensor:
     """Return which steps are near-policy, `1 / c_max < rho < c_max`, without gradient.
 
     Args:
-        log_rhos: [...] log pi(a|s) - log mu(a|s). What is not a number is far.
+        log_rhos: [...] log pi(a|s) - log mu(a|s). NaN counts as far.
         c_max: bound on the ratio and its inverse, above 1; inf accepts everything finite.
 
     Returns:
@@ -35,7 +35,7 @@ def refer_terms(losses: Tensor, kls: Tensor, near: Tensor, beta: float | Tensor)
                       (1 - beta) * KL(mu || pi)   for the others
 
     Args:
-        losses: [...] what a near-policy step adds; may hold anything elsewhere.
+        losses: [...] term of a near-policy step; may hold anything elsewhere.
         kls: [...] KL(mu || pi) in nats.
         near: bool [...], from `near_policy`.
         beta: in [0, 1].
@@ -58,7 +58,7 @@ def annealed(initial: float, num_updates: int, annealing: float) -> float:
 
 
 def c_max_at(num_updates: int, c: float, annealing: float) -> float:
-    """Return the bound on importance ratios after so many updates, `1 + c / (1 + annealing * num_updates)`."""
+    """Return the bound on importance ratios after `num_updates`, `1 + c / (1 + annealing * num_updates)`."""
     return 1.0 + annealed(c, num_updates, annealing)
 
 
@@ -67,7 +67,7 @@ def next_beta(beta: Number, far_fraction: float, tolerance: float, rate: float) 
 
     Args:
         beta: scalar in [0, 1].
-        far_fraction: of the stored steps, by their most recent ratios.
+        far_fraction: far-policy fraction of the stored steps, by their most recent ratios.
         tolerance: D, the fraction to hold.
         rate: how far one update moves beta, in [0, 1].
 

@@ -13,8 +13,8 @@ def log_draw_probabilities(scores: Tensor, exponent: float, stored: Tensor) -> T
     Args:
         scores: [n], positive.
         exponent: alpha.
-        stored: scores of all that may be drawn, [N]. Of a uniform part of it the sum is short by a factor, which no
-            derivative knows.
+        stored: scores of all items that may be drawn, [N]. With a uniform part of them the sum is off by a factor, without
+            effect on derivatives.
 
     Source:
         Oh et al. 2021 (NERS), eq. 1.
@@ -23,14 +23,14 @@ def log_draw_probabilities(scores: Tensor, exponent: float, stored: Tensor) -> T
 
 
 def ners_objective(scores: Tensor, replay_reward: float, exponent: float, stored: Tensor) -> Tensor:
-    """Return what NERS climbs: replay_reward * sum_i log p_i.
+    """Return NERS's objective, to be maximised: replay_reward * sum_i log p_i.
 
     Its gradient is that of the mean replay reward, on average over what is drawn. Normalised over the drawn items alone
     (`stored` is `scores`) it is not: where scores are equal it is 0, and elsewhere it makes them more or less equal,
-    whichever items brought the reward about.
+    whichever items caused the reward.
 
     Args:
-        scores: of the items drawn, [n], in (0, 1).
+        scores: scores of the items drawn, [n], in (0, 1).
         replay_reward: how much better the policy has become.
         exponent: alpha.
         stored: see `log_draw_probabilities`.
@@ -42,7 +42,7 @@ def ners_objective(scores: Tensor, replay_reward: float, exponent: float, stored
 
 
 def ners_objective_of_code(scores: Tensor, replay_reward: float) -> Tensor:
-    """Return what the NERS authors' code climbs, replay_reward * mean_i log score_i: all scores rise or fall.
+    """Return the objective of the NERS authors' code, replay_reward * mean_i log score_i: all scores rise or fall.
 
     Args:
         scores: of the items drawn, [n], in (0, 1).
@@ -52,10 +52,10 @@ def ners_objective_of_code(scores: Tensor, replay_reward: float) -> Tensor:
 
 
 def ero_objective(logits: Tensor, kept: Tensor, replay_reward: float) -> Tensor:
-    """Return what ERO climbs: replay_reward * sum_j [I_j log phi_j + (1 - I_j) log(1 - phi_j)].
+    """Return ERO's objective: replay_reward * sum_j [I_j log phi_j + (1 - I_j) log(1 - phi_j)].
 
     Args:
-        logits: of phi, [N].
+        logits: logits of phi, [N].
         kept: I, [N], 1 where an item was in the subset that minibatches come from, else 0.
         replay_reward: how much better the policy has become.
 

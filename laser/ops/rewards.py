@@ -1,4 +1,4 @@
-"""What learners make of an environment's rewards."""
+"""Transformations of an environment's rewards before learning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gaussians squashed into (-1, 1) by a hyperbolic tangent: what is drawn from them and how likely it was."""
+"""Gaussians squashed into (-1, 1) by a hyperbolic tangent: draws and their log densities."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def squashed_log_prob(mean: Tensor, std: Tensor, unsquashed: Tensor) -> Tensor:
     Args:
         mean: [..., d] of the Gaussian.
         std: [..., d].
-        unsquashed: u, [..., d]; from the action itself it could not be told any more where tanh(u) rounds to 1.
+        unsquashed: u, [..., d]; it cannot be recovered from the action where tanh(u) rounds to 1.
 
     Returns:
         [...] nats, with respect to volume in (-1, 1)^d.
@@ -39,7 +39,7 @@ def squashed_log_prob(mean: Tensor, std: Tensor, unsquashed: Tensor) -> Tensor:
 
 
 def squashed_draw(mean: Tensor, std: Tensor, normal: Tensor) -> tuple[Tensor, Tensor]:
-    """Return actions made of standard normal numbers, with gradients to mean and std, and their log densities.
+    """Return actions computed from standard normal numbers, with gradients to mean and std, and their log densities.
 
     Args:
         mean: [..., d].

@@ -1,4 +1,4 @@
-"""Action values from a state value and an advantage that is centred under the policy, by samples."""
+"""Action values from a state value and an advantage that is centred under the policy by sampling."""
 
 from __future__ import annotations
 

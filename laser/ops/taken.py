@@ -1,4 +1,4 @@
-"""Picks, of one number per action, that of the action taken."""
+"""Selection of the taken action's number from one number per action."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def taken(values: Tensor, actions: Tensor) -> Tensor:
     """Return `values[..., actions]`.
 
     Args:
-        values: [..., A], one per action (or task).
+        values: [..., A], one number per action (or task).
         actions: int64 [...].
 
     Returns:

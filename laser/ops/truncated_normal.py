@@ -1,4 +1,4 @@
-"""Normal distributions cut off at so many standard deviations from their mean: how RACER's actors explore."""
+"""Normal distributions truncated at a number of standard deviations from the mean: the exploration of RACER."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import Generator, Tensor
 def sample_truncated(mean: Tensor, std: Tensor, bound: float, generator: Generator | None) -> Tensor:
     """Draw from N(mean, std^2) given that no component is more than `bound` standard deviations away.
 
-    Its density is the normal one times a constant, so importance ratios between two policies that are cut off alike do
-    not notice, and algorithms work with the plain density.
+    Its density is the normal one times a constant, which cancels in importance ratios between two policies with equal
+    bounds, so algorithms work with the plain density.
 
     Args:
         mean: [..., d].

@@ -1,4 +1,4 @@
-"""ACER's policy gradient: importance ratios truncated, and the bias of that corrected under the policy itself.
+"""ACER's policy gradient: truncated importance ratios, with a correction of the bias under the policy.
 
     g = min(c, rho) (Q^ret - V) d log pi(a) + E_{a' ~ pi} [1 - c / rho(a')]_+ (Q(a') - V) d log pi(a')
 

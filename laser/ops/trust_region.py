@@ -1,4 +1,4 @@
-"""The implied policy of clipped ratios, and how far the target policy is from it."""
+"""The implied policy of clipped ratios, and its divergence from the target policy."""
 
 from __future__ import annotations
 

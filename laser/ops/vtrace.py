@@ -14,7 +14,7 @@ MAX_LOG_RHO = 20.0
 
 
 class VTraceTargets(NamedTuple):
-    """What V-trace gives.
+    """Results of V-trace.
 
     Args:
         vs: [T, B] value targets; `values` themselves on rejected and invalid rows.
@@ -57,8 +57,8 @@ def vtrace_targets(
         discounts: [T, B] gamma * (1 - terminated).
         values: [T, B] V of row t's state.
         bootstrap_value: [B] V of the state after the last row.
-        rho_clip: bound on the ratio of deltas; which policy's value is the fixed point.
-        c_clip: bound on the ratio of traces; how fast it is approached. At most `rho_clip`.
+        rho_clip: bound on the ratio of deltas; it decides which policy's value is the fixed point.
+        c_clip: bound on the ratio of traces; it decides the speed of convergence. At most `rho_clip`.
         pg_rho_clip: bound on the ratio of the advantages.
         lambda_: in [0, 1], shortens the traces.
         accept: bool [T, B], True inside the trust region; None accepts all.
