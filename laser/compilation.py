@@ -27,7 +27,7 @@ def can_compile(device: torch.device) -> bool:
     if any(shutil.which(name) for name in kinds):
         return True
     warnings.warn(
-        f"no {wanted} compiler found: networks run uncompiled, about half as fast; laser doctor says how to mend it",
+        f"no {wanted} compiler found: networks run uncompiled, about half as fast; laser doctor shows the remedy",
         RuntimeWarning,
         stacklevel=2,
     )

@@ -139,14 +139,16 @@ class MultiDiscreteActions:
 
 @dataclass(frozen=True)
 class ContinuousActions:
-    """A bounded real vector. Policies work in [-1, 1]^d *before* clipping; the environment adapter clips to [-1, 1]
-    and maps to [low, high]. What is stored is the policy's own sample.
+    """A bounded real vector.
+
+    Policies act on the scale of [-1, 1]^d, without clipping. The environment adapter clips to [-1, 1] and maps to
+    [low, high]. The policy's own sample is stored.
 
     Args:
         low: lower bounds of the environment, one per dimension.
         high: upper bounds.
         shape: shape of one action of the environment; None: one axis.
-    """  # noqa: D205
+    """
 
     low: tuple[float, ...]
     high: tuple[float, ...]

@@ -52,7 +52,7 @@ def find_class(path: str, parent: type, remedy: str = "run with the code it was 
 
 def _import(module: str) -> Any:
     if os.getcwd() not in sys.path and "" not in sys.path:
-        # A console script does not look in the current folder, where a user's own file lies.
+        # A console script does not import from the current folder, where a user's own file lies.
         sys.path.append(os.getcwd())
     try:
         return importlib.import_module(module)

@@ -33,7 +33,7 @@ AVERAGE = "average"
 
 @dataclass(frozen=True)
 class AcerConfig(RewardConfig):
-    """ACER's settings; defaults are the paper's on Atari, and where it says nothing those of its published code."""
+    """ACER's settings; defaults are the paper's on Atari, or else those of its published code."""
 
     name: ClassVar[str] = "acer"
     live_settings: ClassVar[tuple[str, ...]] = (
@@ -111,7 +111,7 @@ class Acer(ActorCriticAlgorithm):
     config: AcerConfig
     action_kind: ClassVar[type[ActionSpec]] = DiscreteActions
     refusal: ClassVar[tuple[str, type[ActionSpec], str]] = ("discrete", ContinuousActions, "acer_continuous or laser")
-    """What actions of other kinds are told: the kind that is needed, and which kind somebody else takes, and who."""
+    """Parts of the error for unsupported actions: the kind needed, another kind, and the algorithms for that kind."""
 
     def __init__(self, config: AcerConfig, environment: EnvironmentSpec, network: NetworkConfig):
         super().__init__(config, environment, network)

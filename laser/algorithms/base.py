@@ -199,7 +199,7 @@ class LossOutput:
 
     Args:
         loss: scalar to differentiate.
-        metrics: scalar tensors by name; each is what its name says, with its sign.
+        metrics: scalar tensors by name, each with the meaning and the sign of its name.
         column_writes: new numbers for the replay by column name, [T, B]; or [1, B], for an unroll's first row only.
         core_state: recurrent state by name, [B, ...], at the start of each sequence's next unroll: after row T-1,
             before row T, which is row 0 of that unroll. Without gradient; empty for feed-forward networks.

@@ -52,7 +52,7 @@ class DeterministicConfig(GaussianStepConfig, BootstrapConfig):
             why, remedy = "drifting noise is not cut off", "use algorithm.exploration gaussian"
             found += find_unused(self, "algorithm", ("truncation",), why, remedy)
         if drifts and self.refer.enabled:
-            wrong = "drifting noise is not the Gaussian that ReF-ER takes ratios of, so that it misjudges what is near"
+            wrong = "drifting noise is not the Gaussian of ReF-ER's ratios, so ReF-ER misjudges which steps are near"
             found.append(Problem("algorithm.exploration", wrong, "use gaussian, or algorithm.refer.enabled false"))
         return found
 

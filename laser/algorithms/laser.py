@@ -20,7 +20,7 @@ from laser.specs import EnvironmentSpec
 
 @dataclass(frozen=True)
 class LaserConfig(ImpalaConfig):
-    """LASER's settings. The paper gives no threshold: 0.1 is a start, and a larger rho-clip wants a smaller one."""
+    """LASER's settings. The paper gives no threshold: 0.1 is a start, and a larger rho-clip needs a smaller one."""
 
     name: ClassVar[str] = "laser"
     live_settings: ClassVar[tuple[str, ...]] = (*ImpalaConfig.live_settings, "trust_region_threshold")

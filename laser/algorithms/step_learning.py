@@ -72,7 +72,7 @@ class StepAlgorithm(Algorithm):
 
     config: StepConfig
     action_kind: ClassVar[type[ContinuousActions] | type[DiscreteActions]] = ContinuousActions
-    """The actions that it can choose."""
+    """Supported kinds of actions."""
     per_step: tuple[str, ...] = ("td_error", "q")
 
     def __init__(self, config: StepConfig, environment: EnvironmentSpec, network: NetworkConfig):

@@ -121,10 +121,10 @@ class TwinCriticAlgorithm(StepAlgorithm):
     config: TwinCriticConfig
     acts_with = ("actor.", "has_learned")
     random_std: ClassVar[float]
-    """What is stored as mu's standard deviation, beside a mean of 0, while it acts at random."""
+    """Standard deviation stored in mu, with a mean of 0, for random actions."""
     statistic_prefix: ClassVar[str]
-    """Begins the names of mu's statistics, which are not those of the actions themselves: who takes "mean" and "std"
-    for a Gaussian's over actions must not learn from this replay."""
+    """Prefix of the names of mu's statistics, which are not statistics of the actions themselves: algorithms that read
+    "mean" and "std" as a Gaussian over actions must not learn from this replay."""
 
     def __init__(self, config: TwinCriticConfig, environment: EnvironmentSpec, network: NetworkConfig):
         super().__init__(config, environment, network)

@@ -98,7 +98,7 @@ def _find(id: str) -> EnvSpec:
 
 def _import(module: str) -> None:
     if os.getcwd() not in sys.path and "" not in sys.path:
-        # A console script does not look in the current folder, where a user's own file lies.
+        # A console script does not import from the current folder, where a user's own file lies.
         sys.path.append(os.getcwd())
     try:
         importlib.import_module(module)

@@ -12,8 +12,8 @@ def lstm_scan(projected: Tensor, weights: Tensor, first: Tensor, hidden: Tensor,
         z = projected[t, k] + h W[k];   i, f, o = sigmoid(z[:3H]),  g = tanh(z[3H:])
         c <- f c + i g;   h <- o tanh(c)
 
-    Where `first[t]`, h and c are set to 0 before the row's first cell. What depends on the inputs alone is in
-    `projected`, computed for all rows at once; here is only what has to be sequential. Gradients are exact, also to
+    Where `first[t]`, h and c are set to 0 before the row's first cell. The terms of the inputs alone are in
+    `projected`, computed for all rows at once; only the sequential part is here. Gradients are exact, also to
     the state before row 0; that of the weights is one matrix product over all rows.
 
     It is one operation to `torch.compile`: unrolled it would take minutes to compile for 80 rows.
@@ -122,7 +122,7 @@ def _(
 
 
 def _states_before(states: Tensor, initial: Tensor, keeps: Tensor) -> Tensor:
-    """Return the state that each cell of each row read, after resets; the inverse of how `_forward` walks."""
+    """Return the input state of each cell of each row, after resets."""
     before = torch.empty_like(states)
     before[0, 0] = initial
     before[1:, 0] = states[:-1, -1]

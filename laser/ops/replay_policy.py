@@ -13,8 +13,8 @@ def log_draw_probabilities(scores: Tensor, exponent: float, stored: Tensor) -> T
     Args:
         scores: [n], positive.
         exponent: alpha.
-        stored: scores of all items that may be drawn, [N]. With a uniform part of them the sum is off by a factor, without
-            effect on derivatives.
+        stored: scores of all items that may be drawn, [N]. With a uniform part of them the sum is off by a factor,
+            without effect on derivatives.
 
     Source:
         Oh et al. 2021 (NERS), eq. 1.

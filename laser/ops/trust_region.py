@@ -109,8 +109,8 @@ def implied_policy_kl_gaussian(
 
         log pi(a) - log mu(a) = sum_d [ shift^2 / 2 - log ratio + shift * ratio * noise + (ratio^2 - 1) / 2 * noise^2 ]
 
-    so all samples of all states are two matrix products. Each state's estimate is what noise of its own would give;
-    only their errors are correlated.
+    so all samples of all states are two matrix products. Each state's estimate has the same distribution as with noise
+    of its own; only the errors of different states are correlated.
 
     Args:
         pi_mean: [..., d].

@@ -60,8 +60,8 @@ class ScoreNetwork(nn.Module):
         features = self.features(steps).to(self.output.weight.dtype)
         context = self.local(features)
         if self.shared is not None:
-            said = self.shared(features).unflatten(0, (num_batches, -1))
-            together = said.mean(1, keepdim=True).expand_as(said).flatten(0, 1)
+            per_step = self.shared(features).unflatten(0, (num_batches, -1))
+            together = per_step.mean(1, keepdim=True).expand_as(per_step).flatten(0, 1)
             context = torch.cat([context, together], -1)
         logits: Tensor = self.output(self.score(context)).squeeze(-1)
         return logits.float().sigmoid()
