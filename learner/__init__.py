@@ -1,1 +1,1 @@
-"""The learner: mix fresh and replayed unrolls, step, publish."""
+"""The learner: mixes fresh and replayed unrolls, updates the networks, publishes their parameters."""

@@ -1,13 +1,13 @@
-"""Checkpoints that are whole or not there: written beside, flushed, hashed in a manifest, renamed into place.
+"""Atomic checkpoints: written to a temporary directory, flushed, hashed in a manifest, renamed into place.
 
     checkpoints/000007-step-200000/
         manifest.json          schema, step, score, and size and SHA-256 of every file below
         manifest.json.sha256
         state.json             plain values
         networks.safetensors   one file per named group of tensors
-        arrays/0.npy           NumPy arrays; their names stand in the manifest
+        arrays/0.npy           NumPy arrays; the manifest lists their names
 
-Nothing is pickled. A checkpoint is believed only if every file has the size and hash the manifest says.
+Nothing is pickled. A checkpoint is valid only if every file has the size and hash that the manifest lists.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UNFINISHED = ".writing-"
 
 
 class NoCheckpointError(RuntimeError):
-    """There is no checkpoint, or none that verifies; the message names each bad one and what is wrong with it."""
+    """There is no checkpoint, or none that verifies; the message names each bad one and its fault."""
 
 
 class BadCheckpointError(RuntimeError):
@@ -44,12 +44,12 @@ class BadCheckpointError(RuntimeError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What `save_checkpoint` was given.
+    """Contents of a checkpoint, as `save_checkpoint` wrote them.
 
     Args:
-        path: its directory.
+        path: the checkpoint's directory.
         step: env steps.
-        score: what "best" is judged by, or None.
+        score: ranks checkpoints, higher is better; or None.
         tensors: on the CPU, by group and name.
         state: plain JSON values.
         arrays: NumPy arrays by name.
@@ -74,7 +74,7 @@ def save_checkpoint(
 ) -> Path:
     """Write a checkpoint, then remove all but the newest `keep_last` and the best. One writer per `root` at a time.
 
-    A process that dies at any point leaves every earlier checkpoint as it was.
+    If the process dies at any point, every earlier checkpoint stays intact.
 
     Args:
         root: the directory of all checkpoints of a run.
@@ -83,14 +83,14 @@ def save_checkpoint(
         state: JSON values.
         arrays: NumPy arrays of any dtype but object.
         keep_last: newest checkpoints to keep, at least 1.
-        score: higher is better; None or NaN never is the best.
+        score: higher is better; a checkpoint with None or NaN is never the best.
 
     Returns:
         The checkpoint's directory.
 
     Raises:
-        OSError: it could not be written, e.g. because the disk is full.
-        TypeError: `state` holds something JSON does not know, or an array holds objects.
+        OSError: the checkpoint could not be written, e.g. because the disk is full.
+        TypeError: `state` holds a value that JSON cannot represent, or an array holds objects.
     """
     if score is not None and math.isnan(score):
         score = None
@@ -140,7 +140,7 @@ def load_newest_checkpoint(root: Path) -> tuple[Checkpoint, list[str]]:
     """Return the newest checkpoint that verifies, and a warning for each newer one that does not.
 
     Raises:
-        NoCheckpointError: there is none.
+        NoCheckpointError: no checkpoint verifies.
     """
     warnings: list[str] = []
     for path in list_checkpoints(root):
@@ -154,7 +154,7 @@ def load_newest_checkpoint(root: Path) -> tuple[Checkpoint, list[str]]:
 
 
 def load_best_checkpoint(root: Path) -> tuple[Checkpoint, list[str]]:
-    """Return the checkpoint with the highest score that verifies; the newest where none has a score."""
+    """Return the verified checkpoint with the highest score, or the newest one if none has a score, and warnings."""
     warnings: list[str] = []
     for path in sorted(list_checkpoints(root), key=_score, reverse=True):
         try:
@@ -165,7 +165,7 @@ def load_best_checkpoint(root: Path) -> tuple[Checkpoint, list[str]]:
 
 
 def list_checkpoints(root: Path) -> list[Path]:
-    """Return the checkpoints under `root`, newest first; unfinished ones are not among them.
+    """Return the finished checkpoints under `root`, newest first.
 
     Raises:
         NoCheckpointError: the directory cannot be read.
@@ -181,7 +181,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """Verify and read one checkpoint.
 
     Raises:
-        BadCheckpointError: it does not verify; says why.
+        BadCheckpointError: it does not verify; the message gives the reason.
     """
     try:
         manifest = _read_manifest(path)
@@ -233,14 +233,14 @@ def _remove_old(root: Path, keep_last: int) -> None:
     best = max(scored, key=_score, default=None)
     for path in paths[max(1, keep_last) :]:
         if path != best:
-            # Renamed first, so that a process killed while removing leaves no half checkpoint under a good name.
+            # Renamed first: if the process is killed during the removal, no partial checkpoint keeps a valid name.
             doomed = root / f"{_UNFINISHED}{path.name}"
             _rename(path, doomed)
             shutil.rmtree(doomed)
 
 
 def _score(path: Path) -> float:
-    """Score of a checkpoint whose manifest can be read, else minus infinity."""
+    """Return the score of a checkpoint; minus infinity without a score or a readable manifest."""
     try:
         score = _read_manifest(path)["score"]
     except (BadCheckpointError, OSError):
@@ -249,7 +249,7 @@ def _score(path: Path) -> float:
 
 
 def _separate(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copies that own their memory: safetensors refuses tensors that share it, and keeps only contiguous ones."""
+    """Return copies that own their memory: safetensors saves only contiguous tensors that share none."""
     return {
         name: value.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
         for name, value in values.items()

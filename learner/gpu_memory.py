@@ -1,4 +1,4 @@
-"""GPU memory: what one learner will take, computed from its networks before any of it is allocated."""
+"""GPU memory that one learner will take, estimated from its networks before any of it is allocated."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from learner.experience.collate import example_batch
 from learner.updating.batch_loss import stacked
 
 CONTEXT_BYTES = 512 * 2**20
-"""Memory that CUDA, cuBLAS and cuDNN take of a GPU for every process, before the first tensor."""
-# Of what an update holds at its peak: gaps between the allocator's blocks, and room that cuDNN's convolutions work in.
+"""GPU memory that CUDA, cuBLAS and cuDNN take in every process, before the first tensor."""
+# Added to an update's peak: gaps between the allocator's blocks, and the work space of cuDNN's convolutions.
 _UPDATE_FACTOR = 1.1
 
 
 def learner_bytes(
     algorithm: Algorithm, spec: UnrollSpec, config: LearnerConfig, *, compiled: bool, bfloat16: bool
 ) -> int | None:
-    """Return about how much GPU memory one learner takes, without the process's own `CONTEXT_BYTES`.
+    """Return an estimate of one learner's GPU memory, without the process's `CONTEXT_BYTES`.
 
-    Weights, their gradient, moments and target networks; batches that are ready or in use; and everything else that is
-    alive at the peak of one update, for which the loss and its gradient run once with tensors that have no memory.
+    The estimate counts weights, their gradient, moments and target networks; batches that are ready or in use; and all
+    other tensors alive at the peak of one update. For the latter the loss and its gradient run once on fake tensors.
 
     Args:
         algorithm: of the learner.
         spec: layout of the unrolls.
         config: of the learner.
-        compiled: whether the update is, which keeps the places of a maximum in bytes and not in int64.
-        bfloat16: whether convolutions and products compute in it.
+        compiled: whether the update is compiled, which stores the indices of a maximum in bytes and not in int64.
+        bfloat16: whether convolutions and matrix products compute in bfloat16.
 
     Returns:
-        bytes, or None for networks or losses that need numbers to run.
+        bytes, or None for networks or losses that fake tensors cannot run, as they read numbers.
     """
     spec = dataclasses.replace(spec, unroll_length=algorithm.config.rows_per_item(spec.unroll_length))
     columns = [column.name for column in algorithm.columns]
@@ -54,14 +54,14 @@ def learner_bytes(
     with _silent(), FakeTensorMode(allow_non_fake_inputs=True) as fakes:
         try:
             update, weights = _update_bytes(algorithm, spec, map_tensors(batch, fakes.from_tensor), compiled, bfloat16)
-        except Exception:  # noqa: BLE001 - a user's own network or loss may look at numbers, which are not there
+        except Exception:  # noqa: BLE001 - a user's own network or loss may read numbers, which fake tensors lack
             return None
     batch_bytes: int = sum(item.nbytes for item in tree_iter(vars(batch)))
-    # Ready ones, one on its way, two that the GPU was handed ahead, and the copy that a CUDA graph reads.
+    # Ready batches, one being made, two that the GPU has queued, and the copy that a CUDA graph reads.
     num_batches = config.num_prefetch + 3 + compiled
     num_moments = 2 if algorithm.config.optimizer == "adam" else 1
     num_trained = 1 + num_moments + len(algorithm.targets)
-    # The gradient in one piece, a copy to publish, and what a recording puts back after it.
+    # The flat gradient, a copy to publish, and the copies from which a graph recording restores the training state.
     num_copies = num_trained + 2 + compiled * num_trained
     return num_copies * weights + num_batches * batch_bytes + math.ceil(_UPDATE_FACTOR * update)
 
@@ -69,7 +69,7 @@ def learner_bytes(
 def _update_bytes(
     algorithm: Algorithm, spec: UnrollSpec, batch: Batch, compiled: bool, bfloat16: bool
 ) -> tuple[int, int]:
-    """Return the bytes that are alive at the peak of an update beside weights and batch, and those of the weights."""
+    """Return the peak bytes of an update without weights and batch, and the bytes of the weights."""
     networks = algorithm.make_networks()
     targets = {name: algorithm.make_networks().requires_grad_(False) for name in algorithm.targets}
     parameters = [item for item in networks.parameters() if item.requires_grad]
@@ -88,10 +88,10 @@ def _update_bytes(
 
 
 class _LiveBytes(TorchDispatchMode):
-    """Counts the bytes of the tensors that operators make, until these are forgotten.
+    """Counts the bytes of the tensors that operators make and that are still alive.
 
     Args:
-        index_bytes: of an int64, which is mostly the place of a maximum.
+        index_bytes: bytes counted for an int64, which is mostly the index of a maximum.
     """
 
     def __init__(self, index_bytes: int):
@@ -104,7 +104,7 @@ class _LiveBytes(TorchDispatchMode):
     def __torch_dispatch__(
         self, function: Callable[..., Any], types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Run an operator, and count what is new."""
+        """Run an operator, and count the memory of its new tensors."""
         result = function(*args, **(kwargs or {}))
         for item in tree_iter(result):
             if isinstance(item, Tensor):
@@ -129,7 +129,7 @@ class _LiveBytes(TorchDispatchMode):
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Keep torch from logging why a tensor without memory cannot be computed with: that is an answer here."""
+    """Disable torch's log of why fake tensors cannot run: here that is an expected result."""
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     before, logger.disabled = logger.disabled, True
     try:

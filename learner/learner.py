@@ -1,4 +1,4 @@
-"""The learner: takes mixed batches, updates the networks, publishes them, writes numbers back to the replay."""
+"""The learner: takes mixed batches, updates the networks, publishes them, writes column values to the replay."""
 
 from __future__ import annotations
 
@@ -44,23 +44,23 @@ REPORT_INTERVAL_S = 0.5
 
 
 class Learner:
-    """Owns the networks of one member. A plain object that threads, processes or Ray may host.
+    """Trains the networks of one member. A plain object that threads, processes or Ray may host.
 
-    `tick` (or, in lockstep, `step`) and `state_dict` belong to one thread; others may call `set_progress` and read
-    `heartbeat`.
+    Call `tick` (or, in lockstep, `step`) and `state_dict` from one thread; other threads may call `set_progress` and
+    read `heartbeat`.
 
     Args:
         algorithm: the learning rule.
         spec: layout of the unrolls.
-        replay: where experience comes from and column values go.
-        parameters: where published versions go.
+        replay: source of experience, and where column values are written.
+        parameters: receives the published versions.
         config: see `LearnerConfig`.
-        device: where to compute.
+        device: torch device of networks and updates.
         seed: of the initial weights and of the loss's random numbers.
-        member: which agent of a sweep this is.
-        prioritizer: says what the replay's sampler goes by; None: it goes by nothing that is written.
-        prefetch: decode batches in a thread of their own; without it every batch is asked for when it is needed, which
-            makes the order of all calls repeatable.
+        member: index of the agent in its sweep.
+        prioritizer: computes the column values that the replay's sampler reads; None for a sampler that reads none.
+        prefetch: decode batches in a separate thread; without it each batch is requested when it is needed, which makes
+            the order of all calls repeatable.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class Learner:
         self.waiting_for = ""
         self.num_updates = 0
         self._algorithm = algorithm
-        self._settings = algorithm.config  # with the changes made since
+        self._settings = algorithm.config  # includes later changes
         self._changed: dict[str, float] = {}
         self._update_inputs: dict[str, Any] = {}
         steps_view = algorithm.config.view == "steps"
-        # Of the items that are learned from.
+        # Layout of the items in a batch.
         self._spec = spec = dataclasses.replace(spec, unroll_length=algorithm.config.rows_per_item(spec.unroll_length))
         self._replay = replay
         self._config = config
@@ -94,7 +94,7 @@ class Learner:
         networks = algorithm.seeded_networks(seed)
         own_stream(torch.device(device))
         self.updater = make_updater(algorithm, networks, spec, config, torch.device(device), seed + 1)
-        if self.updater.is_compiled:  # the code is then the same for all values, so for all members of a sweep
+        if self.updater.is_compiled:  # live settings as inputs: all members of a sweep then share the compiled code
             self._update_inputs = self._update_inputs_of(self._settings.live_settings)
         settings = algorithm.config
         walks_streams = config.walks_streams(spec.core_state, settings.num_drawn)
@@ -139,7 +139,7 @@ class Learner:
             one_by_one=bool(spec.frames),
             num_prefetch=config.num_prefetch if prefetch else 0,
         )
-        self._decode_s = 0.0  # of these, what has been counted
+        self._decode_s = 0.0  # part of `loader.decode_s` that has been counted
         self._counters: defaultdict[str, float] = defaultdict(float)
         self._metrics = MetricMeans()
         self._ages = AgeQuantiles(member)
@@ -152,7 +152,7 @@ class Learner:
         self._reported = 0.0
 
     def warm_up(self) -> str:
-        """Compile, publish the first parameters, and return how the updater computes."""
+        """Compile, publish the first parameters, and return the updater's description."""
         columns = [column.name for column in (*self._algorithm.columns, *self._feed.columns)]
         batch = example_batch(self._spec, self._settings.batch_size, columns, self._settings.view)
         self.updater = self.updater.warm_up(batch, self._update_inputs, core_state=self._recomputes_states)
@@ -162,17 +162,17 @@ class Learner:
         return self.updater.description
 
     def set_progress(self, progress: float) -> None:
-        """Set the share of the run that is over, from 0 to 1; schedules over training go by it."""
+        """Set the finished share of the run, from 0 to 1; schedules over training depend on it."""
         self.progress = progress
 
     def tick(self) -> Report | None:
-        """Apply one update if a batch is ready within a moment; report about twice a second.
+        """Apply one update if a batch is ready within 0.2 s; return a report about twice a second, else None.
 
         Raises:
             PortTimeoutError: no batch came, and nothing arrived in the replay for the whole deadline.
         """
         started = time.perf_counter()
-        # What a GPU has still to hand over is not waited for while there is another update to ask it for.
+        # Copies from the GPU are waited for only when there is no other batch to update on.
         loaded = self.loader.poll(0.0) if self._publisher.is_copying else None
         if loaded is None:
             self._publisher.hand_over()
@@ -189,27 +189,27 @@ class Learner:
         return self.report()
 
     def step(self, num_batches: int = 1) -> None:
-        """Take so many batches, each with those from the replay alone that follow it, and apply an update for each.
+        """Learn from `num_batches` batches, and from the replay-only batches that follow each.
 
-        When it returns the newest publication and all column writes are through.
+        On return the newest publication and all column writes are complete.
 
         Raises:
-            PortTimeoutError: no batch came, and nothing arrived within the deadline; says what was missing.
+            PortTimeoutError: no batch came, and nothing arrived within the deadline; the message says what was missing.
         """
         while num_batches > 0:
             num_batches -= self._step(num_batches)
             while self._mixer.num_replays_due:
                 self._step(1)
-        # Once: nobody takes parameters over in between.
+        # Once: nobody reads parameters in between.
         self._publish_if_due()
         self._settle()
 
     def _step(self, most: int) -> int:
-        """Learn from the next batch and those drawn together with it; return how many there were."""
+        """Learn from the next batch and those drawn together with it; return the number of batches."""
         started = time.perf_counter()
         together = self.loader.next(most)
         self._counters["time/learner_wait"] += time.perf_counter() - started
-        # Replay statistics and recurrent states depend on the update before: then one batch at a time.
+        # Replay statistics and recurrent states depend on the previous update, so update one batch at a time.
         if self._replay_states is not None or _statistics(together[0]):
             for loaded in together:
                 self._update([loaded])
@@ -227,8 +227,8 @@ class Learner:
         batches = [self._prepare(loaded) for loaded in together]
         rates = [self._rate(self.num_updates + number) for number in range(len(together))]
         self._learning_rate = rates[-1]
-        told = self.updater.in_turn(batches, rates, self._update_inputs)
-        for loaded, batch, (metrics, output) in zip(together, batches, told, strict=True):
+        results = self.updater.in_turn(batches, rates, self._update_inputs)
+        for loaded, batch, (metrics, output) in zip(together, batches, results, strict=True):
             self._metrics.add(metrics)
             self._write_columns(loaded, output)
             if self._replay_states is not None and loaded.streams is not None:
@@ -244,7 +244,7 @@ class Learner:
         self.heartbeat = time.monotonic()
 
     def _prepare(self, loaded: LoadedBatch) -> Batch:
-        """Return a batch with what the learner adds to it; let the networks hear of the replay it came from."""
+        """Return the batch with its recurrent states; pass the replay's statistics to the algorithm."""
         statistics = _statistics(loaded)
         if statistics:
             self.updater.state.observe(statistics, self.num_updates)
@@ -255,15 +255,15 @@ class Learner:
         return loaded.batch
 
     def _rate(self, num_updates: int) -> float:
-        """Return the step size after so many updates."""
+        """Return the learning rate after `num_updates` updates."""
         settings = self._settings
         remaining = max(0.0, 1.0 - self.progress) if settings.learning_rate_schedule == "linear" else 1.0
         return float(settings.learning_rate * remaining * settings.rate_factor(num_updates))
 
     @property
     def _recomputes_states(self) -> bool:
-        """Whether states that streams go on from are made anew after each update."""
-        # Of several passes the last one saw but a part of the columns.
+        """Whether the states of episode streams are recomputed after each update."""
+        # With several passes, the last update saw only a part of the sequences.
         wanted = self._config.recompute_core_state or self._settings.passes != (1, 1)
         return self._replay_states is not None and wanted
 
@@ -290,7 +290,7 @@ class Learner:
 
     @property
     def version(self) -> int:
-        """The newest version that was published; -1 before the first."""
+        """The newest published version; -1 before the first."""
         return self._publisher.version
 
     def report(self) -> Report:
@@ -303,20 +303,20 @@ class Learner:
         return Report("learner", counters, gauges)
 
     def mark_evaluation(self) -> None:
-        """An evaluation of the newest parameters begins, whose return `hear_return` will tell."""
+        """Mark the begin of an evaluation of the newest parameters; `hear_return` gets its return."""
         self._feed.mark_evaluation()
 
     def hear_return(self, mean_return: float) -> None:
-        """Hear the mean return of an evaluation, or of training episodes: the sampler's rule may learn from it.
+        """Pass the mean return of an evaluation, or of training episodes, to the prioritizer, which may learn from it.
 
-        A replay that cannot be read then costs the lesson, not the run.
+        If the replay cannot be read, the lesson is lost and the run goes on.
         """
         try:
             lesson = self._feed.hear(mean_return)
         except PortError:
             self._counters["sampler_lessons_failed"] += 1.0
             return
-        finish(self.updater.state.device)  # the loading thread goes by the rule's network from here on
+        finish(self.updater.state.device)  # the loading thread uses the rule's network from here on
         if lesson is not None:
             values = {name: value.T.contiguous().cpu().numpy() for name, value in lesson.values.items()}
             self._writer.write(ColumnWrites(self._member, lesson.keys, values, redraw=lesson.redraw))
@@ -325,10 +325,10 @@ class Learner:
         """Change settings of the algorithm from the next update on.
 
         Args:
-            settings: new values by field name; which can change, the algorithm's config says in `live_settings`.
+            settings: new values by field name; only the `live_settings` of the algorithm's config can change.
 
         Raises:
-            ValueError: others.
+            ValueError: a setting is not live.
         """
         fixed = sorted(set(settings) - set(self._settings.live_settings))
         if fixed:
@@ -345,12 +345,12 @@ class Learner:
         self._update_inputs |= self._update_inputs_of(settings)
 
     def _update_inputs_of(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return, of these settings, the values of those that are inputs of each update."""
+        """Return the values of the settings in `names` that are update inputs."""
         own = sorted(set(names) - set(AlgorithmConfig.live_settings))
         return {name: self.updater.scalar(getattr(self._settings, name)) for name in own}
 
     def weights(self) -> dict[str, dict[str, Tensor]]:
-        """Return copies of the networks and of the optimiser's state: what another member may take over."""
+        """Return copies of the networks and of the optimiser's state, which another member may adopt."""
         state = self.updater.state
         return {
             "networks": {name: value.detach().cpu().clone() for name, value in state.networks.state_dict().items()},
@@ -358,23 +358,23 @@ class Learner:
         }
 
     def adopt(self, weights: Mapping[str, Mapping[str, Tensor]]) -> None:
-        """Go on from another member's `weights`, and publish them as the next version.
+        """Continue from another member's `weights`, and publish them as the next version.
 
         Raises:
-            ValueError: they belong to other networks.
+            ValueError: the weights belong to other networks.
         """
         self._load_weights(weights)
         for target in self.updater.state.targets.values():
             target.parameters.vector.copy_(self.updater.state.parameters.vector)
         self._feed.forget_agent()
         if self._replay_states is not None:
-            # Other networks cannot read the states of these. What is in flight goes on in the middle of its episodes.
+            # The states belong to the old networks. Requests in flight still continue in the middle of their episodes.
             self._replay_states.forget()
             self._mixer.restart_streams()
         self.publish()
 
     def close(self) -> None:
-        """Stop loading and forget requests in flight."""
+        """Stop loading, and cancel requests in flight."""
         self.loader.close()
         self.updater.close()
 
@@ -383,7 +383,7 @@ class Learner:
         return self._publisher.newest()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that continues this learner: tensors by group, and plain numbers."""
+        """Return everything that a restored learner needs: tensors by group, arrays, and plain numbers."""
         training = self.updater.state
         tensors = self.weights()
         feed = self._feed.state_dict()
@@ -411,7 +411,7 @@ class Learner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave, and publish it under its own version.
+        """Restore a state from `state_dict`, and publish its parameters under their own version.
 
         Raises:
             ValueError: the state belongs to other networks.
@@ -419,7 +419,7 @@ class Learner:
         training = self.updater.state
         self._load_weights(state["tensors"])
         for name, target in training.targets.items():
-            saved = state["tensors"].get(f"target_{name}")  # the run may have had none so far
+            saved = state["tensors"].get(f"target_{name}")  # None if the run had no such target network so far
             if saved is None:
                 target.parameters.vector.copy_(training.parameters.vector)
             else:
@@ -437,7 +437,7 @@ class Learner:
         self.publish()
 
     def _load_generator(self, saved: np.ndarray, num_updates: int) -> None:
-        """Go on with the random numbers of a generator's state; on another kind of device they begin anew."""
+        """Restore a generator's state, or seed the generator anew if the state is of another kind of device."""
         generator = self.updater.state.generator
         if saved.nbytes == generator.get_state().nbytes:
             generator.set_state(torch.from_numpy(saved))
@@ -448,14 +448,14 @@ class Learner:
         replays = state["numbers"].get("replays")
         if self._mixer.replays is not None and replays is not None:
             self._mixer.replays.load_state_dict(replays)
-        if not self.loader.is_ahead:  # lockstep goes on exactly where it was, elsewhere batches were in flight
+        if not self.loader.is_ahead:  # without prefetching no batch was in flight: continue exactly
             self._replay.load_client_state(state["numbers"]["client"])
             saved = state["tensors"].get("replay_states")
             if self._replay_states is not None and saved is not None and self._replay_states.fits(saved):
                 self._replay_states.load_state_dict(saved)
                 self._mixer.stream_set, self._mixer.num_asked = state["numbers"]["streams"]
         elif self._mixer.stream_set is not None:
-            # A learner that starts again must not go on with streams whose states went with the old one.
+            # The states of the old streams are lost, so a new set of streams begins.
             self._mixer.stream_set = _fresh_seed(self._seed, self.num_updates)
 
     def _load_weights(self, weights: Mapping[str, Mapping[str, Tensor]]) -> None:

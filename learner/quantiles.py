@@ -1,4 +1,4 @@
-"""Quantiles of counts and of weighted numbers: always a value that occurred, never one in between."""
+"""Quantiles of plain and of weighted numbers: always a value that occurred, never one in between."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 QUANTILES = {"p10": 0.1, "p50": 0.5, "p90": 0.9}
-"""Levels that metrics have, by the last part of their keys."""
+"""Quantile levels of metrics, by the last part of their keys."""
 
 WITH_LARGEST = {**QUANTILES, "max": 1.0}
 
@@ -15,12 +15,12 @@ WITH_LARGEST = {**QUANTILES, "max": 1.0}
 def quantiles(values: np.ndarray, levels: Sequence[float], weights: np.ndarray | None = None) -> np.ndarray:
     """Return the smallest values at or below which at least these shares of the weight lie, [levels].
 
-    These are NumPy's quantiles of the kind `inverted_cdf`, which take several times as long.
+    The results equal NumPy's quantiles with `method="inverted_cdf"`, which take several times as long.
 
     Args:
         values: [N], at least one.
         levels: in [0, 1].
-        weights: [N], positive; by default all alike.
+        weights: [N], positive; by default equal.
     """
     # Rounding must not lead past the value at which a share is reached.
     shares = np.array(levels) * (1.0 - 1e-12)
@@ -43,8 +43,8 @@ def named_quantiles(
     Args:
         name: of the metric, without the level.
         values: [N], at least one.
-        levels: by name.
-        weights: [N], positive; by default all alike.
+        levels: quantile levels by name.
+        weights: [N], positive; by default equal.
     """
     found = quantiles(values, list(levels.values()), weights)
     return {f"{name}/{level}": float(value) for level, value in zip(levels, found, strict=True)}

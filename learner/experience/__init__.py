@@ -1,1 +1,1 @@
-"""Experience: from the replay to batches that are ready to learn from."""
+"""Experience: samples of the replay become batches that are ready to learn from."""

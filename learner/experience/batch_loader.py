@@ -1,4 +1,4 @@
-"""Loading: what a mixer draws becomes batches on the learner's device, ahead of need or when asked for."""
+"""Batch loading: samples of a mixer become batches on the learner's device, ahead of time or on request."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from learner.experience.prefetcher import Prefetcher
 
 @dataclass(frozen=True)
 class LoadedBatch:
-    """A batch that waits for the train step.
+    """A batch that waits for its update.
 
     Args:
         batch: on the learner's device.
-        mix: what it was made of.
-        streams: int64 [num_replayed], of replayed columns that walk episode streams: which; else None.
-        prepared: column values that did not need the loss, [T or 1, B] by name.
+        mix: the samples that the batch was made of.
+        streams: int64 [num_replayed], the episode stream of each replayed sequence; None without episode streams.
+        prepared: column values that do not depend on the loss, [T or 1, B] by name.
     """
 
     batch: Batch
@@ -34,16 +34,16 @@ class LoadedBatch:
 
 
 class BatchLoader:
-    """Makes batches of what a mixer draws. `next` and `poll` belong to one thread.
+    """Makes batches from a mixer's samples. Call `next` and `poll` from one thread.
 
     Args:
-        mixer: draws.
-        collate: puts mixes of the same size side by side, each as a batch on the CPU.
-        prepare: says of mixes and their batches what can be said before the loss; see `PrioritizerLink.prepare`.
-        to_device: moves batches to where the learner computes.
-        one_by_one: collate each mix by itself, as images are.
-        num_prefetch: so many batches are kept ready by a thread of its own; 0: every batch is asked for when it is
-            needed, which makes the order of all calls repeatable.
+        mixer: draws samples.
+        collate: returns a batch on the CPU for each of several mixes of the same size.
+        prepare: returns the column values that do not depend on the loss; see `PrioritizerLink.prepare`.
+        to_device: moves batches to the learner's device.
+        one_by_one: collate each mix separately, as images need.
+        num_prefetch: batches that a separate thread keeps ready; 0: each batch is requested when it is needed, which
+            makes the order of all calls repeatable.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class BatchLoader:
         one_by_one: bool,
         num_prefetch: int,
     ):
-        self.decode_s = 0.0  # all time that went into making batches
+        self.decode_s = 0.0  # total time spent on making batches
         self._mixer = mixer
         self._collate = collate
         self._prepare = prepare
@@ -67,24 +67,24 @@ class BatchLoader:
 
     @property
     def is_ahead(self) -> bool:
-        """Whether batches are made before they are asked for."""
+        """Whether batches are made before they are requested."""
         return self._prefetcher is not None
 
     def next(self, most: int) -> list[LoadedBatch]:
-        """Wait for the next batch, where none is made ahead, and those drawn together with it; see `Mixer.next`.
+        """Wait for the next batch and those drawn together with it; see `Mixer.next`. Only without a prefetch thread.
 
         Raises:
-            PortTimeoutError: nothing arrived within the deadline; says what was missing.
+            PortTimeoutError: nothing arrived within the deadline; the message says what was missing.
         """
         if not self._loaded:
             self._loaded.extend(self.load(self._mixer.next(most)))
         return [self._loaded.popleft() for _ in range(min(most, len(self._loaded)))]
 
     def poll(self, timeout_s: float) -> LoadedBatch | None:
-        """Return the next batch, or None if its experience is not there after `timeout_s`.
+        """Return the next batch, or None if its samples have not come after `timeout_s`.
 
         Raises:
-            PortTimeoutError: nothing arrived within the deadline; says what was missing.
+            PortTimeoutError: nothing arrived within the deadline; the message says what was missing.
         """
         return self._make(timeout_s) if self._prefetcher is None else self._prefetcher.next(timeout_s)
 
@@ -95,24 +95,24 @@ class BatchLoader:
         collated = [batch for some in together for batch in self._collate(some)]
         with self._to_device.beside():
             moved = [self._to_device((batch, _streams(mix))) for mix, batch in zip(mixes, collated, strict=True)]
-            said = self._prepare(mixes, [batch for batch, _ in moved])
-            self._to_device.hand_over(value for prepared in said for value in prepared.values())
+            results = self._prepare(mixes, [batch for batch, _ in moved])
+            self._to_device.hand_over(value for prepared in results for value in prepared.values())
         loaded = [
             LoadedBatch(batch, mix, streams, prepared)
-            for mix, (batch, streams), prepared in zip(mixes, moved, said, strict=True)
+            for mix, (batch, streams), prepared in zip(mixes, moved, results, strict=True)
         ]
         self.decode_s += time.perf_counter() - started
         return loaded
 
     def close(self) -> None:
-        """Stop making batches, and forget requests in flight."""
+        """Stop making batches, and cancel requests in flight."""
         if self._prefetcher is not None:
             self._prefetcher.close()
         self._mixer.close()
 
     def _make(self, timeout_s: float) -> LoadedBatch | None:
         if not self._loaded:
-            # Of those drawn together, one kind of work at a time: that keeps a small core's caches warm.
+            # One kind of work at a time for all that were drawn together: that keeps a small core's caches warm.
             self._loaded.extend(self.load(self._mixer.poll(timeout_s)))
         return self._loaded.popleft() if self._loaded else None
 

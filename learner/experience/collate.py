@@ -1,4 +1,4 @@
-"""Samples in, one time-major batch out; frames are decoded here, off the training thread."""
+"""Collation: samples become time-major batches; frames are decoded here, off the training thread."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from learner.experience.mixing import Mix
 
 @dataclass(frozen=True)
 class Correction:
-    """How losses correct for uneven draws: weights (1 / (N P))^exponent.
+    """The importance weights that correct losses for non-uniform draws: (1 / (N P))^exponent.
 
     Args:
-        exponent: 0: not at all, 1: fully.
+        exponent: 0: no correction, 1: full correction.
         relative: divide by the largest weight of the batch.
     """
 
@@ -39,21 +39,21 @@ def collate(
     newest_version: int,
     correction: Correction = Correction(),
 ) -> list[Batch]:
-    """Put the samples of a mix side by side as columns, fresh ones first; or of several that were drawn together.
+    """Return a batch for each mix: its samples side by side along B, fresh sequences first.
 
     Several small batches of single steps at once take less than half the time of one after the other.
 
-    Image observations of unrolls and streams stay single frames here, uint8 [B, stack - 1 + T + 1, *frame_shape]; the
-    train step stacks them on its device (`laser.ops.frame_stacks`). The two rows of n-step windows share no frames, and
-    come stacked: uint8 [2, B, channels, height, width], channels-last in memory.
+    Image observations of unrolls and episode streams stay single frames, uint8 [B, stack - 1 + T + 1, *frame_shape];
+    the update stacks them on its device (`laser.ops.frame_stacks`). The two rows of n-step windows share no frames, so
+    they are stacked here: uint8 [2, B, channels, height, width], channels-last in memory.
 
     Args:
-        mixes: the samples of each batch; if there is more than one, all that were drawn together, without images.
-        spec: their layout.
-        member: whose learner this is; tells own from foreign experience.
+        mixes: the samples of each batch; several mixes must have been drawn together and hold no images.
+        spec: layout of the unrolls.
+        member: the learner's member; separates own from foreign experience.
         discount: gamma.
         newest_version: the learner's parameter version, for `policy_lag`.
-        correction: of uneven draws.
+        correction: for non-uniform draws.
 
     Returns:
         a batch on the CPU for each mix.
@@ -62,8 +62,8 @@ def collate(
     mix = mixes[0] if num_batches == 1 else Mix(None, mixes[0].drawn)
     parts, num_online = mix.parts, mix.num_online
     assert parts, "mixes that are collated together were drawn together"
-    # All are [batches, T, B, ...] from here on, without T where it is said once, and contiguous: strides are part of
-    # what is compiled for, so they are those of `example_batch`.
+    # From here on arrays are [batches, T, B, ...], or [batches, B, ...] for fields that a sequence has once. They are
+    # contiguous: compiled code depends on strides, which must be those of `example_batch`.
     origins = [_in_turns(origins_of(part, spec.unroll_length), num_batches) for part in parts]
     member_of, task_of, version_of = (
         _joined([part[name] for part in origins], 2) for name in ("member", "task", "parameter_version")
@@ -73,7 +73,7 @@ def collate(
     source[:, :, :num_online] = ONLINE
     fields = {name: _side_by_side(parts, name, spec, num_batches) for name in spec.fields}
     discounts = (1.0 - fields["terminated"].astype(np.float32)) * np.float32(discount)
-    if mix.replayed is not None and mix.replayed.discounts is not None:  # windows know how many steps they fold
+    if mix.replayed is not None and mix.replayed.discounts is not None:  # n-step windows have their own discounts
         discounts[:, :, num_online:] = _in_turns(mix.replayed.discounts, num_batches)
     arrays = {
         "first": fields["first"],
@@ -111,7 +111,7 @@ def collate(
 def example_batch(
     spec: UnrollSpec, batch_size: int, columns: Sequence[str], view: Literal["unrolls", "steps"] = "unrolls"
 ) -> Batch:
-    """Return a batch of the right shapes and harmless numbers, to compile and warm up with.
+    """Return a batch of the right shapes and harmless numbers, for compilation and warm-up.
 
     Args:
         spec: layout of the items.
@@ -153,7 +153,7 @@ def example_batch(
 
 
 def origins_of(part: Sample, unroll_length: int) -> np.ndarray:
-    """Return who made each row, ORIGIN_DTYPE [N, T]."""
+    """Return the member, task and parameter version that each row came from, ORIGIN_DTYPE [N, T]."""
     if part.origins is not None:
         return part.origins
     origins = np.empty((len(part.unrolls), unroll_length), ORIGIN_DTYPE)
@@ -163,7 +163,7 @@ def origins_of(part: Sample, unroll_length: int) -> np.ndarray:
 
 
 def _in_turns(array: np.ndarray, num_batches: int, *, has_time: bool = True) -> np.ndarray:
-    """Return a view [batches, T, N / batches, ...] of items [N, T, ...] that take turns; both may lack T."""
+    """Return a view [batches, T, N / batches, ...] of items [N, T, ...], or without T; batch k has items k, k + n..."""
     turns = array.reshape(-1, num_batches, *array.shape[1:])
     first, others = ((1, 2, 0), range(3, turns.ndim)) if has_time else ((1, 0), range(2, turns.ndim))
     return turns.transpose(*first, *others)
@@ -175,14 +175,14 @@ def _side_by_side(parts: list[Sample], name: str, spec: UnrollSpec, num_batches:
     columns = []
     for part in parts:
         array = part.unrolls.fields.get(name)
-        if array is None:  # streams come without recurrent states, which join when the batch is trained on
+        if array is None:  # episode streams have no recurrent states yet: `StreamStates.join` adds them at the update
             array = np.zeros((len(part.unrolls), *item.array.shape), item.array.dtype)
         columns.append(_in_turns(array, num_batches, has_time=has_time))
     return _joined(columns, 2 if has_time else 1)
 
 
 def _joined(arrays: list[np.ndarray], axis: int) -> np.ndarray:
-    """Return arrays one after the other along an axis, contiguous whatever they were."""
+    """Return arrays concatenated along an axis, contiguous even if the inputs are not."""
     shape = list(arrays[0].shape)
     shape[axis] = sum(array.shape[axis] for array in arrays)
     return np.concatenate(arrays, axis=axis, out=np.empty(shape, arrays[0].dtype))
@@ -190,12 +190,12 @@ def _joined(arrays: list[np.ndarray], axis: int) -> np.ndarray:
 
 def _decode(parts: list[Sample], spec: UnrollSpec, name: str) -> Tensor:
     num_columns, item = sum(len(part.unrolls) for part in parts), spec.frames[name]
-    if parts[-1].discounts is not None:  # n-step windows, which no batch mixes with others
+    if parts[-1].discounts is not None:  # n-step windows, which are never mixed with unrolls
         (part,) = parts
         assert part.frame_windows is not None, "a replay with images sends them with every step"
         stacks = np.empty((2, num_columns, item.stack, *item.frame_shape), np.uint8)
         cut_stacks(part.frame_windows, name, item.stack, item.padding, stacks)
-        # [2, B, stack, height, width, ...] to channels-last memory, as convolutions want it: here, off their thread.
+        # [2, B, stack, height, width, ...] to channels-last memory for convolutions; here, off the training thread.
         seen = torch.from_numpy(stacks).movedim(2, 4).contiguous()
         return seen.view(2, num_columns, *item.frame_shape[:2], item.channels).movedim(-1, 2)
     out = np.empty((num_columns, spec.num_frames(name), *item.frame_shape), np.uint8)
@@ -211,19 +211,19 @@ def _decode(parts: list[Sample], spec: UnrollSpec, name: str) -> Tensor:
 
 
 def _importance_weights(mix: Mix, correction: Correction, num_batches: int) -> np.ndarray:
-    # float32 [batches, B], 1 for fresh columns.
+    # float32 [batches, B], 1 for fresh sequences.
     num_replayed = 0 if mix.replayed is None else len(mix.replayed.unrolls) // num_batches
     weights = np.ones((num_batches, mix.num_online + num_replayed), np.float32)
     if mix.replayed is not None and correction.exponent:
         probabilities = _in_turns(mix.replayed.probabilities, num_batches, has_time=False)
-        # Relative to the largest no step becomes longer than without.
+        # Relative to the largest weight, the correction never enlarges an update.
         largest = probabilities.min(axis=1, keepdims=True) if correction.relative else 1.0 / mix.replayed.num_stored
         weights[:, mix.num_online :] = (largest / probabilities) ** correction.exponent
     return weights
 
 
 def _columns(mix: Mix, num_rows: int, num_batches: int) -> dict[str, np.ndarray]:
-    # float32 [batches, T, B] by name, 0 for fresh columns.
+    # float32 [batches, T, B] by name, 0 for fresh sequences.
     if mix.replayed is None:
         return {}
     fresh = np.zeros((num_batches, num_rows, mix.num_online), np.float32)

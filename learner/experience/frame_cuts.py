@@ -1,4 +1,4 @@
-"""Cutting frames at rows: from whole compressed unrolls to the frames of items that begin amid them."""
+"""Frame cutting: decodes whole compressed unrolls and takes the frames of items that begin inside them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Padding = Literal["zeros", "repeat"]
 
 
 def cut_frames(windows: FrameWindows, name: str, stack: int, padding: Padding, out: np.ndarray) -> None:
-    """Write what an actor's own unroll of these rows would hold: the stack of row 0, then a frame per row.
+    """Write the frames that an unroll of these rows would hold: the stack of row 0, then a frame per row.
 
     Stacks never mix episodes: frames from before the first row of row 0's episode are padded as its environment pads
-    them. Later rows are stacked by `laser.ops.frame_stacks`, which does the same.
+    them. `laser.ops.frame_stacks` stacks later rows by the same rule.
 
     Args:
         windows: of N items of R consecutive rows.
-        name: which image.
+        name: of the image observation.
         stack: frames per observation.
         padding: what a stack holds before an episode's first frame.
         out: uint8 [N, stack - 1 + R, *frame_shape], written to.
@@ -37,11 +37,11 @@ def cut_frames(windows: FrameWindows, name: str, stack: int, padding: Padding, o
 
 
 def cut_stacks(windows: FrameWindows, name: str, stack: int, padding: Padding, out: np.ndarray) -> None:
-    """Write what the environment showed at rows that need not follow one another: whole stacks.
+    """Write the whole stack of each row; the rows of an item need not be consecutive.
 
     Args:
         windows: of N items of R rows.
-        name: which image.
+        name: of the image observation.
         stack: frames per observation.
         padding: what a stack holds before an episode's first frame.
         out: uint8 [R, N, stack, *frame_shape], written to.
@@ -54,9 +54,9 @@ def cut_stacks(windows: FrameWindows, name: str, stack: int, padding: Padding, o
 def _decoded(
     windows: FrameWindows, name: str, stack: int, frame_shape: tuple[int, ...]
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-    """Decode each unroll once; yield (items, places among their rows, rows) of all that lies in it, and its frames.
+    """Decode each unroll once; yield (items, places among their rows, rows) of all rows in it, and its frames.
 
-    Frames of row t are at stack - 1 + t. Their memory is used again for the next unroll.
+    The frame of row t is at stack - 1 + t. The frames' memory is reused for the next unroll.
     """
     packed = windows.frames[name]
     order = np.argsort(windows.unrolls, axis=None, kind="stable")
@@ -73,14 +73,14 @@ def _decoded(
 
 
 def _begins(windows: FrameWindows, stack: int) -> np.ndarray:
-    """Return where in its unroll each row's episode began, [N, R]; the oldest kept frame where that is not inside."""
+    """Return the row where each row's episode began, [N, R]; 1 - stack if it began before the unroll."""
     row_numbers = np.arange(windows.first.shape[1])
     begun = np.where(windows.first & (row_numbers > 0), row_numbers, 1 - stack)
     return np.asarray(np.maximum.accumulate(begun, axis=1)[windows.unrolls, windows.rows])
 
 
 def _stacks(decoded: np.ndarray, rows: np.ndarray, begins: np.ndarray, stack: int, padding: Padding) -> np.ndarray:
-    """Return [n, stack, *frame_shape] of rows [n] whose episodes began at rows [n]."""
+    """Return the stacks [n, stack, *frame_shape] of `rows` [n], whose episodes began at `begins` [n]."""
     wanted = rows[:, None] + np.arange(1 - stack, 1)
     stacks: np.ndarray = decoded[stack - 1 + np.maximum(wanted, begins[:, None])]
     if padding == "zeros":

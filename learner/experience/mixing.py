@@ -1,4 +1,4 @@
-"""Mixing: which fresh and which replayed unrolls make up a batch, and requests kept in flight for them."""
+"""Mixing: requests fresh and replayed unrolls from the replay and combines them into batches."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from laser.messages import take_sample
 from laser.ports import PortTimeoutError, ReplayPort, Sample, SampleRequest
 from laser.replay_stats import ReplayStats
 
-# A request that finds nothing comes back after this long, says what it lacked, and is sent again.
+# A request that finds too little fails after this long with a message that says what was missing, and is sent again.
 _ASK_AGAIN_S = 10.0
-# While a batch is waited for, the replay is asked this often whether anything arrives.
-_LOOK_INTERVAL_S = 1.0
+# While a batch is missing, the statistics of the replay are read this often, to see whether anything arrives.
+_STATS_INTERVAL_S = 1.0
 
 
 @dataclass(frozen=True)
 class Mix:
-    """The samples of one batch; `online` columns come first.
+    """The samples of one batch; fresh sequences come first.
 
     Args:
         online: fresh unrolls, or None when the batch has none.
-        replayed: replayed unrolls, or None.
-        drawn: where the items of several batches were drawn together, all of them: batch k of n has items k, k + n, ...
+        replayed: replayed items, or None when the batch has none.
+        drawn: the items of all n batches that were drawn together, or None; batch k has items k, k + n, ...
     """
 
     online: Sample | None
@@ -38,21 +38,21 @@ class Mix:
 
     @property
     def num_online(self) -> int:
-        """How many columns are fresh."""
+        """Number of fresh sequences."""
         return 0 if self.online is None else len(self.online.unrolls)
 
     @property
     def parts(self) -> list[Sample]:
-        """The samples that are there."""
+        """The samples that are not None, fresh ones first."""
         return [part for part in (self.online, self.replayed) if part is not None]
 
 
 class PoissonReplays:
-    """How many batches from the replay alone follow each batch: Poisson numbers from a generator of its own.
+    """Draws the number of replay-only batches that follow each batch, Poisson distributed, from its own generator.
 
     Args:
-        mean: of these numbers.
-        num_items: replayed unrolls of such a batch.
+        mean: of the Poisson distribution.
+        num_items: replayed unrolls of a replay-only batch.
         seed: of the generator.
     """
 
@@ -62,15 +62,15 @@ class PoissonReplays:
         self._generator = np.random.default_rng([seed, 1])
 
     def draw(self) -> int:
-        """Return how many follow the next batch."""
+        """Return the number of replay-only batches that follow the next batch."""
         return int(self._generator.poisson(self.mean))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what `load_state_dict` needs, as JSON values."""
+        """Return the generator's state as JSON values."""
         return dict(self._generator.bit_generator.state)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         self._generator.bit_generator.state = state
 
 
@@ -81,24 +81,24 @@ class _Asked:
 
 
 class Mixer:
-    """Draws batches of exactly `num_online` fresh and `num_replayed` replayed unrolls, and such as only replay.
+    """Draws batches of exactly `num_online` fresh and `num_replayed` replayed unrolls, and replay-only batches.
 
-    A batch may be waited for as long as the member's own unrolls keep arriving in the replay: with slow environments
-    it takes its time to fill. Used from one thread.
+    The wait for a batch may last as long as the member's own unrolls keep arriving in the replay: slow environments
+    need long to fill a batch. Used from one thread.
 
     Args:
-        replay: where experience comes from.
-        member: whose fresh experience.
+        replay: source of the experience.
+        member: the member whose fresh experience is used.
         num_online: fresh unrolls per batch.
-        num_replayed: replayed unrolls per batch.
-        num_in_flight: batches asked for ahead of need; 0 asks only when one is wanted (repeatable order).
-        deadline_s: how long to wait for a batch while nothing arrives.
-        stream_set: replayed columns are episode streams, of the set with this number; None: whole unrolls.
-        n_step: replayed columns are windows of so many steps, folded to one row; 0: whole unrolls.
+        num_replayed: replayed items per batch.
+        num_in_flight: batches requested ahead of time; 0 requests a batch only when it is needed (repeatable order).
+        deadline_s: seconds to wait for a batch while nothing arrives.
+        stream_set: replayed sequences are episode streams of the set with this number; None: whole unrolls.
+        n_step: replayed items are windows of `n_step` steps, folded to one row; 0: whole unrolls.
         discount: gamma that windows are folded with; may be changed.
-        reward_clip: each reward of a window is clipped to +- this before.
-        replays: how many batches from the replay alone follow each batch; None: none ever.
-        batches_per_draw: so many batches of windows are asked for at once.
+        reward_clip: each reward of a window is first clipped to +- this.
+        replays: number of replay-only batches after each batch; None: always 0.
+        batches_per_draw: batches of windows per request.
     """
 
     def __init__(
@@ -118,9 +118,9 @@ class Mixer:
     ):
         self.waiting_for = ""
         self.replays = replays
-        self.num_replays_due = 0  # of what has been asked for so far
+        self.num_replays_due = 0  # replay-only batches still to request
         self.stream_set = stream_set
-        self.num_asked = 0  # of streams: the number of the next request, if they need not begin anew
+        self.num_asked = 0  # number of the next request for episode streams, unless they restart
         self._restart = False
         self.discount = discount
         self._n_step = n_step
@@ -129,22 +129,22 @@ class Mixer:
         self._member = member
         self._num_online = num_online
         self._num_replayed = num_replayed
-        # A stream's next request goes out when the one before has been answered: rows neither skipped nor repeated.
+        # One request for episode streams at a time, so that no rows are skipped or repeated.
         self._num_in_flight = num_in_flight if stream_set is None else min(1, num_in_flight)
         self._deadline_s = deadline_s
         self._in_flight: deque[list[_Asked | None]] = deque()
         self._batches_per_draw = batches_per_draw
-        self._patience = ArrivalDeadline(replay, member, deadline_s)
+        self._arrival_deadline = ArrivalDeadline(replay, member, deadline_s)
 
     @property
     def next_sequence(self) -> int:
-        """The number of the next request for streams."""
+        """The number of the next request for episode streams."""
         return self.num_asked + self._restart
 
     def restart_streams(self) -> None:
-        """Let every stream begin an episode anew with the next request: a number left out tells the replay so.
+        """Restart every episode stream at an episode's first step with the next request.
 
-        May be called from any thread.
+        The request skips a sequence number, which makes the replay restart the streams. May be called from any thread.
         """
         self._restart = True
 
@@ -152,25 +152,25 @@ class Mixer:
         """Wait for the samples of the next batch, and of those drawn together with it.
 
         Args:
-            most: so many batches are wanted; no more are drawn at once, unless they are asked for ahead of need.
+            most: number of batches wanted; no more are drawn at once, unless they are requested ahead of time.
 
         Raises:
-            PortTimeoutError: nothing arrived within the deadline; says what was missing.
+            PortTimeoutError: nothing arrived within the deadline; the message says what was missing.
         """
         while True:
-            mixes = self.poll(_LOOK_INTERVAL_S, most)
+            mixes = self.poll(_STATS_INTERVAL_S, most)
             if mixes:
                 return mixes
 
     def poll(self, timeout_s: float, most: int | None = None) -> list[Mix]:
-        """Return what `next` does, or nothing when it is not there after `timeout_s`; nothing is lost.
+        """Return the same as `next`, or [] if it has not come after `timeout_s`; the requests stay in flight.
 
         Args:
             timeout_s: seconds.
-            most: see `next`; None: as many as are drawn together.
+            most: see `next`; None: `batches_per_draw`.
 
         Raises:
-            PortTimeoutError: nothing arrived within the deadline; says what was missing.
+            PortTimeoutError: nothing arrived within the deadline; the message says what was missing.
         """
         self._ask_ahead(max(1, self._num_in_flight), most)
         asked = self._in_flight[0]
@@ -187,21 +187,21 @@ class Mixer:
             part.answer = self._replay.sample(part.request)
             waiting = True
         if waiting:
-            self._patience.check(self.waiting_for)
+            self._arrival_deadline.check(self.waiting_for)
             return []
         self._in_flight.popleft()
-        self._patience.reset()
+        self._arrival_deadline.reset()
         self.waiting_for = ""
         online, replayed = (None if part is None else part.answer.result() for part in asked)
         self._ask_ahead(self._num_in_flight, most)
         if self._batches_per_draw > 1 and online is None and replayed is not None:
             together = len(replayed.keys) // self._num_replayed
-            # Not stretch by stretch: neighbours may come from the same shard or stratum of priorities.
+            # Interleaved, not in blocks: neighbours may come from the same shard or stratum of priorities.
             return [Mix(None, take_sample(replayed, slice(k, None, together)), replayed) for k in range(together)]
         return [Mix(online, replayed)]
 
     def close(self) -> None:
-        """Forget what is in flight."""
+        """Cancel the requests in flight."""
         for pair in self._in_flight:
             for part in pair:
                 if part is not None:
@@ -260,7 +260,13 @@ class Mixer:
 
 
 class ArrivalDeadline:
-    """Ends a wait once nothing has arrived in the replay for the deadline; costs nothing while batches come."""
+    """Ends a wait when nothing has arrived in the replay for `deadline_s`; costs nothing while batches come.
+
+    Args:
+        replay: whose statistics are read.
+        member: the member whose inserted steps count.
+        deadline_s: seconds.
+    """
 
     def __init__(self, replay: ReplayPort, member: int, deadline_s: float):
         self._replay = replay
@@ -270,17 +276,17 @@ class ArrivalDeadline:
         self.reset()
 
     def reset(self) -> None:
-        """A batch came."""
+        """End the current wait: a batch came."""
         self._since: float | None = None
         self._arrived = -1
 
     def check(self, waiting_for: str) -> None:
-        """Raise `PortTimeoutError` if nothing has arrived for the deadline."""
+        """Raise `PortTimeoutError` if nothing has arrived for `deadline_s`; `waiting_for` joins its message."""
         now = time.monotonic()
         if self._since is None:
-            self._since = self._looked_at = now
+            self._since = self._read_at = now
         if self._stats is not None and self._stats.done():
-            # A shard that does not answer is one in which nothing arrives.
+            # If a shard does not answer, nothing has arrived in it.
             if not self._stats.cancelled() and self._stats.exception() is None:
                 arrived = self._stats.result().members[self._member].inserted_steps
                 if arrived != self._arrived and self._arrived >= 0:
@@ -292,6 +298,6 @@ class ArrivalDeadline:
             raise PortTimeoutError(
                 f"the learner waited for a batch while nothing arrived in the replay for {self._deadline_s:g} s{lacked}"
             )
-        if self._stats is None and now - self._looked_at >= min(_LOOK_INTERVAL_S, self._deadline_s / 4):
-            self._looked_at = now
+        if self._stats is None and now - self._read_at >= min(_STATS_INTERVAL_S, self._deadline_s / 4):
+            self._read_at = now
             self._stats = self._replay.stats()

@@ -1,4 +1,4 @@
-"""Making batches ahead of time, beside the thread that trains on them."""
+"""Prefetching: batches are made ahead of time, in a thread beside the one that trains on them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ T = TypeVar("T")
 
 
 class Prefetcher(Generic[T]):
-    """Keeps a few items ready, made in a thread of its own.
+    """Keeps a few items ready, made in its own thread.
 
     Args:
-        poll: makes the next item, or returns None where it is not there after so many seconds.
-        num_ready: how many are kept.
+        poll: makes the next item, or returns None if that is not possible within the given seconds.
+        num_ready: number of items kept.
     """
 
     def __init__(self, poll: Callable[[float], T | None], num_ready: int):
@@ -27,7 +27,7 @@ class Prefetcher(Generic[T]):
         self._thread: threading.Thread | None = None
 
     def next(self, timeout_s: float) -> T | None:
-        """Return the next item, None if it is not there in time, or raise what went wrong while it was made."""
+        """Return the next item, or None if it is not ready in time; raise the error that ended the thread, if any."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="prefetch", daemon=True)
             self._thread.start()

@@ -1,4 +1,4 @@
-"""Recurrent states of replayed columns: one per episode stream, computed by the newest training forward."""
+"""Recurrent states of episode streams: one per replayed sequence, from the newest forward pass of training."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from laser.specs import ArraySpec
 
 
 class StreamStates:
-    """The state with which the next piece of each stream begins. Lives on the learner's device; used from one thread.
+    """The initial recurrent state of each stream's next piece, on the learner's device. Used from one thread.
 
-    Batches are asked for ahead of time, so a state joins its column only when the batch is trained on. A stream that
-    begins an episode resets its state itself (`Batch.first`), so whatever is kept here for it does no harm.
+    Batches are requested ahead of time, so a state joins its sequence only at the update. Networks reset the state
+    where an episode begins (`Batch.first`), so the state kept here does no harm then.
 
     Args:
         core_state: names and shapes of one stream's state.
-        num_streams: replayed columns of a batch.
+        num_streams: replayed sequences of a batch.
         device: of the learner.
     """
 
@@ -31,11 +31,11 @@ class StreamStates:
         }
 
     def join(self, batch: Batch, streams: Tensor) -> Batch:
-        """Return the batch with the states of its last columns replaced.
+        """Return the batch with the states of its replayed sequences replaced.
 
         Args:
-            batch: fresh columns first, then one per stream.
-            streams: int64 [N], which stream each of the last N columns is.
+            batch: fresh sequences first, then one per stream.
+            streams: int64 [N], the stream of each of the last N sequences.
         """
         num_fresh = len(batch.importance_weights) - len(streams)
         core_state = {
@@ -45,22 +45,22 @@ class StreamStates:
         return dataclasses.replace(batch, core_state=core_state)
 
     def keep(self, core_state: Mapping[str, Tensor], streams: Tensor) -> None:
-        """Remember the states with which the next pieces begin; see `LossOutput.core_state`.
+        """Keep the states with which the next pieces begin; see `LossOutput.core_state`.
 
-        Numbers that are not finite, from a forward whose update was refused, would stay for the rest of an episode:
-        they are replaced by 0.
+        Non-finite numbers come from a forward pass whose update was refused. They would persist for the rest of an
+        episode, so they are replaced by 0.
         """
         for name, value in core_state.items():
             last = value[len(value) - len(streams) :].to(self._states[name].dtype)
             self._states[name][streams] = torch.nan_to_num(last, 0.0, 0.0, 0.0)
 
     def forget(self) -> None:
-        """Let what comes next of every stream begin with a state of zeros."""
+        """Reset the state of every stream to zeros."""
         for value in self._states.values():
             value.zero_()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return copies."""
+        """Return copies of the states by name, on the CPU."""
         return {name: value.cpu().clone() for name, value in self._states.items()}
 
     def fits(self, state: Mapping[str, Tensor]) -> bool:
@@ -69,6 +69,6 @@ class StreamStates:
         return own == {name: value.shape for name, value in state.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `state_dict` gave."""
+        """Restore states from `state_dict`."""
         for name, value in self._states.items():
             value.copy_(state[name])

@@ -1,1 +1,1 @@
-"""Feedback: what the learner writes back to the replay."""
+"""Feedback: numbers that the learner writes back to the replay."""

@@ -1,4 +1,4 @@
-"""What the learner writes back to the replay: column values of the rows it has learned from."""
+"""Column writes: the learner sends column values of the rows it has learned from back to the replay."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ DEADLINE_S = 60.0
 
 
 class ColumnWriter:
-    """Sends values to the replay's columns without waiting for them. Used from one thread.
+    """Sends values to the replay's columns without waiting for the replay. Used from one thread.
 
-    What a GPU has computed is sent when the values of the next batch are there: its copy has come by then.
+    Values on a GPU are copied to the host first. They are sent when the values of the next batch come, by when their
+    copy has finished.
 
     Args:
-        replay: where they go.
-        member: whose columns they are.
-        batches_per_write: values of so many batches go together.
-        device: where the values are.
+        replay: receives the writes.
+        member: whose columns are written.
+        batches_per_write: batches whose values form one write.
+        device: of the values.
     """
 
     def __init__(
@@ -53,13 +54,13 @@ class ColumnWriter:
     def write_batch(
         self, mix: Mix, values: Mapping[str, Tensor], final_values: Mapping[str, Tensor], options: WriteOptions
     ) -> None:
-        """Write what a batch's loss and sampler made of its replayed columns; nothing where there are none.
+        """Write the column values of a batch's replayed sequences, if it has any.
 
         Args:
-            mix: where the batch came from.
+            mix: the samples of the batch.
             values: [T, B] by column.
-            final_values: [1, B] by column, of the observations after each row.
-            options: what else the replay is to do.
+            final_values: [1, B] by column, for the observation after each row.
+            options: bounds and sweep that go with the values.
         """
         if mix.replayed is None or not values:
             return
@@ -74,7 +75,7 @@ class ColumnWriter:
             self.hand_over()
 
     def hand_over(self) -> None:
-        """Send values whose copies were under way, or let them wait to go together; waits for the copies."""
+        """Wait for the copies under way, then send their values or keep them for a joint write."""
         copied, self._copying = self._copying, None
         if copied is None:
             return
@@ -86,7 +87,7 @@ class ColumnWriter:
             self._flush()
 
     def write(self, writes: ColumnWrites) -> None:
-        """Write, after what waits to go together."""
+        """Send these writes, after the values that wait for a joint write."""
         self.hand_over()
         self._flush()
         self._send(writes)
@@ -97,28 +98,28 @@ class ColumnWriter:
             self._send(_joined(waiting))
 
     def _send(self, writes: ColumnWrites) -> None:
-        # What fails is counted: a shard that is gone costs numbers, not the run.
+        # Failures are counted only: a lost shard loses column values but does not end the run.
         under_way, self._under_way = self._under_way, []
         failures = []
-        for future in under_way:  # each is asked once: it may be answered at any moment
+        for future in under_way:  # `done` is read once per future: it may change at any moment
             if not future.done():
                 self._under_way.append(future)
             elif error := future.exception():
                 failures.append(error)
         self._num_failed += len(failures)
         refused = [error for error in failures if not isinstance(error, (PortClosedError, PortTimeoutError))]
-        if refused and not self._has_warned:  # what a shard refuses once it will refuse again
+        if refused and not self._has_warned:  # once: a shard that refuses one write refuses the next ones too
             self._has_warned = True
             warnings.warn(f"the replay refuses the learner's column writes: {refused[0]}", RuntimeWarning, stacklevel=2)
         self._under_way.append(self._replay.write(writes))
 
     def take_failed(self) -> int:
-        """Return how many writes failed since the last call."""
+        """Return the number of writes that failed since the last call."""
         failed, self._num_failed = self._num_failed, 0
         return failed
 
     def settle(self) -> None:
-        """Write what waits to go together, and wait until everything is written."""
+        """Send all waiting values, and wait until everything is written."""
         self.hand_over()
         self._flush()
         for future in self._under_way:
@@ -128,7 +129,7 @@ class ColumnWriter:
 
 @dataclasses.dataclass(frozen=True)
 class _CopiedBatch:
-    """Values of one batch on their way to the host, and what they belong to."""
+    """Values of one batch on their way to the host, with their column names and keys."""
 
     copy: HostCopy
     names: tuple[str, ...]
@@ -141,7 +142,7 @@ class _CopiedBatch:
         values = dict(zip(self.names, arrays, strict=False))
         final = dict(zip(self.final_names, arrays[len(self.names) :], strict=True))
         keys = self.keys
-        if keys.ndim == 2:  # the rows of a stream's piece lie here and there
+        if keys.ndim == 2:  # episode streams: the rows of one piece may lie on several pages
             num_rows = arrays[0].shape[1]
             keys = keys[:, :num_rows].reshape(-1)
             values = {name: value.reshape(-1, 1) for name, value in values.items()}
@@ -154,13 +155,13 @@ def _go_together(one: ColumnWrites, other: ColumnWrites) -> bool:
 
 
 def _joined(writes: Sequence[ColumnWrites]) -> ColumnWrites:
-    """Return all rows of writes that go together, in order: of a row that comes twice the newest number stays."""
+    """Return one write with the rows of all, in order; for a row that comes twice the newest value counts."""
     newest = writes[-1]
     if len(writes) == 1:
         return newest
     values = {name: np.concatenate([each.values[name] for each in writes]) for name in newest.values}
     final = {name: np.concatenate([each.final_values[name] for each in writes]) for name in newest.final_values}
-    # Of the bounds, which a learner tells only now and then, the newest that any of them tells.
+    # Not every write has bounds: the newest value of each bound counts.
     bounds = {name: bound for each in writes for name, bound in each.far_bounds.items()}
     keys = np.concatenate([each.keys for each in writes])
     return dataclasses.replace(newest, keys=keys, values=values, final_values=final, far_bounds=bounds)

@@ -1,4 +1,4 @@
-"""What goes between the learner and the sampler: a rule's numbers, looks at the replay, and metrics of draws."""
+"""The link between learner and prioritizer: column values, reads of stored steps, metrics of draws."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from learner.experience.collate import Correction
 from learner.experience.mixing import Mix
 from learner.metrics.draw_metrics import DrawMetrics
 
-_LOOK_DEADLINE_S = 30.0
+_READ_DEADLINE_S = 30.0
 
 
 class PrioritizerLink:
-    """Feeds the sampler. `prepare` and `correction` may be called from another thread than the rest.
+    """Passes batches to the prioritizer and its column values back to the learner.
+
+    `prepare` and `correction` may be called from another thread than the rest.
 
     Args:
-        prioritizer: the rule, or None where the sampler goes by nothing that is written.
+        prioritizer: the rule, or None for a sampler that reads no written column.
         looks: reads stored steps for the rule.
     """
 
@@ -34,45 +36,45 @@ class PrioritizerLink:
 
     @property
     def columns(self) -> tuple[ColumnSpec, ...]:
-        """The rule's."""
+        """Columns that the rule writes."""
         return () if self._prioritizer is None else self._prioritizer.columns
 
     def correction(self, progress: float) -> Correction:
-        """Return how losses correct for uneven draws after a fraction `progress` of the run."""
+        """Return the correction for non-uniform draws after a fraction `progress` of the run."""
         rule = self._prioritizer
         if rule is None or not rule.corrects:
             return Correction()
         return Correction(rule.config.importance_at(progress), rule.relative_weights)
 
     def prepare(self, mixes: Sequence[Mix], batches: Sequence[Batch]) -> list[dict[str, Tensor]]:
-        """Return what the rule says of batches before the loss; see `Prioritizer.prepare`."""
+        """Return the rule's column values that do not depend on the loss; see `Prioritizer.prepare`."""
         pairs = zip(mixes, batches, strict=True)
         replayed = [Replayed(mix.replayed, batch) for mix, batch in pairs if mix.replayed is not None]
         if self._prioritizer is None or not replayed:
             return [{} for _ in mixes]
-        said = iter(self._prioritizer.prepare(replayed))
-        return [{} if mix.replayed is None else next(said) for mix in mixes]
+        results = iter(self._prioritizer.prepare(replayed))
+        return [{} if mix.replayed is None else next(results) for mix in mixes]
 
     def values(self, mix: Mix, batch: Batch, output: LossOutput) -> dict[str, Tensor]:
         """Return the rule's column values of a batch that was learned from, [T or 1, B] by name."""
         if mix.replayed is None:
             return {}
-        # Uncorrected draws are even ones from a part of the replay.
+        # Uncorrected draws are uniform ones from a part of the replay.
         all_may_be_drawn = self._prioritizer is None or self._prioritizer.corrects
         probabilities = mix.replayed.probabilities if all_may_be_drawn else None
         self._draws.add(output.per_step, probabilities, mix.replayed.num_draws, len(mix.replayed.unrolls))
         if self._prioritizer is None:
             return {}
-        said = {name: value.detach() for name, value in output.per_step.items()}
-        return self._prioritizer.values(Replayed(mix.replayed, batch), said)
+        per_step = {name: value.detach() for name, value in output.per_step.items()}
+        return self._prioritizer.values(Replayed(mix.replayed, batch), per_step)
 
     def mark_evaluation(self) -> None:
-        """Tell the rule that an evaluation begins; see `Prioritizer.mark_evaluation`."""
+        """Mark the begin of an evaluation for the rule; see `Prioritizer.mark_evaluation`."""
         if self._prioritizer is not None:
             self._prioritizer.mark_evaluation()
 
     def hear(self, mean_return: float) -> Lesson | None:
-        """Tell the rule how the agent does now; see `Prioritizer.hear`.
+        """Pass the agent's mean return to the rule; see `Prioritizer.hear`.
 
         Raises:
             PortError: the replay could not be read.
@@ -80,12 +82,12 @@ class PrioritizerLink:
         return None if self._prioritizer is None else self._prioritizer.hear(mean_return, self._looks)
 
     def forget_agent(self) -> None:
-        """Tell the rule that another agent has taken this one's place."""
+        """Make the rule forget the agent's returns, after another agent has taken its place."""
         if self._prioritizer is not None:
             self._prioritizer.forget_agent()
 
     def metrics(self) -> dict[str, float]:
-        """Return what to record."""
+        """Return metrics of the draws and of the rule, by name."""
         return self._draws.take() | ({} if self._prioritizer is None else self._prioritizer.metrics())
 
     def state_dict(self) -> dict[str, Any]:
@@ -93,14 +95,14 @@ class PrioritizerLink:
         return {"tensors": {}, "numbers": {}} if self._prioritizer is None else self._prioritizer.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any], replay_restored: bool) -> None:
-        """Restore what `state_dict` gave; a rule that was not there before begins anew.
+        """Restore the rule's state; without one in `state`, the rule begins anew.
 
         Args:
             state: from `state_dict`.
-            replay_restored: the replay holds what it held then.
+            replay_restored: whether the replay has the same content as then; if not, the rule forgets its keys.
 
         Raises:
-            ValueError: it belongs to other settings.
+            ValueError: the state belongs to other settings.
         """
         if self._prioritizer is None or not state["numbers"]:
             return
@@ -110,14 +112,14 @@ class PrioritizerLink:
 
 
 class ReplayLooks:
-    """Implements `laser.prioritization.base.ReplayReader`.
+    """Reads stored steps; implements `laser.prioritization.base.ReplayReader`.
 
     Args:
-        replay: where steps are.
-        member: whose columns come with them.
-        n_step: n of their windows.
+        replay: holds the steps.
+        member: whose columns come with the steps.
+        n_step: n of the n-step windows.
         reward_clip: see `SampleRequest`.
-        discount: returns gamma as it is now.
+        discount: returns the current gamma.
         load: makes a batch of a mix.
     """
 
@@ -155,10 +157,10 @@ class ReplayLooks:
             n_step=self._n_step,
             discount=self._discount(),
             reward_clip=self._reward_clip,
-            timeout_s=_LOOK_DEADLINE_S,
+            timeout_s=_READ_DEADLINE_S,
             **how,
         )
-        sample: Sample = wait(self._replay.sample(request), _LOOK_DEADLINE_S, "the replay to show stored steps")
+        sample: Sample = wait(self._replay.sample(request), _READ_DEADLINE_S, "the replay to show stored steps")
         if not len(sample.unrolls):
             return None
         return Replayed(sample, self._load(Mix(None, sample)))

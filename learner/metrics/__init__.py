@@ -1,1 +1,1 @@
-"""Metrics of what the learner learned from."""
+"""Metrics of the experience that the learner has learned from."""

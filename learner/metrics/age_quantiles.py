@@ -1,4 +1,4 @@
-"""How old the experience of the newest batches was, as quantiles."""
+"""Quantiles of the policy lag and replay age of the newest batches."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from laser.ports import Sample
 from learner.experience.mixing import Mix
 from learner.quantiles import WITH_LARGEST, named_quantiles
 
-# Newest batches between two reports that are looked at: enough for quantiles, and a bound on what looking costs.
+# Newest batches between two reports that count: enough for quantiles, and a bound on memory and time.
 _MOST_BATCHES = 32
 
 
 @dataclass(slots=True)
 class _Made:
     version: int
-    online: np.ndarray | None  # who made each row, and with which version
+    online: np.ndarray | None  # member and parameter version that made each row
     replayed: np.ndarray | None
     ages: np.ndarray | None
 
@@ -27,14 +27,16 @@ class _Made:
 class AgeQuantiles:
     """Summarises policy lag and replay age of the newest batches. Used from one thread.
 
-    `policy_lag/online/...` and `policy_lag/own_replay/...` are in parameter versions, of the member's own experience.
-    `policy_lag/foreign_replay/...` is in versions of the member that made it, behind the newest of that member that has
-    been drawn here: nobody is asked, and each counts its own. `replay_age/...` is in env steps inserted since. Each has
-    `p10`, `p50`, `p90` and `max`: a mean would hide whether all of it is of middling age, or most of it fresh and some
-    very old.
+    * `policy_lag/online/...` and `policy_lag/own_replay/...`: parameter versions, for the member's own experience.
+    * `policy_lag/foreign_replay/...`: versions of the member that made the experience, behind the newest version of
+      that member drawn so far. Each member counts its own versions, and other members are not asked for theirs.
+    * `replay_age/...`: env steps inserted since.
+
+    Each has `p10`, `p50`, `p90` and `max`: a mean would not separate experience of middling age from mostly fresh
+    experience with some very old.
 
     Args:
-        member: whose learner this is.
+        member: of the learner.
     """
 
     def __init__(self, member: int):
@@ -43,12 +45,12 @@ class AgeQuantiles:
         self._newest_versions: dict[int, int] = {}  # of other members
 
     def add(self, mix: Mix, version: int) -> None:
-        """Remember a batch; `version` is the learner's newest."""
+        """Count a batch; `version` is the learner's newest."""
         ages = None if mix.replayed is None else mix.replayed.ages
         self._newest.append(_Made(version, _makers(mix.online), _makers(mix.replayed), ages))
 
     def take(self) -> dict[str, float]:
-        """Return the quantiles of what was added since the last call; what no batch had is left out."""
+        """Return the quantiles over the newest batches since the last call; metrics without values are left out."""
         found: dict[str, np.ndarray] = {}
         foreign: list[np.ndarray] = []
         online = [(made.version, made.online) for made in self._newest if made.online is not None]

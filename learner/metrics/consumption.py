@@ -1,4 +1,4 @@
-"""How much was learned from, counted many batches at a time."""
+"""Counts of the unrolls and steps learned from, computed many batches at a time."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import numpy as np
 
 from learner.experience.mixing import Mix
 
-# Batches that wait to be counted: one look at many costs a small agent's steps less than a look after each.
+# Batches counted at once: counting many together costs a small agent less time per update than one after the other.
 _MOST_WAITING = 32
 
 
 class Consumption:
-    """Counts the unrolls and the valid steps of batches, `online` and `replayed` apart. Used from one thread."""
+    """Counts the unrolls and the valid steps of batches, `online` and `replayed` separately. Used from one thread."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[np.ndarray]] = {"online": [], "replayed": []}
@@ -19,7 +19,7 @@ class Consumption:
         self._counts: dict[str, float] = {}
 
     def add(self, mix: Mix) -> None:
-        """Take in a batch that was learned from."""
+        """Count a batch that was learned from."""
         if mix.online is not None:
             self._waiting["online"].append(mix.online.unrolls.fields["valid"])
         if mix.replayed is not None:
@@ -29,7 +29,7 @@ class Consumption:
             self._count()
 
     def take(self) -> dict[str, float]:
-        """Return `unrolls_learned/SOURCE` and `steps_learned/SOURCE` since the last call; of no batches, nothing."""
+        """Return `unrolls_learned/SOURCE` and `steps_learned/SOURCE` since the last call; {} without batches."""
         self._count()
         counts, self._counts = self._counts, {}
         return counts

@@ -1,4 +1,4 @@
-"""What a sampler draws, against what is stored: errors, values, evenness, and how often items come back."""
+"""Metrics of a sampler's draws, compared with the stored items: errors, values, evenness, number of replays."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _MOST_BATCHES = 20
 
 @dataclass(frozen=True)
 class _Draws:
-    """One batch, as `DrawMetrics.add` got it."""
+    """Arguments of `DrawMetrics.add` for one batch."""
 
-    said: Mapping[str, Tensor]
+    per_item: Mapping[str, Tensor]
     probabilities: np.ndarray | None
     times: np.ndarray | None
     num_items: int
@@ -29,11 +29,12 @@ class _Draws:
 class DrawMetrics:
     """Collects draws and summarises them. Used from one thread.
 
-    For each number that a loss says of items (`td_error`, `q`): `sampled_<name>/p10`, `p50`, `p90`, `mean` and `std` of
-    the items drawn; `stored_<name>/...` of all that may be drawn, estimated from the same items weighted by 1 / P.
+    For each number per item that a loss returns (`td_error`, `q`): `sampled_<name>/p10`, `p50`, `p90`, `mean` and `std`
+    of the items drawn; `stored_<name>/...` of all items that may be drawn, estimated from the same items weighted by
+    1 / P.
 
     * `effective_draws`: (sum w)^2 / (N sum w^2) of the weights w = 1 / P of a batch, in (0, 1]; 1 for uniform draws.
-    * `times_replayed/p10` ... `max`: how often each drawn item was drawn, this time included.
+    * `times_replayed/p10` ... `max`: number of draws of each drawn item, this one included.
     """
 
     def __init__(self) -> None:
@@ -41,25 +42,25 @@ class DrawMetrics:
 
     def add(
         self,
-        said: Mapping[str, Tensor],
+        per_item: Mapping[str, Tensor],
         probabilities: np.ndarray | None,
         times: np.ndarray | None,
         num_items: int,
     ) -> None:
-        """Take in one batch; little is done with it before somebody looks.
+        """Keep one batch; `take` computes the metrics.
 
         Args:
-            said: by name, [1, B], one number per item, of which the last `num_items` are replayed; what is said of rows
-                is passed over.
-            probabilities: of the draws, [num_items]; None where they say nothing of what could not be drawn, and so of
-                what is stored.
+            per_item: numbers per item by name, [1, B]; the last `num_items` items are replayed. Numbers per row
+                ([T, B]) are ignored.
+            probabilities: of the draws, [num_items]; None if some stored items could not be drawn, so that nothing
+                follows about the stored items.
             times: see `Sample.num_draws`.
-            num_items: how many were drawn.
+            num_items: number of items drawn.
         """
-        self._newest.append(_Draws(said, probabilities, times, num_items))
+        self._newest.append(_Draws(per_item, probabilities, times, num_items))
 
     def take(self) -> dict[str, float]:
-        """Return the summary of what came since the last call, and begin anew."""
+        """Return the summary of the newest batches since the last call, and begin anew."""
         taken: dict[str, float] = {}
         newest = list(self._newest)
         self._newest.clear()
@@ -70,7 +71,7 @@ class DrawMetrics:
         if stated:
             weights = np.concatenate(stated)
             taken["effective_draws"] = _evenness(weights, [len(part) for part in stated])
-        for name, values in _said_of_items(newest).items():
+        for name, values in _per_drawn_item(newest).items():
             finite = np.isfinite(values)
             if not finite.any():
                 continue
@@ -88,19 +89,19 @@ class DrawMetrics:
         return taken
 
 
-def _said_of_items(newest: Sequence[_Draws]) -> dict[str, np.ndarray]:
-    """Return what all of these batches say of drawn items, float32 [all items] by name."""
-    said = [{name: value for name, value in draws.said.items() if len(value) == 1} for draws in newest]
-    names = sorted(set.intersection(*map(set, said)))
+def _per_drawn_item(newest: Sequence[_Draws]) -> dict[str, np.ndarray]:
+    """Return the numbers per drawn item that all of these batches have, float32 [all items] by name."""
+    per_item = [{name: value for name, value in draws.per_item.items() if len(value) == 1} for draws in newest]
+    names = sorted(set.intersection(*map(set, per_item)))
     if not names:
         return {}
     of_items = [
         torch.cat(
-            [each[name][0, -draws.num_items :].detach().float() for each, draws in zip(said, newest, strict=True)]
+            [each[name][0, -draws.num_items :].detach().float() for each, draws in zip(per_item, newest, strict=True)]
         )
         for name in names
     ]
-    # One copy: a GPU is waited for once.
+    # One copy, so that the GPU is synchronised once.
     return dict(zip(names, torch.stack(of_items).cpu().numpy(), strict=True))
 
 

@@ -1,1 +1,1 @@
-"""Publishing: versions of the parameters, and where actors find them."""
+"""Publishing: versions of the parameters, and the store from which actors read them."""

@@ -1,4 +1,4 @@
-"""Where published parameters wait for whoever wants the newest."""
+"""The store of the newest published parameters."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from laser.ports import Parameters
 
 
 class ParameterStore:
-    """Keeps the newest version. May be called from any thread; nothing ever waits."""
+    """Keeps the newest version. May be called from any thread; no call blocks."""
 
     def __init__(self) -> None:
         self._newest: Parameters | None = None
         self._lock = threading.Lock()
 
     def publish(self, parameters: Parameters) -> Future[None]:
-        """Make this the newest version; an older one that arrives late changes nothing.
+        """Make this the newest version; an older version that arrives late is ignored.
 
         The same version again replaces it: a restored learner publishes its weights under their own number.
         """

@@ -1,4 +1,4 @@
-"""The versions of one learner's parameters that actors see."""
+"""Publication of one learner's parameters as ascending versions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ DEADLINE_S = 60.0
 class Publisher:
     """Publishes copies of the parameters under ascending versions, one at a time. Used from one thread.
 
-    A copy from a GPU takes a moment, which nobody waits for: `publish` begins it, and hands over the one before.
+    A copy from a GPU takes a moment. `publish` starts the copy without waiting for it, and hands over the previous one.
 
     Args:
-        store: where they go.
-        parameters: what is copied.
+        store: receives the versions.
+        parameters: the parameters to copy.
     """
 
     def __init__(self, store: ParameterPort, parameters: FlatParameters):
@@ -29,11 +29,11 @@ class Publisher:
 
     @property
     def is_copying(self) -> bool:
-        """Whether the newest version has not been handed over yet."""
+        """Whether the newest version is still to be handed over."""
         return self._copying is not None
 
     def publish(self) -> None:
-        """Publish the parameters as the next version; waits only for the previous publication to be through."""
+        """Publish the parameters as the next version; waits only until the previous publication is complete."""
         self.hand_over()
         self._settle_store()
         self.version += 1
@@ -42,7 +42,7 @@ class Publisher:
             self.hand_over()
 
     def hand_over(self) -> None:
-        """Hand the newest version to the store, if that is not done yet; waits until its copy is there."""
+        """Hand the newest version to the store unless that is done; waits until its copy is complete."""
         if self._copying is None:
             return
         self._settle_store()
@@ -50,11 +50,11 @@ class Publisher:
         self._under_way = self._store.publish(Parameters(self.version, copy.result()))
 
     def newest(self) -> Parameters:
-        """Return the parameters as they are now, under the newest version, without publishing them."""
+        """Return the current parameters under the newest version number, without publishing them."""
         return Parameters(self.version, self._parameters.to_numpy())
 
     def settle(self) -> None:
-        """Wait until the newest publication is through."""
+        """Wait until the newest publication is complete."""
         self.hand_over()
         self._settle_store()
 

@@ -1,1 +1,1 @@
-"""From a batch to new weights: loss, gradient, optimiser and target networks."""
+"""Updates: loss, gradient, optimiser and target networks turn a batch into new weights."""

@@ -16,18 +16,18 @@ from laser.specs import FramesSpec
 from laser.unroll import UnrollSpec
 
 Loss = Callable[[nn.Module, Targets, Batch, Schedule, Generator | None], LossOutput]
-"""Like `laser.algorithms.base.Algorithm.loss`; without a generator it draws as if from torch's global one."""
+"""Like `laser.algorithms.base.Algorithm.loss`; without a generator it draws from torch's global one."""
 Prepare = Callable[[nn.Module, Batch], Batch]
 """Like `laser.algorithms.base.Algorithm.prepare`."""
 
 
 class BatchLoss:
-    """Computes an algorithm's loss with the networks in one precision, and stacks the batch's frames before.
+    """Stacks a batch's frames, then computes an algorithm's loss with the networks in one precision.
 
     Args:
-        algorithm: the loss.
+        algorithm: defines the loss.
         spec: layout of the unrolls a batch was made of.
-        device: where batches are.
+        device: of the batches.
         precision: of matrix products and convolutions, "float32" or "bfloat16".
     """
 
@@ -51,7 +51,7 @@ class BatchLoss:
             return self._algorithm.loss(networks, targets, batch, inputs, generator)
 
     def prepare(self, networks: nn.Module, batch: Batch) -> Batch:
-        """Return a collated batch as several passes take it; see `Algorithm.prepare`."""
+        """Return a collated batch prepared for several passes; see `Algorithm.prepare`."""
         with torch.no_grad(), self._autocast():
             return self._algorithm.prepare(networks, self._stacked(batch))
 
@@ -63,7 +63,7 @@ class BatchLoss:
 
 
 def stacked(batch: Batch, spec: UnrollSpec, view: Literal["unrolls", "steps"]) -> Batch:
-    """Return a batch whose frames are stacks, as networks see them; frames of single steps are stacks already."""
+    """Return a batch whose frames are stacked, as networks need; frames of single steps are stacked already."""
     if view == "steps":
         return batch
     observations = dict(batch.observations)

@@ -1,4 +1,4 @@
-"""Updates as one piece of compiled code: loss, gradient, optimiser and target networks, nothing looked up between."""
+"""Compiled updates: loss, gradient, optimiser and target networks as one piece of code."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from learner.updating.updater import Updated, Updater, write_state
 
 @dataclass(frozen=True)
 class _Results:
-    """What the compiled update returns.
+    """Results of the compiled update.
 
     Args:
         output: of the loss, without its metrics.
         names: of the metrics.
-        metrics: float32 [names], those of the loss and of the update.
-        shared: scalars of the optimiser, returned for the compiled code's sake; see `FlatOptimizer.traced_step`.
+        metrics: float32 [names], of the loss and of the update.
+        shared: scalars of the optimiser, returned only to make the code faster; see `FlatOptimizer.traced_step`.
     """
 
     output: LossOutput
@@ -42,17 +42,18 @@ class _Results:
 class CompiledUpdater(Updater):
     """Computes each update like `EagerUpdater`, as compiled code; numbers may differ in their last bits.
 
-    Target networks that are copied now and then are left to `TargetNetwork`; averaged ones move with the update.
+    Averaged target networks move inside the compiled code. Target networks that are copied now and then are not part
+    of it: `TargetNetwork.follow` copies them.
 
     Args:
-        state: what updates change.
+        state: the training state that updates change.
         loss: of the state's networks.
         precision: of the networks, for the log.
     """
 
     is_compiled = True
     program: type[CompiledProgram[Any]] = CompiledProgram
-    """Holds the compiled code, and calls it."""
+    """The class that holds the compiled code and calls it."""
 
     def __init__(self, state: TrainState, loss: Loss, precision: str):
         super().__init__(state)
@@ -73,9 +74,9 @@ class CompiledUpdater(Updater):
         return torch.full((), value, dtype=torch.float32, device=self.state.device)
 
     def in_turn(self, batches: Sequence[Batch], learning_rates: Sequence[float], inputs: Schedule) -> Iterator[Updated]:
-        """See `Updater`. Updates with nothing to do in between are all applied at the first `next`.
+        """See `Updater`; without copied target networks, all updates are applied at the first `next`.
 
-        They have no use for what their caller does in between, and are faster without: `CompiledProgram.in_a_row`.
+        Then nothing has to happen between two updates, and `CompiledProgram.in_a_row` is faster than single calls.
         """
         if self._copied:
             yield from super().in_turn(batches, learning_rates, inputs)
@@ -111,7 +112,7 @@ class CompiledUpdater(Updater):
     def close(self) -> None:
         """See `Updater`."""
         super().close()
-        self._update, self._core_state = self._programs()  # new ones, in place of those that hold code and memory
+        self._update, self._core_state = self._programs()  # frees the old ones' code and memory
 
     def _programs(self) -> tuple[CompiledProgram[_Results], CompiledProgram[dict[str, Tensor]]]:
         state, stretches = self.state, self.state.optimizer.stretches
@@ -119,7 +120,7 @@ class CompiledUpdater(Updater):
             "stretches": stretches,
             "num_steps": state.optimizer.num_steps,
             "buffers": state.parameters.buffers,
-            # In the stretches that move together: compiled code writes the whole of what it writes a part of.
+            # Cut into stretches: compiled code writes the whole of a tensor of which it changes a part.
             "targets": {
                 name: [
                     *(stretch.part_of(target.parameters.trainable) for stretch in stretches),
@@ -141,7 +142,7 @@ class CompiledUpdater(Updater):
         return [(StackedMetrics(each.names, each.metrics), each.output) for each in self._update.in_a_row(calls)]
 
     def _arguments(self, batch: Batch, learning_rate: float, inputs: Schedule, number: int) -> tuple[Any, ...]:
-        """Return the arguments of `_updated` behind `held` for the update with this number; the first is 1."""
+        """Return the arguments of `_updated` after `held` for update `number`; the first update is 1."""
         optimizer = self.state.optimizer
         periods = sorted({*optimizer.num_steps, *(target.period for target in self._averaged.values())})
         due = tuple(period for period in periods if number % period == 0)
@@ -150,10 +151,10 @@ class CompiledUpdater(Updater):
     def _updated(
         self, held: Mapping[str, Any], batch: Batch, inputs: Schedule, numbers: Tensor, due: Sequence[int]
     ) -> _Results:
-        """Apply one update to the tensors of `held`; traced, and then called as compiled code.
+        """Apply one update to the tensors of `held`. This function is traced and compiled.
 
         Args:
-            held: see `_programs`.
+            held: tensors that the update changes in place; see `_programs`.
             batch: on the device.
             inputs: of the update.
             numbers: see `FlatOptimizer.numbers`.
@@ -189,7 +190,7 @@ class CompiledUpdater(Updater):
     def _loss_of(
         self, held: Mapping[str, Any], tensors: Mapping[str, Tensor], batch: Batch, inputs: Schedule
     ) -> LossOutput:
-        """Return the loss with these parameters and buffers, and those that `held` has for target networks."""
+        """Return the loss with these parameters and buffers, and with the target networks' from `held`."""
         tensors = {f"networks.{name}": value for name, value in tensors.items()}
         for name, target in self.state.targets.items():
             copies = target.parameters.views(held["targets"][name])
@@ -197,7 +198,7 @@ class CompiledUpdater(Updater):
 
         def loss(modules: nn.ModuleDict) -> LossOutput:
             targets = dict(cast(nn.ModuleDict, modules["targets"]).items())
-            # Tracing cannot follow a generator: `CompiledProgram` makes these draws come from the state's.
+            # Tracing cannot follow a generator: `CompiledProgram` makes the draws use the state's generator.
             return self._loss(modules["networks"], targets, batch, inputs, None)
 
         return call_with(tensors, self._modules, loss)

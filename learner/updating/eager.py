@@ -1,4 +1,4 @@
-"""Updates without compilation, operator by operator."""
+"""Eager updates: computed operator by operator, without compilation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class EagerUpdater(Updater):
     """Computes each update operator by operator.
 
     Args:
-        state: what updates change.
+        state: the training state that updates change.
         loss: of the state's networks.
         precision: of the networks, for the log.
     """

@@ -1,4 +1,4 @@
-"""The choice of an updater."""
+"""The choice of an updater by config and device."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from learner.updating.updater import Updater
 def make_updater(
     algorithm: Algorithm, networks: nn.Module, spec: UnrollSpec, config: LearnerConfig, device: torch.device, seed: int
 ) -> Updater:
-    """Return what updates networks from batches, as the config and the device want it.
+    """Return the updater that the config and the device call for.
 
     Args:
-        algorithm: the loss.
+        algorithm: defines the loss.
         networks: trained in place; moved to `device`.
         spec: layout of the unrolls a batch was made of.
         config: compile, CUDA graphs, precision.
-        device: where to compute.
+        device: of networks and updates.
         seed: of the loss's random numbers.
     """
     has_frames, on_gpu = bool(spec.frames), device.type == "cuda"

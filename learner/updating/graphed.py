@@ -1,4 +1,4 @@
-"""Updates that a GPU replays as one CUDA graph each."""
+"""Graphed updates: a GPU replays each as one CUDA graph."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from learner.updating.compiled import CompiledUpdater
 
 
 class GraphedUpdater(CompiledUpdater):
-    """A `CompiledUpdater` whose code is recorded as a CUDA graph; a CPU calls the code where a GPU replays the graph.
+    """A `CompiledUpdater` that replays its code as a CUDA graph; on a CPU it calls the code instead.
 
     Args:
-        state: what updates change.
+        state: the training state that updates change.
         loss: of the state's networks.
         precision: of the networks, for the log.
     """

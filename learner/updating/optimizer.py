@@ -1,4 +1,4 @@
-"""RMSProp and Adam on one flat vector, with clipping and the refusal of non-finite updates built in."""
+"""RMSProp and Adam on one flat vector, with gradient clipping and refusal of non-finite updates."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Number = Tensor | float
 
 @dataclass(frozen=True)
 class Stretch:
-    """Neighbours in the vector that move at the same pace.
+    """A contiguous part of the flat vector whose weights move at the same updates. All tensors are [n].
 
     Args:
-        weights: [n], as the others; all but `rates` and `decays` change in place.
+        weights: changed in place, like the moments.
         second: second moments.
         first: first moments, or None.
-        rates: multiply the step size; None: nothing does.
-        decays: times the weights is added to the gradient; None: nothing is.
-        start: where in the vector it begins.
-        period: it moves when this divides the update's number.
+        rates: factors of the learning rate; None: all 1.
+        decays: weight decay: `decays * weights` is added to the gradient; None: all 0.
+        start: index of its first weight in the vector.
+        period: it moves when `period` divides the update's number.
     """
 
     weights: Tensor
@@ -41,25 +41,25 @@ class Stretch:
     period: int
 
     def part_of(self, gradient: Tensor) -> Tensor:
-        """Return its stretch [n] of the whole vector's gradient."""
+        """Return this stretch's part [n] of the whole vector's gradient."""
         return gradient[self.start : self.start + len(self.weights)]
 
 
 class FlatOptimizer:
     """Updates the trainable part of `FlatParameters` in place.
 
-    A step whose loss or gradient norm is not finite changes nothing, neither parameters nor moments; it is masked
-    rather than branched on, so that a GPU never has to be waited for.
+    A step whose loss or gradient norm is not finite changes neither parameters nor moments. The step is masked rather
+    than branched on, so that the GPU need not be synchronised.
 
     RMSProp: nu <- 0.99 nu + 0.01 g^2; theta <- theta - lr g / (sqrt(nu) + epsilon)   (decay as in IMPALA, App. G)
     Adam: betas (0.9, 0.999) with bias correction, epsilon outside the root.
 
     Args:
-        parameters: what is trained.
+        parameters: the parameters to train.
         kind: "rmsprop" or "adam".
         epsilon: added to the root of the second moment.
-        max_gradient_norm: gradients are scaled down to this global norm; inf switches it off.
-        groups: parameters with step sizes, weight decay or a pace of their own; the first prefix that fits counts.
+        max_gradient_norm: gradients are scaled down to this global norm; inf: never.
+        groups: parameters with their own learning rate, weight decay or period; the first prefix that fits counts.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class FlatOptimizer:
         self.max_gradient_norm = max_gradient_norm
         self._second = torch.zeros_like(parameters.trainable)
         self._first = torch.zeros_like(parameters.trainable) if kind == "adam" else None
-        # A CPU's numbers are there, and arithmetic on single ones takes longer in torch; a GPU would be waited for.
+        # On a CPU scalars are read, as Python's arithmetic on them is faster than torch's. A GPU would synchronise.
         self._is_read = parameters.vector.device.type == "cpu"
         rates = _spread(parameters, groups, lambda group, _: group.rate, 1.0)
         decays = _spread(parameters, groups, lambda group, is_matrix: group.weight_decay * is_matrix, 0.0)
@@ -92,7 +92,7 @@ class FlatOptimizer:
             )
             for place, period in _stretches(parameters, groups)
         ]
-        # Of each pace, for Adam's correction of the bias at the start.
+        # Applied steps of each period, for Adam's bias correction.
         self.num_steps = {
             period: torch.zeros((), device=parameters.vector.device)
             for period in sorted({stretch.period for stretch in self.stretches})
@@ -103,10 +103,10 @@ class FlatOptimizer:
         """Apply a gradient.
 
         Args:
-            gradient: as `FlatParameters.gradient_of` gives it.
-            loss: scalar it came from.
-            learning_rate: step size.
-            number: of this update; groups with a period move when it divides the number.
+            gradient: from `FlatParameters.gradient_of`.
+            loss: the scalar loss of this gradient.
+            learning_rate: of this step.
+            number: of this update; groups with a period move when the period divides the number.
 
         Returns:
             the gradient's global norm before clipping, and 1.0 if the step was applied, 0.0 if it was refused.
@@ -129,7 +129,7 @@ class FlatOptimizer:
         return norm, torch.as_tensor(applied)
 
     def numbers(self, learning_rate: float) -> Tensor:
-        """Return what `traced_step` needs beside tensors that stay, [3]."""
+        """Return [max_gradient_norm, epsilon, learning_rate], an argument of `traced_step`."""
         numbers = np.array([self.max_gradient_norm, self.epsilon, learning_rate], np.float32)
         # `from_numpy` takes a third of `torch.tensor`'s time.
         return to_device(torch.from_numpy(numbers), self.parameters.vector.device)
@@ -143,19 +143,19 @@ class FlatOptimizer:
         numbers: Tensor,
         due: Collection[int],
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Apply a gradient like `step`, as a compiled program can.
+        """Apply a gradient like `step`, in a form that can be compiled.
 
         Args:
-            stretches: like the optimiser's own.
-            num_steps: like the optimiser's own.
+            stretches: see `self.stretches`.
+            num_steps: see `self.num_steps`.
             gradient: of the whole vector.
             loss: scalar.
             numbers: from `numbers`.
             due: the periods that divide the update's number.
 
         Returns:
-            the gradient's norm, whether the step was applied, and scalars that all weights share; a program that
-            returns them, too, works them out once and not for every weight.
+            the gradient's norm, whether the step was applied, and scalars that all weights share. If the compiled code
+            returns these scalars, it computes them once and not for every weight.
         """
         max_gradient_norm, epsilon, learning_rate = numbers.unbind()
         norm = torch.linalg.vector_norm(gradient)
@@ -177,7 +177,7 @@ class FlatOptimizer:
         return norm, applied, shared
 
     def _judge(self, norm: Tensor, loss: Tensor) -> tuple[Tensor | float, Tensor | float]:
-        """Return what to multiply the gradient with, and 1 if it is to be applied, else 0."""
+        """Return the factor of the gradient, and 1 if the step is to be applied, else 0."""
         if self._is_read:
             size = norm.item()
             if not (math.isfinite(size) and math.isfinite(loss.item())):
@@ -186,7 +186,7 @@ class FlatOptimizer:
         return _judge(norm, loss, self.max_gradient_norm)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return copies of the moments."""
+        """Return copies of the moments and of the numbers of steps."""
         state = {"second": self._second.clone()}
         state |= {_name(period): value.clone() for period, value in self.num_steps.items()}
         if self._first is not None:
@@ -195,7 +195,7 @@ class FlatOptimizer:
 
     @torch.no_grad()
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Restore what `state_dict` gave.
+        """Restore a state from `state_dict`.
 
         Raises:
             ValueError: the state belongs to another optimiser or other networks.
@@ -211,7 +211,7 @@ class FlatOptimizer:
 
 
 def update_metrics(norm: Tensor, applied: Tensor) -> dict[str, Tensor]:
-    """Return by name what is recorded of an update: its gradient's norm, and 1 if it was applied, 0 if refused."""
+    """Return an update's metrics by name: its gradient's norm, and 1 if it was applied, 0 if refused."""
     return {"gradient_norm": norm, "updates_applied": applied}
 
 
@@ -222,7 +222,7 @@ def _judge(norm: Tensor, loss: Tensor, max_gradient_norm: Tensor | float) -> tup
 
 
 def _correct(num_steps: Number, step_size: Number) -> tuple[Number, Number]:
-    """Return what to multiply the second moments' root with, and the step size, for moments that started at 0."""
+    """Return Adam's bias correction: the factor of the second moments' root, and the corrected step size."""
     steps = num_steps.clamp(min=1.0) if isinstance(num_steps, Tensor) else max(num_steps, 1.0)
     return (1 - 0.999**steps) ** -0.5, step_size / (1 - 0.9**steps)
 
@@ -236,22 +236,22 @@ def _move(
     step_size: Tensor | float,
     epsilon: Tensor | float,
 ) -> None:
-    """Apply one step to some of the weights and moments, in place; without first moments it is RMSProp.
+    """Apply one step to a stretch's weights and moments, in place; without first moments it is RMSProp.
 
     Args:
-        stretch: the weights and what belongs to them.
-        gradient: as it came, [n].
-        scale: multiplies the gradient; 0 if it is refused.
-        applied: 0 if it is refused, else 1.
-        root_scale: multiplies the second moments' root, which is short by having started at 0.
-        step_size: with the first moments' correction in it; 0 if the gradient is refused.
+        stretch: weights and moments.
+        gradient: unclipped, [n].
+        scale: factor of the gradient; 0 if it is refused.
+        applied: 0 if the gradient is refused, else 1.
+        root_scale: factor of the second moments' root, Adam's bias correction.
+        step_size: includes the bias correction of the first moments; 0 if the gradient is refused.
         epsilon: added to the root.
     """
     weights, second, first = stretch.weights, stretch.second, stretch.first
     gradient = torch.where(applied.bool(), gradient * scale, 0.0)  # 0 * inf and 0 * nan are nan
     if stretch.decays is not None:
         gradient = torch.addcmul(gradient, stretch.decays * applied, weights)
-    # Not `lerp_`: compiled it computes both of its formulas for every weight, which takes three times as long in all.
+    # Not `lerp_`: its compiled code computes two formulas for every weight, and the step takes three times as long.
     second.add_((gradient * gradient - second) * ((1.0 - 0.99 if first is None else 1.0 - 0.999) * applied))
     if first is None:
         moved = gradient
@@ -268,7 +268,7 @@ def _name(period: int) -> str:
 
 
 def _stretches(parameters: FlatParameters, groups: Sequence[ParameterGroup]) -> list[tuple[slice, int]]:
-    """Return where in the vector neighbours with the same period lie, and that period."""
+    """Return the slices of the vector whose neighbouring parameters have the same period, and that period."""
     stretches: list[tuple[slice, int]] = []
     start = 0
     for name, item in parameters.named_parameters():
@@ -287,14 +287,14 @@ def _spread(
     value_of: Callable[[ParameterGroup, bool], float],
     default: float,
 ) -> Tensor | None:
-    """Return a number per trainable weight, or None where all have the default.
+    """Return a number per trainable weight, or None if all numbers are the default.
 
     Args:
         parameters: of the networks.
-        groups: of these.
-        value_of: the number that a group has, and whether the parameter is one of matrices. Biases are none, however
-            many axes they have: those of several nets side by side are kept in one tensor.
-        default: of parameters in no group.
+        groups: of these parameters.
+        value_of: returns the number for a group and for whether the parameter is a weight matrix. Biases never are,
+            however many axes they have: one tensor holds the biases of several networks side by side.
+        default: for parameters in no group.
 
     Raises:
         ValueError: a group fits no parameter.

@@ -1,4 +1,4 @@
-"""Several passes over each batch, as PPO makes them."""
+"""Several passes over each batch, as in PPO."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from learner.updating.updater import Updated, Updater
 
 
 class SeveralPasses(Updater):
-    """Goes over each batch in epochs, each over all columns in random minibatches, with an update for each.
+    """Applies an update per minibatch: each epoch splits all sequences of the batch into random minibatches.
 
     Args:
         updater: applies the update of a minibatch; its loss takes prepared batches.
-        prepare: of networks and a batch; returns the batch that is cut.
+        prepare: takes networks and a batch, and returns the batch that is split.
         num_epochs: passes over the whole batch.
-        num_minibatches: of an epoch.
+        num_minibatches: per epoch.
     """
 
     def __init__(self, updater: Updater, prepare: Prepare, num_epochs: int, num_minibatches: int):
@@ -42,9 +42,9 @@ class SeveralPasses(Updater):
         return self._updater.scalar(value)
 
     def update(self, batch: Batch, learning_rate: float, inputs: Schedule) -> Updated:
-        """See `Updater`; metrics are means over the minibatches, the loss's other results those of the last."""
+        """See `Updater`; metrics are means over the minibatches, the loss's other results come from the last one."""
         batch = self._prepare(self.state.networks, batch)
-        sums: dict[tuple[str, ...], Tensor] = {}  # by the metrics that a minibatch had
+        sums: dict[tuple[str, ...], Tensor] = {}  # by the names of a minibatch's metrics
         for _ in range(self._num_epochs):
             order = torch.randperm(batch.shape[1], generator=self.state.generator, device=self.state.device)
             for columns in order.tensor_split(self._num_minibatches):
@@ -58,7 +58,7 @@ class SeveralPasses(Updater):
         return self._updater.next_core_state(self._prepare(self.state.networks, batch), inputs)
 
     def compile(self, batch: Batch, inputs: Schedule) -> None:
-        """See `Updater`; compiles for minibatches of all sizes that a batch is cut into."""
+        """See `Updater`; compiles for all minibatch sizes that the batch is split into."""
         batch = self._prepare(self.state.networks, batch)
         minibatches = torch.arange(batch.shape[1], device=self.state.device).tensor_split(self._num_minibatches)
         for columns in {len(columns): columns for columns in minibatches}.values():
@@ -78,7 +78,7 @@ class SeveralPasses(Updater):
 
 
 def _merged(sums: Mapping[tuple[str, ...], Tensor]) -> Mapping[str, Tensor]:
-    """Return sums by metric, of sums by the names of their metrics."""
+    """Return the total of each metric; `sums` has a vector of totals per tuple of metric names."""
     if len(sums) == 1:
         ((names, total),) = sums.items()
         return StackedMetrics(names, total)

@@ -12,11 +12,11 @@ from laser.flat_parameters import FlatParameters
 
 
 class TargetNetwork:
-    """A copy of the networks that follows them; buffers are copied, parameters move by a share of the way.
+    """A copy of the networks that follows them: buffers are copied, parameters are copied or averaged.
 
     Args:
-        networks: what is copied.
-        target: how it follows.
+        networks: the networks to follow.
+        target: rate and period.
     """
 
     def __init__(self, networks: nn.Module, target: Target):
@@ -27,12 +27,12 @@ class TargetNetwork:
 
     @property
     def is_averaged(self) -> bool:
-        """Whether it is an average that moves a part of the way at a time, and not a copy made now and then."""
+        """Whether it is a moving average of the networks, and not a copy made now and then."""
         return self.rate < 1.0
 
     @torch.no_grad()
     def follow(self, source: FlatParameters, number: int) -> None:
-        """Move, if update number `number` of the networks (the first is 1) makes it due."""
+        """Move if it is due after update `number` of the networks; the first update is 1."""
         if number % self.period:
             return
         if self.rate == 1.0:

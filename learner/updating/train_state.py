@@ -1,4 +1,4 @@
-"""The state of training that updates change: networks, optimiser, target networks and random numbers."""
+"""The training state that updates change: networks, optimiser, target networks and random numbers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from learner.updating.target_network import TargetNetwork
 
 
 class TrainState:
-    """Networks in training and what belongs to them, on one device. Used from one thread.
+    """Networks with their optimiser, target networks and random numbers, on one device. Used from one thread.
 
     Args:
-        algorithm: names the optimiser, the target networks and the parameter groups.
+        algorithm: defines the optimiser, the target networks and the parameter groups.
         networks: trained in place; moved to `device`.
-        device: where to compute; of a GPU, the calling thread's stream.
+        device: of networks and updates; a GPU is used on the calling thread's CUDA stream.
         seed: of the loss's random numbers.
     """
 
@@ -45,7 +45,7 @@ class TrainState:
 
     @torch.no_grad()
     def observe(self, statistics: Mapping[str, Any], num_updates: int) -> None:
-        """Let the algorithm set its buffers from sums over the replay; see `Algorithm.observe`."""
+        """Set the algorithm's buffers from sums over the replay; see `Algorithm.observe`."""
         values = self._algorithm.observe(self.networks, statistics, num_updates)
         for name, value in values.items():
             self.tensors[name].copy_(to_device(value, self.device))
@@ -54,12 +54,12 @@ class TrainState:
                 target.parameters.buffers.copy_(self.parameters.buffers)
 
     def inputs_of(self, number: int, inputs: Schedule) -> Schedule:
-        """Return the inputs of one update, with what `laser.algorithms.base.is_due` reads."""
+        """Return the inputs of update `number`, with the due parameter groups for `laser.algorithms.base.is_due`."""
         if not self._periods:
             return inputs
         return {**inputs, "due": {prefix: number % period == 0 for prefix, period in self._periods.items()}}
 
     @property
     def cycle(self) -> int:
-        """Updates after which the same parameter groups and averaged target networks are due again."""
+        """Number of updates after which the same parameter groups and averaged target networks are due again."""
         return math.lcm(*self._periods.values(), *(each.period for each in self.targets.values() if each.is_averaged))

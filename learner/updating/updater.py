@@ -1,4 +1,4 @@
-"""The interface of all updaters, and what they share."""
+"""The interface of all updaters, with their shared methods."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Updated = tuple[Mapping[str, Tensor], LossOutput]
 
 
 class Updater(ABC):
-    """Updates networks from batches. Used from one thread; on a GPU its work belongs to that thread's stream.
+    """Updates networks from batches. Used from one thread; on a GPU it uses that thread's CUDA stream.
 
     Update inputs are the numbers that change over training, e.g. {"progress": 0.3}: the `schedule` of a loss.
 
     Args:
-        state: what updates change.
+        state: the training state that updates change.
     """
 
     is_compiled = False
@@ -38,7 +38,7 @@ class Updater(ABC):
     @property
     @abstractmethod
     def description(self) -> str:
-        """How it computes, for the log."""
+        """Device, precision and kind of code, for the log."""
 
     @abstractmethod
     def update(self, batch: Batch, learning_rate: float, inputs: Schedule) -> Updated:
@@ -46,22 +46,22 @@ class Updater(ABC):
 
     @abstractmethod
     def next_core_state(self, batch: Batch, inputs: Schedule) -> dict[str, Tensor]:
-        """Return `LossOutput.core_state` anew, from the parameters as they are now; costs one more forward."""
+        """Return `LossOutput.core_state` recomputed with the current parameters; costs one more forward pass."""
 
     @abstractmethod
     def uncompiled(self) -> Updater:
         """Return the eager updater of the same state and loss."""
 
     def warm_up(self, batch: Batch, inputs: Schedule, *, core_state: bool = False) -> Updater:
-        """Compile for batches of this shape; changes nothing that is trained.
+        """Compile for batches of this shape; the training state stays unchanged.
 
         Args:
             batch: an example.
-            inputs: of the updates to come.
-            core_state: `next_core_state` will be called, too.
+            inputs: example update inputs.
+            core_state: whether to compile `next_core_state` too.
 
         Returns:
-            the updater to go on with: this one, or after a warning an eager one if the loss cannot be compiled.
+            the updater to use: this one, or after a warning an eager one if the loss cannot be compiled.
         """
         try:
             self.compile(self.to_device(batch), inputs)
@@ -72,8 +72,8 @@ class Updater(ABC):
             return self.uncompiled()
         return self
 
-    def compile(self, batch: Batch, inputs: Schedule) -> None:  # noqa: B027 - most of what computes eagerly is ready
-        """Compile updates for batches like this one, which is on the device.
+    def compile(self, batch: Batch, inputs: Schedule) -> None:  # noqa: B027 - eager updaters compile nothing
+        """Compile updates for batches like `batch`, which is on the device.
 
         Raises:
             CompilationError: the loss cannot be compiled.
@@ -93,9 +93,9 @@ class Updater(ABC):
         return next(self.in_turn([batch], [learning_rate], inputs))
 
     def in_turn(self, batches: Sequence[Batch], learning_rates: Sequence[float], inputs: Schedule) -> Iterator[Updated]:
-        """Apply an update for each batch, and yield what `__call__` returns of it.
+        """Apply an update for each batch, and yield its metrics and results.
 
-        Each update waits until it is asked for, unless the updater says otherwise.
+        Each update is applied when its item is requested, unless a subclass documents otherwise.
         """
         for batch, learning_rate in zip(batches, learning_rates, strict=True):
             updated = self.update(batch, learning_rate, inputs)
@@ -103,16 +103,16 @@ class Updater(ABC):
             yield updated
 
     def scalar(self, value: float) -> float | Tensor:
-        """Return a number as an update input; a compiled loss is not compiled anew for other values of it."""
+        """Return a number as an update input; other values of it do not recompile the loss."""
         return value
 
     def close(self) -> None:
-        """Wait for the updates that a GPU was asked for, and free what was compiled before the process ends."""
+        """Wait for the GPU's pending updates, and free compiled code before the process ends."""
         finish(self.state.device)
 
 
 def write_state(tensors: Mapping[str, Tensor], output: LossOutput) -> None:
-    """Write a loss's `state_updates` to tensors by name, unless the loss is not finite. Call without gradients."""
+    """Write a loss's `state_updates` to tensors by name if the loss is finite. Call under `torch.no_grad`."""
     if output.state_updates:
         is_finite = torch.isfinite(output.loss.detach())
         for name, value in output.state_updates.items():
