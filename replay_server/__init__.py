@@ -1,1 +1,1 @@
-"""The replay: shards that keep unrolls and hand them out. NumPy only."""
+"""The replay: shards that store unrolls and draw samples of them. NumPy only."""

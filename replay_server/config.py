@@ -1,4 +1,4 @@
-"""The config of the replay: capacity, shards, limiter."""
+"""The config of the replay: capacity, shards, rate limit, sampler, remover."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from replay_server.samplers import Sampler, find_samplers, samplers_called
 from replay_server.samplers.ero import EroConfig
 from replay_server.samplers.ners import NersConfig
 
-# What some samplers read and others do not.
+# Settings of `SamplingConfig` that only some samplers read.
 _SHARED = ("priority_exponent", "priority_uniform", "importance_exponent", "importance_schedule")
 
 
 @dataclass(frozen=True)
 class ReplayConfig(SamplingConfig):
-    """How much experience is kept, and when and how it is drawn.
+    """Settings of the replay: how much experience it keeps, and when and how experience is drawn.
 
-    Settings of a sampler of the user's own, or of one that has no section here, are the `sampler_settings`; they take
+    `sampler_settings` holds the settings of a user's own sampler, or of one that has no section here. They default to
     the defaults of the sampler's `settings_class`.
     """
 
-    # Flags and recorded runs know these two samplers' settings by their names.
+    # Flags and recorded runs name the settings of these two samplers by these sections.
     ero: Annotated[EroConfig, "experience replay optimisation"] = field(default_factory=EroConfig, kw_only=True)
     ners: Annotated[NersConfig, "neural experience replay sampler"] = field(default_factory=NersConfig, kw_only=True)
     capacity_steps: Annotated[int, Bounds(least=1), "env steps kept, over all shards"] = 1_000_000
     capacity_bytes: Annotated[
-        int, Bounds(least=0), "bytes for compressed frames, over all shards; 0 derives it from capacity-steps"
+        int, Bounds(least=0), "bytes for compressed frames, over all shards; 0 derives the number from capacity-steps"
     ] = 0
-    num_shards: Annotated[int, Bounds(least=1, most=1024), "shards the replay is split over"] = 1
+    num_shards: Annotated[int, Bounds(least=1, most=1024), "shards that the replay is split over"] = 1
     min_steps: Annotated[int, Bounds(least=0), "env steps stored before replayed experience is drawn"] = 1_000
     samples_per_insert: Annotated[
         float,
@@ -40,17 +40,18 @@ class ReplayConfig(SamplingConfig):
     ] = float("inf")
     stream_weight: Annotated[
         Literal["episode", "length"],
-        "recurrent agents' replay streams: every finished episode is equally likely, or every step of one",
+        "how recurrent agents draw episodes; episode: every finished episode is equally likely; length: every step of "
+        "one is",
     ] = "episode"
     lease_s: Annotated[
         float,
         Bounds(above=0.0, most=1e6),
-        "seconds without a request after which a learner no longer holds up anything",
+        "seconds without a request after which inserts no longer wait for a learner",
     ] = 300.0
-    remover: Annotated[str, "which episode is forgotten when the replay is full"] = "fifo"
+    remover: Annotated[str, "chooses the episode to forget when the replay is full"] = "fifo"
 
     def __post_init__(self) -> None:
-        """Give the sampler's own settings their defaults; what is wrong with them is for `single_problems` to say."""
+        """Give the sampler's own settings their defaults; `single_problems` reports if that is impossible."""
         if type(self.sampler_settings) is SamplerSettings:
             try:
                 object.__setattr__(self, "sampler_settings", self._settings_class()())
@@ -58,7 +59,7 @@ class ReplayConfig(SamplingConfig):
                 return
 
     def single_problems(self) -> Iterator[Problem]:
-        """Yield why the sampler cannot be used, or not with these settings."""
+        """Yield problems with the sampler's name or with the class of its settings."""
         try:
             wanted = self._settings_class()
         except ValueError as error:
@@ -73,7 +74,7 @@ class ReplayConfig(SamplingConfig):
             yield Problem("sampler-settings", wrong, "leave it out for the defaults")
 
     def unused(self) -> Iterator[Problem]:
-        """Yield settings of other samplers than the one that draws."""
+        """Yield settings that the chosen sampler does not read."""
         for name, settings in self._sections():
             if name != self.sampler:
                 names = [item.name for item in fields(settings)]
@@ -86,13 +87,13 @@ class ReplayConfig(SamplingConfig):
                 yield from find_unused(self, "replay", [name], f"{self.sampler} draws without it", remedy)
 
     def sampler_warnings(self) -> Iterator[Problem]:
-        """Yield settings that have another effect than hoped for with the sampler that draws."""
+        """Yield settings that have an unexpected effect with the chosen sampler."""
         for kind in dict.fromkeys(self._samplers()):
             for problem in kind.warnings(self):
                 yield replace(problem, key=f"replay.{problem.key}")
 
     def drawn_like(self, other: ReplayConfig) -> ReplayConfig:
-        """Return this config with the sampler and the sampler's settings of another."""
+        """Return this config with the sampler and the sampler's settings of `other`."""
         names = [item.name for item in fields(SamplingConfig)] + [name for name, _ in self._sections()]
         return replace(self, **{name: getattr(other, name) for name in names})
 

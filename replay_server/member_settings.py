@@ -10,7 +10,7 @@ from laser.ports import ColumnSpec
 
 @dataclass(frozen=True)
 class RateLimit:
-    """The settings of one member's limiter, all in env steps.
+    """Settings of one member's rate limiter, all in env steps.
 
     `difference = inserts * samples_per_insert - samples` must stay in [min_difference, max_difference], and nothing
     is drawn before `min_steps` have been inserted. The band is `samples_per_insert * min_steps +- error_buffer`.
@@ -18,15 +18,15 @@ class RateLimit:
     Args:
         samples_per_insert: replayed steps drawn per step inserted; inf switches the inequality off.
         min_steps: steps inserted before the first is drawn.
-        max_insert_steps: the most steps one insert brings.
-        max_sample_steps: the most steps one sample takes.
-        error_buffer: half the width of the band; None takes twice the least that cannot deadlock.
+        max_insert_steps: largest number of steps in one insert.
+        max_sample_steps: largest number of steps in one sample.
+        error_buffer: half the width of the band; None: twice `least_buffer`.
 
     Raises:
         ValueError: the band is so narrow that inserts and samples could wait for each other for ever.
 
-    Source: Cassirer et al. 2021, "Reverb", section 3.4; the two conditions are ours: an insert of I steps may wait only
-    where a sample may go, (max - min) >= I * samples_per_insert + S, and `min_steps` must be reachable.
+    Source: Cassirer et al. 2021, "Reverb", section 3.4. The two conditions are ours: while an insert of I steps waits,
+    a sample must be possible, (max - min) >= I * samples_per_insert + S, and `min_steps` must be reachable.
     """
 
     samples_per_insert: float = math.inf
@@ -68,26 +68,26 @@ class RateLimit:
 
     @property
     def min_difference(self) -> float:
-        """Least difference that a sample may leave."""
+        """Smallest difference allowed after a sample."""
         return self.samples_per_insert * self.min_steps - self.buffer
 
     @property
     def max_difference(self) -> float:
-        """Largest difference that an insert may leave."""
+        """Largest difference allowed after an insert."""
         return self.samples_per_insert * self.min_steps + self.buffer
 
 
 @dataclass(frozen=True)
 class MemberSettings:
-    """What one member asks of a shard.
+    """One member's settings of a replay.
 
     Args:
-        member: its number, as in the headers of its unrolls.
+        member: the member's number, as in the headers of its unrolls.
         online_capacity: unrolls that may wait in its online queue, over all shards; 0: it learns from the replay only.
-        rate: its rate limiter; `min_steps` counts over all shards.
+        rate: of its rate limiter; `min_steps` counts over all shards.
         columns: its mutable columns.
-        walks_streams: it draws episode streams, and so takes nothing before an episode has finished.
-        needs_statistics: its samples bring sums of rewards and observations over all that is stored.
+        walks_streams: whether it draws episode streams, so that it draws nothing before an episode has finished.
+        needs_statistics: whether its samples contain sums of rewards and observations over all stored steps.
     """
 
     member: int
@@ -98,7 +98,7 @@ class MemberSettings:
     needs_statistics: bool = False
 
     def share(self, num_shards: int) -> MemberSettings:
-        """Return what one of `num_shards` shards keeps of it; columns and steps per call are the same everywhere."""
+        """Return one shard's share of these settings; columns and steps per call are the same on all shards."""
         return replace(
             self,
             online_capacity=-(-self.online_capacity // num_shards),

@@ -1,4 +1,4 @@
-"""Deadlines for what others are to answer, all kept by one thread."""
+"""Deadlines of pending calls, watched by one thread."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _LOOK_INTERVAL_S = 0.5
 
 
 class Deadlines:
-    """Fails what is not answered in time; an answer that comes later is dropped.
+    """Fails calls that are not answered in time; a later answer is dropped.
 
-    Any thread may call. The thread begins with the first answer that has to be waited for, and ends with `close`, which
-    lets what is still waited for come or not.
+    Any thread may call. The watching thread starts with the first call that is not answered at once, and ends with
+    `close`; from then on, pending calls have no deadline.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Deadlines:
         self._thread: threading.Thread | None = None
 
     def within(self, timeout_s: float, future: Future[T], who: str) -> Future[T]:
-        """Return a future of what becomes of `future`, which fails with a `PortClosedError` naming `who` in time."""
+        """Return a future with the result of `future`, or a `PortClosedError` that names `who` after `timeout_s`."""
         if future.done():
             return future
         answer: Future[T] = Future()
@@ -43,7 +43,7 @@ class Deadlines:
         return answer
 
     def close(self) -> None:
-        """End the thread."""
+        """End the watching thread."""
         self._closing.set()
 
     def _arrived(self, answer: Future[T], done: Future[T]) -> None:

@@ -1,4 +1,4 @@
-"""The online pool: fresh unrolls of one member from several shards, put together into whole batches."""
+"""The online pool: combines one member's fresh unrolls from several shards into whole batches."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from laser.ports import PortClosedError, PortError, PortTimeoutError, ReplayPort
 
 
 def take_in_order(shards: Sequence[ReplayPort], request: SampleRequest) -> Future[Sample]:
-    """Return a batch of what is queued now: all of the first shard's, then the next one's, until there is enough.
+    """Return a batch of the unrolls queued now: all of the first shard, then of the next, until there are enough.
 
-    Nothing is kept between batches. The batch fails at once where there is not enough for it.
+    Nothing is kept between batches. The call fails at once if too few unrolls are queued.
     """
     try:
         stats = [wait(shard.stats(), request.timeout_s, "a shard's statistics") for shard in shards]
@@ -43,15 +43,15 @@ def take_in_order(shards: Sequence[ReplayPort], request: SampleRequest) -> Futur
 
 
 class OnlinePool:
-    """Keeps one request outstanding per shard while anyone waits, and pools what comes. Any thread may call.
+    """Pools fresh unrolls, with one outstanding request per shard while a call waits. Any thread may call.
 
-    Each shard hands out what it has; batches are made of it in order of arrival. What is left over stays for the next
-    batch: at most one request's items per shard. Deadlines are kept by the outstanding requests, which end
-    with the first waiting one.
+    Each shard returns the unrolls that it has. Batches are made of them in order of arrival. The rest stays for the
+    next batch: at most one request's items per shard. Outstanding requests time out at the earliest deadline of the
+    waiting calls, which makes the pool check its deadlines.
 
     Args:
         shards: ports of all shards.
-        member: whose online queues.
+        member: whose online queues are read.
     """
 
     def __init__(self, shards: Sequence[ReplayPort], member: int):
@@ -66,7 +66,7 @@ class OnlinePool:
         self.num_pooled = 0
 
     def sample(self, request: SampleRequest) -> Future[Sample]:
-        """Return a future of `num_items` fresh unrolls, or of 1 to `num_items` where `at_most`."""
+        """Return a future of `num_items` fresh unrolls, or of 1 to `num_items` with `at_most`."""
         future: Future[Sample] = Future()
         with self._lock:
             self._waiting.append((future, request, time.monotonic() + request.timeout_s))
@@ -74,7 +74,7 @@ class OnlinePool:
         return future
 
     def close(self) -> None:
-        """Fail what waits and drop what is pooled."""
+        """Fail the waiting calls and drop the pooled unrolls."""
         with self._lock:
             self._closed = True
             self._parts.clear()
@@ -137,8 +137,8 @@ class OnlinePool:
 
     def _arrived(self, shard: int, part: Future[Sample]) -> None:
         error = part.exception()
-        # A shard that cannot answer stays marked as asked until this call has been dealt with, or it would be asked
-        # again at once, in circles.
+        # A failed shard stays marked as outstanding until this call has been handled, or it would be asked again at
+        # once, in an endless loop.
         gone = error is not None and not isinstance(error, PortTimeoutError)
         settled: list[Settlement] = []
         with self._lock:

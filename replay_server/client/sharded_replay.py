@@ -1,4 +1,4 @@
-"""One replay out of many shards: routing, splitting, and probabilities that are global."""
+"""The client of a sharded replay: routes inserts, splits samples, makes probabilities global."""
 
 from __future__ import annotations
 
@@ -34,34 +34,33 @@ from replay_server.client.stream_placement import place_streams, requests_by_hom
 
 T = TypeVar("T")
 
-# Most draws between two looks at the sizes of all shards; the first ones follow each other after 1, 2, 4, ... draws,
-# since not all shards fill at once. Each sample tells the sizes of the shards it came from, so this only finds shards
-# that were empty or unreachable. A count and not a time, so that the same calls give the same draws.
-_DRAWS_PER_LOOK = 256
-# Seconds after which a shard that does not answer counts as gone: long, since it may be saving what it holds, and
-# shorter than what those wait who ask for statistics. One that was silent so long is hardly waited for again until it
-# answers.
+# Most draws between two reads of all shards' sizes; the first reads follow after 1, 2, 4, ... draws, since not all
+# shards fill at once. Each sample includes the sizes of the shards it came from, so these reads only find shards that
+# were empty or unreachable. A count and not a time, so that the same calls give the same draws.
+_DRAWS_PER_READ = 256
+# Seconds without an answer after which a shard counts as gone. It is long, since the shard may be saving its content,
+# and shorter than the deadline of calls for statistics. Until a silent shard answers, the second number holds.
 _SILENT_S, _SILENT_AGAIN_S = 100.0, 1.0
-# While no shard has anything yet, the sizes are asked for again after this long.
-_LOOK_AGAIN_S = 0.02
+# While all shards are empty, their sizes are read again after this long.
+_READ_AGAIN_S = 0.02
 
 
 class ShardedReplay:
     """K shards as one `laser.ports.ReplayPort`. Any thread may call any method; nothing blocks.
 
-    An actor's unrolls all go to shard `actor % K`, so a stream never crosses shards. A replay sample is split over
-    the shards multinomially by their sizes as last heard; an item's probability is P(shard) as used for the split
-    times its probability in the shard, so it is exact even when the sizes are a little old. A shard that fails is
-    left out of samples until it is seen alive again; one that has ended, or has not answered for long, is drawn
-    around. With one shard calls go straight through.
+    All unrolls of an actor go to shard `actor % K`, so the unrolls of one environment never cross shards. A replay
+    sample is split over the shards multinomially by their last known sizes. An item's probability is P(shard), as used
+    for the split, times its probability in the shard, so it is exact even if the sizes are a little old. A shard that
+    fails is left out of samples until it answers again. If a shard has ended or is silent for long, the sample is drawn
+    from the others. With one shard, calls go straight through.
 
-    Each episode stream lives on one shard, alike many on all; one that has to move begins a new episode there.
+    Each episode stream is placed on one shard, the same number on all; a stream that has to move begins a new episode.
 
     Args:
-        shards: their ports; `shards[k]` writes k into keys.
+        shards: the shards' ports; `shards[k]` writes k into keys.
         seed: of the generator that splits samples.
-        in_order: take fresh unrolls from one shard after the other instead of as they arrive, and only what is there:
-            the same calls then give the same batches. For lockstep, where nothing arrives while a learner waits.
+        in_order: take queued fresh unrolls from one shard after the other instead of as they arrive: the same calls
+            then give the same batches. For lockstep, where nothing arrives while a learner waits.
     """
 
     def __init__(self, shards: Sequence[ReplayPort], *, seed: int = 0, in_order: bool = False):
@@ -72,7 +71,7 @@ class ShardedReplay:
         self._sizes = {view: np.zeros(len(shards), np.int64) for view in ("unrolls", "steps", "streams")}
         self._homes: dict[tuple[int, int], np.ndarray] = {}  # shard of each stream, by member and set
         self._num_draws = 0
-        self._all_gone = False  # when last looked
+        self._all_gone = False  # at the last read of the sizes
         self._pools: dict[int, OnlinePool] = {}
         self._closed = False
         self._deadlines = Deadlines()
@@ -104,25 +103,25 @@ class ShardedReplay:
                     self._pools[request.member] = OnlinePool(self._shards, request.member)
                 pool = self._pools[request.member]
             elif request.table == "replay":
-                # A shard in which no episode has finished yet gets its streams as soon as one has.
+                # A shard without a finished episode gets its streams as soon as one finishes.
                 late = (self._sizes["streams"] == 0) & (self._sizes["unrolls"] > 0)
-                look = _is_time_to_look(self._num_draws) or (request.view == "streams" and bool(late.any()))
+                reads_sizes = _is_time_to_look(self._num_draws) or (request.view == "streams" and bool(late.any()))
                 self._num_draws += 1
         if request.table == "online":
             return take_in_order(self._shards, request) if self._in_order else pool.sample(request)
         whole: Future[Sample] = Future()
-        self._start_draw(whole, request, time.monotonic() + request.timeout_s, look)
+        self._start_draw(whole, request, time.monotonic() + request.timeout_s, reads_sizes)
         return whole
 
     def write(self, writes: ColumnWrites) -> Future[WriteReceipt]:
-        """Write column values, each at the shard its key names."""
+        """Write column values, each on the shard that its key names."""
         owners = writes.keys["shard"]
         if len(owners) and (owners.min() < 0 or owners.max() >= len(self._shards)):
             return failed(PortError(f"keys name shards outside [0, {len(self._shards)})"))
         if len(self._shards) == 1:
             return self._shards[0].write(writes)
         parts = []
-        # What holds for all that is stored reaches shards too of which the batch has nothing.
+        # Writes that concern all stored steps also go to shards without keys in this write.
         is_for_all = writes.redraw or writes.far_bounds or (writes.sweep is not None and writes.sweep.reach == "all")
         for k in range(len(self._shards)) if is_for_all else np.unique(owners).tolist():
             chosen = np.flatnonzero(owners == k)
@@ -133,7 +132,7 @@ class ShardedReplay:
         return combine(parts, _merge_writes)
 
     def stats(self) -> Future[ReplayStats]:
-        """Return the sum of all living shards' counters and sizes, with each one's own."""
+        """Return counters and sizes summed over all living shards, and those of each shard."""
 
         def merge(parts: list[ReplayStats | None]) -> ReplayStats:
             if all(part is None for part in parts):
@@ -145,7 +144,7 @@ class ShardedReplay:
         return combine(self._ask_stats(), merge)
 
     def close(self) -> None:
-        """Fail samples that wait for fresh unrolls, drop pooled ones; the shards are closed by whoever made them."""
+        """Fail samples that wait for fresh unrolls, and drop pooled ones. The shards stay open."""
         with self._lock:
             self._closed = True
             pools = list(self._pools.values())
@@ -157,7 +156,7 @@ class ShardedReplay:
         return [_or_none(self._in_time(k, shard.stats())) for k, shard in enumerate(self._shards)]
 
     def _in_time(self, shard: int, answer: Future[T], patience_s: float = 0.0) -> Future[T]:
-        """Return a future of a shard's answer, which fails if the shard is silent for long after `patience_s`."""
+        """Return a future of a shard's answer, which fails if the shard stays silent long after `patience_s`."""
 
         def answered(_: Future[T]) -> None:
             with self._lock:
@@ -184,14 +183,14 @@ class ShardedReplay:
         parts = []
         for k in np.unique(owners).tolist():
             mine = keys[owners == k]
-            # What lay in a shard that is gone is gone too, as removed steps are.
+            # Steps of a shard that is gone are left out, like removed steps.
             part = self._shards[k].sample(replace(request, num_items=len(mine), keys=mine))
             parts.append(_or_none(self._in_time(k, part, request.timeout_s)))
 
         def merge(answers: list[Sample | None]) -> Sample:
             samples = [sample for sample in answers if sample is not None]
             if not samples:
-                raise PortClosedError("no shard that these steps lie in answers")
+                raise PortClosedError("no shard that holds these steps answers")
             probabilities = np.concatenate([sample.probabilities for sample in samples])
             return concatenate_samples(samples, probabilities, sum(sample.num_stored for sample in samples))
 
@@ -199,23 +198,23 @@ class ShardedReplay:
 
     # -- drawing from the replay ---------------------------------------------------------------------------------------
 
-    def _start_draw(self, whole: Future[Sample], request: SampleRequest, deadline: float, look: bool) -> None:
+    def _start_draw(self, whole: Future[Sample], request: SampleRequest, deadline: float, reads_sizes: bool) -> None:
         with self._lock:
             sizes = self._sizes_for(request)
-        if sizes.any() and not look:
+        if sizes.any() and not reads_sizes:
             self._split(whole, request, deadline, sizes)
             return
         # Shards that cannot be reached count as empty.
-        looked = combine(self._ask_stats(), self._learn_sizes)
-        looked.add_done_callback(lambda _: self._looked(whole, request, deadline))
+        arrived = combine(self._ask_stats(), self._update_sizes)
+        arrived.add_done_callback(lambda _: self._sizes_arrived(whole, request, deadline))
 
-    def _learn_sizes(self, stats: list[ReplayStats | None]) -> None:
+    def _update_sizes(self, stats: list[ReplayStats | None]) -> None:
         with self._lock:
             self._all_gone = all(item is None for item in stats)
             for view, sizes in self._sizes.items():
                 sizes[:] = [0 if item is None else item.num_stored.of(view) for item in stats]
 
-    def _looked(self, whole: Future[Sample], request: SampleRequest, deadline: float) -> None:
+    def _sizes_arrived(self, whole: Future[Sample], request: SampleRequest, deadline: float) -> None:
         with self._lock:
             sizes, closed, all_gone = self._sizes_for(request), self._closed, self._all_gone
         if whole.cancelled():
@@ -229,14 +228,14 @@ class ShardedReplay:
             message = f"waited {request.timeout_s:g} s for {what}"
             fail(whole, PortClosedError(what) if closed else PortTimeoutError(message))
         else:
-            timer = threading.Timer(_LOOK_AGAIN_S, self._start_draw, (whole, request, deadline, True))
+            timer = threading.Timer(_READ_AGAIN_S, self._start_draw, (whole, request, deadline, True))
             timer.daemon = True
             timer.start()
 
     def _sizes_for(self, request: SampleRequest) -> np.ndarray:
         sizes = self._sizes[request.view]
         if request.view == "streams" and not sizes.any():
-            sizes = self._sizes["unrolls"]  # they wait there for an episode to finish
+            sizes = self._sizes["unrolls"]  # requests wait on these shards for an episode to finish
         return sizes.copy()
 
     def _split(self, whole: Future[Sample], request: SampleRequest, deadline: float, sizes: np.ndarray) -> None:
@@ -258,19 +257,19 @@ class ShardedReplay:
             if each is None:
                 continue
             part = self._in_time(k, self._shards[k].sample(each), each.timeout_s)
-            part.add_done_callback(partial(self._heard, k, request.view))
+            part.add_done_callback(partial(self._update_size, k, request.view))
             asked.append(part)
 
         def merge(parts: list[Sample]) -> Sample:
             probabilities = np.concatenate(
                 [part.probabilities * shares[k] for k, part in zip(used, parts, strict=True)]
             )
-            # The shards that were asked told their sizes with the sample; the others as last heard.
+            # Shards in this sample report their size with it; the others count with their last known size.
             num_stored = int(sizes.sum()) + sum(
                 part.num_stored - int(sizes[k]) for k, part in zip(used, parts, strict=True)
             )
             sample = concatenate_samples(parts, probabilities, num_stored)
-            # The other shards grow as fast as the one that an item lies in.
+            # The other shards are assumed to grow as fast as the item's own.
             return sample if sample.ages is None else replace(sample, ages=sample.ages * len(self._shards))
 
         combine(asked, merge).add_done_callback(partial(self._drawn, whole, request, deadline))
@@ -279,16 +278,16 @@ class ShardedReplay:
         with self._lock:
             closed = self._closed
         if isinstance(done.exception(), PortClosedError) and not closed:
-            # A shard has ended. The others still have what they hold; who has waited too long may ask them again.
+            # A shard has ended: draw from the others, or after the deadline fail with an error that permits a retry.
             if time.monotonic() < deadline:
-                self._start_draw(whole, request, deadline, look=True)
+                self._start_draw(whole, request, deadline, reads_sizes=True)
             else:
                 message = f"waited {request.timeout_s:g} s for {request.num_items} {request.view}: {done.exception()}"
                 fail(whole, PortTimeoutError(message))
         else:
             forward(whole, done)
 
-    def _heard(self, shard: int, view: str, part: Future[Sample]) -> None:
+    def _update_size(self, shard: int, view: str, part: Future[Sample]) -> None:
         with self._lock:
             if part.cancelled() or part.exception() is not None:
                 self._sizes[view][shard] = 0
@@ -300,7 +299,7 @@ class ShardedReplay:
     # -- saving --------------------------------------------------------------------------------------------------------
 
     def client_state(self) -> dict[str, Any]:
-        """Return what the next split depends on, as JSON values; what is pooled is not part of it (see `in_order`)."""
+        """Return the state that the next split depends on, as JSON values, without pooled unrolls (see `in_order`)."""
         with self._lock:
             return {
                 "rng": self._rng.bit_generator.state,
@@ -310,7 +309,7 @@ class ShardedReplay:
             }
 
     def load_client_state(self, state: dict[str, Any]) -> None:
-        """Restore what `client_state` gave; one of another number of shards is of no use and changes nothing."""
+        """Restore a state from `client_state`; a state of another number of shards is ignored."""
         with self._lock:
             if not state or len(state["sizes"]["unrolls"]) != len(self._shards):  # a single shard saves nothing
                 return
@@ -322,9 +321,9 @@ class ShardedReplay:
 
 
 def _is_time_to_look(num_draws: int) -> bool:
-    if num_draws < _DRAWS_PER_LOOK:
+    if num_draws < _DRAWS_PER_READ:
         return num_draws & (num_draws + 1) == 0
-    return num_draws % _DRAWS_PER_LOOK == 0
+    return num_draws % _DRAWS_PER_READ == 0
 
 
 def _merge_receipts(parts: list[InsertReceipt]) -> InsertReceipt:
@@ -341,7 +340,7 @@ def _merge_writes(parts: list[WriteReceipt]) -> WriteReceipt:
 
 
 def _or_none(future: Future[T]) -> Future[T | None]:
-    """Return a future of the result, or of None where it failed."""
+    """Return a future of the result, or of None if `future` fails."""
     answer: Future[T | None] = Future()
 
     def arrived(done: Future[T]) -> None:

@@ -1,4 +1,4 @@
-"""Homes of episode streams: which shard each stream of a set lives on."""
+"""Placement of episode streams: assigns each stream of a set to a shard."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from laser.ports import SampleRequest
 
 
 def place_streams(homes: np.ndarray | None, num_streams: int, usable: np.ndarray) -> np.ndarray:
-    """Return the shard of each stream, int64 [num_streams]: alike many on all usable shards, moving as few as may be.
+    """Return the shard of each stream, int64 [num_streams]: spread evenly over usable shards, moving few streams.
 
     Args:
-        homes: where they have lived so far, or None.
+        homes: the shards of the streams so far, or None.
         num_streams: streams of the set.
         usable: bool [K], at least one True.
     """
     if homes is None or len(homes) != num_streams:
         homes = np.full(num_streams, -1)
-    # One more where the most live already: those need not move.
+    # The shards with most streams get one more, so that fewer streams move.
     shards = sorted(np.flatnonzero(usable).tolist(), key=lambda k: (-int((homes == k).sum()), k))
     each, left_over = divmod(num_streams, len(shards))
     room = {k: each + (place < left_over) for place, k in enumerate(shards)}
@@ -35,7 +35,7 @@ def place_streams(homes: np.ndarray | None, num_streams: int, usable: np.ndarray
 def requests_by_home(
     request: SampleRequest, homes: np.ndarray, num_shards: int, timeout_s: float
 ) -> list[SampleRequest | None]:
-    """Return what to ask of each shard for all streams of a set; None where none of them lives."""
+    """Return the request to each shard for the streams placed there; None for a shard without streams."""
     asked: list[SampleRequest | None] = []
     for k in range(num_shards):
         here = tuple(np.flatnonzero(homes == k).tolist())

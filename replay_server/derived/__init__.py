@@ -1,1 +1,1 @@
-"""Columns and sums that a shard derives itself from what is stored."""
+"""Columns and sums that a shard derives from its stored rows."""

@@ -1,4 +1,4 @@
-"""What a shard derives from columns and rows as they come, change and go."""
+"""Derived numbers of one member, kept up to date as rows and columns come, change and go."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from replay_server.storage.episode_index import NO_EPISODE, NO_PAGE, Episode, Ep
 
 
 class Derived:
-    """Of one member: far-policy steps, columns swept through episodes, sums over steps. Not thread-safe.
+    """One member's far-policy counts, swept columns and sums over steps. Not thread-safe.
 
     Args:
-        index: which rows are live.
-        columns: the member's.
-        settings: the member's, which say what to derive.
+        index: holds the live rows.
+        columns: of the member.
+        settings: of the member; its columns and `needs_statistics` define the derived numbers.
     """
 
     def __init__(self, index: EpisodeIndex, columns: Columns, settings: MemberSettings):
@@ -47,11 +47,11 @@ class Derived:
         return not (self.far or self.retraces or self._initial_from or self.sums)
 
     def inserted(self, pages: np.ndarray, own: np.ndarray) -> None:
-        """Take in new pages.
+        """Count and sweep new pages.
 
         Args:
             pages: int32 [N], indexed.
-            own: those of the member itself, whose policy said where columns start.
+            own: the pages of the member itself, whose policy statistics give columns their initial values.
         """
         for name, statistic in self._initial_from.items():
             values = self._index.pages.fields[f"mu/{statistic}"][own]
@@ -65,10 +65,10 @@ class Derived:
             self.sums.add(rows)
 
     def written(self, writes: ColumnWrites) -> None:
-        """Take in column values that have just been written.
+        """Bring derived numbers up to date after a column write.
 
         Raises:
-            PortError: bounds or final values of columns that have none.
+            PortError: a bound for a column without one, or final values of a wrong column or shape.
         """
         keys = writes.keys[self._index.pages.generation[writes.keys["page"]] == writes.keys["generation"]]
         pages = keys["page"].astype(np.int64)
@@ -88,7 +88,7 @@ class Derived:
                 retrace.sweep(pages, writes.sweep.reach, writes.sweep.tolerance)
 
     def _write_final(self, writes: ColumnWrites) -> None:
-        """Write values of the observation after each key's row, where that ends an episode by truncation."""
+        """Write the values of final observations: the rows without a transition that follow the keys' rows."""
         if not writes.final_values or not len(writes.keys):
             return
         index, length = self._index, self._index.unroll_length
@@ -104,7 +104,7 @@ class Derived:
             self._columns.arrays[name][pages[final], rows[final]] = values[final]
 
     def forget(self, episode: Episode) -> None:
-        """Leave out what `EpisodeIndex.forget` is about to remove of an episode."""
+        """Leave out the rows of an episode that `EpisodeIndex.forget` is about to remove."""
         whole = episode.finished or len(episode.pages) == 1
         pages = np.array(episode.pages if whole else episode.pages[:1], np.int64)
         rows = self._rows(pages)
@@ -115,7 +115,7 @@ class Derived:
             self.sums.forget(rows)
 
     def statistics(self) -> dict[str, np.ndarray]:
-        """Return sums that may be added over shards, by name; empty where none are needed."""
+        """Return sums that may be added over shards, by name; {} if the member needs none."""
         statistics = {} if self.sums is None else self.sums.sums
         if self.far:
             statistics["num_steps"] = np.array(float(self._index.num_steps))
@@ -138,7 +138,7 @@ class Derived:
         return sum(far.num_bytes for far in self.far.values()) + len(self.retraces) * 4 * self._index.pages.num_pages
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what `load_state_dict` needs, beside index and columns."""
+        """Return the state, without index and columns."""
         return {
             "far": {name: far.state_dict() for name, far in self.far.items()},
             "discounts": {name: retrace.discount for name, retrace in self.retraces.items()},
@@ -146,17 +146,17 @@ class Derived:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` gave; index and columns have been restored, and far counts are at 0."""
+        """Restore a state from `state_dict`. Index and columns must be restored before, and far counts be 0."""
         for name, far in self.far.items():
             far.load_state_dict(state["far"][name])
         for name, retrace in self.retraces.items():
             retrace.discount = float(state["discounts"][name])
         if self.sums is not None:
-            # What was saved before there were `step_sums` lies beside the rest.
+            # Older states have the sums at the top level instead of under `step_sums`.
             self.sums.load_state_dict(state.get("step_sums", state))
 
     def check_valid(self) -> None:
-        """Assert that counts and sums are those of a recount; for tests."""
+        """Assert that counts and sums equal a recount; for tests."""
         for far in self.far.values():
             far.check_valid()
         if self.sums is not None:

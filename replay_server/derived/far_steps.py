@@ -1,4 +1,4 @@
-"""Far-policy steps: how many stored steps have an importance ratio outside the bounds, by episode and in all."""
+"""Far-policy steps: counts of stored steps whose importance ratio is outside the bounds, by episode and in total."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from replay_server.storage.episode_index import NO_EPISODE, EpisodeIndex
 class FarSteps:
     """Counts the live steps whose ratio, in one column, is not strictly between 1 / bound and bound.
 
-    Kept incrementally: a write costs O(rows written), forgetting an episode O(its rows); moving the bound recounts.
+    Counts are incremental: a write costs O(rows written), forgetting an episode O(its rows); moving the bound recounts.
     `index.far_of_episode` sums the counts of all columns, for removers. Not thread-safe.
 
     Args:
-        index: which rows are live, and of which episode.
+        index: the live rows and their episodes.
         ratios: the column, float32 [num_pages, T].
         bound: above 1.
     """
@@ -29,7 +29,7 @@ class FarSteps:
         self._is_far = np.full(self._ratios.shape, False)
 
     def update(self, rows: np.ndarray) -> None:
-        """Count anew rows (flat, of the column, distinct) whose ratio was written."""
+        """Count the rows (flat indices, distinct) whose ratio was written anew."""
         slots = self._index.episode_of_row.reshape(-1)[rows]
         is_far = self._outside(self._ratios[rows]) & (slots != NO_EPISODE)
         changes = is_far.astype(np.int32) - self._is_far[rows]
@@ -40,7 +40,7 @@ class FarSteps:
             self.num_far += int(changes.sum())
 
     def forget(self, slot: int, rows: np.ndarray) -> None:
-        """Leave out rows (flat, distinct) of an episode that are about to be forgotten."""
+        """Leave out rows (flat indices, distinct) of an episode that are about to be forgotten."""
         num_far = int(np.count_nonzero(self._is_far[rows]))
         if num_far:
             self._is_far[rows] = False
@@ -48,7 +48,7 @@ class FarSteps:
             self.num_far -= num_far
 
     def move_bound(self, bound: float) -> None:
-        """Count by another bound from now on; O(all rows) if it differs."""
+        """Change the bound; O(all rows) if it differs."""
         if bound != self.bound:
             self.bound = bound
             self.recount()
@@ -73,17 +73,17 @@ class FarSteps:
         return self._is_far.nbytes
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what `load_state_dict` needs, beside the column."""
+        """Return the state, without the column."""
         return {"bound": self.bound}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave; index and column have been restored, and far counts are at 0."""
+        """Restore a state from `state_dict`. Index and column must be restored before, and far counts be 0."""
         self.bound = float(state["bound"])
         self._is_far[:] = False
         self.recount()
 
     def check_valid(self) -> None:
-        """Assert that the counts are those of a recount; for tests."""
+        """Assert that the counts equal a recount; for tests."""
         slots = self._index.episode_of_row.reshape(-1)
         is_far = self._outside(self._ratios) & (slots != NO_EPISODE)
         assert (self._is_far == is_far).all()

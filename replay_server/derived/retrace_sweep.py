@@ -14,22 +14,22 @@ Reach = Literal["none", "episodes", "changed", "all"]
 
 
 class RetraceColumn:
-    """Keeps a column at Q-retrace.
+    """Keeps a column equal to Q-retrace.
 
         Q^ret[t] = r[t] + disc[t] * (V[t+1] + lambda * min(1, rho[t+1]) * (Q^ret[t+1] - A[t+1] - V[t+1]))
 
-    V, A and rho are other columns. V of an episode's final observation lies in the row without a transition that
-    ends it. A step whose successor is not stored yet has V + A.
+    V, A and rho are other columns. V of an episode's final observation is in the row without a transition that ends the
+    episode. A step whose successor is not stored yet has V + A.
 
-    A sweep takes a set of pages: each is an affine map of the number that follows it, the maps are composed along the
-    episodes by doubling, and the rows filled in. Its cost is T vector operations over the pages and log2(pages of the
-    longest episode) more. Not thread-safe.
+    A sweep takes a set of pages. Each page is an affine map of the number that follows the page. The maps are composed
+    along the episodes by doubling, and then the rows are filled in. A sweep costs T vector operations over the pages
+    and log2(pages of the longest episode) more. Not thread-safe.
 
     Args:
         index: the pages and their order.
         columns: float32 [num_pages, T] by name; changed in place.
         name: of the derived column.
-        spec: names of the others, and lambda.
+        spec: names of the other columns, initial discount, and lambda.
 
     Source:
         Novati and Koumoutsakos 2019 (RACER), equation 2 and algorithm 3.
@@ -46,12 +46,12 @@ class RetraceColumn:
         self._place = np.full(index.pages.num_pages, -1, np.int32)
 
     def sweep(self, pages: np.ndarray, reach: Reach, tolerance: float = 0.0) -> None:
-        """Bring the column up to date after the others changed in `pages`.
+        """Bring the column up to date after the other columns changed in `pages`.
 
         Args:
             pages: int [N].
-            reach: "episodes" back to the first step of each page's episode; "changed" until a page's first number
-                moves by no more than `tolerance`; "all" every live page; "none" nothing.
+            reach: "episodes": back to the first step of each page's episode; "changed": back until a page's first
+                number moves by no more than `tolerance`; "all": every live page; "none": no page.
             tolerance: see `reach`.
         """
         if reach == "all":
@@ -59,7 +59,7 @@ class RetraceColumn:
         elif reach == "episodes":
             self._sweep(self._with_earlier(np.unique(pages)))
         elif reach == "changed":
-            # Numbers of a row 0 matter to the page before, not to its own.
+            # Row 0 of the other columns enters the targets of the previous page, not of its own page.
             front = np.unique(np.concatenate([pages, self._earlier(pages)]))
             while len(front):
                 before = self._targets[front, 0].copy()
@@ -97,7 +97,7 @@ class RetraceColumn:
         place[pages] = np.arange(len(pages))
         successor = np.where(following == NO_PAGE, -1, place[following])
         place[pages] = -1
-        # What lies outside the set is read, and ends the chain.
+        # Targets of pages outside the set are read, and end the chain.
         outside = successor == -1
         beyond = np.where(following == NO_PAGE, np.float32(0.0), self._targets[following, 0])
         offset = np.where(outside, offset + factor * beyond, offset)
@@ -130,7 +130,7 @@ class RetraceColumn:
         unknown[:, :-1] = False
         unknown[:, -1] &= ~known
         offsets = np.where(valid, np.where(unknown, values + advantages, offsets), values)
-        # What rows without a transition pass on reaches nothing: the step before them has a factor of 0.
+        # Rows without a transition need no correct map: the step before them has a factor of 0.
         return np.ascontiguousarray(offsets.T), np.ascontiguousarray(factors.T)
 
     def _with_next(
@@ -148,5 +148,5 @@ class RetraceColumn:
 
 
 def _shifted(rows: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """Return [N, T] rows 1..T-1 and then `last`."""
+    """Return [N, T]: rows 1..T-1, then `last`."""
     return np.concatenate([rows[:, 1:], last[:, None]], axis=1)

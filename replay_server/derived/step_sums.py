@@ -1,4 +1,4 @@
-"""Sums over all stored steps, kept as steps come and go: what normalisation is computed from."""
+"""Sums over all stored steps, updated as steps come and go, from which normalisation is computed."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ _ROWS_AT_ONCE = 2**14
 
 
 class StepSums:
-    """Numbers of live steps and of rewards other than 0; sums of squared rewards and of vectors.
+    """Numbers of live steps and of non-zero rewards; sums of squared rewards, of vector observations and their squares.
 
-    Sums of shards may be added. The one of squared rewards is exactly 0 where no reward is another number. An insert or
-    a removal costs O(its rows), summing anew now and then included: numbers that were added and subtracted leave their
-    rounding behind. What a sum rounds away is kept beside it, since a reward of 1e9 would else swallow all others that
-    come or go while it is in the sum. Not thread-safe.
+    Sums of shards may be added. The sum of squared rewards is exactly 0 if all rewards are 0. An insert or a removal
+    costs O(its rows), recounts now and then included: numbers that were added and subtracted leave rounding errors.
+    Each sum keeps its rounding error separately. Otherwise a reward of 1e9 would absorb all others that come or go
+    while it is in the sum. Not thread-safe.
+
+    Args:
+        index: the live rows.
 
     Source:
-        Knuth, The Art of Computer Programming 2, 4.2.2, theorem B: what an addition rounds away.
+        Knuth, The Art of Computer Programming 2, 4.2.2, theorem B: the rounding error of an addition.
     """
 
     def __init__(self, index: EpisodeIndex):
@@ -33,17 +36,17 @@ class StepSums:
         self._sums = self._of(np.zeros(0, np.int64))[0]
         self._lost = {name: np.zeros_like(value) for name, value in self._sums.items()}
         self.num_forgotten = 0
-        """Steps subtracted since all was summed anew."""
+        """Steps subtracted since the last recount."""
 
     def add(self, rows: np.ndarray) -> None:
-        """Count live steps (flat rows, distinct) that have come, and are among the live ones already."""
+        """Add new steps (flat rows, distinct), which the index has as live already."""
         if self.num_forgotten > self._sums["num_steps"] + len(rows):
             self.recount()
             return
         self._add(rows, 1.0)
 
     def forget(self, rows: np.ndarray) -> None:
-        """Leave out live steps that are about to be forgotten."""
+        """Subtract live steps that are about to be forgotten."""
         self._add(rows, -1.0)
         if self._sums["num_rewarded"] == 0.0:
             self._sums["reward_squares"], self._lost["reward_squares"] = np.array(0.0), np.array(0.0)
@@ -55,17 +58,17 @@ class StepSums:
         rows = np.flatnonzero(self._index.episode_of_row.reshape(-1) != NO_EPISODE)
         for kept in (self._sums, self._lost):
             kept.update({name: np.zeros_like(value) for name, value in kept.items()})
-        # Bit by bit: all at once would take several times the memory of the observations.
+        # In parts: all rows at once would take several times the memory of the observations.
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             self._add(rows[start : start + _ROWS_AT_ONCE], 1.0)
 
     @property
     def sums(self) -> dict[str, np.ndarray]:
-        """The sums by name, the caller's own."""
+        """Copies of the sums by name."""
         return {name: value + self._lost[name] for name, value in self._sums.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what `load_state_dict` needs: the order of additions shows in the last digit."""
+        """Return the state, with rounding errors: a recount might differ in the last digit."""
         return {
             "sums": {name: value.copy() for name, value in self._sums.items()},
             "lost": {name: value.copy() for name, value in self._lost.items()},
@@ -73,7 +76,7 @@ class StepSums:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         self._sums = {name: np.array(value) for name, value in state["sums"].items()}
         lost = state.get("lost", {})
         self._lost = {name: np.array(lost.get(name, 0.0 * value)) for name, value in self._sums.items()}
@@ -89,7 +92,7 @@ class StepSums:
             self._sums[name] = after
 
     def _of(self, rows: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, float]]:
-        """Return sums over rows, and what they round away where rows may differ by many orders of magnitude."""
+        """Return sums over rows, and the rounding errors of sums whose rows may differ by many orders of magnitude."""
         length = self._index.unroll_length
         of_rows = self._index.pages.rows
         rewards = of_rows["rewards"][rows].astype(np.float64)

@@ -1,4 +1,4 @@
-"""Removers, one file per strategy; a new file is found by its class."""
+"""Removers, one file per strategy; a remover in a new file is found by its class."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def make_remover(name: str) -> Remover:
     """Return the remover called `name`.
 
     Raises:
-        ValueError: there is none; lists those there are.
+        ValueError: there is none; the message lists all names.
     """
     for kind in find_removers():
         if kind.name == name:

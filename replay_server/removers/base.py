@@ -1,4 +1,4 @@
-"""What a remover is: it chooses the episode to forget when the replay is full."""
+"""The interface of removers, which choose the episode to forget when the replay is full."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ class Remover(ABC):
 
     @abstractmethod
     def choose(self, index: EpisodeIndex) -> Episode | None:
-        """Return an episode that is not pinned, or None where there is none. Called until there is room."""
+        """Return an episode that is not pinned, or None if there is none. Called until there is room."""

@@ -1,4 +1,4 @@
-"""The episode that is furthest from the policy goes first: ReF-ER's way of forgetting."""
+"""The far-policy remover of ReF-ER: the episode furthest from the policy is forgotten first."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from replay_server.storage.episode_index import Episode, EpisodeIndex
 
 
 class FarPolicy(Remover):
-    """Forgets the finished episode with the largest fraction of far-policy steps, the oldest of several.
+    """Forgets the finished episode with the largest fraction of far-policy steps, the oldest of equals.
 
-    Where none has any it is first in, first out, and so it is for open episodes, which would else crowd out the others
-    if they never ended. O(live episodes), as vector operations. Members that share a replay are all counted.
+    If no episode has far-policy steps, it works like `Fifo`. The same holds for open episodes: an episode that never
+    ended would otherwise crowd out the others. The far-policy steps of all members count. O(live episodes), as vector
+    operations.
 
     Source:
         Novati and Koumoutsakos 2019 (ReF-ER), section 3, rule 2.

@@ -1,4 +1,4 @@
-"""First in, first out: the episode that ended longest ago is forgotten first."""
+"""The first-in, first-out remover: the episode that ended longest ago is forgotten first."""
 
 from __future__ import annotations
 

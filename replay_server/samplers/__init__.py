@@ -1,4 +1,4 @@
-"""Samplers, one file per strategy with its settings; a new file is found by its class."""
+"""Samplers, one file per strategy with its settings; a sampler in a new file is found by its class."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ def samplers_called(name: str) -> dict[View, type[Sampler]]:
     """Return the samplers called `name` by the view they draw.
 
     Args:
-        name: of a sampler in this folder, or the place of a class of the user's own, "module:Name", whose module is
-            then imported.
+        name: of a sampler in this folder, or "module:Name" of a user's own class, whose module is then imported.
 
     Raises:
-        ValueError: there is none; lists those there are, or says why the class cannot be used.
+        ValueError: there is none, or the class cannot be used; the message lists all names, or says why.
     """
     if ":" in name:
         kind = _find_own(name)
@@ -44,9 +43,9 @@ def _find_own(place: str) -> type[Sampler]:
     kind: type[Sampler] = find_class(place, Sampler, remedy)
     missing = sorted(getattr(kind, "__abstractmethods__", ()))
     if inspect.isabstract(kind):
-        raise ValueError(f"{place} lacks {', '.join(missing)}; define what it lacks")
+        raise ValueError(f"{place} lacks {', '.join(missing)}; define the missing methods")
     if not kind.views:
         raise ValueError(f"{place} draws nothing; set its `views` to steps, unrolls or both")
     if not issubclass(kind.settings_class, SamplerSettings):
-        raise ValueError(f"{place} has settings that are no SamplerSettings; make their class a subclass of it")
+        raise ValueError(f"{place} has settings that are no SamplerSettings; derive their class from SamplerSettings")
     return kind

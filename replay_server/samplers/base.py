@@ -1,4 +1,4 @@
-"""What a sampler is: a way to draw steps or unrolls from what is stored."""
+"""The interface of samplers, which draw stored steps or unrolls."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Draw:
     Args:
         pages: int32 [N].
         rows: int64 [N], the drawn step of the page; 0 for whole unrolls.
-        probabilities: float64 [N], with which each item was drawn, in this shard.
-        num_stored: items the draw was made from.
+        probabilities: float64 [N], the probability of each item, in this shard.
+        num_stored: number of items the draw was made from.
     """
 
     pages: np.ndarray
@@ -37,31 +37,31 @@ class Draw:
 class Sampler(ABC):
     """Draws items of one view with replacement, for one member; used under the shard's lock.
 
-    A subclass sets `name`, as users write it, and `views`, what it can draw. One file per strategy in this folder;
-    `find_samplers` finds it. A class elsewhere needs no name: users give its place, `module:Name`. Two samplers may
-    share a name when their views differ. What a sampler keeps beside the index it brings up to date when it hears of
-    pages; most keep nothing.
+    A subclass sets `name`, as users write it, and `views`, the views that it can draw. One file per strategy in this
+    folder; `find_samplers` finds it. A class elsewhere needs no name: users write `module:Name`. Two samplers may share
+    a name when their views differ. A sampler with state of its own updates that state in `inserted`, `forgotten` and
+    `written`; most samplers have none.
 
-    Settings of its own stand beside it, in a `SamplerSettings` that it names as its `settings_class`; it finds them in
-    `self.settings`, and so does its rule.
+    A sampler's own settings are a `SamplerSettings` in the same file, named by `settings_class`. The sampler and its
+    rule read them from `self.settings`.
 
     Args:
-        index: what is stored.
-        view: what it draws.
-        columns: the member's.
+        index: the stored episodes.
+        view: the view to draw.
+        columns: of the member.
         config: of the replay's sampling.
     """
 
     name: ClassVar[str] = ""
     views: ClassVar[frozenset[View]] = frozenset()
-    column: ClassVar[str] = ""  # the member's column that it reads, which then must be declared
+    column: ClassVar[str] = ""  # the member's column that it reads; the member must declare it
     writes: ClassVar[tuple[str, ...]] = ()  # the member's columns that it writes itself
-    bytes_per_step: ClassVar[int] = 0  # about what it keeps beside
+    bytes_per_step: ClassVar[int] = 0  # approximate memory of its own state
     settings_class: ClassVar[type[SamplerSettings]] = SamplerSettings
     prioritizer: ClassVar[str] = ""
-    """The place, "module:Name", of the rule that writes its column; "": the one of LASER's that declares the column."""
+    """The rule that writes its column, "module:Name"; "": the rule of LASER that declares the column."""
     reads: ClassVar[tuple[str, ...] | None] = None
-    """Fields of `SamplingConfig` that it or its rule reads; None: not said, so that nobody is warned."""
+    """Fields of `SamplingConfig` that it or its rule reads; None: unknown, so unused fields cause no warnings."""
 
     def __init__(self, index: EpisodeIndex, view: View, columns: Columns, config: SamplingConfig):
         self.index = index
@@ -71,7 +71,7 @@ class Sampler(ABC):
 
     @classmethod
     def warnings(cls, config: SamplingConfig) -> Iterator[Problem]:
-        """Yield settings that have another effect than hoped for; keys are those of `config`."""
+        """Yield settings that have an unexpected effect; keys are those of `config`."""
         yield from ()
 
     @abstractmethod
@@ -79,16 +79,16 @@ class Sampler(ABC):
         """Draw `num_items`; the index holds at least one step."""
 
     def inserted(self, pages: np.ndarray) -> None:  # noqa: B027 - most keep nothing
-        """Hear that these distinct pages are new, with all their rows."""
+        """Add these distinct new pages, with all their rows."""
 
     def forgotten(self, pages: np.ndarray) -> None:  # noqa: B027 - most keep nothing
-        """Hear that some rows of these distinct pages, or all, are no longer stored."""
+        """Drop the rows of these distinct pages that are no longer stored, some or all."""
 
     def written(self, pages: np.ndarray, rows: np.ndarray, width: int) -> None:  # noqa: B027 - most keep nothing
-        """Hear that columns were written, `width` rows from (pages[i], rows[i]) on."""
+        """Update after a column write of `width` rows from (pages[i], rows[i]) on."""
 
     def redraw(self, rng: np.random.Generator) -> None:  # noqa: B027 - most choose nothing beforehand
-        """Choose anew what may be drawn at all, where that is chosen at random."""
+        """Choose anew the steps that may be drawn, if the sampler chooses them at random."""
 
     @property
     def num_bytes(self) -> int:
@@ -99,8 +99,8 @@ class Sampler(ABC):
         """Assert every invariant by recounting; for tests."""
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return what `load_state_dict` needs."""
+        """Return the sampler's own state."""
         return {}
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:  # noqa: B027 - most keep nothing
-        """Restore what `state_dict` gave; index and columns have been restored before."""
+        """Restore a state from `state_dict`; index and columns must be restored before."""

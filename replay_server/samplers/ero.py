@@ -1,4 +1,4 @@
-"""ERO: steps are drawn uniformly from a subset, in which each is with a probability of its own."""
+"""ERO: steps are drawn uniformly from a random subset, in which each step has its own probability to be."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class EroConfig(LearnedConfig):
 
 
 class Ero(Sampler):
-    """P(i) = I_i / sum_j I_j, where I_i was 1 with the probability in the column "ero_keep" when it was last decided.
+    """P(i) = I_i / sum_j I_j, where I_i was drawn as 1 with the probability in the column "ero_keep".
 
-    That is decided for all stored steps at once when the rule beside the learner asks for it (`redraw`), at a cost in
-    proportion to their number; steps that came since are in the subset. The decisions stand in the column "ero_kept".
-    While the subset is empty, every stored step is equally likely. Over several shards each gets draws in proportion to
-    the steps it stores, so a step's probability is that of its own shard's subset.
+    The subset is drawn for all stored steps at once when the rule beside the learner requests it (`redraw`), at a cost
+    proportional to their number. Steps that came later are in the subset. The column "ero_kept" holds I. While the
+    subset is empty, every stored step is equally likely. Each of several shards gets draws in proportion to its stored
+    steps, so a step's probability depends on the subset of its own shard.
 
     Source:
         Zha et al. 2019 (ERO), eqs. 4 and 5.

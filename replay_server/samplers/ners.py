@@ -1,4 +1,4 @@
-"""NERS: steps are drawn by the score that a network beside the learner gave them when they were last drawn."""
+"""NERS: steps are drawn by a score that a network beside the learner computed at their last draw."""
 
 from __future__ import annotations
 
@@ -18,25 +18,23 @@ from replay_server.storage.episode_index import EpisodeIndex
 class NersConfig(LearnedConfig):
     """Settings of the neural experience replay sampler; the rule beside the learner reads them."""
 
-    batch_size: Annotated[int, Bounds(least=2), "drawn steps that one update is from"] = 128
-    features: Annotated[Literal["all", "few"], "what scores are made of; few: reward, TD error and time step alone"] = (
-        "all"
-    )
+    batch_size: Annotated[int, Bounds(least=2), "drawn steps per update"] = 128
+    features: Annotated[Literal["all", "few"], "inputs of the score; few: only reward, TD error and time step"] = "all"
     global_context: Annotated[bool, "let a score depend on the other steps of the batch"] = True
     normalizer: Annotated[
         Literal["replay", "batch", "none"],
-        "what log-probabilities of draws are normalised over; replay: as many steps drawn uniformly from all that is "
-        "stored; batch: the drawn steps alone; none: the authors' code",
+        "steps over which log-probabilities of draws are normalised; replay: as many steps drawn uniformly from the "
+        "whole replay; batch: the drawn steps only; none: no normalisation, as in the authors' code",
     ] = "replay"
     relative_weights: Annotated[
-        bool, "divide the loss's corrections by their largest in the batch, as the authors' code does"
+        bool, "divide the importance weights by the largest one of the batch, as the authors' code does"
     ] = False
 
 
 class Ners(Prioritized):
-    """P(i) = score_i^alpha / sum_j score_j^alpha, of the column "ners_score"; a step never drawn has the score 1.
+    """P(i) = score_i^alpha / sum_j score_j^alpha, with the column "ners_score"; a step never drawn has the score 1.
 
-    Scores are below 1, so that new steps are seen soon. Drawing and writing cost a logarithm. `alpha` is
+    Computed scores are below 1, so new steps are drawn soon. Drawing and writing an item cost O(log N). `alpha` is
     `replay.priority-exponent`; no share of the draws is uniform.
 
     Source:

@@ -1,4 +1,4 @@
-"""Prioritised: unrolls or steps that the learner gave a high number are drawn more often."""
+"""Prioritised replay: unrolls or steps with a high priority are drawn more often."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from replay_server.storage.episode_index import NO_EPISODE, EpisodeIndex
 
 
 class Prioritized(Sampler):
-    """P(i) = (1 - epsilon) p_i^alpha / sum_j p_j^alpha + epsilon / N, of the member's own column "priority".
+    """P(i) = (1 - epsilon) p_i^alpha / sum_j p_j^alpha + epsilon / N, with the member's own column "priority".
 
     The priority of a step is its number in the column, that of an unroll the number of its first row. Until the
-    learner has written one, an item has the largest weight there is. Drawing and writing cost a logarithm. `alpha` and
-    `epsilon` are `replay.priority-exponent` and `replay.priority-uniform`.
+    learner has written a priority, an item has the largest weight of all. Drawing and writing an item cost O(log N).
+    `alpha` and `epsilon` are `replay.priority-exponent` and `replay.priority-uniform`.
 
     Source:
         Schaul et al. 2016, section 3.3; Schmitt et al. 2020 (LASER), appendix A.2.
@@ -89,11 +89,11 @@ class Prioritized(Sampler):
         self._tree.write(items, np.where(stored, self._weights_of(np.abs(priorities.astype(np.float64))), 0.0))
 
     def _new_weight(self) -> float:
-        """Return the weight of items that nothing has been written for."""
+        """Return the weight of items without a written priority."""
         return self._tree.largest or 1.0
 
     def _weights_of(self, priorities: np.ndarray) -> np.ndarray:
-        """Return the weights of items that have these priorities, none of them negative."""
+        """Return the weights of items with these non-negative priorities."""
         weights: np.ndarray = priorities**self._exponent
         return weights
 

@@ -1,4 +1,4 @@
-"""Prioritised by rank: what counts is an item's place in the order of priorities, not how large its number is."""
+"""Rank-based prioritised replay: an item's weight depends on its rank among the priorities, not on their size."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from replay_server.storage.episode_index import EpisodeIndex
 
 
 class RankPrioritized(Prioritized):
-    """Like `Prioritized` with weights rank^-alpha, rank 1 for the largest priority; no outlier can take all draws.
+    """Like `Prioritized`, with weights rank^-alpha, rank 1 for the largest priority; no outlier can take all draws.
 
-    Items are sorted again once as many numbers have been written as there are items. Between two sorts a written item
-    gets the rank that its number would have had at the last one. Until the learner has written one, an item has rank 1.
-    Probabilities are those of the weights as drawn from, so that corrections by them are exact. A write costs a
-    logarithm, and its share of a sort another.
+    Items are sorted again once as many priorities have been written as there are items. Between two sorts, a written
+    item gets the rank that its priority would have had at the last sort. Until the learner has written a priority, an
+    item has rank 1. Probabilities follow from the weights in use, so corrections are exact. Writing an item costs
+    O(log N), its share of the sorts included.
 
     Source:
         Schaul et al. 2016, section 3.3, the rank-based variant.
@@ -53,7 +53,7 @@ class RankPrioritized(Prioritized):
             self.sort()
 
     def _new_weight(self) -> float:
-        return 1.0  # that of rank 1, also when all that had it are forgotten
+        return 1.0  # the weight of rank 1, even if no item has it
 
     def sort(self) -> None:
         """Rank all items anew."""
@@ -72,7 +72,7 @@ class RankPrioritized(Prioritized):
 
     @property
     def num_bytes(self) -> int:
-        """See `Sampler.num_bytes`; the sorted numbers count as if there were as many as items."""
+        """See `Sampler.num_bytes`; the sorted priorities count at full capacity."""
         return super().num_bytes + self._is_new.nbytes + 8 * self._tree.capacity
 
     def state_dict(self) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""A sum tree: weights of many items, so that drawing by weight and changing weights cost a logarithm."""
+"""A sum tree: draws items by weight and changes their weights in O(log capacity)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _TOP = 4096
 class SumTree:
     """Non-negative float64 weights of `capacity` items, their sum and their maximum. Not thread-safe.
 
-    `draw` and `write` cost O(n log capacity) for n items, in a few NumPy calls. Sums are always those of the children
-    as they are now, never changed by differences, so that they do not drift however often weights change.
+    `draw` and `write` cost O(n log capacity) for n items, in a few NumPy calls. Each sum is computed from its children,
+    never changed by a difference, so sums do not drift however often weights change.
 
     Args:
-        capacity: items, all of weight 0 to begin with.
+        capacity: number of items; their initial weights are 0.
     """
 
     def __init__(self, capacity: int):
@@ -51,7 +51,7 @@ class SumTree:
         return float(self._maxima[-1].max())
 
     def write(self, items: np.ndarray, weights: np.ndarray | float) -> None:
-        """Set weights; where an item is named twice the later one wins.
+        """Set weights; of an item that occurs twice, the later weight counts.
 
         Args:
             items: int [n].
@@ -63,7 +63,7 @@ class SumTree:
             nodes = nodes // _BRANCHING
             if len(nodes) > 4 * len(self._sums[level]):
                 nodes = np.unique(nodes)
-            # Nodes named twice are computed twice, alike.
+            # A node that occurs twice is computed twice, with the same result.
             sums = _rows(self._sums[level - 1]).take(nodes, axis=0)
             maxima = sums if level == 1 else _rows(self._maxima[level - 1]).take(nodes, axis=0)
             self._sums[level][nodes] = sums @ _ONES
@@ -82,14 +82,14 @@ class SumTree:
         return self.find((np.arange(num) + rng.random(num)) * (top[-1] / num), top)
 
     def find(self, masses: np.ndarray, top: np.ndarray | None = None) -> np.ndarray:
-        """Return the items in which these points of the cumulated sum lie, int64 [n]. Never one of weight 0.
+        """Return the items in which these points of the cumulated sum lie, int64 [n], never one of weight 0.
 
         Args:
             masses: float64 [n], in [0, total).
-            top: cumulated sums of the top level, where they are known.
+            top: cumulated sums of the top level, if known.
         """
         top = np.cumsum(self._sums[-1]) if top is None else top
-        # Rounding may carry a point to the end of its node, and there beyond the last child that weighs anything.
+        # Rounding may move a point to the end of its node, beyond the last child with a positive weight.
         masses = np.minimum(masses, np.nextafter(top[-1], 0.0))
         nodes = np.searchsorted(top, masses, side="right")
         masses = masses - np.where(nodes > 0, top[nodes - 1], 0.0)
@@ -99,7 +99,7 @@ class SumTree:
             cumulated = weights @ _BEFORE  # five times as fast as a cumulated sum along so short an axis
             np.minimum(masses, np.nextafter(cumulated[:, -1], 0.0), out=masses)
             child = (cumulated[:, 1:] > masses[:, None]).argmax(axis=1)
-            # A product may add in another order, so that a child of weight 0 seems to have some.
+            # The product may add in another order, so that a child of weight 0 seems to have a positive one.
             empty = weights[rows, child] <= 0.0
             if empty.any():
                 child[empty] = weights[empty].argmax(axis=1)

@@ -1,4 +1,4 @@
-"""Uniform episodes: an episode is drawn first, then a step of it."""
+"""Episode samplers: draw an episode first, then one of its steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from replay_server.storage.episode_index import NO_EPISODE, EpisodeIndex
 class EpisodeSampler(Sampler):
     """Draws an episode by some weight, then one of its steps uniformly; an unroll is the page of that step.
 
-    P(step) = P(episode) / its steps, and P(unroll) is the sum over the unroll's steps.
+    P(step) = P(episode) / number of its steps, and P(unroll) is the sum over the unroll's steps.
     """
 
     views: ClassVar[frozenset[View]] = frozenset({"steps", "unrolls"})
@@ -23,7 +23,7 @@ class EpisodeSampler(Sampler):
 
     @abstractmethod
     def draw_episodes(self, num_items: int, rng: np.random.Generator) -> np.ndarray:
-        """Return slots of episodes, int32 [N], drawn with replacement from those that have a step."""
+        """Return slots of episodes, int32 [N], drawn with replacement from the episodes with at least one step."""
 
     @abstractmethod
     def step_probabilities(self, slots: np.ndarray) -> np.ndarray:
@@ -53,7 +53,7 @@ class UniformEpisodes(EpisodeSampler):
     def step_probabilities(self, slots: np.ndarray) -> np.ndarray:
         """See `EpisodeSampler.step_probabilities`."""
         index = self.index
-        # A slot without an episode has 0 steps; callers mask it, this only keeps the division quiet.
+        # A slot without an episode has 0 steps; callers mask it, the maximum only avoids a division by 0.
         probabilities: np.ndarray = 1.0 / (len(index.live_episodes) * np.maximum(index.steps_of_episode[slots], 1))
         return probabilities
 
@@ -82,7 +82,7 @@ def _draw_steps_of(index: EpisodeIndex, slots: np.ndarray, rng: np.random.Genera
     pages, rows = np.zeros(len(slots), np.int32), np.zeros(len(slots), np.int64)
     missing = np.arange(len(slots))
     while len(missing):
-        # The rows of an episode are consecutive; nearly all hold a step, the others are drawn again.
+        # The rows of an episode are consecutive. Nearly all hold a step; draws of other rows are repeated.
         place, row = np.divmod(starts[missing] + rng.integers(num_rows[missing]), unroll_length)
         page = np.array([episodes[i].pages[k] for i, k in zip(missing.tolist(), place.tolist(), strict=True)], np.int32)
         pages[missing], rows[missing] = page, row

@@ -12,9 +12,9 @@ from replay_server.storage.episode_index import NO_EPISODE, EpisodeIndex
 
 
 class UniformSteps(Sampler):
-    """P(step) = 1 / number of stored steps. O(N), no memory of its own.
+    """P(step) = 1 / number of stored steps. O(N), without own state.
 
-    Draws rows of live pages and throws away those that hold no live step; nearly all do.
+    Draws rows of live pages and rejects those that hold no live step; nearly all rows hold one.
     """
 
     name: ClassVar[str] = "uniform"
@@ -28,7 +28,7 @@ class UniformSteps(Sampler):
 
 
 def draw_beside(index: EpisodeIndex, request: SampleRequest, rng: np.random.Generator) -> Draw:
-    """Return the steps with the request's keys that are still stored, or else steps drawn uniformly."""
+    """Return the stored steps with the request's keys, or without keys steps drawn uniformly."""
     probability = 1.0 / max(1, index.num_steps)
     if request.keys is None:
         pages, rows = draw_steps(index, request.num_items, rng)

@@ -1,1 +1,1 @@
-"""Serving: the shard, its calls that wait, and what it answers."""
+"""Serving: the shard, its pending calls, checks of messages, and samples."""

@@ -1,4 +1,4 @@
-"""Assembling samples: from drawn pages and rows to one contiguous message."""
+"""Sample assembly: copies drawn pages and rows into one contiguous message."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def assemble_unrolls(store: Store, member: Member, draw: Draw, shard: int) -> Sa
 
 
 def assemble_steps(store: Store, member: Member, draw: Draw, shard: int, request: SampleRequest) -> Sample:
-    """Return n-step windows as T=1 unrolls: boundary rows are the step's observation and the one to bootstrap from.
+    """Return n-step windows as T=1 unrolls; boundary rows are the step's observation and the bootstrap observation.
 
-    `rewards` are the folded sums, `terminated` says that the window ends with a termination, `last_action` and
+    `rewards` are the folded sums; `terminated` is True if the window ends with a termination; `last_action` and
     `last_reward` are zero at an episode's first step. Images come as `FrameWindows`.
     """
     windows = fold(store.index, draw.pages, draw.rows, request.n_step, request.discount, request.reward_clip)
@@ -65,10 +65,10 @@ def assemble_steps(store: Store, member: Member, draw: Draw, shard: int, request
 
 
 def assemble_streams(store: Store, member: Member, drawn: StreamRows, streams: Sequence[int], shard: int) -> Sample:
-    """Return the next T rows of each stream, cut at rows and joined across pages and episodes.
+    """Return the next T rows of each episode stream, joined across pages and episodes.
 
-    `last_action` and `last_reward` are those before row 0, zero at an episode's first step. Images come as
-    `FrameWindows`; recurrent states do not come, their reader holds them.
+    `last_action` and `last_reward` belong to the row before row 0, and are zero at an episode's first step. Images come
+    as `FrameWindows`. Recurrent states are left out: the learner holds them.
     """
     unroll_length = store.spec.unroll_length
     boundaries = drawn.pages * (unroll_length + 1) + drawn.rows
@@ -100,7 +100,7 @@ def assemble_streams(store: Store, member: Member, drawn: StreamRows, streams: S
 
 
 def _before_rows(store: Store, pages: np.ndarray, rows: np.ndarray, first: np.ndarray) -> dict[str, np.ndarray]:
-    """Return `last_action` and `last_reward` of rows [N]; zero where an episode begins."""
+    """Return `last_action` and `last_reward` of rows [N]; zero at an episode's first step."""
     fields = {}
     at_start, begins = np.flatnonzero(rows == 0), np.flatnonzero(first)
     before = pages * store.spec.unroll_length + rows - 1
@@ -126,7 +126,7 @@ def _headers_of_rows(store: Store, draw: Draw) -> np.ndarray:
     headers["step_in_episode"] += draw.rows
     split = np.flatnonzero(store.index.begins_inside[draw.pages])
     if len(split):
-        # Episodes that begin between row 0, which the header describes, and the drawn row.
+        # An episode may begin between row 0, which the header describes, and the drawn row.
         rows = draw.rows[split]
         begins = store.pages.fields["first"][draw.pages[split], 1 : store.spec.unroll_length]
         begins &= np.arange(1, store.spec.unroll_length) <= rows[:, None]
@@ -138,7 +138,7 @@ def _headers_of_rows(store: Store, draw: Draw) -> np.ndarray:
 
 
 def _frame_windows(store: Store, pages: Sequence[np.ndarray], rows: Sequence[np.ndarray]) -> FrameWindows | None:
-    """Return what images of boundary rows are cut from; `pages` and `rows` are those of all items, row after row."""
+    """Return the unrolls and rows from which images are cut; `pages` and `rows` have one array [N] per row."""
     if not store.images:
         return None
     at = np.stack(rows, axis=1)

@@ -1,4 +1,4 @@
-"""What a shard checks before it believes a message: a trust boundary."""
+"""Checks of unrolls and requests before a shard accepts them: a trust boundary."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ EMPTY_FRAMES = "empty_frames"
 
 
 def find_bad_unrolls(spec: UnrollSpec, unrolls: Unrolls, members: Mapping[int, Member]) -> dict[str, np.ndarray]:
-    """Return bool [N] by reason, True where an unroll must not be stored; each unroll under one reason at most.
+    """Return bool [N] by reason, True for an unroll that must not be stored; each unroll has at most one reason.
 
-    Reasons: names, shapes or dtypes of the message; a member that is not registered; and what `_find_bad_contents`
-        lists.
+    Reasons: wrong names, shapes or dtypes of the message; a member that is not registered; the reasons of
+    `_find_bad_contents`.
     """
     if find_defects(spec, unrolls):
         return {WRONG_SHAPE: np.ones(len(unrolls), bool)}
     bad = _find_bad_contents(spec, unrolls)
-    # Looked up one by one: `np.isin` takes ten times as long for the few unrolls of a message.
+    # One look-up per unroll: `np.isin` takes ten times as long for the few unrolls of a message.
     bad[UNKNOWN_MEMBER] = np.array([number not in members for number in unrolls.headers["member"].tolist()], bool)
     known_bad = np.zeros(len(unrolls), bool)
     for reason, mask in bad.items():
@@ -77,11 +77,11 @@ def find_bad_request(spec: UnrollSpec, request: SampleRequest, members: Mapping[
 
 
 def _find_bad_contents(spec: UnrollSpec, unrolls: Unrolls) -> dict[str, np.ndarray]:
-    """Return bool [N] by reason; an unroll may have several.
+    """Return bool [N] by reason; an unroll may have several reasons.
 
     Reasons: a number that is not finite (rewards, mu, observations, real actions, core state); an action or category
-        out of its range; an episode that begins without the row that holds the previous one's final observation
-        (n-step windows would run across); image bytes that are missing.
+    out of range; an episode that begins without a preceding row for the previous final observation (n-step windows
+    would cross the boundary); missing image bytes.
     """
     num_unrolls = len(unrolls)
     bad = {reason: np.zeros(num_unrolls, bool) for reason in (NOT_FINITE, OUT_OF_RANGE, NO_FINAL_ROW, EMPTY_FRAMES)}

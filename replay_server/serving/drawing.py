@@ -1,4 +1,4 @@
-"""What a request to sample waits for, and what it gets once nothing holds it up."""
+"""Drawing: decides whether a sample request can be answered, and answers it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from replay_server.store.store import Store
 
 
 class Drawing:
-    """Draws from a store for the members that ask. Not thread-safe: its shard's lock guards it.
+    """Draws samples from a store. Not thread-safe: its shard's lock guards it.
 
     Args:
-        store: what is drawn from.
-        shard: its number in keys.
+        store: the store to draw from.
+        shard: the shard's number in keys.
         rng: of all draws.
     """
 
@@ -43,13 +43,13 @@ class Drawing:
         return member.limiter.sample_lacks(request.num_items * per_item, stored_ever) or empty
 
     def repeated(self, request: SampleRequest) -> Sample | None:
-        """Return the answer that a request of streams, sent again, has had already; None for all others."""
+        """Return the earlier answer to a repeated request for episode streams; None for all other requests."""
         if request.table == "online" or request.view != "streams":
             return None
         return self._store.streams.repeated(request)
 
     def answer(self, request: SampleRequest) -> Sample:
-        """Draw; `lacks` said None."""
+        """Return a sample for the request, for which `lacks` has returned None."""
         store, member = self._store, self._store.members[request.member]
         if request.is_look:
             draw = draw_beside(store.index, request, self._rng)

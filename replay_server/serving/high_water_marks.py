@@ -1,4 +1,4 @@
-"""High-water marks: which unrolls have been seen, so that a repeated insert changes nothing."""
+"""High-water marks of sequence numbers, by which a shard recognises unrolls that are inserted again."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ FRESH, DUPLICATE, OLD_INCARNATION = 0, 1, 2
 
 @dataclass(frozen=True)
 class Plan:
-    """What the marks say about the unrolls of one message, before anything is changed.
+    """Verdicts on the unrolls of one message, and the marks after it; nothing is changed yet.
 
     Args:
-        keys: the stream of each unroll.
-        sequences: its sequence number.
+        keys: the (run, actor, incarnation, environment) of each unroll.
+        sequences: the sequence number of each unroll.
         verdicts: int8 [N], FRESH, DUPLICATE or OLD_INCARNATION.
         num_lost: sequence numbers that were skipped.
-        marks: new marks by stream.
+        marks: new marks by key.
         incarnations: new incarnations by (run, actor).
     """
 
@@ -36,20 +36,20 @@ class Plan:
 
 @dataclass
 class HighWaterMarks:
-    """One contiguous mark per stream (run, actor, incarnation, environment) and the newest incarnation per actor.
+    """A high-water mark per key (run, actor, incarnation, environment), and the newest incarnation per actor.
 
-    The mark is the next sequence number expected. Skipped numbers count as lost and the mark moves past them: an unroll
-    that arrives after a later one of its stream is a duplicate, stored or not. So each number below the mark is exactly
-    one of inserted, rejected or lost, with one integer per stream instead of a set that grows.
+    The mark is the next expected sequence number. Skipped numbers count as lost and the mark moves past them: an unroll
+    that arrives after a later one of its key is a duplicate, stored or not. So each number below the mark is exactly
+    one of inserted, rejected or lost, and one integer per key suffices instead of a growing set.
     """
 
     _marks: dict[StreamKey, int] = field(default_factory=dict, init=False)
     _incarnations: dict[tuple[int, int], int] = field(default_factory=dict, init=False)
     arrived: Counter[tuple[int, int, int]] = field(default_factory=Counter, init=False)
-    """Numbers that the marks passed since this was made, by (run, actor, incarnation): one entry per start."""
+    """Sequence numbers that the marks passed since construction, by (run, actor, incarnation), one entry per start."""
 
     def plan(self, headers: np.ndarray) -> Plan:
-        """Judge the unrolls of one message (HEADER_DTYPE [N]) in order, changing nothing."""
+        """Return the verdicts on the unrolls of one message (HEADER_DTYPE [N]), in order; changes nothing."""
         parts = [headers[name].tolist() for name in ("run", "actor", "incarnation", "environment", "sequence")]
         keys: list[StreamKey] = list(zip(*parts[:4], strict=True))
         verdicts = np.zeros(len(headers), np.int8)
@@ -75,7 +75,7 @@ class HighWaterMarks:
         return Plan(keys, parts[4], verdicts, num_lost, marks, incarnations)
 
     def commit(self, plan: Plan) -> list[StreamKey]:
-        """Make a plan true; return the streams that ended because a newer incarnation of their actor came."""
+        """Apply a plan; return the keys that ended because a newer incarnation of their actor came."""
         known = {actor for actor in plan.incarnations if actor in self._incarnations}
         self._incarnations.update(plan.incarnations)
         for key, mark in plan.marks.items():
@@ -89,13 +89,13 @@ class HighWaterMarks:
         return ended
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what `load_state_dict` needs."""
+        """Return the marks and incarnations as JSON values."""
         return {
             "marks": [[list(key), mark] for key, mark in self._marks.items()],
             "incarnations": [[list(key), incarnation] for key, incarnation in self._incarnations.items()],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         self._marks = {tuple(key): mark for key, mark in state["marks"]}
         self._incarnations = {tuple(key): incarnation for key, incarnation in state["incarnations"]}

@@ -1,4 +1,4 @@
-"""Calls that wait: what a shard keeps of an insert or a sample until it can be served."""
+"""Pending calls: inserts and samples that a shard keeps until they can be served."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class PendingCall:
 
     Args:
         timeout_s: seconds from now after which it fails.
-        lanes: calls that share a lane are served in order; the others may overtake each other.
-        what: the call in words, for the message when it fails.
+        lanes: calls that share a lane are served in order; other calls may overtake each other.
+        what: the call in words, for error messages.
     """
 
     future: Future[InsertReceipt] | Future[Sample]
@@ -29,10 +29,10 @@ class PendingCall:
         self.deadline = time.monotonic() + timeout_s
         self.lanes = lanes
         self.what = what
-        self.lacks = "its turn"  # what it waited for when it was last looked at
+        self.lacks = "its turn"  # the reason for waiting at the last attempt
 
     def claim(self) -> bool:
-        """Return whether the caller still wants an answer; from then on the call can no longer be cancelled."""
+        """Return whether the call is not cancelled; from then on it can no longer be cancelled."""
         return claim(self.future)
 
 
@@ -41,7 +41,7 @@ class PendingInsert(PendingCall):
 
     Args:
         unrolls: the message.
-        bad: bool [N] by reason, unrolls that are not to be stored.
+        bad: bool [N] by reason, unrolls that must not be stored.
         timeout_s: see `PendingCall`.
     """
 
@@ -55,7 +55,11 @@ class PendingInsert(PendingCall):
 
 
 class PendingSample(PendingCall):
-    """A sample whose request has been checked."""
+    """A sample whose request has been checked.
+
+    Args:
+        request: the checked request.
+    """
 
     def __init__(self, request: SampleRequest):
         kind = f"fresh unrolls for member {request.member}" if request.table == "online" else request.view

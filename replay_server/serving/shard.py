@@ -1,4 +1,4 @@
-"""A shard of the replay: a store behind the port, with calls that wait until they can be served."""
+"""A shard of the replay: serves the replay port from a store, and keeps calls pending until they can be served."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ C = TypeVar("C", bound=PendingCall)
 class Shard:
     """One shard; implements `laser.ports.ReplayPort`.
 
-    Any thread may call any method. One lock guards everything; no call blocks: what cannot be served now waits in a
-    list and is looked at again whenever something changes. Inserts of one member are served in order, and so are
-    samples of one member and table. A daemon thread, started with the first call that waits, fails calls whose
-    deadline has passed even when nobody calls; `close` ends it.
+    Any thread may call any method. One lock guards everything, and no call blocks: a call that cannot be served now
+    waits in a list and is tried again whenever something changes. Inserts of one member are served in order, and so are
+    samples of one member and table. A daemon thread fails calls whose deadline has passed, even if no other call
+    comes; it starts with the first pending call, and `close` ends it.
 
-    Draws come from one generator: the same calls in the same order give the same samples. `state_dict` includes it,
-    but not calls that wait; whoever saves a shard lets it come to rest first.
+    All draws use one generator: the same calls in the same order give the same samples. `state_dict` includes the
+    generator but no pending calls, so save a shard only when no calls are pending.
 
     Args:
         spec: the layout of one unroll.
-        config: the whole replay; the shard takes its share of capacities and of `min_steps`.
-        members: who uses it; unrolls of others are rejected.
-        shard: its number in keys.
-        seed: of its generator.
+        config: of the whole replay; the shard takes its share of capacities and of `min_steps`.
+        members: settings of all members; unrolls of other members are rejected.
+        shard: the shard's number in keys.
+        seed: of the generator.
         insert_timeout_s: seconds an insert may wait.
 
     Raises:
@@ -90,7 +90,7 @@ class Shard:
         self._changed = threading.Condition()
         self._watcher: threading.Thread | None = None
         self._pumped_at = -math.inf
-        self._next_look = math.inf  # when the watcher wakes by itself
+        self._watcher_wakes_at = math.inf  # without being notified
         self._closed = False
 
     # -- the port ------------------------------------------------------------------------------------------------------
@@ -98,11 +98,11 @@ class Shard:
     def insert(self, unrolls: Unrolls) -> Future[InsertReceipt]:
         """Store unrolls; see `ReplayPort.insert`.
 
-        An unroll with bad contents is rejected under a counted reason and the good ones of its message are stored.
-        One that arrives after a later one of its stream counts as a duplicate (`streams.HighWaterMarks`).
+        An unroll with bad contents is rejected and counted by reason; the good unrolls of its message are stored. An
+        unroll that arrives after a later one of its environment counts as a duplicate (see `HighWaterMarks`).
         """
         if unrolls.headers.dtype != HEADER_DTYPE:
-            # Without headers there is no id to account for: a mistake in the program, not in its data.
+            # Without headers there are no ids to account for: an error in the calling code, not in its data.
             return failed(PortError(f"headers must have dtype HEADER_DTYPE, got {unrolls.headers.dtype}"))
         bad = find_bad_unrolls(self.spec, unrolls, self._members)
         call = PendingInsert(unrolls, bad, self._insert_timeout_s)
@@ -157,10 +157,10 @@ class Shard:
             return done(self._stats())
 
     def add_member(self, settings: MemberSettings) -> None:
-        """Let one more member use the replay; a member that is known with the same settings is back, and keeps all.
+        """Register one more member; a member that is known with the same settings keeps all its state.
 
-        Its columns are allocated now. Its online queue has no pages of its own: while they hold what has left the
-        replay, so much less of it is kept.
+        Its columns are allocated now. Its online queue gets no additional pages: queued unrolls that have left the
+        replay reduce the number of unrolls that can be stored.
 
         Args:
             settings: over all shards, as at construction.
@@ -172,14 +172,14 @@ class Shard:
             self._store.add_member(settings)
 
     def client_state(self) -> dict[str, Any]:
-        """Return nothing: the shard itself is all there is; see `ReplayPort.client_state`."""
+        """Return {}: a shard has no state on the client side; see `ReplayPort.client_state`."""
         return {}
 
     def load_client_state(self, state: dict[str, Any]) -> None:
         """Restore nothing."""
 
     def close(self) -> None:
-        """Fail what waits with `PortClosedError`, drop what is queued, end the thread. May be called twice."""
+        """Fail pending calls with `PortClosedError`, empty the queues, end the thread. May be called twice."""
         with self._changed:
             calls: list[PendingCall] = [*self._inserts, *self._samples]
             self._ledger.failed += sum(len(call.unrolls) for call in self._inserts)
@@ -203,7 +203,7 @@ class Shard:
 
     def _pump(self, settled: list[Settlement]) -> None:
         self._pumped_at = time.monotonic()
-        # An insert can let a sample go and the reverse; each round answers at least one call, so this ends.
+        # An insert can unblock a sample and the reverse; each round answers at least one call, so this ends.
         num_waiting = -1
         while num_waiting != len(self._inserts) + len(self._samples):
             num_waiting = len(self._inserts) + len(self._samples)
@@ -225,7 +225,7 @@ class Shard:
                 result = attempt(call)
             except CancelledError:
                 self._count_failed(call)
-            except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, not the thread that pumped
+            except Exception as error:  # noqa: BLE001 - it belongs to the pending call, not to the calling thread
                 self._count_failed(call)
                 if call.claim():
                     settled.append((call.future, None, error))
@@ -270,7 +270,7 @@ class Shard:
                 for number in away:
                     store.release(self._members[number].drop_queue("no_reader"))
                 if not away or not store.make_room(len(keep), num_blocks):
-                    lacks = "no room: all that is stored waits in online queues"
+                    lacks = "no room: all stored unrolls wait in online queues"
             if lacks:
                 call.lacks = lacks
                 if not call.future.cancelled():
@@ -343,11 +343,11 @@ class Shard:
             self._watcher = threading.Thread(target=self._watch_deadlines, name=f"shard-{self.shard}", daemon=True)
             self._watcher.start()
         # Calls come and go far more often than deadlines pass: the thread is woken only for an earlier one.
-        if self._wakes_at() < self._next_look:
+        if self._wakes_at() < self._watcher_wakes_at:
             self._changed.notify_all()
 
     def _wakes_at(self) -> float:
-        """Return when the next deadline passes, or the next lease whose end may let an insert go."""
+        """Return when the next deadline passes, or the next lease ends that may unblock an insert."""
         times = [call.deadline for call in [*self._inserts, *self._samples]]
         held_up = {member for call in self._inserts for member in call.members if member in self._members}
         times += [end for end in map(self._lease_end, sorted(held_up)) if end > self._pumped_at]
@@ -364,7 +364,7 @@ class Shard:
                 late = [call for call in calls if call.deadline <= now]
                 wakes_at = self._wakes_at()
                 if wakes_at > now:
-                    self._next_look = wakes_at
+                    self._watcher_wakes_at = wakes_at
                     self._changed.wait(None if math.isinf(wakes_at) else wakes_at - now)
                     continue
                 self._inserts = [call for call in self._inserts if call.deadline > now]
@@ -377,7 +377,7 @@ class Shard:
                 self._pump(settled)  # calls behind those that expired may go now
             settle(settled)
 
-    # -- looking and saving --------------------------------------------------------------------------------------------
+    # -- statistics and saving -----------------------------------------------------------------------------------------
 
     def _stats(self) -> ReplayStats:
         store, index = self._store, self._store.index
@@ -410,7 +410,7 @@ class Shard:
             assert not any(self._stats().imbalances.values())
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that is kept, as nested dicts of arrays and JSON values."""
+        """Return the whole state except pending calls, as nested dicts of arrays and JSON values."""
         with self._changed:
             self._ledger.removed = self._store.num_removed
             return {
@@ -422,10 +422,10 @@ class Shard:
             }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave, into a shard built with the same arguments.
+        """Restore a state from `state_dict`, into a shard built with the same arguments.
 
         Raises:
-            ValueError: it was built for other unrolls, members or capacities; nothing is changed.
+            ValueError: the state is of a shard for other unrolls, members or capacities; nothing is changed.
         """
         ours = self._store.fingerprint()
         differing = [name for name, value in ours.items() if state["made_for"].get(name, value) != value]

@@ -1,4 +1,4 @@
-"""n-step windows: rewards and discounts folded over consecutive rows of a stream."""
+"""n-step windows: rewards and discounts folded over consecutive rows of an episode."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Windows:
 
     Args:
         rewards: float32 [N], sum of gamma^k r_(t+k) over the window.
-        discounts: float32 [N], what multiplies the value of the bootstrap observation: gamma^n, or 0 after termination.
-        terminated: bool [N], the window ends with a termination.
+        discounts: float32 [N], factor of the bootstrap observation's value: gamma^n, or 0 after termination.
+        terminated: bool [N], whether the window ends with a termination.
         pages: int [N], page of the bootstrap observation.
-        boundaries: int64 [N], its boundary row in 0..T of that page.
+        boundaries: int64 [N], boundary row, in 0..T, of the bootstrap observation in its page.
     """
 
     rewards: np.ndarray
@@ -39,13 +39,13 @@ def fold(
 ) -> Windows:
     """Fold up to `n_step` steps from each valid row (pages[i], rows[i]).
 
-    A window stops early after a termination (nothing remains), before a row that holds no transition (a truncation: its
-    observation bootstraps), and where the stored stream ends (the last stored observation bootstraps). Each
-    reward is clipped to +- `reward_clip` before it is summed. O(N * n_step).
+    A window stops early after a termination (discount 0), before a row without a transition (a truncation: the row's
+    observation bootstraps), and at the end of the stored rows (the last stored observation bootstraps). Each reward is
+    clipped to +- `reward_clip` before it is summed. O(N * n_step).
     """
     unroll_length = index.unroll_length
     rewards_of, terminated_of, valid_of = (index.pages.rows[name] for name in ("rewards", "terminated", "valid"))
-    if n_step == 1:  # the most common and three times faster; never leaves its page
+    if n_step == 1:  # the most common case, three times faster: a window never leaves its page
         at = pages.astype(np.int64) * unroll_length + rows
         ends = terminated_of.take(at)
         return Windows(
@@ -60,7 +60,7 @@ def fold(
     stored: np.ndarray | bool = True
     last_offset = int(offsets.max(initial=0))
     if last_offset >= unroll_length:
-        # Columns of `chain`: the page itself, the one after it, and so on; -1 where the stored stream ends.
+        # `chain`: the page itself, the next page, and so on; NO_PAGE after the last stored page.
         chain = [pages]
         for _ in range(last_offset // unroll_length):
             chain.append(np.where(chain[-1] == NO_PAGE, NO_PAGE, index.next_page[chain[-1]]))

@@ -1,4 +1,4 @@
-"""The arena: a bounded store for compressed frames of unpredictable size, without fragmentation."""
+"""The arena: bounded memory for compressed frames of unpredictable size, without fragmentation."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ BLOCK_BYTES = 512
 
 
 class Arena:
-    """Blobs of `num_owners` owners, each a chain of fixed blocks. Not thread-safe.
+    """Blobs of `num_owners` owners, each a chain of fixed-size blocks. Not thread-safe.
 
-    Any free block fits any blob, so there is no fragmentation and room is a count. A gather follows all chains at once,
-    one hop per pass, and copies the blocks with a single `take`.
+    Any free block fits any blob, so there is no fragmentation, and the free room is a number of blocks. A gather
+    follows all chains at once, one hop per pass, and copies the blocks with a single `take`.
 
     Args:
         capacity_bytes: bytes for blocks; rounded down to whole blocks, at least one.
-        num_owners: owners (a page's image); each has at most one blob.
+        num_owners: owners (one per page and image); each has at most one blob.
         block_bytes: bytes per block.
     """
 
@@ -30,14 +30,14 @@ class Arena:
         self.block_bytes = block_bytes
         self.num_blocks = max(1, capacity_bytes // block_bytes)
         self._blocks = np.empty((self.num_blocks, block_bytes), np.uint8)
-        self._blocks.fill(0)  # touched now, flat ever after
+        self._blocks.fill(0)  # touched now, so that memory does not grow later
         self._next = np.zeros(self.num_blocks, np.int32)
         self._heads = np.zeros(num_owners, np.int32)
         self._lengths = np.zeros(num_owners, np.int64)
         self.free = FreeList(self.num_blocks)
 
     def blocks_for(self, lengths: np.ndarray) -> np.ndarray:
-        """Return how many blocks blobs of these lengths take, int64 [N]."""
+        """Return the number of blocks that blobs of these lengths take, int64 [N]."""
         blocks: np.ndarray = -(-lengths // self.block_bytes)
         return blocks
 
@@ -57,7 +57,7 @@ class Arena:
         ):
             flat[at : at + length] = payload[start : start + length]
         self._blocks[blocks] = staged
-        # The last block of a chain points at some block too: harmless, since a chain is cut at its count.
+        # The last block of a chain also points at some block, which is harmless: a chain is cut at its count.
         self._next[blocks[:-1]] = blocks[1:]
         self._heads[owners] = blocks[starts]
         self._lengths[owners] = lengths
@@ -68,7 +68,7 @@ class Arena:
         counts = self.blocks_for(lengths)
         blocks = self._chains(owners, counts)
         payload = np.empty((len(blocks), self.block_bytes), np.uint8)
-        # mode="clip" lets take write straight into `out`; the default would buffer to be able to undo.
+        # mode="clip" lets `take` write straight into `out`; the default mode would write to a buffer first.
         np.take(self._blocks, blocks, axis=0, out=payload, mode="clip")
         return PackedFrames(payload.reshape(-1), (np.cumsum(counts) - counts) * self.block_bytes, lengths)
 
@@ -89,7 +89,7 @@ class Arena:
 
     @property
     def num_used_bytes(self) -> int:
-        """Bytes in blocks that hold something."""
+        """Bytes of the used blocks."""
         return (self.num_blocks - len(self.free)) * self.block_bytes
 
     @property
@@ -99,7 +99,7 @@ class Arena:
         return sum(array.nbytes for array in arrays) + self.free.num_bytes
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what `load_state_dict` needs: contents of used blocks only."""
+        """Return the state, with the contents of used blocks only."""
         used = np.flatnonzero(~self.free.is_free())
         return {
             "used": used,
@@ -111,7 +111,7 @@ class Arena:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         used = state["used"]
         self._blocks[used] = state["blocks"]
         self._next[used] = state["next"]

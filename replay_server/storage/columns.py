@@ -1,4 +1,4 @@
-"""Mutable columns: numbers per stored row that an algorithm writes back, one block per member."""
+"""Mutable columns: numbers per stored row that an algorithm writes back, separate for each member."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Columns:
     """The columns of one member, float32 [num_pages, T] each. Not thread-safe.
 
     Args:
-        pages: whose generations keys are checked against.
+        pages: the pages, against whose generations keys are checked.
         unroll_length: T.
         specs: names and initial values.
     """
@@ -22,13 +22,13 @@ class Columns:
     def __init__(self, pages: Pages, unroll_length: int, specs: Sequence[ColumnSpec]):
         self._pages = pages
         self._unroll_length = unroll_length
-        # Called after a write with pages, rows and how many rows from there on.
+        # Called after a write with pages, first rows and the number of rows written from there on.
         self.on_write: Callable[[np.ndarray, np.ndarray, int], None] | None = None
         self._initial = {spec.name: spec.initial for spec in specs}
         self.arrays = {spec.name: np.full((pages.num_pages, unroll_length), spec.initial, np.float32) for spec in specs}
 
     def reset(self, pages: np.ndarray) -> None:
-        """Give freshly inserted pages their initial values."""
+        """Set the rows of freshly inserted pages to the initial values."""
         for name, array in self.arrays.items():
             array[pages] = self._initial[name]
 
@@ -43,11 +43,11 @@ class Columns:
     def write(self, writes: ColumnWrites) -> WriteReceipt:
         """Write values [N, width] from `keys["row"]` on; keys of reused pages are dropped and counted.
 
-        Where two keys name the same row the later one wins.
+        If two keys name the same row, the later value counts.
 
         Raises:
             PortError: an unknown column, values of the wrong shape or not finite, rows outside the page. Nothing is
-                written then.
+                written in that case.
         """
         keys = writes.keys
         pages, rows = keys["page"].astype(np.int64), keys["row"].astype(np.int64)
@@ -84,10 +84,10 @@ class Columns:
         return sum(array.nbytes for array in self.arrays.values())
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return what `load_state_dict` needs."""
+        """Return copies of the columns by name."""
         return {name: array.copy() for name, array in self.arrays.items()}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Restore what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         for name, array in self.arrays.items():
             array[...] = state[name]

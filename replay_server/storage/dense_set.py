@@ -1,4 +1,4 @@
-"""A set of small integers kept dense, so that drawing one uniformly is one array look-up."""
+"""A set of small integers in a dense array, from which a uniform draw is one array look-up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class DenseSet:
         self._size = 0
 
     def __len__(self) -> int:
-        """Return how many items the set has."""
+        """Return the number of items."""
         return self._size
 
     @property
@@ -26,7 +26,7 @@ class DenseSet:
         return self._items[: self._size]
 
     def contains(self, items: np.ndarray) -> np.ndarray:
-        """Return which of these items are in the set, bool like `items`."""
+        """Return whether each of these items is in the set, bool like `items`."""
         found: np.ndarray = self._position[items] >= 0
         return found
 
@@ -38,7 +38,7 @@ class DenseSet:
         self._size = stop
 
     def remove(self, items: np.ndarray) -> None:
-        """Remove distinct items that are in the set: the last ones move into the holes."""
+        """Remove distinct items that are in the set; the last items move into the holes."""
         new_size = self._size - len(items)
         holes = self._position[items]
         self._position[items] = -1
@@ -60,11 +60,11 @@ class DenseSet:
         return self._items.nbytes + self._position.nbytes
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return what `load_state_dict` needs; the order decides what a generator draws."""
+        """Return the items in order, since draws depend on the order."""
         return {"items": self.items.copy()}
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
-        """Restore what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         self._position.fill(-1)
         self._size = 0
         self.add(state["items"])

@@ -1,4 +1,4 @@
-"""The episode index: which rows of which pages belong to which episode."""
+"""The episode index: assigns the rows of pages to episodes."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class Episode:
     """A live episode: a chain of page segments, all rows of the pages between its first and its last row.
 
     Args:
-        slot: its number among live episodes; reused when it is gone.
+        slot: its number among live episodes; reused after its removal.
         pages: pages in time order.
         start_row: first row, in the first page.
         stop_row: one past the last row, in the last page.
-        num_steps: valid steps it has.
-        first_order: when its first page came, in pages since the beginning.
-        last_order: when its last page came.
-        finished: no more rows will come.
-        complete: it is stored from its first step.
-        ended: it is stored to its last row, the one that holds the final observation.
-        num_pins: readers that need it; it is not removed while there are any.
+        num_steps: number of its valid steps.
+        first_order: number of pages appended before its first page.
+        last_order: number of pages appended before its last page.
+        finished: whether no more rows will come.
+        complete: whether it is stored from its first step.
+        ended: whether it is stored to its last row, which holds the final observation.
+        num_pins: number of readers that need it; while it is positive, the episode is not removed.
     """
 
     slot: int
@@ -56,7 +56,7 @@ class Episode:
 
 @dataclass(slots=True)
 class _Tail:
-    # Where a stream stands: what the next unroll may continue.
+    # The end of a key's unrolls so far, which the next unroll may continue.
     page: int
     generation: int
     sequence: int
@@ -65,14 +65,14 @@ class _Tail:
 
 @dataclass
 class EpisodeIndex:
-    """Streams, episodes, and the neighbours of each page. Not thread-safe.
+    """Live episodes, and the neighbours of each page. Not thread-safe.
 
     Appending N unrolls costs a few NumPy calls and a short Python step per unroll; forgetting an episode of n pages a
     few NumPy calls. A page may hold the end of one episode and the start of the next; it is released when no live
     episode refers to it.
 
     Args:
-        pages: where the unrolls are.
+        pages: hold the unrolls.
         unroll_length: T.
     """
 
@@ -84,23 +84,23 @@ class EpisodeIndex:
     num_steps: int = field(default=0, init=False)
     num_streamable: int = field(default=0, init=False)
     num_streamable_steps: int = field(default=0, init=False)
-    longest_streamable: int = field(default=0, init=False)  # steps of the longest there ever was
+    longest_streamable: int = field(default=0, init=False)  # steps of the longest one ever stored
 
     def __post_init__(self) -> None:
         num_pages, num_rows = self.pages.num_pages, self.pages.num_pages * self.unroll_length
-        # Slot of the live episode that each valid row belongs to: what samplers test and weigh rows by.
+        # Slot of the live episode that each valid row belongs to; samplers test and weigh rows by it.
         self.episode_of_row = np.full((num_pages, self.unroll_length), NO_EPISODE, np.int32)
         self.steps_of_episode = np.full(num_rows, 0, np.int32)
-        # Kept by `FarSteps`: what removers weigh episodes by.
+        # Updated by `FarSteps`; removers weigh episodes by it.
         self.far_of_episode = np.full(num_rows, 0, np.int32)
         self.next_page = np.full(num_pages, NO_PAGE, np.int32)
         self.previous_page = np.full(num_pages, NO_PAGE, np.int32)
         self.num_segments = np.full(num_pages, 0, np.int32)
         self.order = np.full(num_pages, 0, np.int64)
-        # An episode begins after row 0 and before row T; few pages have that, and the others are read faster.
+        # Whether an episode begins after row 0 and before row T: few pages have that, and the others are read faster.
         self.begins_inside = np.full(num_pages, False)
         self.live_pages = DenseSet(num_pages)
-        self.live_episodes = DenseSet(num_rows)  # those with at least one valid step
+        self.live_episodes = DenseSet(num_rows)  # episodes with at least one valid step
         self._unused_slots: list[int] = []
         self._num_slots = 0
         self._num_appended = 0
@@ -112,10 +112,10 @@ class EpisodeIndex:
         """Add freshly inserted pages, one unroll each, in order.
 
         Args:
-            pages: int32 [N], distinct, contents already there.
-            keys: the stream of each.
-            sequences: its place in the stream; one more than the stream's last continues it, anything else is a gap
-                that ends the episode before it.
+            pages: int32 [N], distinct, already filled.
+            keys: the key of each unroll.
+            sequences: the sequence number of each unroll. One more than the key's last number continues the episode;
+                any other number is a gap that ends the episode before it.
         """
         unroll_length = self.unroll_length
         first = self.pages.fields["first"][pages]
@@ -169,7 +169,7 @@ class EpisodeIndex:
         self.live_pages.add(pages)
 
     def close_stream(self, key: StreamKey) -> None:
-        """End a stream that will never continue; its open episode is finished where it stands."""
+        """End a key whose unrolls will never continue; its open episode is finished at its last stored row."""
         tail = self._tails.pop(key, None)
         if tail is not None and tail.open_slot != NO_EPISODE:
             self._finish(tail.open_slot)
@@ -207,7 +207,7 @@ class EpisodeIndex:
     # -- forgetting ----------------------------------------------------------------------------------------------------
 
     def forget(self, episode: Episode) -> np.ndarray:
-        """Remove a finished episode whole, or the oldest page of an open one; return the pages that became free."""
+        """Remove a whole finished episode, or the oldest page of an open one; return the pages that became free."""
         assert not episode.num_pins
         return self._remove(episode) if episode.finished else self._trim(episode)
 
@@ -250,7 +250,7 @@ class EpisodeIndex:
         return self.release(pages)
 
     def release(self, pages: np.ndarray) -> np.ndarray:
-        """Drop one reference to each of these distinct pages; return those that became free."""
+        """Drop one reference to each of these distinct pages; return the pages that became free."""
         freed = self.pages.release(pages)
         before, after = self.previous_page[freed], self.next_page[freed]
         self.next_page[before[before != NO_PAGE]] = NO_PAGE
@@ -261,7 +261,7 @@ class EpisodeIndex:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def pin(self, episode: Episode) -> None:
-        """Keep a finished episode until as many `unpin`s follow."""
+        """Protect a finished episode from removal until an equal number of `unpin` calls."""
         assert episode.finished
         episode.num_pins += 1
 
@@ -271,12 +271,12 @@ class EpisodeIndex:
         episode.num_pins -= 1
 
     def num_rows(self, episode: Episode) -> int:
-        """Return how many rows an episode has, those without a transition included."""
+        """Return the number of an episode's rows, including rows without a transition."""
         return (len(episode.pages) - 1) * self.unroll_length + episode.stop_row - episode.start_row
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the preallocated arrays; the Python records of episodes come on top."""
+        """Bytes of the preallocated arrays, without the Python records of episodes."""
         arrays = (
             self.episode_of_row,
             self.steps_of_episode,
@@ -330,7 +330,7 @@ class EpisodeIndex:
         assert sorted(open_in_tails) == sorted(self.open)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what `load_state_dict` needs; pins are not part of it, their holders pin again after a restore."""
+        """Return the state without pins: readers pin their episodes again after a restore."""
         return {
             "episodes": [{**asdict(episode), "num_pins": 0} for episode in self.episodes.values()],
             "open": list(self.open),
@@ -352,9 +352,9 @@ class EpisodeIndex:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave; the pages have been restored before."""
+        """Restore a state from `state_dict`; the pages must be restored before."""
         self.episodes = {item["slot"]: Episode(**item) for item in state["episodes"]}
-        # The orders of these dicts are the order of removal.
+        # The order of these dicts is the order of removal.
         self.open = {slot: self.episodes[slot] for slot in state["open"]}
         self.finished = {slot: self.episodes[slot] for slot in state["finished"]}
         self._tails = {tuple(key): _Tail(**tail) for key, tail in state["tails"]}

@@ -1,4 +1,4 @@
-"""A stack of free indices: which pages, blocks or slots of a preallocated array are unused."""
+"""A stack of free indices: the unused pages, blocks or slots of a preallocated array."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class FreeList:
-    """Indices 0..capacity-1 that nobody uses; those given back last are taken first. Not thread-safe.
+    """The unused indices among 0..capacity-1; indices given back last are taken first. Not thread-safe.
 
     Taking and giving n indices costs O(n) in one NumPy copy.
     """
@@ -16,11 +16,11 @@ class FreeList:
         self._num_free = capacity
 
     def __len__(self) -> int:
-        """Return how many are free."""
+        """Return the number of free indices."""
         return self._num_free
 
     def take(self, num: int) -> np.ndarray:
-        """Return `num` indices, int32 [num]; the caller has checked that there are so many."""
+        """Return `num` indices, int32 [num]; the caller has checked that this many are free."""
         assert num <= self._num_free
         self._num_free -= num
         return self._stack[self._num_free : self._num_free + num][::-1].copy()
@@ -32,7 +32,7 @@ class FreeList:
         self._num_free = stop
 
     def is_free(self) -> np.ndarray:
-        """Return bool [capacity]."""
+        """Return whether each index is free, bool [capacity]."""
         free = np.zeros(len(self._stack), bool)
         free[self._stack[: self._num_free]] = True
         return free
@@ -43,10 +43,10 @@ class FreeList:
         return self._stack.nbytes
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return what `load_state_dict` needs; the order decides which index is taken next."""
+        """Return the free indices in order, since the order decides which index is taken next."""
         return {"stack": self._stack[: self._num_free].copy()}
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
-        """Restore what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         self._num_free = len(state["stack"])
         self._stack[: self._num_free] = state["stack"]

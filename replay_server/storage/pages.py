@@ -1,4 +1,4 @@
-"""Pages: preallocated columns that hold one unroll each."""
+"""Pages: preallocated memory for one unroll each."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from replay_server.storage.free_list import FreeList
 
 
 class Pages:
-    """All uncompressed fields of `num_pages` unrolls, and who still refers to each page. Not thread-safe.
+    """All uncompressed fields of `num_pages` unrolls, and the number of references to each page. Not thread-safe.
 
-    A page is freed when its last reference goes (an episode's segment, an entry of an online queue); its generation
-    then moves on, so that keys handed out before no longer fit. All memory is touched at construction: what does not
-    fit fails at the start of a run and not after hours.
+    A reference is an episode's segment or an entry of an online queue. A page is freed with its last reference; its
+    generation then increases, so that keys handed out before are stale. All memory is touched at construction: a
+    replay that exceeds the memory fails at the start of a run and not after hours.
 
     Args:
         spec: the layout of one unroll.
-        num_pages: unrolls that can be held.
+        num_pages: number of unrolls that fit.
     """
 
     def __init__(self, spec: UnrollSpec, num_pages: int):
         self.spec = spec
         self.num_pages = num_pages
         self.headers = _touched((num_pages,), HEADER_DTYPE)
-        # NumPy copies structured items one by one; as plain words they are gathered six times faster.
+        # NumPy copies structured items one by one; gathering plain words is six times faster.
         self._header_words = self.headers.view(np.int32).reshape(num_pages, -1)
         self.fields = {
             name: _touched((num_pages, *spec.shape(name)), np.dtype(field.array.dtype))
@@ -35,7 +35,7 @@ class Pages:
         self.generation = _touched((num_pages,), np.dtype(np.int64))
         self.references = _touched((num_pages,), np.dtype(np.int32))
         self.num_inserted = 0
-        self._positions = _touched((num_pages,), np.dtype(np.int64))  # in the order of insertion
+        self._positions = _touched((num_pages,), np.dtype(np.int64))  # place in the order of insertion
         self.free = FreeList(num_pages)
         # The same memory with one row per line, for gathering single rows.
         self.rows = {
@@ -67,7 +67,7 @@ class Pages:
         return headers
 
     def ages(self, pages: np.ndarray) -> np.ndarray:
-        """Return how many unrolls were inserted after those of `pages`, int64 [N]."""
+        """Return the number of unrolls inserted after each of `pages`, int64 [N]."""
         ages: np.ndarray = self.num_inserted - 1 - self._positions[pages]
         return ages
 
@@ -76,7 +76,7 @@ class Pages:
         self.references[pages] += num
 
     def release(self, pages: np.ndarray) -> np.ndarray:
-        """Drop one reference to each of these distinct pages; return those that became free."""
+        """Drop one reference to each of these distinct pages; return the pages that became free."""
         self.references[pages] -= 1
         freed: np.ndarray = pages[self.references[pages] == 0]
         self.generation[freed] += 1
@@ -96,7 +96,7 @@ class Pages:
         return columns + self.headers.nbytes + book_keeping
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what `load_state_dict` needs: contents of used pages only."""
+        """Return the state, with the contents of used pages only."""
         used = np.flatnonzero(~self.free.is_free())
         headers, fields = self.gather(used)
         return {
@@ -111,7 +111,7 @@ class Pages:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         used = state["used"]
         self.headers[used] = state["headers"]
         for name, column in self.fields.items():

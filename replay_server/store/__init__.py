@@ -1,1 +1,1 @@
-"""The store of a shard: storage, what each member has there, and what may be inserted and drawn when."""
+"""The store of a shard: storage, the members' queues and columns, rate limits, episode streams."""

@@ -1,4 +1,4 @@
-"""Episode streams: readers that walk finished episodes from their first step, some rows at a time."""
+"""Episode streams: readers that walk finished episodes from their first step, T rows at a time."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import numpy as np
 from laser.ports import PortError, Sample, SampleRequest
 from replay_server.storage.episode_index import Episode, EpisodeIndex
 
-# Episodes looked at together while one is drawn; nearly all that are stored can be walked.
+# Candidates per attempt to draw an episode; nearly all stored episodes can be walked.
 _TRIES = 4
 
 
 @dataclass(frozen=True)
 class StreamRows:
-    """Where the next rows of N streams are.
+    """The places of the next T+1 rows of N streams.
 
     Args:
         pages: int64 [N, T+1].
-        rows: int64 [N, T+1], in 0..T-1 of its page; row T of a stream is row 0 of its next piece.
-        probabilities: float64 [N], with which the episode of row 0 was drawn.
+        rows: int64 [N, T+1], in 0..T-1 of the page; row T of a stream is row 0 of its next piece.
+        probabilities: float64 [N], the probability with which the episode of row 0 was drawn.
     """
 
     pages: np.ndarray
@@ -34,7 +34,7 @@ class StreamRows:
 
 @dataclass(slots=True)
 class _Cursor:
-    # A pinned episode and how many of its rows have been handed out.
+    # A pinned episode and the number of its rows that have been handed out.
     episode: Episode
     pages: np.ndarray
     num_rows: int
@@ -47,20 +47,20 @@ class _StreamSet:
     lease_until: float
     sequence: int  # of the next request
     cursors: dict[int, _Cursor | None] = field(default_factory=dict)  # None: the next row begins an episode
-    answer: Sample | None = None  # to the newest request, for when it is repeated
+    answer: Sample | None = None  # to the newest request, in case it is repeated
 
 
 class EpisodeStreams:
-    """All streams of a shard, by member and set. Not thread-safe.
+    """All episode streams of a shard, by member and set. Not thread-safe.
 
-    A stream pins the episode it walks. Pins are let go when the episode's end has been handed out, when a later request
-    no longer names the stream, when the set's lease runs out, and when the replay has no other room (`cut_oldest`).
-    Whatever ends a stream early, its next piece begins an episode, with `first` True: states never mix. `counts` says
-    how often that happened, in streams: "restarted" (a set was unknown, or requests were missing), "cut" (no room),
-    "expired" (no request for the whole lease).
+    A stream pins the episode it walks. The pin is released when the episode's end has been handed out, when a later
+    request no longer names the stream, when the set's lease expires, and when the replay has no other room
+    (`cut_oldest`). After any early end, the stream's next piece begins an episode, with `first` True: states never mix.
+    `counts` has the number of streams that ended early: "restarted" (a set was unknown, or requests were missing),
+    "cut" (no room), "expired" (no request for the whole lease).
 
     Args:
-        index: whose episodes are walked.
+        index: holds the episodes.
         weight: "episode": every finished episode is equally likely; "length": every step is.
         lease_s: seconds a set lives without a request.
         clock: of leases.
@@ -81,7 +81,7 @@ class EpisodeStreams:
         self.counts: Counter[str] = Counter()
 
     def repeated(self, request: SampleRequest) -> Sample | None:
-        """Return the answer if this request has been answered before, or None.
+        """Return the earlier answer if this request repeats the newest one, or None.
 
         Raises:
             PortError: a later request of the set has been answered already.
@@ -102,7 +102,7 @@ class EpisodeStreams:
         return answer if request.sequence == streams.sequence - 1 and asked_alike else None
 
     def advance(self, request: SampleRequest, rng: np.random.Generator) -> StreamRows:
-        """Move the request's streams on by T rows; the index holds an episode that can be walked."""
+        """Advance the request's streams by T rows; the index must hold an episode that can be walked."""
         self.expire()
         key = (request.member, request.stream_set)
         streams = self._sets.get(key)
@@ -128,7 +128,7 @@ class EpisodeStreams:
         return StreamRows(pages, rows, probabilities)
 
     def keep(self, request: SampleRequest, answer: Sample) -> None:
-        """Remember the answer to the newest request."""
+        """Keep the answer to the newest request, in case it is repeated."""
         self._sets[request.member, request.stream_set].answer = answer
 
     def _walk(
@@ -148,7 +148,7 @@ class EpisodeStreams:
             filled += num
             cursor.at += num
             if filled == len(pages):
-                cursor.at -= 1  # row T is looked at now and handed out with the next piece
+                cursor.at -= 1  # row T is only a boundary here, and row 0 of the next piece
                 return cursor, probability
             self._unpin(cursor)
             cursor = None
@@ -165,10 +165,10 @@ class EpisodeStreams:
                 share = episode.num_steps / index.num_streamable_steps if self._by_length else 1 / index.num_streamable
                 return self._pinned(episode, share)
 
-    # -- letting go ----------------------------------------------------------------------------------------------------
+    # -- releasing pins ------------------------------------------------------------------------------------------------
 
     def expire(self) -> None:
-        """Let go of the sets whose lease has run out."""
+        """Remove the sets whose lease has expired."""
         now = self._clock()
         for key in [key for key, streams in self._sets.items() if streams.lease_until < now]:
             streams = self._sets.pop(key)
@@ -179,7 +179,7 @@ class EpisodeStreams:
         """End the streams on the oldest pinned episode, so that it may be removed; return False if there is none.
 
         Args:
-            before: only if the episode's first page came before this one (see `Episode.first_order`).
+            before: consider only episodes whose `Episode.first_order` is smaller; None: all.
         """
         self.expire()
         places = [
@@ -206,20 +206,20 @@ class EpisodeStreams:
         if cursor is not None:
             self._index.unpin(cursor.episode)
 
-    # -- looking and saving --------------------------------------------------------------------------------------------
+    # -- statistics and saving -----------------------------------------------------------------------------------------
 
     @property
     def num_streams(self) -> int:
-        """Streams that are alive."""
+        """Number of live streams."""
         return sum(len(streams.cursors) for streams in self._sets.values())
 
     def num_pins(self) -> Counter[int]:
-        """Return how many streams are on each episode, by slot; for tests."""
+        """Return the number of streams on each episode, by slot; for tests."""
         cursors = [cursor for streams in self._sets.values() for cursor in streams.cursors.values()]
         return Counter(cursor.episode.slot for cursor in cursors if cursor is not None)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what `load_state_dict` needs; leases begin anew, and the newest request cannot be repeated."""
+        """Return the state; after a restore leases begin anew, and the newest request cannot be repeated."""
         return {
             "counts": dict(self.counts),
             "sets": [
@@ -236,7 +236,7 @@ class EpisodeStreams:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave and pin the episodes again; the index has been restored before."""
+        """Restore a state from `state_dict` and pin the episodes again; the index must be restored before."""
         self.counts = Counter(state["counts"])
         self._sets = {}
         for item in state["sets"]:

@@ -1,4 +1,4 @@
-"""Members: what each agent that uses a replay has there for itself."""
+"""Members: the queue, rate limiter, columns and samplers of each agent that uses a replay."""
 
 from __future__ import annotations
 
@@ -18,14 +18,19 @@ from replay_server.store.rate_limiter import RateLimiter
 
 
 class Member:
-    """The state of one member in a shard: online queue, rate limiter, columns, and the online ledger. Not thread-safe.
+    """The state of one member in a shard: online queue, rate limiter, columns, samplers. Not thread-safe.
 
-    The queue hands out each unroll once, first in, first out. Its entries hold a reference to their page, so that an
-    unroll still queued survives the removal of its episode.
+    The queue hands out each unroll once, first in, first out. Its entries hold a reference to their page, so that a
+    queued unroll survives the removal of its episode.
 
-    A member whose learner has not asked for anything during its whole lease holds up nobody, its own actors neither:
-    they go on feeding those it shares the replay with, while its queue drops its oldest unrolls and its limiter does
-    not count. It is back as soon as its learner asks.
+    If a member's learner makes no request during its whole lease, no insert waits for it, not even its own actors'.
+    Its actors continue to fill a shared replay, its queue drops the oldest unrolls, and its limiter ignores the
+    inserted steps. The next request of the learner ends this state.
+
+    Args:
+        settings: the member's share on this shard.
+        index: the stored episodes.
+        config: of the replay.
     """
 
     def __init__(self, settings: MemberSettings, index: EpisodeIndex, config: ReplayConfig):
@@ -36,14 +41,14 @@ class Member:
         self.renew_lease()
         self.columns = Columns(index.pages, index.unroll_length, settings.columns)
         self.columns.on_write = self._written
-        # A member of a replay that others prioritise may do without the column: it draws streams or fresh unrolls.
+        # A member without the sampler's column draws only episode streams or fresh unrolls.
         self._kinds = {
             view: kind
             for view, kind in samplers_called(config.sampler).items()
             if not kind.column or kind.column in self.columns.arrays
         }
         self.samplers: dict[View, Sampler] = {}  # of the views that have been drawn
-        # How often each step was drawn; each unroll, in its row 0.
+        # Number of draws of each step; of an unroll in its row 0.
         self.num_draws = np.zeros((index.pages.num_pages, index.unroll_length), np.uint16)
         self.queue: deque[int] = deque()
         self.num_queued_ever = 0
@@ -53,9 +58,9 @@ class Member:
     def queue_lacks(self, num_unrolls: int, num_wanted: int, warming_up: bool) -> str | None:
         """Return why `num_unrolls` may not be queued now, or None.
 
-        While the replay is `warming_up` the queue has no bound: the learner cannot take anything before, and a bound
-        wide enough for the warm-up would keep fresh experience waiting ever after. While a batch of `num_wanted` waits
-        for more than is queued, one message more goes in than there is room for, or the batch and the message would
+        While the replay is `warming_up`, the queue has no bound: the learner cannot take unrolls yet, and a bound wide
+        enough for the warm-up would keep fresh experience waiting ever after. While a batch of `num_wanted` waits for
+        more unrolls than are queued, one message may exceed the capacity; otherwise the batch and the message would
         wait for each other.
         """
         capacity = self.settings.online_capacity
@@ -67,7 +72,7 @@ class Member:
         )
 
     def never_takes(self, num_unrolls: int, num_steps: int) -> str | None:
-        """Return why one message with so much of this member can never be taken, or None."""
+        """Return why one message with `num_unrolls` and `num_steps` of this member can never be stored, or None."""
         capacity, limit = self.settings.online_capacity, self.settings.rate
         if capacity and num_unrolls > capacity:
             return f"{num_unrolls} unrolls in one message exceed the online queue's capacity of {capacity}"
@@ -78,47 +83,47 @@ class Member:
         return None
 
     def renew_lease(self) -> None:
-        """Its learner has asked for something."""
+        """Start the lease anew, after a request of the member's learner."""
         self.lease_ends_at = time.monotonic() + self._config.lease_s
 
     @property
     def views(self) -> list[View]:
-        """What it may draw, besides streams."""
+        """The views that the member may draw, besides episode streams."""
         return sorted(self._kinds)
 
     def sampler(self, view: View) -> Sampler:
-        """Return what draws a view; made when it is first needed, since few members draw more than one."""
+        """Return the sampler of a view; it is made when first needed, since few members draw more than one view."""
         if view not in self.samplers:
             self.samplers[view] = self._kinds[view](self._index, view, self.columns, self._config)
             self.samplers[view].inserted(self._index.live_pages.items)
         return self.samplers[view]
 
     def inserted(self, pages: np.ndarray) -> None:
-        """Hear of freshly inserted pages, of any member."""
+        """Add freshly inserted pages, of any member."""
         self.columns.reset(pages)
         self.num_draws[pages] = 0
         for sampler in self.samplers.values():
             sampler.inserted(pages)
 
     def forgotten(self, pages: np.ndarray) -> None:
-        """Hear that rows of these pages are no longer stored."""
+        """Drop the rows of these pages that are no longer stored."""
         for sampler in self.samplers.values():
             sampler.forgotten(pages)
 
     def count(self, view: View, draw: Draw) -> np.ndarray:
-        """Count a draw; return how often each of its items has been drawn by now, int64 [N], at most 65,535."""
+        """Count a draw; return the number of draws of each of its items so far, int64 [N], at most 65,535."""
         counts = self.num_draws.reshape(-1)
         items = draw.pages.astype(np.int64) * self._index.unroll_length + (draw.rows if view == "steps" else 0)
         most = np.iinfo(np.uint16).max
         if counts.take(items).max(initial=0) <= most - len(items):
             np.add.at(counts, items, np.uint16(1))
-        else:  # some may pass the largest number, and would begin at 0 again
+        else:  # some counts may exceed the largest number, and would wrap to 0
             distinct, times = np.unique(items, return_counts=True)
             counts[distinct] = np.minimum(counts[distinct] + times, most)
         return counts.take(items).astype(np.int64)
 
     def redraw(self, rng: np.random.Generator) -> None:
-        """Let samplers choose anew what may be drawn."""
+        """Make samplers choose anew the steps that may be drawn."""
         for sampler in self.samplers.values():
             sampler.redraw(rng)
 
@@ -132,12 +137,12 @@ class Member:
         self.num_queued_ever += len(pages)
 
     def dequeue(self, num_unrolls: int) -> np.ndarray:
-        """Take the oldest entries; the caller drops their references once they are read."""
+        """Remove and return the oldest entries' pages; the caller drops their references once they are read."""
         self.num_handed_out += num_unrolls
         return np.array([self.queue.popleft() for _ in range(num_unrolls)], np.int32)
 
     def drop_queue(self, reason: str, num_left: int = 0) -> np.ndarray:
-        """Take the oldest entries out until `num_left` remain, counting them under `reason`; return their pages."""
+        """Remove the oldest entries until `num_left` remain, count them under `reason`, and return their pages."""
         num_dropped = max(0, len(self.queue) - num_left)
         pages = np.array([self.queue.popleft() for _ in range(num_dropped)], np.int32)
         if num_dropped:
@@ -146,7 +151,7 @@ class Member:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of columns and of what samplers keep."""
+        """Bytes of columns, draw counts and samplers."""
         return (
             self.columns.num_bytes
             + self.num_draws.nbytes
@@ -155,7 +160,7 @@ class Member:
 
     @property
     def imbalance(self) -> int:
-        """Queued ever - handed out - queued - dropped: 0."""
+        """Queued ever - handed out - queued - dropped, which is 0."""
         return self.num_queued_ever - self.num_handed_out - len(self.queue) - sum(self.dropped.values())
 
     def stats(self) -> MemberStats:
@@ -171,7 +176,7 @@ class Member:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what `load_state_dict` needs."""
+        """Return the member's state."""
         return {
             "queue": list(self.queue),
             "num_queued_ever": self.num_queued_ever,
@@ -184,7 +189,7 @@ class Member:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         self.queue = deque(state["queue"])
         self.num_queued_ever = state["num_queued_ever"]
         self.num_handed_out = state["num_handed_out"]

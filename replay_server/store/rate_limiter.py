@@ -1,4 +1,4 @@
-"""The rate limiter: how far sampling may run ahead of inserting, and the reverse."""
+"""The rate limiter: bounds how far sampling may run ahead of inserting, and the reverse."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from replay_server.member_settings import RateLimit
 
 
 class RateLimiter:
-    """Counts one member's steps and says who must wait. Not thread-safe."""
+    """Counts one member's steps and decides whether an insert or a sample must wait. Not thread-safe.
+
+    Args:
+        limit: the member's settings.
+    """
 
     def __init__(self, limit: RateLimit):
         self.limit = limit
         self.inserted_steps = 0
         self.sampled_steps = 0
-        self.forgiven_steps = 0  # inserted while nobody drew, which need not be made up for
+        self.forgiven_steps = 0  # inserted during the learner's absence; the limit ignores them
 
     @property
     def difference(self) -> float:
@@ -46,11 +50,11 @@ class RateLimiter:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what `load_state_dict` needs."""
+        """Return the counts as JSON values."""
         names = ("inserted_steps", "sampled_steps", "forgiven_steps")
         return {name: getattr(self, name) for name in names}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         for name, value in state.items():
             setattr(self, name, value)

@@ -1,4 +1,4 @@
-"""Memory: what a replay will hold, computed before any of it is allocated."""
+"""Memory sizes of a replay, computed before any of it is allocated."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from replay_server.member_settings import MemberSettings
 from replay_server.samplers import samplers_called
 from replay_server.storage.arena import BLOCK_BYTES
 
-# Compressed bytes are budgeted at 1/12 of the raw frames. Measured on Atari: 24-165x smaller, worst game 6x; where a
-# game needs more, the byte capacity forgets episodes earlier than the step capacity would.
+# Compressed bytes are budgeted at 1/12 of the raw frames. Measured on Atari: 24-165x smaller, worst game 6x. If a game
+# needs more, the byte capacity forgets episodes earlier than the step capacity would.
 RAW_BYTES_PER_COMPRESSED_BYTE = 12
-# A replay so small that its raw frames fit in this gets room for frames that do not compress at all: there the risk
-# is a batch that cannot be held, and not memory.
+# A replay whose raw frames fit in this gets room for frames that do not compress at all: for so small a replay the risk
+# is a batch that does not fit, not memory.
 SMALL_BYTES = 64 * 2**20
 
 
@@ -24,8 +24,8 @@ class ShardSizes:
     """The sizes of one shard, all fixed at construction.
 
     Args:
-        capacity_pages: unrolls whose episodes may be drawn.
-        num_pages: those, and one per entry of an online queue, which may outlive its episode.
+        capacity_pages: number of unrolls whose episodes may be drawn.
+        num_pages: `capacity_pages`, and one page per entry of an online queue, which may outlive its episode.
         arena_bytes: bytes for compressed frames; 0 without images.
         fixed_bytes: bytes of everything else.
     """
@@ -44,7 +44,7 @@ class ShardSizes:
 def shard_sizes(spec: UnrollSpec, config: ReplayConfig, members: Sequence[MemberSettings]) -> ShardSizes:
     """Return the sizes of one of the config's shards.
 
-    Capacities and online queues count over all shards, and each shard takes its share, rounded up to whole unrolls. The
+    Capacities and online queues count over all shards. Each shard takes its share, rounded up to whole unrolls. The
     estimate leaves out the Python records of episodes (about 300 bytes each and 8 per unroll).
     """
     unroll_length = spec.unroll_length
@@ -74,12 +74,12 @@ def shard_sizes(spec: UnrollSpec, config: ReplayConfig, members: Sequence[Member
 
 
 def frame_bytes(spec: UnrollSpec, num_unrolls: int) -> int:
-    """Return how many bytes of compressed frames so many unrolls are expected to hold; 0 without images."""
+    """Return the expected bytes of compressed frames of `num_unrolls` unrolls; 0 without images."""
     return num_unrolls * _raw_frame_bytes(spec) // RAW_BYTES_PER_COMPRESSED_BYTE
 
 
 def replay_bytes(spec: UnrollSpec, config: ReplayConfig, members: Sequence[MemberSettings]) -> int:
-    """Return the bytes that all shards of a config will hold together."""
+    """Return the total bytes of all shards of a config."""
     return config.num_shards * shard_sizes(spec, config, members).num_bytes
 
 

@@ -1,4 +1,4 @@
-"""The store: one shard's memory, and what is inserted into, forgotten and read from it."""
+"""The store: one shard's memory, with inserting, forgetting, reading and writing of columns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Store:
     Args:
         spec: the layout of one unroll.
         config: capacities over all shards; the store takes its share.
-        members: who uses it, with numbers over all shards.
+        members: settings of all members, over all shards.
     """
 
     def __init__(self, spec: UnrollSpec, config: ReplayConfig, members: Sequence[MemberSettings]):
@@ -81,11 +81,11 @@ class Store:
         return None
 
     def make_room(self, num_unrolls: int, num_blocks: int) -> bool:
-        """Forget episodes until there is room; return False if all that is left waits in online queues.
+        """Forget episodes until there is room; return False if all remaining unrolls wait in online queues.
 
-        Episodes under a stream are spared as long as others can go. Where the next in line is an open episode that is
-        younger, or nothing, the streams on the oldest are ended first: an insert that waited for them could wait for
-        ever, since their learner may in turn wait for what is inserted.
+        Episodes that a stream walks are kept as long as other episodes can be forgotten. If the remover's choice is
+        nothing, or an open episode younger than the oldest walked one, the streams on the oldest walked one are ended
+        first. An insert that waited for these streams could wait for ever, since their learner may wait for the insert.
         """
         while not self._has_room(num_unrolls, num_blocks):
             episode = self._remover.choose(self.index)
@@ -115,8 +115,8 @@ class Store:
 
         Args:
             unrolls: a checked message.
-            keep: int64 [N], which of its unrolls.
-            keys: stream of each kept unroll.
+            keep: int64 [N], indices of the unrolls to store.
+            keys: (run, actor, incarnation, environment) of each kept unroll.
             sequences: sequence number of each kept unroll.
         """
         pages = self.pages.insert(unrolls, keep)
@@ -135,7 +135,7 @@ class Store:
                 member.enqueue(mine)
 
     def write(self, writes: ColumnWrites) -> WriteReceipt:
-        """Write a member's columns and what follows from them; see `Columns.write`."""
+        """Write a member's columns and update the numbers derived from them; see `Columns.write`."""
         receipt = self.members[writes.member].columns.write(writes)
         derived = self.derived[writes.member]
         if not derived.is_empty:
@@ -143,7 +143,7 @@ class Store:
         return receipt
 
     def release(self, pages: np.ndarray) -> None:
-        """Drop the references of queue entries."""
+        """Drop the references of these queue entries."""
         self._freed(self.index.release(pages))
 
     def _freed(self, pages: np.ndarray) -> None:
@@ -160,7 +160,7 @@ class Store:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes held in arrays: fixed from construction on."""
+        """Bytes held in arrays; fixed from construction on."""
         arena = self.arena.num_bytes if self.arena is not None else 0
         columns = sum(member.num_bytes for member in self.members.values())
         columns += sum(derived.num_bytes for derived in self.derived.values())
@@ -192,7 +192,7 @@ class Store:
             assert num_blocks + len(self.arena.free) == self.arena.num_blocks
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return what must be the same for a state to fit, as JSON values by name."""
+        """Return the properties that a state's store must share, as JSON values by name."""
         fields = {name: [list(self.spec.shape(name)), item.array.dtype] for name, item in self.spec.fields.items()}
         weighs = any(issubclass(kind, Prioritized) for kind in samplers_called(self._config.sampler).values())
         own = self._config.sampler_settings
@@ -209,7 +209,7 @@ class Store:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what `load_state_dict` needs."""
+        """Return the state of pages, index, arena, streams, members and derived numbers."""
         state: dict[str, Any] = {"pages": self.pages.state_dict(), "index": self.index.state_dict()}
         if self.arena is not None:
             state["arena"] = self.arena.state_dict()
@@ -219,7 +219,7 @@ class Store:
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave, into a store of the same spec, config and members."""
+        """Restore a state from `state_dict`, into a store of the same spec, config and members."""
         self.pages.load_state_dict(state["pages"])
         self.index.load_state_dict(state["index"])
         if self.arena is not None:

@@ -260,7 +260,7 @@ def test_steps_of_a_shard_that_is_gone_are_gone(make_replay):
     look = SampleRequest(0, len(keys), view="steps", keys=keys)
     assert sorted(wait(client.sample(look), 5, "look").keys.tolist()) == sorted(keys[keys["shard"] == 0].tolist())
     shards[0].close()
-    with pytest.raises(PortClosedError, match="no shard that these steps lie in answers"):
+    with pytest.raises(PortClosedError, match="no shard that holds these steps answers"):
         wait(client.sample(look), 5, "look")
 
 
