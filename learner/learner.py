@@ -303,7 +303,7 @@ class Learner:
         return Report("learner", counters, gauges)
 
     def mark_evaluation(self) -> None:
-        """Mark the begin of an evaluation of the newest parameters; `hear_return` gets its return."""
+        """Mark the start of an evaluation of the newest parameters; pass its mean return to `hear_return`."""
         self._feed.mark_evaluation()
 
     def hear_return(self, mean_return: float) -> None:

@@ -69,7 +69,7 @@ class PrioritizerLink:
         return self._prioritizer.values(Replayed(mix.replayed, batch), per_step)
 
     def mark_evaluation(self) -> None:
-        """Mark the begin of an evaluation for the rule; see `Prioritizer.mark_evaluation`."""
+        """Mark the start of an evaluation for the rule; see `Prioritizer.mark_evaluation`."""
         if self._prioritizer is not None:
             self._prioritizer.mark_evaluation()
 

@@ -29,7 +29,7 @@ class FarSteps:
         self._is_far = np.full(self._ratios.shape, False)
 
     def update(self, rows: np.ndarray) -> None:
-        """Count the rows (flat indices, distinct) whose ratio was written anew."""
+        """Recount these rows (flat indices, distinct), whose ratios have been written."""
         slots = self._index.episode_of_row.reshape(-1)[rows]
         is_far = self._outside(self._ratios[rows]) & (slots != NO_EPISODE)
         changes = is_far.astype(np.int32) - self._is_far[rows]
@@ -54,7 +54,7 @@ class FarSteps:
             self.recount()
 
     def recount(self) -> None:
-        """Count everything anew."""
+        """Recompute all counts."""
         slots = self._index.episode_of_row.reshape(-1)
         is_far = self._outside(self._ratios) & (slots != NO_EPISODE)
         changed = np.flatnonzero(is_far != self._is_far)

@@ -53,7 +53,7 @@ class StepSums:
         self.num_forgotten += len(rows)
 
     def recount(self) -> None:
-        """Sum everything anew."""
+        """Recompute all sums."""
         self.num_forgotten = 0
         rows = np.flatnonzero(self._index.episode_of_row.reshape(-1) != NO_EPISODE)
         for kept in (self._sums, self._lost):

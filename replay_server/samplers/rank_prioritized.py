@@ -56,7 +56,7 @@ class RankPrioritized(Prioritized):
         return 1.0  # the weight of rank 1, even if no item has it
 
     def sort(self) -> None:
-        """Rank all items anew."""
+        """Sort all items and recompute their ranks."""
         self._num_written = 0
         items = np.flatnonzero((self._tree.leaves > 0.0) & ~self._is_new)
         column = self.columns.arrays[self.column]

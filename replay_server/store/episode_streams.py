@@ -98,8 +98,8 @@ class EpisodeStreams:
         answer = streams.answer
         if request.sequence == streams.sequence or answer is None or answer.streams is None:
             return None
-        asked_alike = answer.streams.tolist() == list(_numbers(request))
-        return answer if request.sequence == streams.sequence - 1 and asked_alike else None
+        same_streams = answer.streams.tolist() == list(_numbers(request))
+        return answer if request.sequence == streams.sequence - 1 and same_streams else None
 
     def advance(self, request: SampleRequest, rng: np.random.Generator) -> StreamRows:
         """Advance the request's streams by T rows; the index must hold an episode that can be walked."""

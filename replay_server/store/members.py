@@ -83,7 +83,7 @@ class Member:
         return None
 
     def renew_lease(self) -> None:
-        """Start the lease anew, after a request of the member's learner."""
+        """Renew the lease, after a request of the member's learner."""
         self.lease_ends_at = time.monotonic() + self._config.lease_s
 
     @property
