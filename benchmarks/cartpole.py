@@ -1,7 +1,7 @@
 """CartPole-v1 to a mean return of 475 over 20 training episodes: LASER and Stable-Baselines3 PPO, alternately.
 
-Prints env steps and training seconds (imports and compilation apart on both sides) as medians over seeds. The
-reference is SB3 PPO with the RL Zoo's tuned settings; to reach: at most 25,000 env steps, and no slower than SB3.
+Prints env steps and training seconds (without imports and compilation on both sides) as medians over seeds. The
+reference is SB3 PPO with the RL Zoo's tuned settings. Target: at most 25,000 env steps, and no slower than SB3.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TARGET_ENV_STEPS = 25_000
 def main() -> None:
     parser = measure.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=5, help="repeats, each with another seed")
-    parser.add_argument("--steps", type=int, default=100_000, help="LASER gives up after so many env steps")
+    parser.add_argument("--steps", type=int, default=100_000, help="env steps after which LASER gives up")
     peer_venv.add_option(parser)
     options = parser.parse_args()
     sb3_python = peer_venv.peer_python("sb3", options.venvs)

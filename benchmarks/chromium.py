@@ -1,4 +1,4 @@
-"""A headless Chromium, and a dashboard for it to look at: what the dashboard's benchmark and its pictures share."""
+"""A headless Chromium and a running dashboard, for the dashboard's benchmark and its pictures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def browser(width: int = 1280, height: int = 900, *, listens: bool = False) -> I
     Args:
         width: of the window, pixels.
         height: likewise.
-        listens: the driver logs what pages ask for and hear, which costs them time.
+        listens: the driver logs the pages' requests and responses, which slows the pages.
     """
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
@@ -55,7 +55,7 @@ def browser(width: int = 1280, height: int = 900, *, listens: bool = False) -> I
         options.set_capability("goog:loggingPrefs", {"performance": "ALL"})
     made = webdriver.Chrome(options=options, service=Service(driver))
     try:
-        # The window has a frame even without a screen; pages are to be as wide as was asked for.
+        # The window has a frame even without a screen; this makes pages as wide as requested.
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         made.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         yield made
@@ -64,10 +64,10 @@ def browser(width: int = 1280, height: int = 900, *, listens: bool = False) -> I
 
 
 def wait(what: str, ask: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
-    """Return what `ask` returns once it is true.
+    """Call `ask` until its result is true, and return that result.
 
     Raises:
-        BenchmarkError: it did not become so.
+        BenchmarkError: the result did not become true in time.
     """
     from selenium.common.exceptions import WebDriverException
 
@@ -84,7 +84,7 @@ def wait(what: str, ask: Callable[[], Any], patience_s: float = PATIENCE_S) -> A
 
 
 def num_lines(driver: Any, graph: str) -> int:
-    """Return how many lines a figure draws, by the id of its graph; 0 before it is drawn."""
+    """Return the number of lines in a figure, by the id of its graph; 0 before it is drawn."""
     script = """
       const plot = document.querySelector(arguments[0] + ' .js-plotly-plot');
       return plot && plot._fullData ? plot._fullData.filter((trace) => trace.visible).length : 0;

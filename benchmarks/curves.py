@@ -1,4 +1,4 @@
-"""Learning curves: train a preset with several seeds, evaluate each, and draw all returns into one picture."""
+"""Learning curves: several seeds of a preset are trained and evaluated, and all returns drawn into one picture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AXES: tuple[Axis, ...] = ("env_steps", "seconds")
 
 @dataclass(frozen=True)
 class Curve:
-    """One run to make: a label for the legend, its directory, and the words after `laser train`."""
+    """One run to make: a label for the legend, its directory, and the arguments of `laser train`."""
 
     label: str
     run_dir: Path
@@ -28,16 +28,16 @@ class Curve:
 
 
 def parser(description: str | None, steps: int, name: str) -> argparse.ArgumentParser:
-    """Return what scripts that draw learning curves have in common on their command line.
+    """Return a parser with the options that scripts for learning curves share.
 
     Args:
         description: for `--help`.
-        steps: env steps of each run, by default.
+        steps: default env steps of each run.
         name: of the folder of runs.
     """
     made = measure.parser(description)
     made.add_argument("--steps", type=int, default=steps, help="env steps (agent decisions) per run")
-    made.add_argument("--episodes", type=int, default=20, help="of evaluation, per run")
+    made.add_argument("--episodes", type=int, default=20, help="evaluation episodes per run")
     made.add_argument("--runs", type=Path, default=measure.ROOT / "runs" / "benchmarks" / name)
     made.add_argument("--pictures", type=Path, default=measure.ROOT / "docs" / "pictures")
     made.add_argument("--redraw", action="store_true", help="evaluate and draw existing runs; train nothing")
@@ -47,7 +47,7 @@ def parser(description: str | None, steps: int, name: str) -> argparse.ArgumentP
 def train_and_evaluate(curve: Curve, episodes: int, timeout_s: float, *, redraw: bool) -> dict:
     """Train, then play evaluation episodes with sampled actions; return both results in one.
 
-    With `redraw` an existing run is not trained, nor evaluated where it was since its training ended.
+    With `redraw` an existing run is not trained. It is evaluated only if it has not been since its training ended.
     `evaluation_mean_return` is the mean over the evaluation episodes, `minutes` the training time.
     """
     if not redraw:
@@ -76,7 +76,7 @@ def _evaluate(run_dir: Path, episodes: int) -> dict:
 
 
 def end_of(run_dir: Path, axis: Axis) -> float:
-    """Return how far a run went: a rate has changed at every moment, so its last point is the run's end."""
+    """Return the env steps of a run: a rate changes at every moment, so its last point is the run's end."""
     return read_series(run_dir / "metrics.db", "charts/SPS", axis)[-1][0]
 
 

@@ -1,13 +1,13 @@
-"""Is the dashboard quick, and does it leave training alone?
+"""The dashboard's speed, and its cost to a run that trains.
 
-1. Many runs with 100,000 points each: from asking for the first page until its table and its comparison are drawn, and
-   from choosing 20 runs until their curves are; in a Chromium on this machine, each time with a new dashboard. To
-   reach: 2 s and 3 s, on 2 cores.
-2. One run trains on while ten clients ask for what ten pages of it that are seen ask for, a Chromium on this machine
-   has ten pages open in tabs, and in windows. In tabs one page is seen, in windows all ten are drawn, by the same two
-   cores. Every few seconds dashboard and Chromium are stopped by a signal, and let go on: what they cost is the
-   difference between neighbours in time, many times over, since the rate of a run drifts by more than is to be seen.
-   To reach: less than 3 % of env steps/s.
+1. Page times with many runs of 100,000 points each, in a Chromium on this machine, each time with a new dashboard: from
+   the request for the first page until its table and its comparison are drawn, and from the choice of 20 runs until
+   their curves are drawn. Target: 2 s and 3 s, on 2 cores.
+2. The rate of one run in training, with one of three loads: ten clients that send the requests of ten visible pages; a
+   Chromium on this machine with ten pages in tabs; the same with ten windows. With tabs one page is visible, with
+   windows all ten are drawn, by the same two cores. Every few seconds a signal stops or resumes dashboard and Chromium.
+   Their cost is the difference between neighbouring windows of time, averaged over many, since the rate of a run drifts
+   by more than the effect. Target: less than 3 % of env steps/s.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ _SIDES = {
     "tabs": "pages open in tabs of a Chromium on this machine",
     "windows": "pages open in windows of a Chromium on this machine, all drawn",
 }
-_SETTLE_S = 15.0  # opening ten pages costs a browser seconds, and is over before the first window begins
-_CATCH_UP_S = 1.5  # what pages and clients do at once when they go on is no part of their cost
+_SETTLE_S = 15.0  # a browser needs seconds to open ten pages, which must end before the first window begins
+_CATCH_UP_S = 1.5  # the work of pages and clients right after they resume does not count as their cost
 _CLOCKS = ('"run-clock.data"', '"run-words-clock.data"')
 
 
 def main() -> None:
     parser = measure.parser(__doc__)
-    parser.add_argument("--runs", type=int, default=100, help="how many runs there are")
-    parser.add_argument("--points", type=int, default=100_000, help="points of each")
+    parser.add_argument("--runs", type=int, default=100, help="number of runs")
+    parser.add_argument("--points", type=int, default=100_000, help="points of each run")
     parser.add_argument("--compared", type=int, default=20, help="runs in the comparison")
-    parser.add_argument("--repeats", type=int, default=5, help="of page times")
-    parser.add_argument("--rounds", type=int, default=40, help="how often each side looks while a run trains")
-    parser.add_argument("--pages", type=int, default=10, help="pages that are open")
-    parser.add_argument("--window", type=float, default=6.0, help="seconds that they go on at a time, or are stopped")
-    parser.add_argument("--sides", nargs="+", choices=_SIDES, default=list(_SIDES), help="who looks while it trains")
-    parser.add_argument("--preset", default="cartpole", help="what trains")
-    parser.add_argument("--only", choices=["times", "training"], help="one part alone")
+    parser.add_argument("--repeats", type=int, default=5, help="repeats of page times")
+    parser.add_argument("--rounds", type=int, default=40, help="windows of each load while a run trains")
+    parser.add_argument("--pages", type=int, default=10, help="open pages")
+    parser.add_argument("--window", type=float, default=6.0, help="seconds per window, with the load or stopped")
+    parser.add_argument("--sides", nargs="+", choices=_SIDES, default=list(_SIDES), help="loads while a run trains")
+    parser.add_argument("--preset", default="cartpole", help="preset of the run that trains")
+    parser.add_argument("--only", choices=["times", "training"], help="run only this part")
     options = parser.parse_args()
     if options.quick:
         options.runs, options.points, options.compared = 12, 10_000, 5
@@ -137,7 +137,7 @@ def make_runs(root: Path, num_runs: int, num_points: int) -> None:
 
 
 def while_training(options: Any) -> tuple[list[dict[str, Any]], list[str]]:
-    """Measure one run's rate by turns: a side looks, and is stopped."""
+    """Measure one run's rate in alternating windows, with the load of a side and with the load stopped."""
     results: list[dict[str, Any]] = []
     conclusions: list[str] = []
     with tempfile.TemporaryDirectory() as place:
@@ -164,7 +164,7 @@ def while_training(options: Any) -> tuple[list[dict[str, Any]], list[str]]:
 def look_by_turns(
     side: str, run: Path, bodies: Sequence[bytes], training: subprocess.Popen[bytes], options: Any
 ) -> list[tuple[float, float]]:
-    """Return from when to when (unix time) a side was stopped and looked, in turn; it is stopped first and last."""
+    """Return start and end (unix time) of alternating windows: stopped, active, ..., stopped."""
     spans = []
     with looking(side, run, bodies, options.pages):
         time.sleep(_SETTLE_S)
@@ -184,9 +184,9 @@ def look_by_turns(
 
 
 def let(processes: Sequence[psutil.Process], go_on: bool) -> None:
-    """Let processes go on, or stop them for a while."""
+    """Resume processes, or stop them by a signal."""
     for process in processes:
-        with suppress(psutil.NoSuchProcess):  # a browser ends those that it no longer needs
+        with suppress(psutil.NoSuchProcess):  # a browser ends processes that it no longer needs
             if go_on:
                 process.resume()
             else:
@@ -194,7 +194,7 @@ def let(processes: Sequence[psutil.Process], go_on: bool) -> None:
 
 
 def said_of(side: str, rates: Sequence[float], num_pages: int) -> list[str]:
-    """Compare each window in which a side looked with its neighbours."""
+    """Return the conclusions for a side: each active window compared with its stopped neighbours."""
     stopped = measure.Summary(tuple(rates[::2]), "env steps/s")
     looks = measure.Summary(tuple(rates[1::2]), "env steps/s")
     changes = [
@@ -209,7 +209,7 @@ def said_of(side: str, rates: Sequence[float], num_pages: int) -> list[str]:
 
 
 def asked_by_a_page(run: Path) -> list[bytes]:
-    """Return what an open page of a run asks again and again."""
+    """Return the bodies of the requests that an open page of a run repeats."""
     found: dict[str, bytes] = {}
     with chromium.dashboard(run.parent) as address, chromium.browser(listens=True) as driver:
         driver.get(f"{address}run?key={key_of_path(run)}")
@@ -229,7 +229,7 @@ def asked_by_a_page(run: Path) -> list[bytes]:
 
 @contextmanager
 def looking(side: str, run: Path, bodies: Sequence[bytes], num_pages: int) -> Iterator[None]:
-    """Let one side of `_SIDES` look at a run while the block lasts."""
+    """Run one side of `_SIDES` on a run while the block lasts."""
     if side == "clients":
         with chromium.dashboard(run.parent) as address:
             stop = threading.Event()

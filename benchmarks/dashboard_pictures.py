@@ -1,7 +1,7 @@
-"""Draws `docs/pictures/dashboard_*.png`: every page of the dashboard, in a Chromium, on runs that are trained for it.
+"""Pictures of every page of the dashboard, `docs/pictures/dashboard_*.png`, in a Chromium, on runs trained for them.
 
-Five seeds of CartPole, a population that evolves, and a run that trains while its page is photographed; a few minutes
-in all. `--keep DIR` keeps the runs there and finds them again, so that only the pictures are made anew.
+The runs are five seeds of CartPole, a population that evolves, and a run that trains while its page is photographed;
+they take a few minutes. `--keep DIR` keeps the runs there; the next call with it makes only the pictures.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> None:
     parser = measure.parser(__doc__)
     parser.add_argument("--steps", type=int, default=30_000, help="env steps of each run and each member")
     parser.add_argument("--seeds", type=int, default=5, help="runs to compare")
-    parser.add_argument("--keep", type=Path, help="where the runs are, or are to stay")
+    parser.add_argument("--keep", type=Path, help="directory that keeps the runs for later calls")
     options = parser.parse_args()
     if options.quick:
         options.steps, options.seeds = 4000, 2
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def train(root: Path, steps: int, num_seeds: int) -> None:
-    """Train what is not there yet."""
+    """Train the runs that do not exist yet."""
     root.mkdir(parents=True, exist_ok=True)
     common = ["--steps", str(steps), "--stop-at-return", "inf", "--quiet"]
     for seed in range(num_seeds):
@@ -62,7 +62,7 @@ def train(root: Path, steps: int, num_seeds: int) -> None:
 
 @contextmanager
 def training(run: Path) -> Iterator[Path]:
-    """Let a run train as long as the block lasts."""
+    """Train a run while the block lasts."""
     goes_on = ["--resume"] if run.exists() else []
     command = [*measure.LASER, "train", "cartpole", "--steps", "1000000", "--stop-at-return", "inf", "--quiet"]
     process = subprocess.Popen([*command, "--run-dir", str(run), *goes_on], cwd=measure.ROOT)
@@ -109,7 +109,7 @@ def photograph(driver: Any, address: str, root: Path, live: Path) -> None:
 
 
 def shoot(driver: Any, name: str, height: int) -> None:
-    """Save what a page shows, once it has come to rest."""
+    """Save a picture of a page, once it no longer changes."""
     size = {"width": 1280, "height": height, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     time.sleep(5.0)

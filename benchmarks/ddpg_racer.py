@@ -1,11 +1,11 @@
-"""DDPG beside Stable-Baselines3's, and RACER with a small replay and with one of 2^19 steps: env steps per second.
+"""Env steps per second of DDPG beside Stable-Baselines3's, and of RACER with a small replay and one of 2^19 steps.
 
     python benchmarks/ddpg_racer.py [--only ddpg | racer] [--repeats N] [--quick]
 
-Hopper-v5, one learner step per env step. DDPG has 256x256 units and batches of 256 with plain replay on both sides, and
-with ReF-ER too; LASER's matrix products are in bfloat16. SB3 runs with one torch thread and with two, and the faster
-counts. To reach: twice SB3. RACER has the preset's four environments, 2x128 units, batches of 256 and ReF-ER. To reach:
-600 env steps/s, and with the large replay not 20 % less.
+Hopper-v5, one update per env step. DDPG has 256x256 units and batches of 256 with plain replay on both sides, and with
+ReF-ER too; LASER's matrix products are in bfloat16. SB3 runs with one torch thread and with two, and the faster run
+counts. Target: twice SB3. RACER has the preset's four environments, 2x128 units, batches of 256 and ReF-ER. Target:
+600 env steps/s, and less than 20 % slower with the large replay.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UNIT = "env steps/s"
 
 
 def ddpg(python: Path, repeats: int, num_steps: int, words: Sequence[str]) -> tuple[dict[str, list[dict]], list[str]]:
-    """Run alternately; return all results and what they come to."""
+    """Run both sides of DDPG alternately; return all results and the conclusions."""
     task = Task("Hopper-v5", "", 256, 1e-3, random_steps=500)
     timed_from = 2 * task.random_steps
 
@@ -57,7 +57,7 @@ def ddpg(python: Path, repeats: int, num_steps: int, words: Sequence[str]) -> tu
 def racer(
     repeats: int, num_steps: int, capacities: tuple[int, int], words: Sequence[str]
 ) -> tuple[dict[str, list[dict]], list[str]]:
-    """Run alternately with a small and a large replay, each nearly full before learning begins."""
+    """Run RACER alternately with a small and a large replay, each nearly full before learning begins."""
 
     def with_capacity(capacity: int) -> Callable[[int], dict]:
         task = Task("Hopper-v5", "", 128, 1e-4, random_steps=capacity * 15 // 16)
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--only", choices=("ddpg", "racer"))
     parser.add_argument("--steps", type=int, default=10_000, help="timed env steps")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each side")
-    parser.add_argument("--words", default="", help="more for laser train: --words='--learner.torch-threads 2'")
+    parser.add_argument("--words", default="", help="arguments for laser train: --words='--learner.torch-threads 2'")
     peer_venv.add_option(parser)
     options = parser.parse_args()
     repeats, steps, capacities = options.repeats, options.steps, (2**14, 2**19)

@@ -1,6 +1,6 @@
-"""What every benchmark here shares: the machine, commands run alternately, medians, and a file of results.
+"""Shared parts of the benchmarks: machine description, commands run alternately, medians, and a file of results.
 
-A speed is a claim about one machine at one commit, so each result carries both, and the load before every run.
+A speed is a claim about one machine at one commit, so each result states both, and the load before every run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 
 
 
 class BenchmarkError(RuntimeError):
-    """A command of a benchmark failed; the message holds its last words."""
+    """A command of a benchmark failed; the message ends with the last lines of its output."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Summary:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return processor, cores this process may use, memory in GiB, versions, commit and the load now."""
+    """Return processor, cores this process may use, memory in GiB, versions, commit and current load."""
     return {
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)),
@@ -69,10 +69,10 @@ def describe_machine() -> dict[str, Any]:
 def run_json(command: Sequence[str | Path | float], timeout_s: float) -> dict:
     """Run a command and return the JSON object on the last line of its standard output.
 
-    `load_before` and `wall_s` (with imports and everything) are added to it.
+    `load_before` and `wall_s` (imports included) are added to it.
 
     Raises:
-        BenchmarkError: it failed, took longer than `timeout_s`, or its last line is not a JSON object.
+        BenchmarkError: the command failed, took longer than `timeout_s`, or its last line is not a JSON object.
     """
     words = [str(word) for word in command]
     environment = {**os.environ, "PYTHONPATH": ""}
@@ -95,11 +95,11 @@ def run_json(command: Sequence[str | Path | float], timeout_s: float) -> dict:
 
 
 def alternate(sides: Mapping[str, Callable[[int], dict]], repeats: int) -> dict[str, list[dict]]:
-    """Run A, B, A, B, ...: what slows the machine down for a while then hits both sides.
+    """Run A, B, A, B, ..., so that a slow phase of the machine affects all sides.
 
     Args:
-        sides: by name, a function of the repeat's number (from 1; used as seed) that returns one result.
-        repeats: how often each side runs.
+        sides: by name, a function that takes the repeat's number (from 1; used as seed) and returns one result.
+        repeats: runs of each side.
     """
     results: dict[str, list[dict]] = {name: [] for name in sides}
     for repeat in range(1, repeats + 1):
@@ -125,7 +125,7 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def read_ticks(run_dir: Path) -> list[tuple[float, int]]:
-    """Return (unix time, env steps) of every moment a run wrote; what it tells of before is not of that moment."""
+    """Return (unix time, env steps) of every moment a run recorded; of several env steps at a time, the largest."""
     path = f"{(run_dir / 'metrics.db').resolve().as_uri()}?mode=ro"
     with closing(sqlite3.connect(path, uri=True)) as connection:
         query = "SELECT wall_time, max(env_steps) FROM ticks GROUP BY wall_time ORDER BY wall_time"
@@ -133,7 +133,7 @@ def read_ticks(run_dir: Path) -> list[tuple[float, int]]:
 
 
 def steady_rate(ticks: Sequence[tuple[float, int]], warm_up_s: float) -> float:
-    """Return env steps/s after the first `warm_up_s` seconds of progress: compilation and filling queues are over."""
+    """Return env steps/s without the first `warm_up_s` seconds of progress, in which code compiles and queues fill."""
     moving = [tick for tick in ticks if tick[1] > 0]
     if len(moving) < 2 or moving[-1][0] - moving[0][0] < 2 * warm_up_s:
         raise BenchmarkError(f"the run is too short for a warm-up of {warm_up_s:g} s; give it more env steps")
@@ -142,7 +142,7 @@ def steady_rate(ticks: Sequence[tuple[float, int]], warm_up_s: float) -> float:
 
 
 def save(name: str, settings: Mapping[str, Any], results: Any, conclusions: Sequence[str]) -> Path:
-    """Print the conclusions and write everything to `benchmarks/results/NAME.json`; return the path.
+    """Print the conclusions and write all results to `benchmarks/results/NAME.json`; return the path.
 
     With `settings["quick"]` the file is `NAME-quick.json`.
     """
@@ -168,7 +168,7 @@ def save(name: str, settings: Mapping[str, Any], results: Any, conclusions: Sequ
 def parser(description: str | None) -> argparse.ArgumentParser:
     """Return a parser that shows the script's own docstring and knows `--quick`."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--quick", action="store_true", help="one short repeat: does the script work? not a measurement")
+    made.add_argument("--quick", action="store_true", help="one short repeat that checks the script; not a measurement")
     return made
 
 

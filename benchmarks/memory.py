@@ -1,10 +1,10 @@
-"""Memory of a replay that holds a million env steps of Pong and of Breakout, really filled by playing the games.
+"""Memory of a replay with a million env steps of Pong and of Breakout, filled by playing the games.
 
-Reports what the shard says it holds, how far the process grew while it was made and filled, and the bytes the
-compressed frames take. To reach: at most 0.8 GB per game (28 GB stacked raw, 7 GB as single raw frames).
+Reports the bytes that the shard counts, the growth of the process while the shard was made and filled, and the bytes of
+the compressed frames. Target: at most 0.8 GB per game (28 GB as raw stacks, 7 GB as single raw frames).
 
-A trained agent's screens are busier and its episodes longer: give `--run GAME=RUN_DIR` to play with its newest policy;
-without, an untrained one plays.
+A trained agent sees busier screens and plays longer episodes: `--run GAME=RUN_DIR` plays with the run's newest policy.
+Without it, an untrained policy plays.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ TO_REACH_GB = 0.8
 
 def main() -> None:
     parser = measure.parser(__doc__)
-    parser.add_argument("--steps", type=int, default=1_000_000, help="env steps the replay holds")
-    parser.add_argument("--run", action="append", default=[], metavar="GAME=RUN_DIR", help="whose policy plays a game")
+    parser.add_argument("--steps", type=int, default=1_000_000, help="env steps that the replay holds")
+    parser.add_argument("--run", action="append", default=[], metavar="GAME=RUN_DIR", help="run whose policy plays")
     parser.add_argument("--game", choices=GAMES, action="append", help="default: both")
     parser.add_argument("--alone", action="store_true", help="fill in this process and print JSON (used by the script)")
     options = parser.parse_args()
@@ -56,7 +56,7 @@ def main() -> None:
         command = [sys.executable, __file__, "--alone", "--game", game, "--steps", str(options.steps)]
         for words in options.run:
             command += ["--run", words]
-        # A process per game: what one left in the allocator must not be counted as the other's.
+        # A process per game: memory that one game left in the allocator must not count for the other.
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=measure.ROOT)
         if done.returncode:
             raise measure.BenchmarkError(done.stderr)

@@ -1,7 +1,7 @@
-"""Is memory flat? Trains on Pong for a while and watches the size of the process.
+"""Growth of the process's memory while it trains on Pong.
 
-Reports the growth from two minutes after the start (everything is imported, compiled and allocated) to the end. To
-reach: flat over 20 minutes.
+Reports the growth from two minutes after the start (everything is imported, compiled and allocated) to the end.
+Target: flat over 20 minutes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--settled", type=float, default=2.0, help="minutes after which growth counts")
     parser.add_argument("--preset", default="pong")
-    parser.add_argument("--pid", type=int, help="watch this run, which has begun already, and leave it be")
+    parser.add_argument("--pid", type=int, help="watch this running process instead of starting a run")
     options = parser.parse_args()
     if options.quick:
         options.minutes, options.settled = 1.0, 0.5
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def watch(pid: int, seconds: float, sizes: list[tuple[float, int]]) -> None:
-    """Note the size of a run every five seconds: seconds since now, bytes."""
+    """Return the memory of a run every five seconds, as pairs of seconds since the call and bytes."""
     begun = time.monotonic()
     while time.monotonic() - begun < seconds:
         time.sleep(5.0)

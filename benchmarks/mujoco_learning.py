@@ -1,7 +1,7 @@
 """LASER with continuous actions on HalfCheetah-v5 and Hopper-v5, several seeds each, 300,000 env steps.
 
-Draws docs/pictures/ENV.png (halfcheetah, hopper) and compares an evaluation with a random policy's return. To reach:
-clearly learning within 300,000 env steps.
+Draws docs/pictures/ENV.png (halfcheetah, hopper) and compares an evaluation with a random policy's return. Target:
+clear learning within 300,000 env steps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An environment of its own for each peer: their dependencies exclude ours (RLlib pins another Gymnasium)."""
+"""A virtual environment for each peer, whose dependencies conflict with ours (RLlib pins another Gymnasium)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from measure import ROOT
 
-TORCH = "torch>=2.10,<2.14"  # the same as LASER's, so that torch itself is not what is compared
+TORCH = "torch>=2.10,<2.14"  # the same as LASER's, so that the comparison is not between versions of torch
 REQUIREMENTS = {
     "sb3": ("stable-baselines3==2.7.*", "gymnasium[mujoco]", "mujoco>=3.2,<4", TORCH),
     "rllib": ("ray[rllib]==2.60.*", "ale-py==0.12.*", "opencv-python-headless", TORCH),
@@ -18,14 +18,14 @@ SCRIPTS = ROOT / "benchmarks" / "peers"
 
 
 def add_option(parser: ArgumentParser) -> None:
-    """Add the flag that says where the environments are kept."""
+    """Add the flag for the directory of the virtual environments."""
     parser.add_argument(
-        "--venvs", type=Path, default=ROOT / ".bench-venvs", help="where the peers' environments are made and kept"
+        "--venvs", type=Path, default=ROOT / ".bench-venvs", help="directory of the peers' virtual environments"
     )
 
 
 def peer_python(peer: str, venvs: Path) -> Path:
-    """Return the interpreter of a peer's environment; install it first if it is missing or outdated."""
+    """Return the interpreter of a peer's virtual environment; install it first if it is missing or outdated."""
     place = venvs.resolve() / peer
     python, stamp, wanted = place / "bin" / "python", place / ".requirements", "\n".join(REQUIREMENTS[peer])
     if not stamp.exists() or stamp.read_text(encoding="utf-8") != wanted:

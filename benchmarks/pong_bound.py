@@ -1,8 +1,8 @@
-"""What one env step of a Pong run costs in core-seconds: emulation, inference and learning, each measured alone.
+"""Core-seconds per env step of a Pong run: emulation, inference and learning, each measured alone.
 
-The bound is `cores / (emulation + inference + learning)`: what a machine would reach whose cores did nothing else.
-The settings are those of an existing run (its config.json). Everything runs on one thread and CPU time is counted, so
-that other processes on the machine change little. The last line of standard output is one JSON object.
+The bound is `cores / (emulation + inference + learning)`: the rate of a machine whose cores did nothing else. The
+settings are those of an existing run (its config.json). Everything runs on one thread and CPU time is counted, so other
+processes on the machine change little. The last line of standard output is one JSON object.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from learner.updating.factory import make_updater
 
 
 def cost(work: Callable[[], int], seconds: float) -> float:
-    """Return CPU seconds per env step of `work`, which returns how many env steps it did; best of three windows.
+    """Return CPU seconds per env step of `work`, which returns its number of env steps; the best of three windows.
 
-    The best, because what disturbs a cache or a clock only ever makes it slower.
+    The best counts, because disturbances of cache or clock only make the work slower.
     """
     work()
     windows = []
@@ -74,7 +74,7 @@ def emulation(config: TrainConfig, seconds: float) -> float:
 
 
 def inference(config: TrainConfig, seconds: float) -> float:
-    """Return core-seconds per env step of the actor's policy, compiled as the actor's, on a group of environments."""
+    """Return core-seconds per env step of the policy on a group of environments, compiled as in the actor."""
     member = plan_member(config)
     num_envs = member.env_groups[0]
     environment = make_environment(config.env, num_envs, config.environment)
@@ -93,7 +93,7 @@ def inference(config: TrainConfig, seconds: float) -> float:
 
 
 def learning(config: TrainConfig, seconds: float) -> float:
-    """Return core-seconds of the train step per env step, that is per fresh row of its batches."""
+    """Return core-seconds of the update per env step, that is per fresh row of its batches."""
     environment = make_environment(config.env, config.algorithm.batch_size, config.environment)
     member = plan_member(config, environment.spec)
     algorithm, spec = member.algorithm, member.own_unrolls
@@ -132,7 +132,7 @@ def _real_unrolls(
 def main() -> None:
     parser = measure.parser(__doc__)
     parser.add_argument("run_dir", type=Path, help="a run of laser train on Pong")
-    parser.add_argument("--seconds", type=float, default=15.0, help="of measuring, per part")
+    parser.add_argument("--seconds", type=float, default=15.0, help="seconds of measurement per part")
     options = parser.parse_args()
     seconds = 2.0 if options.quick else options.seconds
     torch.set_num_threads(1)

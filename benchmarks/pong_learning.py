@@ -1,7 +1,8 @@
-"""Pong from pixels: LASER with several seeds, sticky actions off and on, to docs/pictures/pong.png.
+"""Pong from pixels: learning curves of LASER with several seeds, sticky actions off and on.
 
-Each run stops at a mean training return of 18 or at its env steps, and is then evaluated over 20 episodes. To reach:
-an evaluation of 15 or more within 2.5 million env steps and 40 minutes; the aim is 1.5 million and 25 minutes.
+Draws docs/pictures/pong.png. Each run stops at a mean training return of 18 or at its env steps, and is then evaluated
+over 20 episodes. Target: an evaluation of 15 or more within 2.5 million env steps and 40 minutes, better within
+1.5 million and 25 minutes.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import curves
 import measure
 
-# With the preset's 32 environments fresh experience is 16 updates old, with 8 it is 9, which helps with sticky actions.
+# Fresh experience is 16 updates old with the preset's 32 environments, 9 with 8, which helps with sticky actions.
 STICKY = {"off": "--environment.sticky-actions 0", "on": "--environment.sticky-actions 0.25 --num-envs 8"}
 
 

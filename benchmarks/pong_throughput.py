@@ -1,8 +1,8 @@
 """Env steps/s on Pong while learning: RLlib's IMPALA, LASER without replay and LASER with half of each batch replayed.
 
-The same small net and preprocessing on all sides, run alternately; medians of the steady rate after a warm-up, the
-ratios to RLlib, and LASER's share of what the cores could do (see pong_bound.py). To reach: 2.3x RLlib without replay,
-1.7x with, and 0.8 of the bound. One env step is one agent decision, four frames.
+All sides have the same small network and preprocessing, and run alternately. Reports medians of the steady rate after a
+warm-up, the ratios to RLlib, and LASER's share of the bound from pong_bound.py. Target: 2.3x RLlib without replay, 1.7x
+with replay, and 0.8 of the bound. One env step is one agent decision, four frames.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 import measure
 import peer_venv
 
-# RLlib has no layer norm; how filters start costs nothing.
+# RLlib has no layer norm; the initialisation of filters does not change the speed.
 SAME_NET = ("--network.layer-norm", "false")
-# Name of the side: words of the command line, ratio to RLlib that is to be reached.
+# By side: command-line arguments, target ratio to RLlib.
 LASER_SIDES = {
     "laser_no_replay": (["impala_pong"], 2.3),
     "laser_half_replayed": (["pong", "--algorithm.replay-fraction", "0.5", *SAME_NET], 1.7),
@@ -30,8 +30,8 @@ SHARE_OF_BOUND = 0.8
 def main() -> None:
     parser = measure.parser(__doc__)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--warm-up", type=float, default=30.0, help="seconds that do not count, on every side")
-    parser.add_argument("--window", type=float, default=60.0, help="seconds that count on RLlib's side")
+    parser.add_argument("--warm-up", type=float, default=30.0, help="first seconds of every side, which do not count")
+    parser.add_argument("--window", type=float, default=60.0, help="measured seconds on RLlib's side")
     parser.add_argument("--steps", type=int, default=250_000, help="env steps of each run of LASER, warm-up included")
     parser.add_argument("--no-rllib", action="store_true", help="LASER alone, e.g. while making it faster")
     peer_venv.add_option(parser)
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def bottleneck(run_dir: Path) -> str:
-    """Return what the run itself named as its bottleneck most often."""
+    """Return the bottleneck that the run recorded most often."""
     path = f"{(run_dir / 'metrics.db').resolve().as_uri()}?mode=ro"
     # An unchanged note is not repeated, so each counts for the ticks until the next.
     query = "SELECT tick, value FROM notes JOIN names USING (id) WHERE name = 'bottleneck' ORDER BY tick"

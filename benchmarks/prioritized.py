@@ -1,10 +1,10 @@
-"""What a prioritised draw and the update after it cost: the sum tree alone, and through a shard.
+"""Cost of a prioritised draw and of the following priority update: the sum tree alone, and through a shard.
 
     python benchmarks/prioritized.py [--items N ...] [--batch B] [--repeats R] [--quick]
 
-One number each: microseconds per draw of a batch and write of as many weights, median over repeats. CPU time of the
-thread stands beside wall time, which a busy machine disturbs more. The aim is 150 microseconds for a million items and
-batches of 256 (cpprb 285, a vectorised binary tree in NumPy 175).
+Reports the median over repeats of the microseconds for one draw of a batch and one write of as many weights. CPU time
+of the thread is reported beside wall time, which a busy machine disturbs more. Target: 150 microseconds for a million
+items and batches of 256 (cpprb 285, a vectorised binary tree in NumPy 175).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def bench_tree(num_items: int, batch: int, num_calls: int, repeats: int) -> tupl
 
 
 def bench_shard(num_items: int, batch: int, num_calls: int, repeats: int, sampler: str) -> tuple[float, float]:
-    """Steps of one number each: what is left is the replay's own work."""
+    """Measure a shard whose steps are one number each, so that only the replay's own work counts."""
     environment = EnvironmentSpec("Steps", {"observation": VectorSpec((1,))}, DiscreteActions(2))
     spec = UnrollSpec(UNROLL_LENGTH, environment, {"logits": ArraySpec((2,))})
     members = [MemberSettings(0, columns=(ColumnSpec("priority", 1.0),))]

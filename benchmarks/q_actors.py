@@ -1,8 +1,8 @@
 """ACER and Reactor: env steps until tasks are solved, and env steps/s beside LASER on the same network and replay.
 
-LASER replays as many steps per env step, in updates of about the same size, with the same torso and unrolls; the two
-run alternately. To reach: CartPole-v1 at 475 within 40,000 env steps (ACER) and 80,000 (Reactor), Pendulum-v1 at -250,
-and 0.7 of LASER's env steps/s.
+LASER replays the same number of steps per env step, in updates of about the same size, with the same torso and unrolls;
+the two run alternately. Target: CartPole-v1 at 475 within 40,000 env steps (ACER) and 80,000 (Reactor), Pendulum-v1 at
+-250, and 0.7 of LASER's env steps/s.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from launch.presets import find_presets, load_preset
 from launch.settings.train_config import TrainConfig
 from launch.settings.values import find_leaves, show
 
-# What counts as solved, and the env steps to need at most.
+# The return at which a task counts as solved, and the largest number of env steps until then.
 GOALS = {"acer_cartpole": (475.0, 40_000), "reactor_cartpole": (475.0, 80_000), "acer_pendulum": (-250.0, 60_000)}
 
 
 def laser_like(config: TrainConfig) -> list[str]:
-    """Return the words of a LASER run that replays as much on the same network."""
+    """Return the arguments of a LASER run with the same amount of replay and the same network."""
     algorithm = config.algorithm
     ratio = algorithm.replays_per_batch
     # Fresh batches and the replayed ones after each become one kind of batch, with the replayed ones' size in it.
@@ -50,9 +50,9 @@ def main() -> None:
     parser = measure.parser(__doc__)
     parser.add_argument("--presets", nargs="+", default=[name for name in GOALS if name in find_presets()])
     parser.add_argument("--seeds", type=int, default=5, help="runs per preset until it is solved")
-    parser.add_argument("--first-seed", type=int, default=11, help="of these; presets were tuned on lower ones")
-    parser.add_argument("--repeats", type=int, default=5, help="runs per side that are timed")
-    parser.add_argument("--timed-steps", type=int, default=20_000, help="env steps of these")
+    parser.add_argument("--first-seed", type=int, default=11, help="first seed; presets were tuned on lower ones")
+    parser.add_argument("--repeats", type=int, default=5, help="timed runs per side")
+    parser.add_argument("--timed-steps", type=int, default=20_000, help="env steps of a timed run")
     options = parser.parse_args()
     if options.quick:
         options.seeds, options.repeats, options.timed_steps = 0, 1, 2_000

@@ -1,13 +1,13 @@
-"""What recording costs: the share of training time spent on it, and the size of `metrics.db` per 10,000 logged rows.
+"""Cost of recording: its share of the training time, and the size of `metrics.db` per 10,000 logged rows.
 
     python benchmarks/recording.py [--quick]                  about 6 minutes; --quick one
 
-A logged row is one value of one metric at one moment (a row of `points`). The share is CPU time inside everything that
-only exists to record (reports, writing, looks at the replay, quantiles of ages, trackers), over all threads, divided by
-the wall clock of training: what it would cost if nothing of it ran beside anything else. Two runs, one with and one
-without, differ by more than that for other reasons.
+A logged row is one value of one metric at one moment (a row of `points`). The share is the CPU time, over all threads,
+inside code that only exists to record (reports, writing, reads of the replay's statistics, quantiles of ages,
+trackers), divided by the wall time of training: the cost if recording never ran in parallel with other work. Two runs,
+one with and one without recording, differ by more than that for other reasons.
 
-Held against: less than 1 % of the time, less than 1 MB per 10,000 rows.
+Target: less than 1 % of the time, less than 1 MB per 10,000 rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from learner.learner import Learner
 from learner.metrics.age_quantiles import AgeQuantiles
 from learner.metrics.consumption import Consumption
 
-# What only exists to record; the outermost counts where one calls another.
+# Methods that only exist to record; if one calls another, only the outer one counts.
 _RECORDING = (
     (Recorder, "report"),
     (Recorder, "flush"),
@@ -69,7 +69,7 @@ class Meter:
             try:
                 return method(*arguments, **named)
             finally:
-                # What the meter itself takes is no recording: reading the clock costs as much as the smaller methods.
+                # The meter's own time is subtracted: reading the clock takes as long as the smaller methods.
                 ended = time.thread_time()
                 seconds = ended - began - (time.thread_time() - ended)
                 self._inside.is_counting = False
@@ -81,7 +81,7 @@ class Meter:
 
 
 def run(preset: str, values: dict[str, Any], directory: Path) -> dict[str, Any]:
-    """Train, and return how much of the time was spent on recording, and how large the record became."""
+    """Train, and return the time spent on recording and the size of the record."""
     meter, run_dir = Meter(), directory / preset
     undo = [meter.watch(*what) for what in _RECORDING]
     try:
@@ -114,7 +114,7 @@ def long_record(directory: Path, num_ticks: int, num_metrics: int = 70) -> dict[
 
 
 def size_of(path: Path) -> dict[str, Any]:
-    """Return bytes and rows of a `metrics.db`, all of it counted."""
+    """Return total bytes and rows of a `metrics.db`."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         (rows,) = connection.execute("SELECT (SELECT count(*) FROM points) + (SELECT count(*) FROM notes)").fetchone()
@@ -141,7 +141,7 @@ def main() -> None:
         ]
         record = long_record(directory, 2_000 * seconds)
     worst = max(result["recording_share"] for result in results)
-    # A run of seconds is all empty pages of the file.
+    # After a run of seconds the file consists mostly of empty pages.
     largest = max(item["mb_per_10000_rows"] for item in [record, *results] if item["rows"] > 10_000)
     conclusions = [
         *(f"{item['preset']}: {100 * item['recording_share']:.2f} % of training time is recording" for item in results),

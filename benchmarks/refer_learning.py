@@ -1,9 +1,9 @@
 """RACER, DDPG with ReF-ER and PPO on Hopper-v5, one run each: learning curves.
 
-The constants of the paper's table 1, with what counts in steps rescaled from its ten million to a run of this length:
-annealing, the replay and its warm-up, and larger step sizes, which were not tuned. Runs are in lockstep, two at a time.
-Draws docs/pictures/hopper_refer.png and compares an evaluation with a random policy's return. At the paper's length,
-with nothing rescaled: `laser train racer`, `ddpg` and `ppo`.
+The constants are those of the paper's table 1. Settings in steps (annealing, the replay and its warm-up) are rescaled
+from its ten million steps to a run of this length; learning rates are larger, and were not tuned. Runs are in lockstep,
+two at a time. Draws docs/pictures/hopper_refer.png and compares an evaluation with a random policy's return. At the
+paper's length, without rescaling: `laser train racer`, `ddpg` and `ppo`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import measure
 from mujoco_learning import random_return
 
 ENV = "Hopper-v5"
-_ANNEALED = 5.0  # of the whole run: 5e-7 per learner step, one of which the paper makes per env step
+_ANNEALED = 5.0  # over the whole run: 5e-7 per update, and the paper makes one update per env step
 _REFER = "--replay.capacity-steps 131072 --replay.min-steps {warm_up} --algorithm.refer.annealing {annealing}"
 PRESETS = {
     "RACER": f"racer --num-envs 1 --algorithm.learning-rate 3e-4 {_REFER}",

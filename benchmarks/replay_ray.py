@@ -1,9 +1,9 @@
-"""Unrolls/s that one shard in a process of its own gives and takes over Ray, and how many of them a core can decode.
+"""Unrolls/s that one shard in its own process samples and inserts over Ray, and unrolls/s that one core decodes.
 
-Pong-like unrolls: T = 20, 84x84 frames compressed to about 3 kB. Samples of 128 with a few requests in flight, as a
-learner's prefetch keeps them; inserts of 32 from two actors, each with one under way. To reach: 60,000 unrolls/s
-sampled, still compressed, and 10,000 inserted. What is delivered and decoded by the same thread is set against what
-that thread could decode if the samples cost nothing.
+Unrolls are like Pong's: T = 20, 84x84 frames compressed to about 3 kB. Samples of 128 have a few requests in flight, as
+with a learner's prefetch; inserts of 32 come from two actors, each with one in flight. Target: 60,000 unrolls/s
+sampled, still compressed, and 10,000 inserted. The rate of a thread that receives and decodes samples is compared with
+the rate at which it could decode if samples cost nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def make_shard() -> Shard:
 
 
 class Stream:
-    """What one actor sends: the same rows again and again, under new sequence numbers."""
+    """The messages of one actor: the same rows repeatedly, under new sequence numbers."""
 
     def __init__(self, actor: int, rng: np.random.Generator):
         shape = (NUM_ENVIRONMENTS,)
@@ -83,7 +83,7 @@ def make_frames(num_unrolls: int, rng: np.random.Generator) -> PackedFrames:
 
 
 def per_second(make: Callable[[], Future[Any]], use: Callable[[Any], None], in_flight: int, seconds: float) -> float:
-    """Return calls/s with `in_flight` of them under way, each result used before the next call is made."""
+    """Return calls/s with `in_flight` calls in flight; each result is used before the next call is made."""
     waiting = deque(make() for _ in range(in_flight))
     begun, num_calls = time.perf_counter(), 0
     while (passed := time.perf_counter() - begun) < seconds:
@@ -130,8 +130,8 @@ def measure_once(port: ReplayPort, streams: list[Stream], in_flight: int, second
 def main() -> None:
     parser = measure.parser(__doc__)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=3.0, help="of each number and repeat")
-    parser.add_argument("--in-flight", type=int, default=3, help="samples under way")
+    parser.add_argument("--seconds", type=float, default=3.0, help="seconds per number and repeat")
+    parser.add_argument("--in-flight", type=int, default=3, help="samples in flight")
     options = parser.parse_args()
     if options.quick:
         options.repeats, options.seconds = 1, 0.5

@@ -1,4 +1,4 @@
-"""How fast one shard samples and inserts, in-process: medians, with the machine and the commit.
+"""Speed at which one shard samples and inserts, in-process: medians, with the machine and the commit.
 
 python benchmarks/replay_shard.py [--repeats N] [--block-bytes B ...]
 """

@@ -1,11 +1,11 @@
 """SAC and TD3 beside Stable-Baselines3 with the same settings: env steps per second, or returns after 50,000 steps.
 
-    python benchmarks/sac_td3.py speed      # Hopper-v5, 256x256, batches of 256, one learner step per env step
+    python benchmarks/sac_td3.py speed      # Hopper-v5, 256x256, batches of 256, one update per env step
     python benchmarks/sac_td3.py returns    # Pendulum-v1 and Hopper-v5, greedy evaluation, several seeds
 
 Speed runs alternate; SB3 runs with one torch thread, with two, and with two and as many updates at a time as LASER's
-preset has. The fastest counts. To reach: 2.5 times SB3.
-Returns run side by side (`--jobs`); to reach: a mean not below the 95 % interval of SB3's mean.
+preset. The fastest counts. Target: 2.5 times SB3.
+Runs for returns are made in parallel (`--jobs`). Target: a mean not below the 95 % interval of SB3's mean.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ EVALUATION_SEED = 1_000
 
 @dataclass(frozen=True)
 class Task:
-    """An environment with the settings that both sides use there.
+    """An environment with the settings of both sides.
 
     Args:
-        env: its id.
-        suffix: of LASER's presets for it.
+        env: environment id.
+        suffix: of LASER's presets for the environment.
         hidden: width of both layers.
-        learning_rate: step size.
-        random_steps: steps at random before learning.
+        learning_rate: of all networks.
+        random_steps: random steps before learning.
     """
 
     env: str
@@ -54,7 +54,7 @@ TASKS = {
 def laser(
     algorithm: str, task: Task, seed: int, steps: int, timed_from: int, episodes: int, words: Sequence[str]
 ) -> dict:
-    """Train with LASER; return its result with the rate of the timed part, and the evaluation's if it is wanted."""
+    """Train with LASER; return the rate of the timed part, and the evaluation's result if requested."""
     with tempfile.TemporaryDirectory() as place:
         run_dir = Path(place) / "run"
         command = [*measure.LASER, "train", algorithm + task.suffix, "--env", task.env, "--seed", seed]
@@ -85,18 +85,18 @@ def sb3(
     threads: int = 1,
     together: int = 1,
 ) -> dict:
-    """Train with SB3, `together` updates after as many steps; return its result."""
+    """Train with SB3, `together` updates after every `together` steps; return its result."""
     command: list[str | Path | float] = [python, peer_venv.SCRIPTS / "sb3_off_policy.py", "--algorithm", algorithm]
     command += ["--env", task.env, "--steps", steps, "--timed-from", timed_from, "--random-steps", task.random_steps]
     command += ["--learning-rate", task.learning_rate, "--hidden", task.hidden, "--seed", seed, "--threads", threads]
     command += ["--together", together]
-    (first_reset,) = split_seed(EVALUATION_SEED, 1)  # what LASER seeds its one environment with
+    (first_reset,) = split_seed(EVALUATION_SEED, 1)  # the seed of LASER's one environment
     command += ["--episodes", episodes, "--evaluation-seed", first_reset]
     return measure.run_json(command, timeout_s=4 * 3600.0)
 
 
 def speed(python: Path, algorithms: Sequence[str], repeats: int, num_steps: int, words: Sequence[str]) -> None:
-    """Run alternately, print and save."""
+    """Compare the speeds of both sides, run alternately; print and save."""
     task = Task("Hopper-v5", "", 256, 3e-4, random_steps=500)
     timed_from = 2 * task.random_steps
     results, conclusions = {}, []
@@ -138,7 +138,7 @@ def returns(
     jobs: int,
     words: Sequence[str],
 ) -> None:
-    """Run side by side, with a torch thread each as SB3 has, print and save."""
+    """Compare the returns of both sides, run in parallel with one torch thread each; print and save."""
     results, conclusions = [], []
     words = ["--learner.torch-threads", "1", *words]
     with ThreadPoolExecutor(jobs) as pool:
@@ -174,14 +174,14 @@ def main() -> None:
     parser = measure.parser(__doc__)
     parser.add_argument("mode", choices=("speed", "returns"))
     parser.add_argument("--algorithms", nargs="+", choices=("sac", "td3"), default=["sac", "td3"])
-    parser.add_argument("--envs", nargs="+", choices=TASKS, default=list(TASKS), help="returns: where")
-    parser.add_argument("--steps", type=int, default=0, help="speed: timed env steps, 10,000; returns: all, 50,000")
+    parser.add_argument("--envs", nargs="+", choices=TASKS, default=list(TASKS), help="returns: environments")
+    parser.add_argument("--steps", type=int, default=0, help="speed: timed env steps (10,000); returns: env steps (50,000)")
     parser.add_argument("--repeats", type=int, default=3, help="speed: runs of each side")
     parser.add_argument("--seeds", type=int, default=5, help="returns: runs of each side")
-    parser.add_argument("--first-seed", type=int, default=1, help="returns: more seeds of what was measured before")
-    parser.add_argument("--episodes", type=int, default=20, help="returns: of evaluation, per run")
-    parser.add_argument("--jobs", type=int, default=2, help="returns: runs side by side")
-    parser.add_argument("--words", default="", help="more for laser train: --words='--learner.torch-threads 2'")
+    parser.add_argument("--first-seed", type=int, default=1, help="returns: first seed, to add to earlier ones")
+    parser.add_argument("--episodes", type=int, default=20, help="returns: evaluation episodes per run")
+    parser.add_argument("--jobs", type=int, default=2, help="returns: runs in parallel")
+    parser.add_argument("--words", default="", help="arguments for laser train: --words='--learner.torch-threads 2'")
     peer_venv.add_option(parser)
     options = parser.parse_args()
     python = peer_venv.peer_python("sb3", options.venvs)

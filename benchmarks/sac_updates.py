@@ -1,9 +1,10 @@
-"""SAC's update beside Stable-Baselines3's: the same weights, batches and noise into both; how far do the critics part?
+"""SAC's update beside Stable-Baselines3's: the distance of the critics after the same weights, batches and noise.
 
     python benchmarks/sac_updates.py
 
-Batches are of Hopper-v5 at random. The one difference of the arithmetic: SB3's policy climbs the critics after their
-update, LASER's before. Tells whether a difference of returns comes from learning or from collecting.
+Batches come from random actions on Hopper-v5. The one difference in the arithmetic: SB3's policy gradient uses the
+critics after their update, LASER's before. The result shows whether a difference in returns comes from learning or from
+acting.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ PRECISIONS: tuple[Literal["float32", "bfloat16"], ...] = ("float32", "bfloat16")
 def main() -> None:
     """Measure and print."""
     parser = measure.parser(__doc__)
-    parser.add_argument("--seeds", type=int, default=5, help="of weights, batches and noise")
+    parser.add_argument("--seeds", type=int, default=5, help="seeds of weights, batches and noise")
     parser.add_argument("--updates", type=int, default=3_000)
     peer_venv.add_option(parser)
     options = parser.parse_args()
@@ -63,7 +64,7 @@ def main() -> None:
 
 
 def compare(python: Path, seed: int, looks: list[int]) -> dict[str, list[float]]:
-    """Return mean Q of each side after so many updates, and the root mean square difference from SB3's."""
+    """Return mean Q of each side at several numbers of updates, and the root mean square difference from SB3's."""
     step, _ = make_step(seed, "float32")
     given = {**collect(seed, looks[-1]), **weights_of(step), "looks": np.array(looks)}
     with tempfile.TemporaryDirectory() as place:
@@ -81,7 +82,7 @@ def compare(python: Path, seed: int, looks: list[int]) -> dict[str, list[float]]
 
 
 def make_step(seed: int, precision: Literal["float32", "bfloat16"]) -> tuple[Updater, UnrollSpec]:
-    """Return an updater of the preset, and the layout of its items."""
+    """Return the preset's updater and the layout of its items."""
     config = load_preset("sac", {})
     environment = describe_environment(config.env, config.environment)
     algorithm = config.algorithm.build(environment, config.network)
@@ -109,7 +110,7 @@ def weights_of(step: Updater) -> dict[str, np.ndarray]:
 
 
 def collect(seed: int, num_updates: int, num_steps: int = 10_000) -> dict[str, np.ndarray]:
-    """Step Hopper-v5 at random, and draw batches and noise."""
+    """Step Hopper-v5 with random actions, and draw batches and noise."""
     env = gymnasium.make("Hopper-v5")
     env.action_space.seed(seed)
     observation, _ = env.reset(seed=seed)
@@ -129,7 +130,7 @@ def collect(seed: int, num_updates: int, num_steps: int = 10_000) -> dict[str, n
 
 
 def follow(step: Updater, spec: UnrollSpec, given: dict[str, np.ndarray], looks: list[int]) -> np.ndarray:
-    """Apply the updates; return Q [looks, 2, states]."""
+    """Apply the updates; return Q [evaluations, 2, states]."""
     data = {name: torch.as_tensor(value) for name, value in given.items()}
     config = load_preset("sac", {}).algorithm
     example = example_batch(spec, BATCH_SIZE, [], config.view)

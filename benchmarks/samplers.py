@@ -1,12 +1,12 @@
-"""What a learner step costs with each sampler, and how that grows with the replay.
+"""Cost of an update with each sampler, and its growth with the size of the replay.
 
     python benchmarks/samplers.py [--preset sac] [--samplers uniform per rank ners ero] [--items N ...] [--quick]
 
-Two ways: `alone` does everything in one thread, one after the other, as lockstep runs do; `ahead` draws, decodes and
-scores in a thread beside the train step, as other runs do. The samplers take turns, and each is compared with uniform
-draws of the same turn: medians of the quotients, of wall time and of CPU time over all threads, which on a busy
-machine is the steadier. `redraw` is what deciding anew which steps may be drawn costs, which
-ERO does after every evaluation. To reach: NERS at most 1.6 times uniform, and within 15 % from 10,000 to a million.
+`alone` does everything in one thread, as lockstep runs do; `ahead` draws, decodes and scores in a thread beside the
+update, as other runs do. The samplers take turns, and each is compared with uniform draws of the same turn: medians of
+the ratios of wall time, and of CPU time over all threads, which is steadier on a busy machine. `redraw` is the cost of
+choosing anew the steps that may be drawn, as ERO does after every evaluation. Target: NERS at most 1.6 times uniform,
+and within 15 % from 10,000 to a million items.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def make_subject(preset: str, sampler: str, num_steps: int, compiled: str | None
 
 
 def time_of(learner: Learner, num_updates: int) -> tuple[float, float]:
-    """Return seconds per update: of the wall, and of the CPU over all threads."""
+    """Return seconds per update: wall time, and CPU time over all threads."""
     goal = learner.num_updates + num_updates
     wall, cpu = time.perf_counter(), time.process_time()
     if not learner.loader.is_ahead:
@@ -87,7 +87,7 @@ def time_of(learner: Learner, num_updates: int) -> tuple[float, float]:
 
 
 def redraw_ms(subject: Subject) -> float:
-    """Return milliseconds of deciding anew."""
+    """Return milliseconds of one redraw."""
     sample = subject.shard.sample(SampleRequest(0, 1, view="steps")).result()
     values = {"ero_keep": np.full((1, 1), 0.5, np.float32)}
     times = []
@@ -149,14 +149,14 @@ def main() -> None:
 
 
 def verdicts(rows: list[dict]) -> list[str]:
-    """Say whether NERS reaches what it must."""
+    """Return the conclusions on NERS' targets."""
     lines = []
     for way in ("alone", "ahead"):
         mine = [row for row in rows if (row["sampler"], row["way"]) == ("ners", way)]
         if not mine:
             continue
         worst, growth = max(row["over_uniform"] for row in mine), mine[-1]["us"] / mine[0]["us"]
-        # Sizes are minutes apart: what slows the machine, or any learner on a large replay, is in uniform draws, too.
+        # Sizes are minutes apart: a slow phase of the machine, or the cost of a large replay, is in uniform draws, too.
         beside = mine[-1]["over_uniform"] / mine[0]["over_uniform"]
         lines.append(
             f"ners {way}: at most {worst:.2f} of uniform (to reach {MOST_RATIO}), largest replay over smallest "

@@ -1,12 +1,12 @@
-"""What one learner step from single replayed steps costs, and how that grows with the replay.
+"""Cost of one update from single replayed steps, and its growth with the size of the replay.
 
     python benchmarks/step_learning.py [--arms ddpg "ddpg --replay.sampler per" ...] [--items N ...] [--eager]
 
-The whole step as a run does it: the draw, the batch, loss and optimiser, columns written back, Q-retrace swept and
-far-policy steps counted again every so often; and, into a replay that is full, one env step inserted per learner step,
-so that episodes are forgotten. Sizes take turns. Per arm and size, median microseconds of wall time and of CPU time of
-all threads (on a busy machine the second is the steadier), and the median quotient over the smallest size of the same
-turn. To reach: within 10 % for uniform draws and ReF-ER, logarithmic for PER.
+The update is measured as in a run: draw, batch, loss, optimiser, column writes, and now and then a sweep of Q-retrace
+and a recount of far-policy steps. One env step is inserted into the full replay per update, so that episodes are
+forgotten. Sizes take turns. Reports per arm and size the median microseconds of wall time and of CPU time of all
+threads (the second is steadier on a busy machine), and the median ratio to the smallest size of the same turn. Target:
+within 10 % for uniform draws and ReF-ER, logarithmic for PER.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Feeder:
     """Inserts random experience in episodes of a thousand steps that end in truncation.
 
     Args:
-        shard: where it goes.
-        spec: its layout.
+        shard: receives the experience.
+        spec: layout of the unrolls.
     """
 
     def __init__(self, shard: Shard, spec: UnrollSpec):
@@ -50,7 +50,7 @@ class Feeder:
         self._sequence = 0
 
     def insert(self) -> None:
-        """Insert one unroll of each stream."""
+        """Insert one unroll of each environment."""
         spec, per_episode = self._spec, STEPS_PER_EPISODE // self._spec.unroll_length
         fields: dict[str, np.ndarray] = {}
         for name, item in spec.fields.items():
@@ -71,7 +71,7 @@ class Feeder:
 
 
 def fill(shard: Shard, spec: UnrollSpec, num_steps: int) -> Feeder:
-    """Insert so many steps; return what inserts more."""
+    """Fill a shard; return the feeder that inserts more."""
     feeder = Feeder(shard, spec)
     for _ in range(-(-num_steps // feeder.steps_per_insert)):
         feeder.insert()
@@ -87,7 +87,7 @@ class Subject:
     learner: Learner
 
     def turn(self, num_inserts: int) -> tuple[float, float]:
-        """Return microseconds per learner step: of the wall, and of the CPU over all threads."""
+        """Return microseconds per update: wall time, and CPU time over all threads."""
         wall, cpu = time.perf_counter(), time.process_time()
         for _ in range(num_inserts):
             self.feeder.insert()
@@ -97,7 +97,7 @@ class Subject:
 
 
 def make_subject(arm: str, num_steps: int, compiled: bool) -> Subject:
-    """Return a learner of a preset, and of words for `laser train` after it, whose replay holds so many steps."""
+    """Return a learner with a full replay, from a preset and further arguments of `laser train`."""
     preset, *words = arm.split()
     values = {
         "replay.capacity-steps": num_steps,
@@ -121,7 +121,7 @@ def make_subject(arm: str, num_steps: int, compiled: bool) -> Subject:
 
 
 def bench(arm: str, items: list[int], compiled: bool, num_inserts: int, repeats: int) -> list[dict[str, Any]]:
-    """Return what one learner step costs at each size."""
+    """Return the cost of one update at each size."""
     subjects = [make_subject(arm, num_steps, compiled) for num_steps in items]
     for subject in subjects:
         subject.turn(1)
@@ -141,7 +141,7 @@ def bench(arm: str, items: list[int], compiled: bool, num_inserts: int, repeats:
 def main() -> None:
     """Measure and print."""
     options = parser(__doc__)
-    options.add_argument("--arms", nargs="+", default=ARMS, help="a preset, and words for laser train after it")
+    options.add_argument("--arms", nargs="+", default=ARMS, help="a preset, with further arguments of laser train")
     options.add_argument("--items", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     options.add_argument("--repeats", type=int, default=11)
     options.add_argument("--eager", action="store_true", help="do not compile the loss")

@@ -1,12 +1,12 @@
-"""A sweep of four members with one replay beside the same with a replay each: memory, env steps per second, pace.
+"""A sweep of four members with one shared replay beside one with a replay each: memory, env steps per second, pace.
 
     python benchmarks/sweep_sharing.py [--runtime lockstep | local] [--repeats N] [--quick]
 
-Both sweeps run by turns, for the same env steps. The rate is all members' env steps per second once every one of them
-learns. Memory is what the shards say they hold, with room for 100,000 env steps per replay. The gap is the most that
-any two members were apart at a moment, as a share of the run.
+Both sweeps run alternately, for the same env steps. The rate is all members' env steps per second once all of them
+learn. Memory is the bytes that the shards report, with room for 100,000 env steps per replay. The gap is the largest
+distance between two members at a moment, as a share of the run.
 
-To reach with one replay: at most 0.35 of the memory, at least 0.9 of the rate, no gap above 5 %.
+Target with one replay: at most 0.35 of the memory, at least 0.9 of the rate, no gap above 5 %.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def sweep(preset: str, words: list[str], share: bool, seed: int) -> dict:
 
 
 def _positions(ticks: list[list[tuple[float, int]]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return times [N] and members' env steps [members, N], from when all have moved until the first is done."""
+    """Return times [N] and members' env steps [members, N], from when all have begun until the first has finished."""
     begin = max(next(time for time, steps in member if steps > 0) for member in ticks)
     end = min(member[-1][0] for member in ticks)
     times = np.linspace(begin, end, 200)
@@ -73,7 +73,7 @@ def main() -> None:
     repeats, steps = (1, 3_000) if options.quick else (options.repeats, options.steps)
     results, conclusions = {}, []
     for runtime in [options.runtime] if options.runtime else ["lockstep", "local"]:
-        # Where a replay is not larger than this, the queues of fresh unrolls, a member's own, are a good part of it.
+        # In a replay of this size the members' own queues of fresh unrolls take a good part of the memory.
         words = ["--steps", str(steps), "--runtime", runtime, "--replay.capacity-steps", "100000"]
 
         def side(share: bool, words: list[str] = words) -> Callable[[int], dict]:
