@@ -175,7 +175,7 @@ def main() -> None:
     parser.add_argument("mode", choices=("speed", "returns"))
     parser.add_argument("--algorithms", nargs="+", choices=("sac", "td3"), default=["sac", "td3"])
     parser.add_argument("--envs", nargs="+", choices=TASKS, default=list(TASKS), help="returns: environments")
-    parser.add_argument("--steps", type=int, default=0, help="speed: timed env steps (10,000); returns: env steps (50,000)")
+    parser.add_argument("--steps", type=int, default=0, help="env steps; default: 10,000 (speed), 50,000 (returns)")
     parser.add_argument("--repeats", type=int, default=3, help="speed: runs of each side")
     parser.add_argument("--seeds", type=int, default=5, help="returns: runs of each side")
     parser.add_argument("--first-seed", type=int, default=1, help="returns: first seed, to add to earlier ones")

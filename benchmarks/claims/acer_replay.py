@@ -1,8 +1,8 @@
 """ACER's claim: more replay helps with the trust region; without it, much replay hurts or breaks.
 
 Arms: the mean number of replayed batches after each fresh one, 0, 1, 4 and 8, with the trust region, and 4 and 8
-without. Each is tuned over the same step sizes. The discrete agent; `--preset acer_pendulum --env Pendulum-v1`
-takes the continuous one, which then has a fresh batch before its replayed ones as well.
+without. Each arm is tuned over the same learning rates. The agent is the discrete one; `--preset acer_pendulum
+--env Pendulum-v1` runs the continuous agent, which then also has a fresh batch before its replayed ones.
 Source: Wang et al. 2017, figures 1 and 2, and section 4.
 """
 
@@ -15,7 +15,7 @@ WITHOUT = {"algorithm.trust-region": float("inf")}
 
 
 def arm(ratio: float, values: dict[str, float] | None = None) -> experiment.Arm:
-    """Return the arm with this replay ratio."""
+    """Return the arm with a replay ratio."""
     label = f"ratio {ratio:g}" + (", no trust region" if values else "")
     return experiment.Arm(label, {"algorithm.replay-ratio": ratio, "algorithm.replay-fraction": 0.0, **(values or {})})
 

@@ -1,11 +1,11 @@
-"""Why replay needs fresh experience, and why it needs the trust region, in numbers that can be checked by hand.
+"""Replay's need of fresh experience and of the trust region, in numbers that can be checked by hand.
 
-Two exact computations, no sampling, seconds on one core:
+Two exact computations, without sampling, take seconds on one core:
 
-* Proposition 2 on its bandit: clipped ratios make the replayed policy gradient prefer the worse arm, and how much fresh
-  experience turns the preference round.
-* A tree of two decisions with a foreign behaviour policy: what the learner ends up with, with and without the trust
-  region and with a slow and a fast critic.
+* Proposition 2 on its bandit: clipped ratios make the replayed policy gradient prefer the worse arm; the share of fresh
+  experience that reverses the preference.
+* A tree of two decisions with a foreign behaviour policy: the learner's final return, with and without the trust region
+  and with a slow and a fast critic.
 
 Source: Schmitt et al. 2020, section 3.1 and Proposition 2.
 """
@@ -52,7 +52,7 @@ def _ascend(q: np.ndarray, mu: np.ndarray, alpha: float, rate: float = 0.05, num
 
 @dataclass(frozen=True)
 class Learning:
-    """How the tree is learned: the fresh share of the data, the trust region's threshold, the critic's step size."""
+    """Settings of learning on the tree: fresh share of the data, trust region's threshold, critic's learning rate."""
 
     label: str
     fresh: float
@@ -75,10 +75,10 @@ LEARNINGS = (
 def learn_tree(
     learning: Learning, num_updates: int = 6_000, policy_rate: float = 0.2, entropy_cost: float = 0.02
 ) -> float:
-    """Return the expected return after exact expected V-trace updates; 1 is the best there is.
+    """Return the expected return after exact expected V-trace updates; 1 is optimal.
 
-    Replayed experience comes from one foreign policy that goes on with probability .8 and then finds the paying action
-    with probability .02. Entropy is rewarded on fresh experience only, as in the paper.
+    Replayed experience comes from one foreign policy. It continues with probability .8, and then chooses the rewarded
+    action with probability .02. Entropy is rewarded on fresh experience only, as in the paper.
     """
     logits = [np.zeros(2), np.zeros(5)]
     values = np.zeros(2)

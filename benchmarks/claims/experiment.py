@@ -1,8 +1,8 @@
-"""What every claim here shares: arms that are tuned alike and run with several seeds, medians, intervals, a picture.
+"""Shared parts of the claims: arms that are tuned and run with several seeds, medians, intervals, a picture.
 
-An arm is a way to train. Each is tuned over the same grid with seeds that the comparison does not use, so that no arm
-owes its place to settings that were chosen for another. Runs are lockstep and single-threaded: they repeat bit by bit,
-and as many run side by side as there are cores.
+An arm is a way to train. Every arm is tuned over the same grid with seeds that the comparison does not use, so that no
+arm owes its rank to settings chosen for another. Runs are lockstep and single-threaded, so they repeat bit by bit. As
+many run in parallel as there are cores.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Job:
-    """One training run; `curve` is the metric that tells of its returns."""
+    """One training run; `curve` is the metric of returns."""
 
     preset: str
     values: Mapping[str, Any]
@@ -70,12 +70,12 @@ class Outcome:
     """Returns of one arm on one task, at `NUM_POINTS` equally spaced env steps; one row per seed.
 
     Args:
-        label: the arm.
-        settings: what tuning chose.
+        label: of the arm.
+        settings: the settings that tuning chose.
         returns: float [seeds, points], mean return of the last 20 training episodes, or of the newest evaluation; of a
             sweep, the members' mean.
         numbers: means over a run's later half by metric, one value per seed.
-        best: the same as `returns` for the best member at each point; None where nothing was swept.
+        best: like `returns`, for the best member at each point; None without a sweep.
     """
 
     label: str
@@ -96,7 +96,7 @@ class Outcome:
 
 
 def run_job(job: Job) -> dict[str, Any]:
-    """Train once and return the curve and the later half's metrics. Runs in a process of its own."""
+    """Train once and return the curve and the later half's metrics. Runs in a separate process."""
     import torch
 
     from launch.presets import load_preset
@@ -111,9 +111,9 @@ def run_job(job: Job) -> dict[str, Any]:
 
 
 def run_sweep(job: Job) -> dict[str, Any]:
-    """Train a sweep and return its members' mean and best; `sweep/grid` and `sweep/share` of the job say which.
+    """Train a sweep and return its members' mean and best.
 
-    The other values are the command line's.
+    The job's values `sweep/grid` and `sweep/share` define the sweep; all others are settings of the command line.
     """
     import torch
 
@@ -143,7 +143,7 @@ def run_sweep(job: Job) -> dict[str, Any]:
 
 
 def steps_to(curves: np.ndarray, goal: float, num_steps: int) -> np.ndarray:
-    """Return the env steps at which each curve [seeds, points] first reaches `goal`; infinity where it never does."""
+    """Return the env steps at which each curve [seeds, points] first reaches `goal`; infinity if it never does."""
     reached = curves >= goal
     first = reached.argmax(1) + 1
     return np.where(reached.any(1), first * num_steps / NUM_POINTS, np.inf)
@@ -167,7 +167,7 @@ def read_run(run_dir: Path, num_steps: int, curve: str) -> dict[str, Any]:
 
 
 def _in_force(series: Sequence[tuple[float, float]], points: np.ndarray) -> np.ndarray:
-    """Return the value in force at each point; one that did not change is not recorded again."""
+    """Return the current value at each point; a value that did not change is not recorded again."""
     steps, values = np.array(series).T
     return values[np.maximum(np.searchsorted(steps, points, "right") - 1, 0)]
 
@@ -185,14 +185,14 @@ def compare(
     """Tune every arm over the same grid, then run each with fresh seeds.
 
     Args:
-        preset: where the config begins.
+        preset: base of the config.
         shared: changes that all arms share.
-        arms: what is compared.
-        grid: values by key; an arm's best setting is that of the largest median area under the curve.
+        arms: the arms to compare.
+        grid: values by key; an arm's best setting has the largest median area under the curve.
         num_seeds: runs per arm, seeds 1 to `num_seeds`.
         num_tuning_seeds: runs per arm and setting; 0 takes the first of each key's values, untuned.
         run: makes one run.
-        curve: the metric that tells of returns.
+        curve: the metric of returns.
 
     Returns:
         one outcome per arm, in order.
@@ -222,7 +222,7 @@ def compare(
 
 
 def worker_pool() -> ProcessPoolExecutor:
-    """Return a pool with a process per core; they end when this one does, however it ends."""
+    """Return a pool with a process per core; the processes end when this one does, however it ends."""
     return ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn"), _end_with_parent)
 
 
@@ -285,10 +285,10 @@ def draw(
 
     Args:
         name: of the file.
-        title: above everything.
+        title: of the picture.
         tasks: env steps per run and outcomes, by task.
-        optimum: a dotted line at the best return there is.
-        curve: the metric that tells of returns.
+        optimum: the highest possible return, drawn as a dotted line.
+        curve: the metric of returns.
     """
     from launch.report import pictures
 
@@ -314,7 +314,7 @@ def save(
     tasks: Mapping[str, tuple[int, Sequence[Outcome]]],
     conclusions: Sequence[str],
 ) -> Path:
-    """Write all numbers and what they say to `benchmarks/results/claims/NAME.json`; `docs/claims.md` is made of it."""
+    """Write numbers and conclusions to `benchmarks/results/claims/NAME.json`, from which `docs/claims.md` is made."""
     results = {
         task: {
             "env_steps": num_steps,
@@ -349,20 +349,20 @@ def run_claim(
     conclude: Callable[[str, int, Sequence[Outcome]], list[str]] | None = None,
     conclude_all: Callable[[Mapping[str, Sequence[Outcome]]], list[str]] | None = None,
 ) -> None:
-    """Run one claim over its tasks: tune, compare, draw, save. What it shows is for the reader of the page to judge.
+    """Run one claim over its tasks: tune, compare, draw, save. The reader of the page judges the result.
 
     Args:
         name: of the files.
         title: of the picture.
         options: see `parser`.
         tasks: env steps per run (and member) by environment id.
-        arms: what is compared.
-        grid: what each arm is tuned over.
+        arms: the arms to compare.
+        grid: values by key, over which each arm is tuned.
         shared: changes to the preset that all arms share.
         run: makes one run.
-        curve: the metric that tells of returns.
-        conclude: more to say about a task, from its env steps and outcomes.
-        conclude_all: more to say about all tasks, from their outcomes.
+        curve: the metric of returns.
+        conclude: returns further conclusions on a task, from its env steps and outcomes.
+        conclude_all: returns further conclusions on all tasks, from their outcomes.
     """
     begun = time.perf_counter()
     name = options.save_as or name
@@ -384,7 +384,7 @@ def run_claim(
         values = {**(shared or {}), "env": env, "steps": steps}
         row = compare(options.preset, values, arms, grid, options.seeds, options.tuning_seeds, run, curve)
         outcomes[env] = (steps, row)
-        # After every task: an hour of runs is not lost with the next one.
+        # After every task, so that a failure in the next one does not lose an hour of runs.
         if not options.quick:
             print(f"drawn: {draw(name, title, outcomes, curve=curve)}")
         conclusions = [f"{task}: {describe(outcome)}" for task, (_, row) in outcomes.items() for outcome in row]
@@ -397,7 +397,7 @@ def run_claim(
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser with what all claims have."""
+    """Return a parser with the options that all claims share."""
     made = measure.parser(description)
     made.add_argument("--seeds", type=int, default=5, help="runs per arm")
     made.add_argument("--tuning-seeds", type=int, default=2, help="runs per arm and setting of the grid")
@@ -414,6 +414,6 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def load(name: str) -> dict[str, Any]:
-    """Return what `save` wrote."""
+    """Return the results that `save` wrote."""
     path = measure.RESULTS / "claims" / f"{name}.json"
     return dict(json.loads(path.read_text(encoding="utf-8")))

@@ -1,8 +1,8 @@
 """Our own claim: members that run different algorithms on one replay do as well as the best of them alone, or better.
 
-LASER, ACER and Reactor (where it is there) train alone, each with a replay of its own; then as the members of one sweep
-that share one, with the same env steps per member. Alone, the sweep of the three without sharing is what "the best of
-them" means: its best member at each point.
+LASER, ACER and Reactor (if available) train alone, each with its own replay, and then as members of one sweep that
+share a replay, with the same env steps per member. "The best of them" is the best member at each point of the sweep
+without sharing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> None:
         TASKS,
         ARMS,
         {},
-        # A policy that is done would stop feeding the others.
+        # A policy that has finished would stop adding experience for the others.
         shared={"sweep/grid": {"preset": PRESETS}, "stop-at-return": float("inf")},
         run=experiment.run_sweep,
         conclude=best_alone,
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def best_alone(task: str, num_steps: int, outcomes: Sequence[experiment.Outcome]) -> list[str]:
-    """Return the best member's area and final return, shared and alone, and how soon half the way is made."""
+    """Return conclusions on the best member, shared and alone: area, final return, env steps to half of the rise."""
     alone, shared = (outcome.best for outcome in outcomes)
     assert alone is not None
     assert shared is not None

@@ -1,8 +1,8 @@
 """NERS against uniform draws, PER, ERO, and a NERS whose scores do not learn, with SAC and TD3.
 
-Tasks of the paper that two cores manage: the pendulum with sparse rewards, and LunarLanderContinuous (needs Box2D: the
-`box2d` extra). Arms share every setting; nothing is tuned. Intervals are of means over seeds, and differences are
-seed by seed: where an interval holds 0, these runs show no difference.
+Tasks are those of the paper that two cores can run: the pendulum with sparse rewards, and LunarLanderContinuous (needs
+Box2D: the `box2d` extra). Arms share every setting; nothing is tuned. Intervals are of means over seeds, and
+differences are seed by seed: if an interval contains 0, these runs show no difference.
 Source: Oh et al. 2021 (NERS), figure 3.
 """
 

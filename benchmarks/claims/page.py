@@ -1,4 +1,4 @@
-"""Put the newest results into docs/claims.md, between its marks; the words around them are written by hand."""
+"""The page of claims: puts the newest results into docs/claims.md, between its marks; other text is hand-written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def results_of(name: str) -> str:
-    """Return the Markdown of one claim: how it was run, its picture, a table per task."""
+    """Return the Markdown of one claim: its settings, its picture, a table per task."""
     content = experiment.load(name)
     machine, settings = content["machine"], content["settings"]
     command = settings.get("command", f"python benchmarks/claims/{name}.py")
@@ -60,7 +60,7 @@ def results_of(name: str) -> str:
 
 
 def row_of(label: str, arm: dict, accepts: bool) -> str:
-    """Return one arm's row; `accepts`: with what the trust region accepted."""
+    """Return one arm's row; with `accepts`, it includes the trust region's acceptance."""
     numbers = arm["numbers"]
     cells = [label, *(experiment.spread(np.array(arm[key])) for key in ("final", "area"))]
     if accepts:

@@ -1,6 +1,6 @@
 """PER does not help the continuous actor-critics.
 
-SAC and TD3 with uniform draws, PER and PER by rank. Every arm is tuned over the same step sizes.
+SAC and TD3 with uniform draws, PER and PER by rank. Every arm is tuned over the same learning rates.
 `per_value_learning.py` is the other half of the claim.
 Source: Oh et al. 2021 (NERS), section 3.2.
 """

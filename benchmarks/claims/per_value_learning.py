@@ -1,8 +1,8 @@
 """PER helps value learning on small discrete tasks where rewards are rare.
 
-DQN with uniform draws, PER and PER by rank. All actions are random, so that every arm meets the same experience, seed
-by seed; learning begins with half of it, and greedy evaluations tell how soon it knows the way. Every arm is tuned over
-the same step sizes. `per_actor_critics.py` is the other half of the claim.
+DQN with uniform draws, PER and PER by rank. All actions are random, so that every arm has the same experience, seed by
+seed. Learning begins with half of the experience, and greedy evaluations show when the task is solved. Every arm is
+tuned over the same learning rates. `per_actor_critics.py` is the other half of the claim.
 Source: Schaul et al. 2016, section 3.1 and figures 1 and 3.
 """
 

@@ -1,8 +1,8 @@
 """Reactor's second claim: leave-one-out gradients earn at least what truncated importance sampling does.
 
-Small tasks with a recurrent agent that learns from the replay alone; only the estimator of the policy gradient differs.
-Returns of different tasks are compared by rank and by Elo, whose zero is truncated importance sampling, and by how
-likely a run of one estimator earns more than a run of another on a task drawn at random.
+Small tasks with a recurrent agent that learns only from the replay; only the estimator of the policy gradient differs.
+Returns of different tasks are compared by rank, by Elo (truncated importance sampling has 0), and by the probability
+that a run of one estimator earns more than a run of another on a task drawn at random.
 Source: Gruslys et al. 2017 (the Reactor), sections 2.2, 4.1 and 4.3.
 """
 
@@ -44,7 +44,7 @@ def compare_all(tasks: Mapping[str, Sequence[experiment.Outcome]]) -> list[str]:
         scores = np.array([[getattr(tasks[task][place], what) for task in tasks] for place in range(len(labels))])
         probabilities = winning_probabilities(scores)
         ranks, chances = mean_ranks(np.median(scores, -1)), mean_winning_probabilities(probabilities)
-        # Every pair of seeds of every task is a game; half a win each way where one never loses.
+        # Every pair of seeds of every task is a game; half a win is added each way, in case one side never loses.
         wins = probabilities * scores.shape[1] * scores.shape[2] ** 2
         elo = elo_ratings(wins, labels.index(ZERO), 0.0 if has_finite_ratings(wins) else 0.5)
         lines += [

@@ -1,8 +1,8 @@
 """Reactor's third claim: with a learned behaviour policy it learns from a log that holds no probabilities.
 
-An agent trains; what it played, all of its policies mixed, is the log. New agents then learn from that log alone and
-never play: with the probabilities that were stored; from a log without them, guessing who acted; and from one in which
-every action is said to have been equally likely. What they reach is set against the mean return in the log.
+An agent trains; all its experience, from all of its policies, is the log. New agents then learn only from that log and
+never act: with the stored probabilities; from a log without probabilities, with a learned behaviour policy; and from a
+log in which all actions are recorded as equally likely. Their returns are compared with the mean return in the log.
 Source: Gruslys et al. 2017 (the Reactor), sections 3.2 and 4.2.
 """
 
@@ -29,7 +29,7 @@ NUM_LOOKS = 6
 
 @dataclasses.dataclass(frozen=True)
 class Arm:
-    """How a log is learned from: whose probabilities are used, and what becomes of those in the log."""
+    """A way to learn from a log: the probabilities that are used, and a change to those in the log."""
 
     label: str
     behaviour: str
@@ -44,7 +44,7 @@ ARMS = (
 
 
 def make_log(env: str, seed: int, num_steps: int) -> tuple[list[Unrolls], float]:
-    """Train an agent; return all it played and the mean return of the episodes that ended in it."""
+    """Train an agent; return all its experience and the mean return of the episodes that ended in it."""
     torch.set_num_threads(1)
     agent = SmallAgent(_config(env, seed))
     agent.train(num_steps)
@@ -56,7 +56,7 @@ def make_log(env: str, seed: int, num_steps: int) -> tuple[list[Unrolls], float]
 
 
 def learn(env: str, seed: int, arm: Arm, log: list[Unrolls], num_updates: int) -> list[float]:
-    """Learn from a log alone; return the mean return of the policy at equally spaced numbers of updates."""
+    """Learn only from a log; return the mean return of the policy at equally spaced numbers of updates."""
     torch.set_num_threads(1)
     config = _config(env, seed + 100, **{"algorithm.behaviour-policy": arm.behaviour})
     algorithm = SmallAgent(config)
@@ -66,7 +66,7 @@ def learn(env: str, seed: int, arm: Arm, log: list[Unrolls], num_updates: int) -
         spec = dataclasses.replace(spec, behaviour={})
     agent = SmallAgent(config, spec)
     for part in log:
-        # States are computed anew as episodes are walked, so those of the agent that played have no place here.
+        # States are recomputed along episodes, so the acting agent's states are left out.
         fields: Mapping[str, np.ndarray] = part.fields
         kept = {name: fields.get(name, np.zeros((len(part), *spec.shape(name)), np.float32)) for name in spec.fields}
         if arm.stored == "uniform":

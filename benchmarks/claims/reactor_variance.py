@@ -2,10 +2,11 @@
 
 Two measurements:
 
-* One decision among three actions, enumerated: bias and total variance of every estimator, with a behaviour policy
-  nearby and far away, and with exact action values.
-* Agents amid training on small recurrent tasks: the same networks and the same batches from the replay, one gradient of
-  the policy's weights per estimator; its total variance over batches, relative to leave-one-out with beta = 1.
+* One decision among three actions, enumerated: bias and total variance of every estimator, with a near and a far
+  behaviour policy, and with exact action values.
+* Agents during training on small recurrent tasks: with the same networks and the same batches from the replay, one
+  gradient of the policy's weights per estimator; its total variance over batches, relative to leave-one-out with
+  beta = 1.
 
 Source: Gruslys et al. 2017 (the Reactor), section 2.2.
 """

@@ -1,9 +1,8 @@
 """LASER's fifth claim: recomputed recurrent states beat stored ones, which collapse when the replay is shared.
 
-The task asks at every step for the card of three steps before, so half the answers of an unroll need the state it
-begins with. Each arm replays either whole episodes whose states are recomputed as they are walked, or unrolls that
-begin with the state their actor had, or with zeros; in a sweep of members that each have a replay, and in one whose
-members share theirs.
+The task asks at every step for the card shown three steps before, so half the answers of an unroll need its initial
+state. Each arm replays either whole episodes with recomputed states, or unrolls that begin with the state of their
+actor, or unrolls that begin with zeros. The sweeps have a replay per member, or one shared replay.
 Source: Schmitt et al. 2020, section 3.2 and appendix A.2.
 """
 
@@ -16,9 +15,9 @@ SHARED = {
     "network.core": "lstm",
     "network.core-size": 32,
     "algorithm.replay-fraction": 0.75,
-    # A gradient reaches from half of the answers back to their card; of the other half only the state can tell.
+    # A gradient reaches from half of the answers back to their card; the other half depends on the initial state.
     "unroll-length": 6,
-    # Each answer is paid at once, a 21st of what an episode pays.
+    # Each answer is rewarded at once, with a 21st of an episode's return.
     "algorithm.reward-scale": 10.0,
     "algorithm.discount": 0.9,
     "sweep/grid": {"algorithm.learning-rate": [3e-3, 5e-3], "algorithm.entropy-cost": [1e-2, 2e-2]},

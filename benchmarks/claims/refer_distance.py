@@ -1,11 +1,12 @@
 """ReF-ER's first and second claim: it keeps the policy near its behaviours, and so keeps DDPG and NAF stable.
 
-DDPG without bounds on its policy: with ReF-ER at three values of C, with plain replay, and with replay prioritised
-by rank; `--preset naf_pendulum` runs NAF instead. Beside returns: the mean divergence of the policy from the behaviours
-in a batch, in nats, and the fraction of stored steps that are far-policy, which ReF-ER is to hold at D = 0.1. Without
-ReF-ER DDPG's exploration drifts (Ornstein-Uhlenbeck), as in the paper. C and the step size are annealed to the same
-share over a run of any length. Presets of the paper's length keep their step size; the short ones are tuned.
-`--preset ddpg --env HalfCheetah-v5 --scale 334` is one of the paper's tasks at the paper's ten million steps.
+Arms: DDPG without bounds on its policy, with ReF-ER at three values of C, with plain replay, and with replay
+prioritised by rank; `--preset naf_pendulum` runs NAF instead. Reported beside returns: the mean divergence of the
+policy from the behaviours in a batch, in nats, and the fraction of stored steps that are far-policy, which ReF-ER
+should hold at D = 0.1. Without ReF-ER, DDPG's exploration noise drifts (Ornstein-Uhlenbeck), as in the paper. C and the
+learning rate are annealed to the same share over a run of any length. Presets of the paper's length keep their learning
+rate; the short ones are tuned. `--preset ddpg --env HalfCheetah-v5 --scale 334` is one of the paper's tasks at the
+paper's ten million steps.
 Source: Novati and Koumoutsakos 2019, figures 2 to 4.
 """
 
@@ -29,13 +30,13 @@ RANKED = {
     "replay.importance-exponent": 0.5,
 }
 GRID = {"algorithm.learning-rate": (1e-3, 3e-4)}
-# Of the whole run: 5e-7 per learner step, one of which the paper makes per env step.
+# Over the whole run: 5e-7 per update, and the paper makes one update per env step.
 _ANNEALED = 5.0
 METRICS = ("kl_from_behaviour", "stored_far_fraction", "refer_beta")
 
 
 def arms_for(preset: str) -> list[experiment.Arm]:
-    """Return what is compared; the paper lets noise drift for DDPG with plain replay alone."""
+    """Return the arms; as in the paper, noise drifts only for DDPG with plain replay."""
     plain = PLAIN | (DRIFTING if preset.startswith("ddpg") else {})
     return [
         *(experiment.Arm(f"ReF-ER, C = {c}", {"algorithm.refer.c": float(c)}) for c in (2, 4, 8)),
@@ -45,7 +46,7 @@ def arms_for(preset: str) -> list[experiment.Arm]:
 
 
 def run(job: experiment.Job) -> dict[str, Any]:
-    """Train once, annealed as the paper's ten million steps are; compiled, which takes half of the time."""
+    """Train once, annealed like the paper's ten million steps; compiled, which halves the time."""
     changes = {
         "num-envs": 1,
         "algorithm.refer.annealing": _ANNEALED / job.values["steps"],
@@ -59,7 +60,7 @@ def conclude(task: str, num_steps: int, outcomes: Sequence[experiment.Outcome]) 
     lines = []
     for outcome in outcomes:
         numbers = [f"{name} {np.median(outcome.numbers[name]):.3g}" for name in METRICS if name in outcome.numbers]
-        # A run that has forgotten what it could do at its best.
+        # Large for a run that has lost what it had learned.
         lost = outcome.returns.max(1) - outcome.final
         lines.append(f"{task}: {outcome.label}: {', '.join(numbers)}; lost since its best {experiment.spread(lost)}")
     return lines

@@ -1,7 +1,8 @@
 """ReF-ER's third claim: RACER diverges with plain replay and learns with ReF-ER; V-RACER is close behind.
 
-Arms: the three parameterisations of the advantage and none (V-RACER) with ReF-ER; with plain replay the paper's best,
-which is asymmetric, and V-RACER. Untuned: all arms at the preset's step size; `--preset racer` is the paper's.
+Arms: with ReF-ER, the three parameterisations of the advantage and none (V-RACER); with plain replay, the paper's best
+parameterisation, which is asymmetric, and V-RACER. All arms use the preset's learning rate, untuned; `--preset racer`
+is the paper's.
 `--preset racer --env HalfCheetah-v5 --scale 334` is one of the paper's tasks at the paper's ten million steps.
 Source: Novati and Koumoutsakos 2019, figures 5 and 6.
 """
@@ -29,7 +30,7 @@ ARMS = [
 
 
 def run_kind(job: experiment.Job) -> dict[str, Any]:
-    """Train once; V-RACER has RACER's preset but for the advantage."""
+    """Train once; V-RACER has RACER's preset except for the advantage."""
     values = dict(job.values)
     if values.pop(V_RACER, False):
         job = dataclasses.replace(job, preset=f"v_{job.preset}")

@@ -1,7 +1,7 @@
 """LASER's first claim: a learner on replayed experience alone fails or is slow, mixing in fresh experience works.
 
-Arms: the share of each batch that is replayed, at equal env steps. With no fresh experience there is nothing to pay
-entropy on as the paper does, so that arm runs twice: without entropy, and with it on replayed experience.
+Arms: the share of each batch that is replayed, at equal env steps. The paper rewards entropy on fresh experience only,
+so the arm without fresh experience runs twice: without entropy, and with it on replayed experience.
 Source: Schmitt et al. 2020, figure 2 (left); what to expect is in section 3.1 there.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import experiment
 
 TASKS = {"mini/SparseCatch3-v0": 40_000, "mini/KeyDoor4-v0": 30_000}
-# A batch of 16 with 1/8 fresh learns from 8 steps per env step; the arm without fresh experience takes as many.
+# A batch of 16 with 1/8 fresh learns from 8 steps per env step; the arm without fresh experience uses the same number.
 ALL_REPLAYED = {"algorithm.replay-fraction": 1.0, "replay.samples-per-insert": 8.0}
 ARMS = [
     experiment.Arm("fresh only", {"algorithm.replay-fraction": 0.0}),

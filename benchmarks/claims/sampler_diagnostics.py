@@ -1,8 +1,8 @@
-"""What samplers draw: PER the highest TD errors with the lowest spread of Q, NERS wide in both.
+"""Samplers' draws: PER draws the highest TD errors with the lowest spread of Q, NERS a wide spread of both.
 
-SAC on Pendulum-v1, 10,000 steps of which 1,000 at random, as in the paper's table 3: standard deviation of the TD
-errors and of Q, mean size of the errors and mean Q over the items drawn in the later half of each run, and the
-deviations over what is stored.
+SAC on Pendulum-v1, 10,000 steps of which 1,000 are random, as in the paper's table 3. Reports the standard deviation of
+the TD errors and of Q, the mean size of the errors and the mean Q over the items drawn in the later half of each run,
+and the standard deviations over the stored items.
 Source: Oh et al. 2021 (NERS), table 3.
 """
 

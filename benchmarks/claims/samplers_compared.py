@@ -1,4 +1,4 @@
-"""What the claims about samplers share: arms, tasks, and a preset for each agent."""
+"""Shared parts of the claims about samplers: arms, tasks, and a preset for each agent."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PRIORITIES = [UNIFORM, PER, RANK]
 # For claims about priorities, whose arms are tuned and need no evaluation while they train.
 STEP_SIZES = {"algorithm.learning-rate": (1e-3, 3e-4)}
 NOT_EVALUATED = {"evaluation.interval": 0}
-# Whether a sampler has learned anything to speak of, and how uneven its draws are.
+# Metrics that show whether a sampler has learned, and how uneven its draws are.
 LEARNED = {"deviation of scores": "sampler/score_std", "effective draws": "effective_draws"}
 PRESET = "claim/preset"
 TASKS = {"SparsePendulum-v0": 15_000, "LunarLanderContinuous-v3": 20_000}
@@ -69,9 +69,9 @@ def compare_samplers(
         presets: preset by the agent's name.
         bases: the arms that the others are compared with.
         tasks: env steps by environment id.
-        grid: what each arm is tuned over; None: nothing is.
-        changes: to the settings that all share.
-        curve: the metric that tells of returns.
+        grid: values by key, over which each arm is tuned; None: no tuning.
+        changes: to the settings that all arms share.
+        curve: the metric of returns.
     """
     options = experiment.parser(description)
     options.set_defaults(preset=next(iter(presets.values())), tuning_seeds=2 if grid else 0)
@@ -90,7 +90,7 @@ def compare_samplers(
 
 
 def run(job: experiment.Job) -> dict[str, Any]:
-    """Train once, from the arm's own preset if it names one."""
+    """Train once, from the arm's own preset if it has one."""
     values = dict(job.values)
     preset = values.pop(PRESET, job.preset)
     return experiment.run_job(dataclasses.replace(job, preset=preset, values=values))
@@ -117,7 +117,7 @@ def mean_interval(values: np.ndarray) -> str:
 
 
 def against(task: str, outcomes: Sequence[experiment.Outcome], bases: Sequence[str]) -> list[str]:
-    """Compare each arm with those whose labels end in `bases`, if they ran, seed by seed, agent by agent."""
+    """Compare each arm, seed by seed and agent by agent, with the arms whose labels end in `bases`, if these ran."""
     lines = []
     agents = {outcome.label.rpartition(", ")[0] for outcome in outcomes}
     for agent in sorted(agents):

@@ -1,9 +1,9 @@
 """LASER's third claim: members that share one replay learn worse without the trust region, and better with it.
 
-A sweep of four members (two step sizes, two entropy costs) trains with a replay for each, and with one for all. The
-aim: with the trust region, sharing reaches the final return of the sweep that does not share in at most 0.6 of the env
-steps per member, for the best and for the mean member. The claim is conditional: where the critic is fast, foreign
-experience does no harm either.
+A sweep of four members (two learning rates, two entropy costs) trains with a replay for each, and with one for all.
+Target: with the trust region, the shared sweep reaches the final return of the unshared sweep in at most 0.6 of the env
+steps per member, for the best and for the mean member. The claim is conditional: with a fast critic, foreign experience
+does no harm without the trust region either.
 Source: Schmitt et al. 2020, figure 3 (left).
 """
 
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def speed_ups(task: str, num_steps: int, outcomes: Sequence[experiment.Outcome]) -> list[str]:
-    """Return how soon each arm reaches where the unshared sweep ends, for the mean and for the best member."""
+    """Return how soon each arm reaches the final return of the unshared sweep, for the mean and for the best member."""
     base, lines = outcomes[0], []
     tail = max(1, experiment.NUM_POINTS // 10)
     curves: Mapping[str, tuple[np.ndarray, list[np.ndarray]]] = {
@@ -54,7 +54,7 @@ def speed_ups(task: str, num_steps: int, outcomes: Sequence[experiment.Outcome])
         "best member": (base.best, [outcome.best for outcome in outcomes]),
     }
     for who, (reference, rows) in curves.items():
-        # Of a curve that ends at its plateau the last bit is noise: 95 % of the way up counts as there.
+        # The last part of a curve that ends at its plateau is noise: 95 % of the rise counts as reached.
         bottom, top = np.median(reference[:, 0]), np.median(reference[:, -tail:])
         goal = bottom + 0.95 * (top - bottom)
         needed = [np.median(experiment.steps_to(row, goal, num_steps)) for row in rows]

@@ -1,4 +1,4 @@
-"""One agent taken apart in one thread, its shard, actor and learner at hand: for claims that look inside."""
+"""One agent in one thread, with access to its shard, actor and learner, for claims about its inner numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from replay_server.serving.shard import Shard
 
 
 class Recording:
-    """A replay port that keeps, as they come, the unrolls that are inserted through it."""
+    """A replay port that keeps the unrolls inserted through it, in order."""
 
     def __init__(self, shard: Shard):
         self.inserted: list[Unrolls] = []
@@ -29,16 +29,16 @@ class Recording:
         return self._shard.insert(unrolls)
 
     def __getattr__(self, name: str) -> Any:
-        """Hand everything else on."""
+        """Return attributes of the wrapped port."""
         return getattr(self._shard, name)
 
 
 class SmallAgent:
-    """An agent of a lockstep config, all of whose experience comes back from the replay.
+    """An agent of a lockstep config that learns only from the replay.
 
     Args:
         config: a checked config.
-        spec: layout of the unrolls, where it is not what the config's algorithm ships.
+        spec: layout of the unrolls, if it differs from the algorithm's own.
     """
 
     def __init__(self, config: TrainConfig, spec: UnrollSpec | None = None):
@@ -58,7 +58,7 @@ class SmallAgent:
         self._earned = 0.0
 
     def train(self, num_env_steps: int) -> None:
-        """Play and learn in turns, as lockstep does, until so many env steps were played since the last call."""
+        """Act and learn in turns, as lockstep does, until the given number of env steps since the last call."""
         config = self.config
         actor = make_actor(self.member, self.recording, self.parameters, 0, len(self.recording.inserted))
         per_round, per_batch = (
@@ -78,7 +78,7 @@ class SmallAgent:
             actor.close()
 
     def evaluate(self, num_episodes: int) -> float:
-        """Return the mean return of the newest policy, its actions sampled."""
+        """Return the mean return of the newest policy with sampled actions."""
         evaluator: Evaluator = make_evaluator(self.member, 0)
         try:
             played = evaluator.evaluate(self.learner.newest(), num_episodes)

@@ -1,8 +1,8 @@
 """RLlib's IMPALA on Pong from pixels: env steps/s while learning, after a warm-up.
 
-RLlib gets its best here: ale-py's native vector environment (no Python wrappers, uint8 frames), workers at niceness 0,
-and the same net and preprocessing as LASER's side: 84x84x4 grey, frame skip 4, 16@8x8/4, 32@4x4/2, 256 units.
-Runs in an environment of its own (benchmarks/peer_venv.py); the last line of standard output is one JSON object.
+RLlib gets its best setting: ale-py's native vector environment (no Python wrappers, uint8 frames), workers at niceness
+0, and the same network and preprocessing as LASER: 84x84x4 grey, frame skip 4, 16@8x8/4, 32@4x4/2, 256 units.
+Runs in its own virtual environment (benchmarks/peer_venv.py); the last line of standard output is one JSON object.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from torch import nn
 
 
 class SingleAtari(gymnasium.Env):
-    """One environment of the vector, only so that RLlib can ask for its spaces."""
+    """One environment of the vector, from which RLlib reads the spaces."""
 
     def __init__(self) -> None:
         self.observation_space = gymnasium.spaces.Box(0, 255, (4, 84, 84), np.uint8)
@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument("--window", type=float, default=60.0, help="seconds that are measured")
     parser.add_argument("--runners", type=int, default=2, help="environment runner processes")
     parser.add_argument("--envs", type=int, default=16, help="environments per runner")
-    # In a process of its own the learner keeps up with a third of what is sampled on two cores; in the driver with all.
+    # On two cores a learner in its own process keeps up with a third of the samples, in the driver with all.
     parser.add_argument("--learners", type=int, default=0, help="learner processes; 0: in the driver")
     parser.add_argument("--unroll-length", type=int, default=20)
     parser.add_argument("--batch", type=int, default=640, help="env steps per update")

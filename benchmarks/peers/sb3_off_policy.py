@@ -1,7 +1,7 @@
 """Stable-Baselines3 SAC, TD3 or DDPG: env steps per second while learning, and the greedy policy's return in the end.
 
-Runs in an environment of its own (benchmarks/peer_venv.py); the last line of standard output is one JSON object.
-`env_steps_per_second` is taken from `--timed-from` env steps on, when everything is warm.
+Runs in its own virtual environment (benchmarks/peer_venv.py); the last line of standard output is one JSON object.
+`env_steps_per_second` is measured from `--timed-from` env steps on, after the warm-up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 
 class Clock(BaseCallback):
-    """Notes when so many env steps are done."""
+    """Records the time at given numbers of env steps."""
 
     def __init__(self, timed_from: int) -> None:
         super().__init__()

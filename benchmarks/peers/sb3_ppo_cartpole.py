@@ -1,8 +1,8 @@
 """Stable-Baselines3 PPO on CartPole-v1 until its mean return over 20 training episodes reaches 475.
 
-Settings are the RL Zoo's tuned ones. Runs in an environment of its own (benchmarks/peer_venv.py); the last
-line of standard output is one JSON object. `seconds` is training alone: from the call of `learn`, after imports and
-construction, to the episode that solves it.
+Settings are the RL Zoo's tuned ones. Runs in its own virtual environment (benchmarks/peer_venv.py); the last line of
+standard output is one JSON object. `seconds` counts only training: from the call of `learn`, after imports and
+construction, to the episode that solves the task.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ZOO_STEPS = 100_000
 
 
 class StopWhenSolved(BaseCallback):
-    """Ends training at the first episode whose last 20 average at least the target; looks after every env step."""
+    """Ends training once the last 20 episodes average at least the target; checks after every env step."""
 
     def __init__(self, target: float) -> None:
         super().__init__()

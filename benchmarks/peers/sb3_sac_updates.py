@@ -1,6 +1,6 @@
-"""Stable-Baselines3's SAC applies updates to given weights, with given batches and noise; keeps what Q became.
+"""Updates of Stable-Baselines3's SAC from given weights, batches and noise; saves the resulting Q values.
 
-Runs in an environment of its own (benchmarks/peer_venv.py), for benchmarks/sac_updates.py.
+Runs in its own virtual environment (benchmarks/peer_venv.py), for benchmarks/sac_updates.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import nn
 
 
 def load_linears(module: nn.Module, arrays: list[np.ndarray]) -> None:
-    """Copy weights [out, in] and biases [out], by turns, into a module's linear layers."""
+    """Copy alternating weights [out, in] and biases [out] into a module's linear layers."""
     layers = [layer for layer in module.modules() if isinstance(layer, nn.Linear)]
     parameters = [item for layer in layers for item in (layer.weight, layer.bias)]
     with torch.no_grad():
