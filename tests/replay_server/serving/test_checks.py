@@ -122,7 +122,7 @@ def test_headers_of_another_layout_are_an_error():
     ("wrong", "message"),
     [
         ({"member": 3}, r"member must be one of \[0, 1\], got 3"),
-        ({"num_items": 0}, "num_items and num_steps must be at least 1"),
+        ({"num_items": 0}, "num_items and n_step must be at least 1"),
         ({"table": "online", "num_items": 9}, "9 fresh unrolls exceed the online queue's capacity of 8"),
         ({"table": "online", "view": "steps"}, "online table hands out unrolls"),
         ({"table": "online", "member": 1}, "member 1 has no online queue"),
