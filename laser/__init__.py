@@ -13,7 +13,10 @@ This package is also what every component agrees on: records, specs, ports, math
 
 from __future__ import annotations
 
+import functools
 import importlib
+import importlib.util
+from pathlib import Path
 from typing import Any
 
 # The Python side of the command line. Looked up when used, because `laser` stands below `launch` and imports nothing of
@@ -36,12 +39,31 @@ _API = {
 
 
 def __getattr__(name: str) -> Any:
-    """Find what the command line offers: `train`, `sweep`, `load_preset`, `evaluate` and others, and their types."""
+    """Find what the command line offers: `train`, `sweep`, `load_preset`, `evaluate` and others, and their types.
+
+    Raises:
+        AttributeError: it has no such name.
+        ImportError: a file or package of the user's has the name of a package of ours; the message says which.
+    """
     if name not in _API:
         raise AttributeError(f"module 'laser' has no attribute {name!r}")
+    _enter()
     return getattr(importlib.import_module(_API[name]), name)
 
 
 def __dir__() -> list[str]:
     """List them too."""
     return sorted([*globals(), *_API])
+
+
+@functools.cache
+def _enter() -> None:
+    """Do what the `laser` command does first: look for other packages of the same names, set up the process."""
+    place = Path(__file__).resolve().parents[1] / "launch" / "shadowing.py"
+    spec = importlib.util.spec_from_file_location("_laser_shadowing", place)
+    assert spec is not None
+    assert spec.loader is not None
+    shadowing = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(shadowing)
+    shadowing.check_packages()
+    importlib.import_module("launch.process_settings").prepare_process()
