@@ -25,12 +25,11 @@ from typing import Any
 import measure
 import numpy as np
 
-from launch.presets import load_preset
+from laser import load_preset, train
 from launch.recording.process_usage import ProcessUsage
 from launch.recording.recorder import Recorder
 from launch.recording.replay_gauges import ReplayGauges
 from launch.records.metrics_db import MetricsDb, Tick
-from launch.train import train
 from learner.learner import Learner
 from learner.metrics.age_quantiles import AgeQuantiles
 from learner.metrics.consumption import Consumption

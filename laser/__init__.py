@@ -13,7 +13,10 @@ This package also holds what all components share: records, specs, ports, maths,
 
 from __future__ import annotations
 
+import functools
 import importlib
+import importlib.util
+from pathlib import Path
 from typing import Any
 
 # The Python API of the command line, imported on first use: `laser` lies below `launch` and does not import it, and a
@@ -36,12 +39,31 @@ _API = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return a name of the Python API, such as `train`, `sweep`, `load_preset` or `evaluate`, or one of its types."""
+    """Return a name of the Python API, such as `train`, `sweep`, `load_preset` or `evaluate`, or one of its types.
+
+    Raises:
+        AttributeError: there is no such name.
+        ImportError: a file or package of the user's has the name of one of LASER's packages; the message names both.
+    """
     if name not in _API:
         raise AttributeError(f"module 'laser' has no attribute {name!r}")
+    _enter()
     return getattr(importlib.import_module(_API[name]), name)
 
 
 def __dir__() -> list[str]:
     """Return the names of this module and of the Python API."""
     return sorted([*globals(), *_API])
+
+
+@functools.cache
+def _enter() -> None:
+    """Do what the `laser` command does first: look for other packages of the same names, set up the process."""
+    place = Path(__file__).resolve().parents[1] / "launch" / "shadowing.py"
+    spec = importlib.util.spec_from_file_location("_laser_shadowing", place)
+    assert spec is not None
+    assert spec.loader is not None
+    shadowing = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(shadowing)
+    shadowing.check_packages()
+    importlib.import_module("launch.process_settings").prepare_process()

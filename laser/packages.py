@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from laser.config import Problem
 
@@ -68,15 +72,37 @@ def find_missing(key: str, names: Sequence[str], instead: str = "") -> Iterator[
         yield Problem(key, wrong, install_command(*missing) + (f", or {instead}" if instead else ""))
 
 
-def install_command(*names: str) -> str:
-    """Return the command that installs packages in the versions that LASER works with."""
-    return "pip install " + " ".join(f"'{line}'" for name in names for line in _lines_for(name))
+def install_command(*names: str, again: bool = False) -> str:
+    """Return the command that installs packages in the versions that LASER works with, here.
+
+    Args:
+        names: of the packages.
+        again: although they are installed.
+    """
+    options = " --force-reinstall" if again else ""
+    return f"{pip_install()}{options} " + " ".join(f"'{line}'" for name in names for line in _lines_for(name))
+
+
+def pip_install() -> str:
+    """Return how the command begins that installs something into the environment of this process.
+
+    `pip install` where the shell's pip is that of this environment; else it names the interpreter. uv, and some
+    distributions of Linux, make environments without pip.
+    """
+    python = shlex.quote(sys.executable or "python")
+    if importlib.util.find_spec("pip") is not None:
+        shells = shutil.which("pip")
+        is_ours = shells is not None and Path(shells).absolute().parent == Path(sys.executable).absolute().parent
+        return "pip install" if is_ours else f"{python} -m pip install"
+    if shutil.which("uv") is not None:
+        return f"uv pip install --python {python}"
+    return f"{python} -m ensurepip && {python} -m pip install"
 
 
 def install_gymnasium_with(part: str) -> str:
     """Return the command that installs Gymnasium with one of its extras."""
     bounds = [bounds for name, _, bounds in map(split_requirement, _own_requirements()) if name == "gymnasium"]
-    return f"pip install '{_join('gymnasium', [part], bounds[0] if bounds else '')}'"
+    return f"{pip_install()} '{_join('gymnasium', [part], bounds[0] if bounds else '')}'"
 
 
 def required_lines(lines: Sequence[str], with_optional: Sequence[str] = ()) -> list[str]:

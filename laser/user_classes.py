@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from laser.packages import pip_install
+
 
 def class_path(cls: type) -> str:
     """Return the path of a class, e.g. "my_agent:MyConfig".
@@ -59,7 +61,7 @@ def _import(module: str) -> Any:
     except (Exception, SystemExit) as error:
         remedy = f"run from the folder that holds {module.partition('.')[0]}.py, or install the package"
         if isinstance(error, ModuleNotFoundError) and error.name not in (module, module.partition(".")[0]):
-            remedy = f"pip install {error.name}"
+            remedy = f"{pip_install()} {error.name}"
         elif not isinstance(error, ModuleNotFoundError):
             remedy = f"mend {module}"
         raise ValueError(f"module {module!r} cannot be imported ({type(error).__name__}: {error}); {remedy}") from error

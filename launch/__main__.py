@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from launch.process_settings import prepare_process
 from launch.shadowing import shadowing_error
 
 
@@ -22,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if complaint is not None:
         print(complaint, file=sys.stderr)
         return 1
+    prepare_process()
     from launch.command_line.cli import run
     from launch.errors import run_reporting
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -13,12 +14,12 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal, TextIO
 
-from laser.packages import OPTIONAL, install_command, is_installed
+from laser.packages import OPTIONAL, install_command, is_installed, pip_install
 from launch.gpu_errors import explain_error
 from launch.shadowing import find_shadowed
 
 _GB = 2**30
-_EXTRAS = ("dm-control", "box2d", "minatar", "dev")
+_EXTRA = re.compile(r'extra == "([^"]+)"')
 
 
 @dataclass(frozen=True)
@@ -73,13 +74,14 @@ def check_requirements() -> Iterator[Finding]:
     try:
         lines = requires("laser-rl") or []
     except PackageNotFoundError:
-        yield Finding("missing", "laser-rl", "is not installed", "pip install -e .")
+        yield Finding("missing", "laser-rl", "is not installed", f"{pip_install()} -e .")
         return
     for requirement in map(Requirement, lines):
-        extra = next((name for name in _EXTRAS if f'"{name}"' in str(requirement.marker)), None)
+        found_extra = _EXTRA.search(str(requirement.marker))
+        extra = found_extra.group(1) if found_extra else None
         bounds = str(requirement.specifier)
         parts = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
-        remedy = f"pip install '{f'laser-rl[{extra}]' if extra else requirement.name + parts + bounds}'"
+        remedy = f"{pip_install()} '{f'laser-rl[{extra}]' if extra else requirement.name + parts + bounds}'"
         optional = OPTIONAL.get(requirement.name)
         use = optional.use if optional else f"laser-rl[{extra}]" if extra else ""
         try:
@@ -127,7 +129,7 @@ def check_atari() -> Iterator[Finding]:
     if roms:
         yield Finding("ok", "Atari ROMs", f"{len(roms)} games")
     else:
-        remedy = install_command("ale-py").replace("install", "install --force-reinstall", 1)
+        remedy = install_command("ale-py", again=True)
         yield Finding("note", "Atari ROMs", "none were found", remedy)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from laser.config import Problem
+from laser.packages import pip_install
 
 Kind = Literal["memory", "driver", "no driver", "build", "hidden", "kernels", "busy", "start", "kernel"]
 
@@ -116,7 +117,7 @@ def explain(text: str, build: Build, key: str = "device") -> Problem | None:
         case "build":
             wrong = f"this torch ({build.torch}) is built without CUDA, so it cannot use a GPU"
             return Problem(
-                key, wrong, f"pip install --force-reinstall torch=={_release(build.torch)} brings CUDA, or {cpu}"
+                key, wrong, f"{pip_install()} --force-reinstall torch=={_release(build.torch)} brings CUDA, or {cpu}"
             )
         case "hidden" if build.visible is not None:
             wrong = f"CUDA_VISIBLE_DEVICES={build.visible!r} hides every GPU of this machine"
@@ -207,7 +208,7 @@ def _kernels_problem(text: str, build: Build, key: str) -> Problem:
 def _for_cuda_12(build: Build) -> str:
     """Return the command that installs the same torch for drivers of CUDA 12, with kernels for GPUs since 5.0."""
     index = "https://download.pytorch.org/whl/cu126"
-    return f"pip install --force-reinstall torch=={_release(build.torch)} --index-url {index}"
+    return f"{pip_install()} --force-reinstall torch=={_release(build.torch)} --index-url {index}"
 
 
 def _release(version: str) -> str:

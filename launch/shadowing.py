@@ -1,4 +1,7 @@
-"""Notices another package of the name of one of ours, before it causes an error that nobody understands."""
+"""Notices another package of the name of one of ours, before it causes an error that nobody understands.
+
+`laser` loads this file by its place, since the name `launch` may be another's, too.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,36 @@ from collections.abc import Iterator
 from pathlib import Path
 
 # Nothing of LASER's is imported here, since that may be the wrong one.
-PACKAGES = ("laser", "actors", "learner", "replay_server")
+PACKAGES = ("laser", "actors", "learner", "replay_server", "launch")
 
 
 def shadowing_error() -> str | None:
-    """Return the line a user reads if a package of ours is missing or would be imported from elsewhere, else None."""
+    """Return the line a user of the command reads if a package of ours is missing or would be imported from elsewhere.
+
+    Returns:
+        None if all is well.
+    """
     for name, place in find_shadowed():
-        if place:
-            wrong = f"Python finds {place} instead of LASER's package {name}"
-            return f"error: {name}: {wrong}; rename or move it, or start from another directory"
-        return f"error: {name}: the package {name} is missing; reinstall LASER"
+        elsewhere = ", or start from another directory" if place else ""
+        return f"error: {name}: {explain(name, place)}{elsewhere}"
     return None
+
+
+def check_packages() -> None:
+    """See that the packages of ours are the ones that would be imported.
+
+    Raises:
+        ImportError: one is missing or would be imported from elsewhere; the message says which and where.
+    """
+    for name, place in find_shadowed():
+        raise ImportError(explain(name, place), name=name, path=place or None)
+
+
+def explain(name: str, place: str) -> str:
+    """Return what is wrong with a package that `find_shadowed` found, and what to do."""
+    if place:
+        return f"Python finds {place} instead of LASER's package {name}; rename or move it"
+    return f"the package {name} is missing; reinstall LASER"
 
 
 def find_shadowed() -> Iterator[tuple[str, str]]:

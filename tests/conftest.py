@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from launch.process_settings import prepare_process
+
+prepare_process()  # before a test imports torch, as the `laser` command does
 TESTS = Path(__file__).parent
 for folder in ("actors", "golden", "launch", "oracles", "laser/algorithms", "probes"):
     sys.path.insert(0, str(TESTS / folder))

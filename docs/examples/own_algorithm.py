@@ -9,6 +9,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+from laser import load_preset  # above torch, which reads once what LASER sets for it
+
+# isort: split
 import torch
 from torch import Generator, nn
 
@@ -88,7 +91,7 @@ def main(**values: Any) -> laser.TrainResult:
     algorithm = ClippedConfig(
         learning_rate=1e-3, optimizer="adam", optimizer_epsilon=1e-5, max_gradient_norm=1.0, replay_fraction=0.5
     )
-    preset = laser.load_preset("cartpole", {"steps": 30_000, **values})
+    preset = load_preset("cartpole", {"steps": 30_000, **values})
     result = laser.train(dataclasses.replace(preset, algorithm=algorithm))
     laser.evaluate(result.run_dir, episodes=10)
     return result

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from laser import load_preset  # above torch, which reads once what LASER sets for it
+
+# isort: split
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -69,7 +72,7 @@ class Residual(nn.Module):
 
 def main(**values: Any) -> laser.TrainResult:
     """Train on CartPole, then play; `values` change the preset as the command line's flags do."""
-    preset = laser.load_preset("cartpole", {"steps": 30_000, **values})
+    preset = load_preset("cartpole", {"steps": 30_000, **values})
     result = laser.train(dataclasses.replace(preset, network=ResidualConfig(num_blocks=3)))
     laser.evaluate(result.run_dir, episodes=10)
     return result

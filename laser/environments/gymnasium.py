@@ -31,7 +31,7 @@ from laser.environments.spaces import (
 from laser.environments.suite import Suite, env_error, unknown_id
 from laser.environments.sync import SyncEnvironments
 from laser.environments.vector import GymnasiumVector
-from laser.packages import install_command, install_gymnasium_with, is_installed
+from laser.packages import install_command, install_gymnasium_with, is_installed, pip_install
 from laser.specs import EnvironmentSpec
 
 # Gymnasium's extra that installs a missing module of its own environments, by module.
@@ -106,7 +106,7 @@ def _import(module: str) -> None:
         if error.name is not None and (module == error.name or module.startswith(error.name + ".")):
             remedy = f"run from the folder that holds {module.split('.')[0]}.py, or install the package"
         else:
-            remedy = f"pip install {error.name}"
+            remedy = f"{pip_install()} {error.name}"
         raise env_error(f"module {module!r} cannot be imported: {words_of(error)}", remedy) from error
     except (Exception, SystemExit) as error:
         raise env_error(f"module {module!r} cannot be imported: {words_of(error)}", f"mend {module}") from error
@@ -152,7 +152,7 @@ def _install_command(error: BaseException) -> str:
             module = missing.split(".")[0]
             if module == "mujoco":
                 return install_command("mujoco")
-            return install_gymnasium_with(_EXTRAS[module]) if module in _EXTRAS else f"pip install {missing}"
+            return install_gymnasium_with(_EXTRAS[module]) if module in _EXTRAS else f"{pip_install()} {missing}"
         cause = cause.__cause__ or cause.__context__
     named = re.search(r"pip install [^`]+", str(error))
     return named.group(0) if named else "install the package that it names"

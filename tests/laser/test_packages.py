@@ -1,3 +1,4 @@
+import sys
 import tomllib
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
@@ -11,12 +12,19 @@ from laser.packages import (
     install_command,
     install_gymnasium_with,
     is_installed,
+    pip_install,
     required_lines,
     split_requirement,
 )
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 LINES = ["torch>=2.11,<2.14", "gymnasium[mujoco]==1.4.*", "mujoco>=3.17,<4", "ray[default]==2.60.*", "rich"]
+
+
+@pytest.fixture
+def activated(monkeypatch):
+    """The environment of this process is the shell's."""
+    monkeypatch.setattr("shutil.which", lambda name: str(Path(sys.executable).with_name(name)))
 
 
 def test_every_optional_package_is_in_the_metadata():
@@ -56,17 +64,18 @@ def test_what_is_no_requirement_is_refused():
         split_requirement("-e .")
 
 
-def test_commands_have_the_bounds_of_the_metadata(monkeypatch):
+def test_commands_have_the_bounds_of_the_metadata(activated, monkeypatch):
     monkeypatch.setattr("importlib.metadata.requires", lambda name: LINES)
     assert install_command("ray") == "pip install 'ray[default]==2.60.*'"
     assert install_command("ray", "rich") == "pip install 'ray[default]==2.60.*' 'rich'"
     assert install_command("mujoco") == "pip install 'gymnasium[mujoco]==1.4.*' 'mujoco>=3.17,<4'"
     assert install_command("torch") == "pip install 'torch>=2.11,<2.14'"
     assert install_command("minatar") == "pip install 'laser-rl[minatar]'"
+    assert install_command("rich", again=True) == "pip install --force-reinstall 'rich'"
     assert install_gymnasium_with("jax") == "pip install 'gymnasium[jax]==1.4.*'"
 
 
-def test_without_metadata_commands_name_the_package(monkeypatch):
+def test_without_metadata_commands_name_the_package(activated, monkeypatch):
     def unknown(name):
         raise PackageNotFoundError(name)
 
@@ -75,7 +84,33 @@ def test_without_metadata_commands_name_the_package(monkeypatch):
     assert install_gymnasium_with("jax") == "pip install 'gymnasium[jax]'"
 
 
-def test_a_folder_is_no_package(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("has_pip", "on_path", "command"),
+    [
+        (True, {"pip": "/a b/bin/pip"}, "pip install"),
+        (True, {"pip": "/usr/bin/pip"}, "'/a b/bin/python' -m pip install"),
+        (True, {}, "'/a b/bin/python' -m pip install"),
+        (False, {"uv": "/usr/bin/uv", "pip": "/usr/bin/pip"}, "uv pip install --python '/a b/bin/python'"),
+        (False, {"pip": "/usr/bin/pip"}, "'/a b/bin/python' -m ensurepip && '/a b/bin/python' -m pip install"),
+    ],
+)
+def test_commands_install_into_the_environment_of_this_process(has_pip, on_path, command, monkeypatch):
+    monkeypatch.setattr("sys.executable", "/a b/bin/python")
+    monkeypatch.setattr("shutil.which", on_path.get)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if has_pip else None)
+    assert pip_install() == command
+    assert install_command("a-package") == f"{command} 'a-package'"
+
+
+def test_one_extra_has_all_the_others():
+    extras = PROJECT["optional-dependencies"]
+    ((name, parts, _),) = map(split_requirement, extras["all"])
+    assert name == "laser-rl"
+    assert set(parts) == extras.keys() - {"all", "dev"}
+    assert "laser-rl[all]" in extras["dev"]
+
+
+def test_a_folder_is_no_package(activated, tmp_path, monkeypatch):
     # Runs leave a folder of this name behind.
     (tmp_path / "a_tracker").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))

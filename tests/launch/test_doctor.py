@@ -1,5 +1,7 @@
 import io
+import sys
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +36,7 @@ def test_whatever_is_not_well_comes_with_a_remedy(check):
 
 
 def test_missing_and_wrong_versions(monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: str(Path(sys.executable).with_name(name)))
     lines = ["numpy>=1.26,<3", "ray[default]==2.60.*", "torch>=99", 'dm-control==1.0.50; extra == "dm-control"', "rich"]
     lines += ["psutil>=6,<8", 'Box2D>=2; extra == "box2d"', 'ruff>=1; extra == "dev"']
 

@@ -62,7 +62,7 @@ CASES = [
         "the NVIDIA driver supports CUDA up to 11.4, and this torch (2.11.0+cu130) needs CUDA 13.0",
         "install a newer driver; or use --device cpu",
     ),
-    (OLD_DRIVER.format(12080), "driver", "CUDA up to 12.8", "or a torch for CUDA 12: pip install"),
+    (OLD_DRIVER.format(12080), "driver", "CUDA up to 12.8", "or a torch for CUDA 12: "),
     (NO_DRIVER, "no driver", "no NVIDIA driver was found", "docker run --gpus all"),
     (
         "Torch not compiled with CUDA enabled",

@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from laser.packages import OPTIONAL
+from laser.packages import OPTIONAL, pip_install
 from launch.__main__ import main
 from launch.presets import load_preset
 from launch.train import train
@@ -48,7 +48,7 @@ def test_what_needs_a_missing_package_ends_with_one_line(name, command, key, wit
     assert out == ""
     assert err.startswith(f"error: {key}: ")
     assert f"{name}" in err.partition(";")[0]
-    assert "not installed; pip install '" in err
+    assert f"not installed; {pip_install()} '" in err
     assert err.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
@@ -59,7 +59,7 @@ def test_without_tensorboard_a_run_says_so_and_keeps_its_numbers(without, tmp_pa
     err = capsys.readouterr().err
     (line,) = [line for line in err.splitlines() if "TensorBoard" in line]
     assert line.startswith("warning: TensorBoard events are not written")
-    assert line.partition(": pip install 'tensorboard")[1]
+    assert line.partition(f": {pip_install()} 'tensorboard")[1]
     assert "--logdir" not in err
     assert (tmp_path / "run" / "metrics.db").stat().st_size > 0
     assert not list((tmp_path / "run").glob("events.out.tfevents*"))
