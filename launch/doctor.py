@@ -1,4 +1,4 @@
-"""`laser doctor`: what is installed, what is missing, and the command that mends it."""
+"""`laser doctor`: a report of what is installed and what is missing, with the command that fixes it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Finding:
 
     Args:
         state: "ok"; "note" for what is optional or slow; "missing" for what LASER cannot run without.
-        subject: what was looked at.
-        text: what was found.
-        remedy: the command, or the step, that mends it.
+        subject: the package, tool or resource that was checked.
+        text: the result of the check.
+        remedy: the command, or the step, that fixes it.
     """
 
     state: Literal["ok", "note", "missing"]
@@ -40,7 +40,7 @@ class Finding:
 
 
 def examine(stream: TextIO) -> bool:
-    """Print every finding as it is made, and return whether LASER is usable here."""
+    """Print each finding as soon as its check ends, and return whether LASER is usable on this machine."""
     usable = True
     for check in CHECKS:
         for finding in check():
@@ -52,12 +52,12 @@ def examine(stream: TextIO) -> bool:
 
 
 def check_python() -> Iterator[Finding]:
-    """Python's own version."""
+    """Yield Python's version and path."""
     yield Finding("ok", "python", f"{platform.python_version()} at {sys.executable}")
 
 
 def check_own_packages() -> Iterator[Finding]:
-    """Whether LASER's packages are the ones that Python would import."""
+    """Yield each LASER package in whose place Python would import another one."""
     shadowed = list(find_shadowed())
     for name, place in shadowed:
         yield Finding(
@@ -68,7 +68,10 @@ def check_own_packages() -> Iterator[Finding]:
 
 
 def check_requirements() -> Iterator[Finding]:
-    """Installed versions against the bounds in LASER's own metadata; of extras, those that are missing."""
+    """Yield each required package with its version, and each extra's package that is missing or out of bounds.
+
+    The bounds come from LASER's own metadata.
+    """
     from packaging.requirements import Requirement
 
     try:
@@ -101,7 +104,7 @@ def check_requirements() -> Iterator[Finding]:
 
 
 def check_compiler() -> Iterator[Finding]:
-    """The C++ compiler that torch.compile needs on the CPU."""
+    """Yield the C++ compiler that torch.compile needs on the CPU."""
     compiler = os.environ.get("CXX") or next(filter(None, map(shutil.which, ("g++", "clang++", "c++"))), None)
     if compiler:
         yield Finding("ok", "C++ compiler", f"{compiler} (torch.compile can be used)")
@@ -111,20 +114,20 @@ def check_compiler() -> Iterator[Finding]:
 
 
 def check_bfloat16() -> Iterator[Finding]:
-    """Whether this processor has units for bfloat16."""
+    """Yield whether this processor has units for bfloat16."""
     from laser.compilation import cpu_has_bfloat16
 
     if cpu_has_bfloat16():
-        yield Finding("ok", "bfloat16", "this processor multiplies it: presets that want it use it")
+        yield Finding("ok", "bfloat16", "this processor has units for it: presets that ask for it use it")
     else:
-        yield Finding("ok", "bfloat16", "this processor has no units for it: presets that want it compute in float32")
+        yield Finding("ok", "bfloat16", "this processor has no units for it: presets that ask for it use float32")
 
 
 def check_atari() -> Iterator[Finding]:
-    """Whether ale-py brought its ROMs."""
+    """Yield the number of Atari ROMs that came with ale-py."""
     spec = importlib.util.find_spec("ale_py")
     if spec is None or not spec.submodule_search_locations:
-        return  # the requirements said so already
+        return  # `check_requirements` reports the missing package
     roms = list((Path(spec.submodule_search_locations[0]) / "roms").glob("*.bin"))
     if roms:
         yield Finding("ok", "Atari ROMs", f"{len(roms)} games")
@@ -134,7 +137,7 @@ def check_atari() -> Iterator[Finding]:
 
 
 def check_deepmind_lab() -> Iterator[Finding]:
-    """Whether DMLab-30 can be played; optional."""
+    """Yield whether DeepMind Lab, which is optional, is installed for DMLab-30."""
     if importlib.util.find_spec("deepmind_lab") is not None:
         yield Finding("ok", "DeepMind Lab", "is installed")
         return
@@ -144,21 +147,21 @@ def check_deepmind_lab() -> Iterator[Finding]:
 
 
 def check_rendering() -> Iterator[Finding]:
-    """MuJoCo's way of drawing, where it is installed."""
+    """Yield MuJoCo's rendering backend, if MuJoCo is installed."""
     if not is_installed("mujoco"):
-        return  # the requirements said so already
+        return  # `check_requirements` reports the missing package
     choice = os.environ.get("MUJOCO_GL")
     if choice:
         yield Finding("ok", "MuJoCo rendering", f"MUJOCO_GL={choice}")
     elif sys.platform == "linux" and not os.environ.get("DISPLAY"):
-        text = "no display; training does not need one, videos of MuJoCo do"
+        text = "no display; training needs none, but videos of MuJoCo do"
         yield Finding("note", "MuJoCo rendering", text, "export MUJOCO_GL=egl (or osmesa)")
     else:
         yield Finding("ok", "MuJoCo rendering", "on the display")
 
 
 def check_machine() -> Iterator[Finding]:
-    """Cores, memory, disk, and the shared memory that Ray uses."""
+    """Yield cores, memory, disk space, and the shared memory that Ray uses."""
     from launch.planning.memory import available_memory
     from launch.words import size
 
@@ -181,12 +184,12 @@ def check_machine() -> Iterator[Finding]:
         if shared > _GB:
             yield Finding("ok", "/dev/shm", text)
         else:
-            yield Finding("note", "/dev/shm", f"{text}, little for Ray", "in a container: docker run --shm-size=2g")
+            yield Finding("note", "/dev/shm", f"{text}, too little for Ray", "in a container: docker run --shm-size=2g")
     yield _writable(Path("runs"))
 
 
 def check_torch() -> Iterator[Finding]:
-    """Where the learner would compute. Last, because torch takes seconds to import."""
+    """Yield the devices the learner could compute on. This check is the last: torch takes seconds to import."""
     try:
         import torch
     except ImportError as error:
@@ -200,7 +203,7 @@ def check_torch() -> Iterator[Finding]:
         yield Finding("ok", "NVIDIA driver", f"runs CUDA up to {driver}; this torch {built}")
     if num_gpus() == 0:
         problem = why_no_gpu()
-        # A machine without a GPU is well as it is; one whose GPU lies idle is not.
+        # A machine without a GPU needs no remedy; one with a GPU that torch cannot use does.
         is_lost = bool(driver) or find_lost_gpu() is not None
         yield Finding("note" if is_lost else "ok", "device", f"cpu: {problem.wrong}", problem.remedy if is_lost else "")
     for index in range(num_gpus()):
@@ -208,7 +211,7 @@ def check_torch() -> Iterator[Finding]:
 
 
 def _check_gpu(index: int) -> Iterator[Finding]:
-    """Name, capability, memory and bfloat16 of one GPU."""
+    """Yield name, compute capability, memory and bfloat16 support of one GPU."""
     import torch
 
     from launch.gpus import capability, find_old_gpu
@@ -218,19 +221,19 @@ def _check_gpu(index: int) -> Iterator[Finding]:
     try:
         major, minor = capability(index)
         free, total = torch.cuda.mem_get_info(index)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it must not hide the other GPUs
+    except Exception as error:  # noqa: BLE001 - no error of one GPU may hide the other GPUs
         problem = explain_error(error)
         text, remedy = (problem.wrong, problem.remedy) if problem else (str(error), "nvidia-smi must work")
         yield Finding("note", subject, f"{name}: {' '.join(text.split())}", remedy)
         return
-    # As `laser.compilation.has_bfloat16` sees it.
-    precision = "bfloat16" if major >= 8 else "no units for bfloat16, so presets that want it compute in float32"
+    # The same rule as in `laser.compilation.has_bfloat16`.
+    precision = "bfloat16" if major >= 8 else "no units for bfloat16, so presets that ask for it use float32"
     text = f"{name}, compute capability {major}.{minor}, {size(free)} of {size(total)} free, {precision}"
     old = find_old_gpu(index)
     if old is not None:
         yield Finding("note", subject, f"{text}; {old.wrong}", old.remedy)
     elif free < _GB:
-        yield Finding("note", subject, text, "end what else uses the GPU (nvidia-smi shows it)")
+        yield Finding("note", subject, text, "end other programs on the GPU (nvidia-smi lists them)")
     else:
         yield Finding("ok", subject, text)
 
@@ -253,4 +256,4 @@ def _writable(runs: Path) -> Finding:
     place = runs if runs.exists() else Path(".")
     if os.access(place, os.W_OK):
         return Finding("ok", "run directory", f"{runs.resolve()} can be written")
-    return Finding("note", "run directory", f"{place.resolve()} cannot be written", "give --run-dir another place")
+    return Finding("note", "run directory", f"{place.resolve()} cannot be written", "give --run-dir another path")

@@ -1,8 +1,7 @@
-"""What ends a run with a line for the user: each error knows its exit code, and `run_reporting` prints it.
+"""Errors that end a command with one line for the user: each has an exit code, and `run_reporting` prints the line.
 
-Codes are those of sysexits where one fits: 2 usage or config, 66 nothing to resume from, 73 cannot create, 74 input or
-output failed, 75 run directory in use; 130 and 143 are Ctrl-C and SIGTERM, and 141 a
-reader of standard output that has gone.
+Exit codes follow sysexits where one fits: 2 usage or config, 66 nothing to resume from, 73 cannot create, 74 input or
+output failed, 75 run directory in use. 130 is Ctrl-C, 143 SIGTERM, and 141 a closed reader of standard output.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ USAGE, FAILED, INTERRUPTED, TERMINATED, UNREAD = 2, 1, 130, 143, 141
 
 
 class LaunchError(RuntimeError):
-    """A run that cannot start or go on, for a reason outside the program. `problem` is the line a user reads."""
+    """A run cannot start or continue, for a reason outside the program. `problem` is the line that the user reads."""
 
     exit_code: ClassVar[int] = FAILED
 
@@ -37,18 +36,18 @@ class LaunchError(RuntimeError):
         super().__init__(str(self.problem))
 
     def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
-        """Rebuild from the three parts, so that the error crosses process boundaries whole."""
+        """Return how to rebuild the error from its three parts, so that it can be sent to another process."""
         return type(self), (self.problem.key, self.problem.wrong, self.problem.remedy)
 
 
 class NothingToResumeError(LaunchError):
-    """`--resume` found no checkpoint that verifies."""
+    """`--resume` found no checkpoint that passes verification."""
 
     exit_code = 66
 
 
 class CannotCreateError(LaunchError):
-    """The run directory exists already, or cannot be written."""
+    """The run directory exists already or cannot be written."""
 
     exit_code = 73
 
@@ -66,14 +65,14 @@ class RunInUseError(LaunchError):
 
 
 class StoppedError(LaunchError):
-    """The run was stopped by a signal, after its checkpoint. `exit_code` is 128 + the signal's number."""
+    """A signal stopped the run after its checkpoint. `exit_code` is 128 + the signal's number."""
 
     def __init__(self, key: str, wrong: str, remedy: str = "", exit_code: int = INTERRUPTED):
         super().__init__(key, wrong, remedy)
         self.exit_code = exit_code  # type: ignore[misc]
 
     def __reduce__(self) -> tuple[type, tuple[str, str, str, int]]:  # type: ignore[override]
-        """Rebuild from its parts."""
+        """Return how to rebuild the error from its four parts."""
         return type(self), (self.problem.key, self.problem.wrong, self.problem.remedy, self.exit_code)
 
 
@@ -83,9 +82,9 @@ def one_line(problem: Problem) -> str:
 
 
 def run_reporting(command: Callable[[], int], stderr: TextIO | None = None) -> int:
-    """Run a command; turn what a user can cause into lines on standard error, and return the exit code.
+    """Run a command, report errors that a user can cause as lines on standard error, and return the exit code.
 
-    Mistakes of the program keep their traceback. Lines on standard error that nobody can read any more are lost.
+    Errors of the program itself keep their traceback. Lines are lost once the reader of standard error has closed it.
     """
     stream = cast("TextIO", FailingStream(stderr or sys.stderr, is_lossy=True))
     stdout = FailingStream(sys.stdout, is_lossy=False)
@@ -118,12 +117,12 @@ def run_reporting(command: Callable[[], int], stderr: TextIO | None = None) -> i
         if not isinstance(error, BrokenPipeError):
             print(one_line(Problem("stdout", f"cannot be written: {error.strerror}", "free space")), file=stream)
             return OutputError.exit_code
-        return UNREAD  # as `head` leaves it
+        return UNREAD  # `head` closes its input early
     except Exception as error:
         explained = explain_error(error)
         if explained is None:
             raise
-        if os.environ.get("CUDA_LAUNCH_BLOCKING") == "1":  # who asked for it wants to see where
+        if os.environ.get("CUDA_LAUNCH_BLOCKING") == "1":  # the user set it to see where the kernel failed
             traceback.print_exception(error, file=stream)
         print(one_line(explained), file=stream)
         return FAILED
@@ -138,7 +137,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning of ours as one line; where in the program it arose says something to nobody who only runs it."""
+    """Print a warning of LASER as one line, without its source line, which does not help a user."""
     if any(Path(filename).is_relative_to(package) for package in _OURS):
         print(f"warning: {' '.join(str(message).split())}", file=stream)
     else:

@@ -1,4 +1,4 @@
-"""Factories of a member's components: each makes one from the member's plan, in the process where it will live.
+"""Factories of a member's components: each makes one component from the member's plan, in the component's process.
 
 The factory of a shard is in `launch.shard_factory`, which imports no torch.
 """
@@ -33,7 +33,7 @@ def make_learner(
     device = placed_device(member.device.name)
     set_torch_threads(learner_threads(config, member.environment, device, member.population))
     settings = config.learner
-    if config.takes_turns and settings.compile == "auto":  # these are short runs
+    if config.takes_turns and settings.compile == "auto":  # lockstep runs are short
         settings = dataclasses.replace(settings, compile="off")
     return Learner(
         member.algorithm,
@@ -50,25 +50,25 @@ def make_learner(
 
 
 def make_prioritizer(member: MemberPlan, device: str) -> Prioritizer | None:
-    """Return what writes the columns that the member's sampler reads, set up to compute on a device."""
+    """Return the prioritizer that writes the columns of the member's sampler, on a device; None if it needs none."""
     if member.prioritizer is None:
         return None
     return member.prioritizer(member.config.replay, member.environment, torch.device(device), member.seed("sampler"))
 
 
 def connect(shards: Sequence[ReplayPort], member: MemberPlan) -> ReplayPort:
-    """Return one port to all shards."""
+    """Return one replay port to all shards."""
     if len(shards) == 1:
         return shards[0]
     return ShardedReplay(shards, seed=member.seed("client"), in_order=member.config.takes_turns)
 
 
 def make_actor(member: MemberPlan, shard: ReplayPort, parameters: ParameterPort, index: int, incarnation: int) -> Actor:
-    """Make the member's actor number `index`; its environments are made when it first ticks."""
+    """Make the member's actor number `index`; its environments are made at its first tick."""
     set_torch_threads(1)
     config, sizes = member.config, member.env_groups
     return Actor(
-        # Environments are numbered through over the member's actors, so that its tasks are spread evenly.
+        # Environment numbers run on over the member's actors, so that tasks are spread evenly.
         lambda group: make_environment(
             config.env, sizes[group], config.environment, index * config.num_envs + sum(sizes[:group])
         ),
@@ -78,7 +78,7 @@ def make_actor(member: MemberPlan, shard: ReplayPort, parameters: ParameterPort,
             member.environment,
             member.seed("policy", index),
             config.actor.device,
-            # Compiling while other threads run networks is unsafe: a late replacement in this process does without.
+            # Compiling while other threads run networks is unsafe: a replacement in this process is not compiled.
             compiled=member.compiles_policy and (incarnation == 0 or config.has_processes),
         ),
         member.unrolls,
@@ -88,7 +88,8 @@ def make_actor(member: MemberPlan, shard: ReplayPort, parameters: ParameterPort,
         config.actor,
         member.seed("environment", index),
         config.environment.max_restarts,
-        # Rebuilds of the one before must not have used it: its unrolls would be taken for repetitions and dropped.
+        # The number must be new, also to rebuilds of the previous incarnation: the shard drops unrolls under a used
+        # number as repetitions.
         member.first_incarnation + incarnation * member.incarnations_per_start,
         member.lag_limit,
     )
@@ -104,7 +105,7 @@ def make_evaluator(member: MemberPlan, incarnation: int) -> Evaluator:
             member.algorithm,
             member.environment,
             member.seed("evaluation policy"),
-            # Ray gives its process no GPU.
+            # Ray gives the evaluator's process no GPU.
             "cpu" if config.has_processes else config.actor.device,
             greedy=config.evaluation.greedy,
         ),

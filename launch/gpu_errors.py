@@ -1,4 +1,4 @@
-"""Errors that a GPU, its driver or torch's build for it bring, as one line each: the key, what is wrong, what to do."""
+"""Explanations of GPU errors: what is wrong with the GPU, its driver or torch's build, and what to do, in one line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MEMORY = re.compile(
     r"|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY"
     r"|CUBLAS_STATUS_ALLOC_FAILED|CUSOLVER_STATUS_ALLOC_FAILED|CUSPARSE_STATUS_ALLOC_FAILED"
     r"|CUDNN_STATUS_ALLOC_FAILED|CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"
-    # Where no memory is left for the libraries' own handles.
+    # The libraries report these when no memory is left for their own handles.
     r"|CUBLAS_STATUS_NOT_INITIALIZED|CUDNN_STATUS_NOT_INITIALIZED"
 )
 _WANTED = re.compile(r"Tried to allocate ([\d.]+ \w+)\.")
@@ -31,24 +31,24 @@ _OLD_GPU = (
     ),
     re.compile(r"(?P<name>[^\n]+?) with CUDA capability sm_(?P<number>\d+) is not compatible"),
 )
-# What a kernel did wrong may be reported by any later call.
+# Any later call may report an error of a kernel.
 _KERNEL = re.compile(
     r"CUDA (?:driver )?error: (.+?)(?:\n|$|\. (?:Search|CUDA)|Search for|CUDA kernel errors|For debugging)"
 )
 _LIBRARY = re.compile(r"(?:CUDA error|cuDNN error|cudnn error): ((?:CUBLAS|CUDNN|CUSOLVER|CUSPARSE)_STATUS_\w+)")
 _OLDEST_CUDA = 12_000
-"""Drivers since this version of CUDA run all builds of CUDA 12."""
+"""The oldest CUDA version of a driver that runs all builds for CUDA 12."""
 _ON_THE_CPU = "use --{key} cpu"
 
 
 @dataclass(frozen=True)
 class Build:
-    """The torch that is installed, and what its process may see.
+    """The installed torch, and the GPUs that its process may see.
 
     Args:
-        torch: its version.
-        cuda: the CUDA it was built for; "" for none.
-        visible: the environment's CUDA_VISIBLE_DEVICES; None where it is not set.
+        torch: the version.
+        cuda: the CUDA version torch was built for; "" for none.
+        visible: the environment's CUDA_VISIBLE_DEVICES; None if it is not set.
     """
 
     torch: str
@@ -57,19 +57,19 @@ class Build:
 
     @classmethod
     def installed(cls) -> Build:
-        """Return the one of this process."""
-        import torch  # what is not asked about a GPU need not wait for it
+        """Return the build of this process."""
+        import torch  # importing torch takes seconds, and most errors do not concern a GPU
 
         return cls(torch.__version__, torch.version.cuda or "", os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 def kind_of(text: str) -> Kind | None:
-    """Return which kind of GPU error a text of torch's reports, or None for every other text.
+    """Return the kind of GPU error that a text from torch reports, or None for every other text.
 
-    "memory": none is left; "driver": it is too old; "no driver": there is none; "build": a torch without CUDA;
-    "hidden": no GPU is visible;
-    "kernels": torch has none for this GPU; "busy": another process holds the GPU; "start": CUDA cannot be started;
-    "kernel": a kernel failed, and the call that reports it need not be the one that launched it.
+    "memory": no memory is left; "driver": the driver is too old; "no driver": there is no driver; "build": torch is
+    built without CUDA; "hidden": no GPU is visible; "kernels": torch has no kernels for this GPU; "busy": another
+    process holds the GPU; "start": CUDA cannot be started; "kernel": a kernel failed, and the call that reports the
+    failure need not be the one that launched the kernel.
     """
     if _MEMORY.search(text):
         return "memory"
@@ -97,17 +97,17 @@ def kind_of(text: str) -> Kind | None:
 
 
 def explain(text: str, build: Build, key: str = "device") -> Problem | None:
-    """Return what a text of torch's means and what to do, or None if it is not about a GPU.
+    """Return what a text from torch means and what to do, or None if the text is not about a GPU.
 
     Args:
-        text: of an error or a warning.
-        build: the torch that it came from.
+        text: the text of an error or a warning.
+        build: the torch that wrote the text.
         key: the setting that chose the GPU.
     """
     cpu = _ON_THE_CPU.format(key=key)
     match kind_of(text):
         case "memory":
-            remedy = "lower algorithm.batch-size, unroll-length or network.width, or end what else uses the GPU"
+            remedy = "lower algorithm.batch-size, unroll-length or network.width, or end other programs on the GPU"
             return Problem(key, f"the GPU has no memory left{memory_words(text)}", remedy)
         case "driver":
             return _driver_problem(text, build, key)
@@ -128,7 +128,7 @@ def explain(text: str, build: Build, key: str = "device") -> Problem | None:
             return _kernels_problem(text, build, key)
         case "busy":
             remedy = f"end that process (nvidia-smi shows it), or {cpu}"
-            return Problem(key, "another process keeps the GPU to itself", remedy)
+            return Problem(key, "another process has exclusive use of the GPU", remedy)
         case "start":
             (first, *_) = re.split(r"(?<=[.!?])\s", _sentence(text))
             remedy = f"restart the machine or container if its driver was updated; nvidia-smi must work; or {cpu}"
@@ -144,9 +144,9 @@ def explain(text: str, build: Build, key: str = "device") -> Problem | None:
 
 
 def explain_error(error: BaseException) -> Problem | None:
-    """Return what an error, or one that it came from, says about a GPU; None if that is nothing.
+    """Return the explanation of an error if it, or one in its chain of causes, is about a GPU; else None.
 
-    A full memory explains the errors that follow it, wherever in the chain it stands.
+    A full memory anywhere in the chain takes precedence, since it explains the other errors.
     """
     texts = list(chain_texts(error))
     found = [text for text in texts if kind_of(text) == "memory"] or [text for text in texts if kind_of(text)]
@@ -154,12 +154,12 @@ def explain_error(error: BaseException) -> Problem | None:
 
 
 def memory_text(error: BaseException) -> str:
-    """Return the text of the error, among those that led to this one, that says that a GPU's memory is full; or ""."""
+    """Return the text of the first error in the chain of causes that reports a full GPU memory; "" if none does."""
     return next((text for text in chain_texts(error) if kind_of(text) == "memory"), "")
 
 
 def memory_words(text: str) -> str:
-    """Return how much memory was asked for and how much was free, in brackets, as far as a text says so; or ""."""
+    """Return, in brackets, how much memory was asked for and how much was free; "" if the text states neither."""
     wanted, free = _WANTED.search(text), _FREE.search(text)
     parts = [f"{wanted[1]} more were asked for"] if wanted else []
     parts += [f"{free[2]} of {free[1]} were free"] if free else []
@@ -167,7 +167,7 @@ def memory_words(text: str) -> str:
 
 
 def chain_texts(error: BaseException) -> Iterator[str]:
-    """Yield the text of an error and of those that it came from, newest first."""
+    """Yield the text of an error and of each error in its chain of causes, newest first."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
@@ -200,23 +200,23 @@ def _kernels_problem(text: str, build: Build, key: str) -> Problem:
     return Problem(
         key,
         wrong,
-        f"use another GPU, or a torch that has them, for GPUs since 5.0: {_for_cuda_12(build)}; or "
+        f"use another GPU, or a torch with kernels since compute capability 5.0: {_for_cuda_12(build)}; or "
         + _ON_THE_CPU.format(key=key),
     )
 
 
 def _for_cuda_12(build: Build) -> str:
-    """Return the command that installs the same torch for drivers of CUDA 12, with kernels for GPUs since 5.0."""
+    """Return the command that installs the same torch built for CUDA 12, with kernels since compute capability 5.0."""
     index = "https://download.pytorch.org/whl/cu126"
     return f"{pip_install()} --force-reinstall torch=={_release(build.torch)} --index-url {index}"
 
 
 def _release(version: str) -> str:
-    """Return a version without what says for which device it is built."""
+    """Return a version without its suffix for the device, for example 2.8.0 for 2.8.0+cu126."""
     return version.partition("+")[0]
 
 
 def _sentence(text: str) -> str:
-    """Return a text on one line, without the names that torch and Python put before it."""
+    """Return a text on one line, without the prefixes that torch and Python put before it."""
     line = " ".join(text.split())
     return re.sub(r"^(?:\w+(?:Error|Warning): )?(?:CUDA initialization: )?", "", line)

@@ -1,4 +1,4 @@
-"""The GPUs that torch can use on this machine, or the reason why there are none."""
+"""The GPUs that torch can use on this machine, or the reason why it can use none."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from launch.gpu_errors import Build, explain, kind_of
 
 
 def num_gpus() -> int:
-    """Return how many GPUs torch sees."""
-    with _without_warnings():  # `why_no_gpu` says it in one line
+    """Return the number of GPUs that torch sees."""
+    with _without_warnings():  # `why_no_gpu` gives the reason in one line
         return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
@@ -30,7 +30,7 @@ def why_no_gpu(key: str = "device") -> Problem:
 
 
 def find_lost_gpu() -> Problem | None:
-    """Return why a GPU that this machine seems to have cannot be used; None if one can, or there is none to lose."""
+    """Return why this machine's GPU cannot be used; None if a GPU can be used or the machine seems to have none."""
     if num_gpus():
         return find_old_gpu(0)
     kind = kind_of(_reason())
@@ -41,7 +41,7 @@ def find_lost_gpu() -> Problem | None:
 def find_old_gpu(index: int, key: str = "device") -> Problem | None:
     """Return why a GPU cannot run this torch's kernels, or None if it can."""
     build = Build.installed()
-    if not build.cuda:  # AMD's, which torch also calls cuda
+    if not build.cuda:  # an AMD GPU, which torch also calls cuda
         return None
     major, minor = capability(index)
     if is_built_for((major, minor), torch.cuda.get_arch_list()):
@@ -52,17 +52,17 @@ def find_old_gpu(index: int, key: str = "device") -> Problem | None:
 
 def capability(index: int) -> tuple[int, int]:
     """Return a GPU's compute capability."""
-    with _without_warnings():  # torch's own about the kernels it has, in ten lines
+    with _without_warnings():  # torch warns about its kernels in ten lines
         return torch.cuda.get_device_capability(index)
 
 
 def is_built_for(capability: tuple[int, int], architectures: list[str]) -> bool:
-    """Return whether code for these architectures runs on a GPU.
+    """Return whether code that was built for these architectures runs on a GPU.
 
     Args:
         capability: the GPU's compute capability.
-        architectures: such as "sm_90", which runs on 9.0 and later ones of the same major number, and "compute_90",
-            which the driver compiles for 9.0 and everything later. Empty: unknown, so it may.
+        architectures: names such as "sm_90", which runs on 9.0 and later with the same major number, and "compute_90",
+            which the driver compiles for 9.0 and everything later. Empty: unknown, and True is returned.
     """
     for architecture in architectures:
         kind, _, number = architecture.partition("_")
@@ -73,12 +73,12 @@ def is_built_for(capability: tuple[int, int], architectures: list[str]) -> bool:
 
 
 def index_of(device: str) -> int:
-    """Return the number of a GPU called cuda or cuda:N."""
+    """Return the index of a GPU with the name cuda or cuda:N."""
     return int(device.partition(":")[2] or 0)
 
 
 def driver_cuda() -> str:
-    """Return the newest CUDA that the NVIDIA driver runs, such as "12.8"; "" without a driver."""
+    """Return the newest CUDA version that the NVIDIA driver supports, such as "12.8"; "" without a driver."""
     version = ctypes.c_int(0)
     try:
         ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
@@ -88,7 +88,7 @@ def driver_cuda() -> str:
 
 
 def free_bytes(device: str) -> int:
-    """Return the bytes that this process may still take of a GPU's memory, with what torch holds back for it."""
+    """Return the bytes of GPU memory that this process may still use, with those that torch has reserved for it."""
     index = index_of(device)
     free, _ = torch.cuda.mem_get_info(index)
     return int(free) + torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
@@ -102,12 +102,12 @@ def _without_warnings() -> Iterator[None]:
 
 
 def _reason() -> str:
-    """Return what torch says of why it sees no GPU."""
+    """Return torch's error text about why it sees no GPU."""
     if not Build.installed().cuda:
         return "Torch not compiled with CUDA enabled"
     try:
         with _without_warnings():
             torch.cuda.init()
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the reason
+    except Exception as error:  # noqa: BLE001 - any error here is the reason
         return str(error)
     return "No CUDA GPUs are available"

@@ -1,4 +1,4 @@
-"""The factory of a shard: all that the shard's process gets to know, without torch."""
+"""The factory of a shard: everything that the shard's process receives, without torch."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class ShardFactory:
 
     Args:
         unrolls: layout of the unrolls that all members insert.
-        replay: of the first member, whose config decides the replay's size.
-        members: what each member that uses the replay asks of it.
-        index: of the shard.
-        seed: of the shard's draws.
+        replay: the first member's replay config, which decides the replay's size.
+        members: the replay settings of each member that uses the replay.
+        index: number of the shard.
+        seed: seed of the shard's draws.
         insert_timeout_s: seconds after which an insert that finds no room fails.
     """
 

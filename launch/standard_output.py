@@ -1,4 +1,4 @@
-"""Standard output and standard error: results, messages, and what happens where the other end fails."""
+"""Standard output and standard error: results, messages, and files that fail while a command writes to them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Protocol, TextIO
 
 
 class FailingStream:
-    """A text stream that remembers why it failed, and is silent from then on.
+    """A text stream that keeps its first error and discards all text after it.
 
     Args:
-        stream: where the text goes.
-        is_lossy: what cannot be written is lost, and whoever writes goes on: a run of days must not end because nobody
-            reads its messages any more.
+        stream: destination of the text.
+        is_lossy: discard text that cannot be written instead of raising: a run of days must not end because its
+            messages have no reader any more.
 
     Used from any thread.
     """
@@ -26,10 +26,10 @@ class FailingStream:
         self.error: OSError | None = None
 
     def write(self, text: str) -> int:
-        """Write; return the number of characters.
+        """Write a text, and return its number of characters.
 
         Raises:
-            OSError: it fails, unless it is lossy.
+            OSError: writing fails and the stream is not lossy.
         """
         try:
             return self._stream.write(text)
@@ -38,20 +38,20 @@ class FailingStream:
             return len(text)
 
     def flush(self) -> None:
-        """Flush; raises as `write` does."""
+        """Flush; raise the same errors as `write`."""
         try:
             self._stream.flush()
         except OSError as error:
             self._fail(error)
 
     def __getattr__(self, name: str) -> Any:
-        """Be in all else the stream itself."""
+        """Return every other attribute from the stream itself."""
         return getattr(self._stream, name)
 
     def _fail(self, error: OSError) -> None:
         self.error = error
         try:
-            # Python would complain of what it still holds as it ends.
+            # At its end Python flushes the stream's buffer, which would fail once more.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())
             os.close(nowhere)
@@ -61,25 +61,25 @@ class FailingStream:
 
 
 class Result(Protocol):
-    """What a command prints with `--json`."""
+    """A command's result, which it prints with `--json`."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object."""
+        """Return the JSON object."""
 
 
 def say(text: str) -> None:
-    """Print a message, which is no result, to standard error."""
+    """Print a message to standard error, which leaves standard output to results."""
     print(text, file=sys.stderr, flush=True)
 
 
 def print_json(result: Result) -> None:
-    """Print a result as one JSON object, the last line of standard output; numbers that are not finite become null."""
+    """Print a result as one JSON object on the last line of standard output; non-finite numbers become null."""
     sys.stdout.flush()
     print(json.dumps(finite(result.to_json())), flush=True)
 
 
 def finite(value: Any) -> Any:
-    """Return a JSON value without NaN and infinities, which JSON does not have."""
+    """Return a JSON value with null in place of NaN and infinities, which JSON does not have."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

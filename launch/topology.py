@@ -1,4 +1,4 @@
-"""The topology on one page: shards, parameter stores, learners, actors and evaluators, and who knows whom.
+"""The topology on one page: shards, parameter stores, learners, actors and evaluators, and their connections.
 
 An agent trained alone is a population of one. The members of a sweep share one set of shards or have one each.
 """
@@ -24,9 +24,9 @@ from learner.publishing.parameter_store import ParameterStore
 
 @dataclass
 class Topology:
-    """Everything of one member that runs, by role.
+    """The running components of one member, by role.
 
-    Members that share a replay have the same `shards`, which belong to the first of them (`owns_replay`).
+    Members that share a replay have the same `shards`, which belong to the first member (`owns_replay`).
     """
 
     member: MemberPlan
@@ -45,11 +45,11 @@ class Topology:
 
     @property
     def workers(self) -> list[Worker[Any]]:
-        """All workers."""
+        """The member's actors, learner and evaluator."""
         return [*self.actors, self.learner, self.evaluator]
 
     def describe(self) -> dict[str, Any]:
-        """Return what runs, for the log."""
+        """Return the numbers of components and the parts of a batch, for the log."""
         config = self.config
         return {
             "actors": len(self.actors),
@@ -62,20 +62,20 @@ class Topology:
 
 
 def place_member(member: MemberPlan, runtime: Runtime, reports: ReportPort) -> Topology:
-    """Place every component of an agent alone on a runtime. Nothing ticks yet."""
+    """Place every component of a single agent on a runtime. No worker ticks yet."""
     return place_population([member], [reports], runtime)[0]
 
 
 def place_population(
     members: Sequence[MemberPlan], reports: Sequence[ReportPort], runtime: Runtime, share_replay: bool = False
 ) -> list[Topology]:
-    """Place every component of all members on a runtime. Nothing ticks yet.
+    """Place every component of all members on a runtime. No worker ticks yet.
 
     Args:
-        members: in the order of their numbers; with a shared replay, the first one's config decides its size.
-        reports: where the reports of each end up.
-        runtime: where things live.
-        share_replay: one set of shards for all, or one for each.
+        members: the members in the order of their numbers; the first one's config decides the size of a shared replay.
+        reports: the port that receives each member's reports.
+        runtime: the runtime that runs the components.
+        share_replay: one set of shards for all members, instead of one for each.
     """
     replays = [list(members)] if share_replay else [[member] for member in members]
     factories = [shard_factories(users) for users in replays]
@@ -91,7 +91,7 @@ def place_population(
 
 
 def shard_factories(users: Sequence[MemberPlan]) -> list[ShardFactory]:
-    """Return the factory of each shard of the replay that these members use; the first one owns it."""
+    """Return the factory of each shard of the replay that these members use; the first member owns the replay."""
     owner = users[0]
     settings = tuple(member.replay for member in users)
     replay, timeout_s = owner.config.replay, owner.config.actor.insert_deadline_s
@@ -109,7 +109,7 @@ def _place_member(
     actors = []
     for index in range(member.config.num_actors):
         number = member.first_actor + index
-        # In lockstep the choice must not depend on where things live.
+        # In lockstep the choice must not depend on where the components run.
         shard = shards[number % len(shards)] if member.config.takes_turns else runtime.shard_for(number, shards)
         actors.append(runtime.worker(f"actor/{number}", partial(make_actor, member, shard, parameters, index), reports))
     evaluator = runtime.worker(member.name("evaluator"), partial(make_evaluator, member), reports)

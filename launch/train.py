@@ -23,16 +23,16 @@ from launch.supervision.signals import stop_on_signals
 
 @dataclass(frozen=True)
 class TrainResult:
-    """What a run came to.
+    """The result of a run.
 
     Args:
         env_steps: agent decisions.
         frames: env steps times action repeat.
-        seconds: of training, without imports, construction and the wait for the first data.
+        seconds: seconds of training, without imports, construction and the wait for the first data.
         learner_steps: updates.
         mean_return: mean undiscounted return of the last 20 training episodes.
         episodes: training episodes finished.
-        run_dir: where everything was left.
+        run_dir: the directory of the run's files.
         finished: "steps", "solved", "stopped" or "failed".
         normalised_score: median over the tasks, of their last 20 training episodes; None without reference scores.
         task_returns: mean return of the last 20 training episodes of each task that has any.
@@ -59,16 +59,16 @@ class TrainResult:
 
 @torch_threads(1)
 def train(config: TrainConfig, command: Sequence[str] | None = None) -> TrainResult:
-    """Train one agent from a config until it has made its steps, is solved, or is asked to stop.
+    """Train one agent from a config until its env steps are done, its task is solved, or a signal stops it.
 
     Args:
         config: see `TrainConfig`; checked here before anything starts.
-        command: what the user typed, for the record.
+        command: the command line that the user typed, for the record.
 
     Raises:
-        ConfigError: mistakes in the config, all of them.
-        LaunchError: the run directory, a checkpoint, memory or an environment stood in the way.
-        StoppedError: a signal came; the state was saved.
+        ConfigError: the config has mistakes; the error lists all of them.
+        LaunchError: the run directory, a checkpoint, memory or an environment makes the run impossible.
+        StoppedError: a signal stopped the run, after its state was saved.
     """
     plan = plan_session([config])
     with ExitStack() as stack:
@@ -92,7 +92,7 @@ def train(config: TrainConfig, command: Sequence[str] | None = None) -> TrainRes
 
 
 def result_of(outcome: Outcome, run: RunDirectory) -> TrainResult:
-    """Return what a member came to."""
+    """Return the result of a member that has ended."""
     snapshot = outcome.snapshot
     return TrainResult(
         env_steps=snapshot.env_steps,

@@ -39,7 +39,7 @@ usage: laser COMMAND ...
   laser report RUN_OR_SWEEP [--out DIR] [--json]                                    one page with curves and scores
   laser dashboard [RUNS_DIR] [--port P]                                             watch runs in a browser
   laser bench NAME [--json]                                                         measure a part
-  laser doctor                               what is installed, what is missing, and the command that mends it
+  laser doctor                               what is installed, what is missing, and the command that fixes it
 
 laser COMMAND --help says more. laser train PRESET --help lists every key with its default and range."""
 
@@ -222,7 +222,7 @@ def _doctor(arguments: list[str]) -> int:
     from launch.doctor import examine
 
     if any(flag in arguments for flag in _HELP_FLAGS):
-        print("usage: laser doctor\n\nSays what is installed, what is missing, and the command that mends it.")
+        print("usage: laser doctor\n\nSays what is installed, what is missing, and the command that fixes it.")
         return 0
     given = split_arguments(arguments, ())
     unknown = [Problem(key, "unknown key", "laser doctor takes none") for key in (*given.values, *given.valueless)]

@@ -176,7 +176,7 @@ class _Game:
             if video is not None and filmed is not None:
                 save_video(video, filmed)
         except EnvironmentFailedError as error:
-            raise LaunchError("env", f"{id}: {error}", "mend the environment") from error
+            raise LaunchError("env", f"{id}: {error}", "fix the environment") from error
         finally:
             player.close()
             if film is not None:

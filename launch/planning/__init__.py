@@ -1,1 +1,1 @@
-"""Plans: what each member of a session is made from, computed once, and whether it fits on this machine."""
+"""Plans: the facts that each member of a session is made from, and checks that the session fits on this machine."""

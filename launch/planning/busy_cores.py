@@ -1,4 +1,4 @@
-"""Busy cores: what a user should know where other work keeps a learner's threads waiting."""
+"""Busy cores: a note for the user if other work would keep a learner's threads waiting."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _GAUGED_S = 0.3
 def note_busy_cores(member: MemberPlan) -> str:
     """Return the note that other work would keep a learner's threads waiting for each other, or "".
 
-    Gauges for a third of a second how busy this machine is, where it matters. Two runs of TD3 at once on two cores
-    make 137 updates/s each with two threads, 260 with one.
+    If the learner has several threads, the load of this machine is measured for a third of a second. Two runs of TD3
+    at once on two cores make 137 updates/s each with two threads, 260 with one.
     """
     config = member.config
     num_threads = learner_threads(config, member.environment, member.device.name, member.population)
@@ -28,5 +28,5 @@ def note_busy_cores(member: MemberPlan) -> str:
         return ""
     return (
         f"learner.torch-threads: other work keeps {busy:.1f} of {num_cores} cores busy, and the learner's "
-        f"{num_threads} threads would wait for each other; --learner.torch-threads 1 is faster then"
+        f"{num_threads} threads would wait for each other; --learner.torch-threads 1 is then faster"
     )

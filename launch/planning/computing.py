@@ -1,4 +1,4 @@
-"""How a config computes on this machine: the device, torch's threads, compiled policies, groups of environments."""
+"""Computation on this machine: the device, torch's threads, compiled policies and groups of environments."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from laser.specs import EnvironmentSpec, FramesSpec
 from launch.gpus import find_lost_gpu, num_gpus
 from launch.settings.train_config import TrainConfig
 
-_WIDE = 256  # units of a layer
+_WIDE = 256  # units of the widest layer
 
 
 @dataclass(frozen=True)
 class ChosenDevice:
-    """Device of a member's learner.
+    """The device of a member's learner.
 
     Args:
         name: cpu, cuda or cuda:N; "auto" on Ray, which decides whether the learner's process gets a GPU.
-        note: what a user should know where a GPU of this machine is left idle, or "".
+        note: a note for the user if a GPU of this machine stays idle, or "".
     """
 
     name: str
@@ -30,9 +30,9 @@ class ChosenDevice:
 
 
 def choose_device(config: TrainConfig, environment: EnvironmentSpec) -> ChosenDevice:
-    """Return where a member's learner computes: where the config says, or for `auto` on a GPU that pays.
+    """Return the device of a member's learner: the config's, or for `auto` a GPU if it is faster, else the CPU.
 
-    In lockstep `auto` means the CPU, which repeats bit by bit.
+    In lockstep `auto` means the CPU, whose results repeat bit by bit.
     """
     if config.device != "auto":
         return ChosenDevice(config.device)
@@ -40,39 +40,39 @@ def choose_device(config: TrainConfig, environment: EnvironmentSpec) -> ChosenDe
     if config.ray_address:  # a cluster's GPUs are not this machine's
         return ChosenDevice("auto" if pays and not config.takes_turns else "cpu")
     if pays and (lost := find_lost_gpu()) is not None:
-        return ChosenDevice("cpu", f"{lost.key}: computes on the CPU, since {lost.wrong}; {lost.remedy}")
+        return ChosenDevice("cpu", f"{lost.key}: the learner uses the CPU, since {lost.wrong}; {lost.remedy}")
     if num_gpus() == 0:
         return ChosenDevice("cpu")
     if not pays:
         return ChosenDevice(
-            "cpu", "device: a CPU is faster for networks this small and leaves the GPU idle: --device cuda uses it"
+            "cpu", "device: the CPU is faster for networks this small, so the GPU stays idle; --device cuda uses it"
         )
     if config.takes_turns:
         return ChosenDevice(
             "cpu",
-            "device: lockstep computes on the CPU, to repeat bit by bit, and leaves the GPU idle: "
+            "device: lockstep computes on the CPU, to repeat bit by bit, so the GPU stays idle; "
             "--schedule free uses it",
         )
     return ChosenDevice("auto" if config.has_processes else "cuda")
 
 
 def gpu_pays(config: TrainConfig, environment: EnvironmentSpec) -> bool:
-    """Return whether networks are large enough for a GPU: over frames, or wide MLPs.
+    """Return whether networks are large enough for a GPU: networks with frames as input, or wide MLPs.
 
-    The kernels of smaller ones take less time than it takes to start them.
+    The kernels of smaller networks take less time than their launch.
     """
     return has_frames(environment) or _is_wide(config)
 
 
 def placed_device(name: str) -> str:
-    """Return what a chosen device is in the learner's own process: "auto" is the GPU that Ray gave it, if any."""
+    """Return a chosen device's name in the learner's process: "auto" becomes the GPU that Ray assigned, if any."""
     if name != "auto":
         return name
     return "cuda" if num_gpus() else "cpu"
 
 
 def resolve_device(config: TrainConfig) -> str:
-    """Return where the benchmark of a single part computes: for `auto` on a GPU where there is one, pay as it may."""
+    """Return the device for the benchmark of a single component: `auto` is a GPU if there is one, faster or not."""
     return placed_device(config.device)
 
 
@@ -81,13 +81,13 @@ def _is_wide(config: TrainConfig) -> bool:
 
 
 def learner_threads(config: TrainConfig, environment: EnvironmentSpec, device: str, population: int = 1) -> int:
-    """Return how many threads torch uses in a learner: one beside a GPU, which computes for it.
+    """Return the number of torch threads of a learner: one if it computes on a GPU.
 
-    On the CPU with frames, all learners together half of the cores: threads that outnumber free cores spin at every
+    On the CPU with frames, all learners together use half of the cores: threads that outnumber free cores spin at every
     barrier (measured on two cores beside one actor: 792 env steps/s on Pong with two threads, 1,576 with one). MLPs are
-    too small to share out, but for agents that learn from single steps with wide ones, if they are alone or take turns
-    with others: actors wait for them most of the time (TD3 on Hopper, two threads over one: 1.5 times the env steps/s
-    in lockstep, 1.2 beside its actor).
+    too small to split between threads. Two threads pay only for agents that learn from single steps with wide MLPs and
+    that are alone or take turns: actors wait for them most of the time (TD3 on Hopper, two threads over one: 1.5 times
+    the env steps/s in lockstep, 1.2 beside its actor).
     """
     if config.learner.torch_threads:
         return config.learner.torch_threads
@@ -102,13 +102,13 @@ def learner_threads(config: TrainConfig, environment: EnvironmentSpec, device: s
 
 
 def num_env_groups(config: TrainConfig) -> int:
-    """Return in how many groups an actor's environments move: while the policy acts for one, the others emulate."""
+    """Return the number of groups of an actor's environments: while the policy acts for one, the others emulate."""
     is_atari = task_ids(config.env)[0].startswith("ALE/")
     return config.actor.env_groups or (2 if is_atari and config.num_envs > 1 else 1)
 
 
 def compiles_policy(config: TrainConfig, environment: EnvironmentSpec) -> bool:
-    """Return whether actors compile their networks: where it pays for the seconds it takes, and a compiler is there."""
+    """Return whether actors compile their networks: by default if compiling is possible and saves time."""
     if config.actor.compile != "auto":
         return config.actor.compile == "on"
     return has_frames(environment) and not config.takes_turns and can_compile(torch.device(config.actor.device))

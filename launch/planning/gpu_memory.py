@@ -1,4 +1,4 @@
-"""GPU memory of a plan: what its learners will need, said before the start, and refused where it is not free."""
+"""GPU memory of a plan: an estimate for its learners before the start, and the check that it is free."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from learner.gpu_memory import CONTEXT_BYTES, learner_bytes
 
 @dataclass(frozen=True)
 class GpuEstimate:
-    """Bytes that learners will need of GPUs.
+    """The GPU memory that learners will need.
 
     Args:
-        of_each: by the GPU's name; None where a network does not let them be counted.
+        of_each: bytes by the GPU's name; None if a network makes them impossible to count.
     """
 
     of_each: Mapping[str, int | None] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """Say it as the end of a sentence about memory; "" where no GPU computes."""
+        """Return the estimate as the end of a sentence about memory; "" if no learner uses a GPU."""
         names = {name: "the GPU" if len(self.of_each) == 1 else name for name in self.of_each}
         return "".join(f", and {_words(names[name], num_bytes)}" for name, num_bytes in self.of_each.items())
 
 
 def estimate_gpus(members: Sequence[MemberPlan]) -> GpuEstimate:
-    """Return what all learners on each GPU will need.
+    """Return the memory that all learners on each GPU will need together.
 
-    On Ray nothing says yet which GPU a learner gets, so there it is that of the largest learner on a GPU of its own;
-    of a cluster that may have none, nothing.
+    On Ray a learner's GPU is not known yet, so the estimate is that of the largest learner on a GPU of its own. There
+    is no estimate for `auto` on a cluster, which may have no GPU.
     """
     known: dict[object, int | None] = {}
     of_each: dict[str, list[int | None]] = {}
@@ -61,16 +61,16 @@ def estimate_gpus(members: Sequence[MemberPlan]) -> GpuEstimate:
 
 
 def find_gpu_problems(estimate: GpuEstimate, num_members: int = 1) -> Iterator[Problem]:
-    """Yield which GPUs have too little memory free for the learners on them, and what to make smaller.
+    """Yield a problem for each GPU with too little free memory for its learners.
 
-    To look takes some of a GPU's memory (`CONTEXT_BYTES`), so it is for the process where the learners will be.
+    The check itself takes some of a GPU's memory (`CONTEXT_BYTES`), so call it in the learners' own process.
     """
     for name, needed in estimate.of_each.items():
         free = free_bytes(name) + CONTEXT_BYTES
         if needed is None or needed <= free:
             continue
         smaller = "unroll-length or network.width"
-        key, remedy = "algorithm.batch-size", f"lower it, {smaller}, or end what else uses the GPU"
+        key, remedy = "algorithm.batch-size", f"lower it, {smaller}, or end other programs on the GPU"
         if num_members > 1:
             key, remedy = "grid", f"use fewer members, or lower algorithm.batch-size, {smaller}"
         yield Problem(key, f"about {size(needed)} are needed on the GPU ({name}), where {size(free)} are free", remedy)

@@ -1,4 +1,4 @@
-"""The plan of one member: every fact that its parts are made from, computed once."""
+"""The plan of one member: every fact that its components are made from, computed once."""
 
 from __future__ import annotations
 
@@ -23,25 +23,26 @@ from replay_server.member_settings import MemberSettings
 
 @dataclass(frozen=True)
 class MemberPlan:
-    """What one agent of a population is made from. Picklable.
+    """The facts that one agent of a population is made from. Picklable.
 
     Args:
         config: a checked config.
-        environment: what `config.env` offers.
-        algorithm: built for that environment; holds no parameters, so all parts share it.
-        number: in headers and in the replay; an agent alone is member 0.
-        population: how many members there are.
-        first_actor: the number of its first actor; actors are numbered through over the whole population, since a
-            stream of unrolls is known by its actor.
-        first_incarnation: of its actors; grows with every resumption, so that streams never continue by mistake.
-        device: where its learner computes.
-        unrolls: layout of what it inserts: a shared replay has room for the recurrent states of all its members.
-        own_unrolls: layout of what it learns from, with its own recurrent states only.
-        replay: what it asks of the replay, over all shards.
-        walks_streams: whether its replayed sequences are episode streams.
-        prioritizer: what writes the columns that the replay's sampler reads; None where the sampler reads none.
-        lag_limit: how its actors keep pace with the learner of an on-policy algorithm; None for others.
-        env_groups: sizes of the groups in which an actor's environments move.
+        environment: spec of the environment `config.env`.
+        algorithm: the algorithm, built for that environment; it holds no parameters, so all components share it.
+        number: the member's number in headers and in the replay; an agent alone is member 0.
+        population: number of members.
+        first_actor: number of the member's first actor. Actor numbers run on over the whole population, since a header
+            identifies a sequence of unrolls by its actor.
+        first_incarnation: first incarnation of the member's actors; it grows with every resumption, so that no
+            actor's sequence of unrolls continues by mistake.
+        device: device of the learner.
+        unrolls: layout of inserted unrolls: a shared replay has room for the recurrent states of all its members.
+        own_unrolls: layout of the unrolls that the member learns from, with its own recurrent states only.
+        replay: the member's settings for the replay, over all shards.
+        walks_streams: whether replayed sequences are episode streams.
+        prioritizer: the writer of the columns that the replay's sampler reads; None if the sampler reads none.
+        lag_limit: limit on the actors' policy lag for an on-policy algorithm; None for others.
+        env_groups: sizes of the groups of an actor's environments.
         compiles_policy: whether actors compile their networks.
     """
 
@@ -63,16 +64,16 @@ class MemberPlan:
     compiles_policy: bool
 
     def name(self, role: str) -> str:
-        """Return the name of its learner or evaluator: the role itself where there is only one."""
+        """Return the name of the member's learner or evaluator: the role itself if there is only one member."""
         return role if self.population == 1 else f"{role}/{self.number}"
 
     def seed(self, role: str, index: int = 0) -> int:
-        """Return the seed of one of its components; see `seed_for`."""
+        """Return the seed of one of the member's components; see `seed_for`."""
         return seed_for(self.config.seed, role, index)
 
     @property
     def incarnations_per_start(self) -> int:
-        """How many incarnations an actor may use up by itself: one, and one more for every rebuild."""
+        """Number of incarnations that an actor may use by itself: one, and one more for every rebuild."""
         return self.config.environment.max_restarts + 1
 
 
@@ -91,17 +92,17 @@ def plan_member(
 
     Args:
         config: a checked config.
-        environment: what `config.env` offers, where the caller knows it already.
-        algorithm: built for that environment, where the caller has built it already.
+        environment: spec of the environment `config.env`; None: it is made here.
+        algorithm: the algorithm, built for that environment; None: it is built here.
         number: see `MemberPlan`.
         population: see `MemberPlan`.
         first_actor: see `MemberPlan`.
         first_incarnation: see `MemberPlan`.
-        carried_states: recurrent states of all members of its replay, by name; None: its own.
+        carried_states: recurrent states of all members that share the replay, by name; None: the member's own.
 
     Raises:
         ConfigError: the environment cannot be made.
-        ValueError: the algorithm cannot learn in it.
+        ValueError: the algorithm cannot learn in the environment.
     """
     environment = environment or describe_environment(config.env, config.environment)
     algorithm = algorithm or config.algorithm.build(environment, config.network)
@@ -137,10 +138,10 @@ def plan_population(
     """Return the plans of all members, in the order of their numbers.
 
     Args:
-        configs: checked, one per member.
-        environments: what each one's `env` offers, where the caller knows them already.
-        algorithms: each one's own, where the caller has built them already.
-        share_replay: one replay for all.
+        configs: checked configs, one per member.
+        environments: spec of each config's environment; None: they are made here.
+        algorithms: each member's algorithm; None: they are built here.
+        share_replay: one replay for all members.
     """
     environments = environments or [describe_environment(config.env, config.environment) for config in configs]
     algorithms = algorithms or [
@@ -169,7 +170,7 @@ def plan_population(
 
 
 def lag_limit(config: TrainConfig) -> PolicyLagLimit | None:
-    """Return how actors keep pace with the learner of an on-policy algorithm; None for others."""
+    """Return the limit on the actors' policy lag for an on-policy algorithm; None for others."""
     algorithm = config.algorithm
     if algorithm.max_policy_lag is None or not algorithm.num_online:
         return None
@@ -181,12 +182,12 @@ def lag_limit(config: TrainConfig) -> PolicyLagLimit | None:
 
 
 def _group_sizes(num_envs: int, num_groups: int) -> tuple[int, ...]:
-    """Return sizes of groups that are as equal as possible."""
+    """Return the sizes of groups that are as equal as possible."""
     ends = [num_envs * group // num_groups for group in range(num_groups + 1)]
     return tuple(end - begin for begin, end in itertools.pairwise(ends))
 
 
 def num_evaluation_envs(member: MemberPlan) -> int:
-    """Return how many environments the member's evaluator makes: as many for each task."""
+    """Return the number of environments of the member's evaluator: the same number for each task."""
     num_tasks = len(member.environment.tasks)
     return math.ceil(member.config.evaluation.num_envs / num_tasks) * num_tasks

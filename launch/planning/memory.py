@@ -1,4 +1,4 @@
-"""What memory a run will need, said before it starts, and refused where it cannot fit."""
+"""Memory of a plan: an estimate before the start, and the check that it is free."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from launch.planning.member_plan import MemberPlan
 from launch.words import MB, size
 
 # Resident sizes measured on Linux with torch on the CPU: one process with torch imported, and a gymnasium or Atari
-# environment inside it. A process of the Ray runtime brings torch along again.
+# environment inside it. Each process of the Ray runtime imports torch again.
 _PROCESS_BYTES = 350 * MB
-# A shard's process, which has no torch, without what it stores.
+# A shard's process, which has no torch, without the steps it stores.
 _SHARD_PROCESS_BYTES = 120 * MB
 _ENVIRONMENT_BYTES = 10 * MB
 _LEARNER_COPIES = 6  # of all weights: parameters, gradients, two moments, published copies
 _HEADROOM = 0.9
-"""Share of the free memory that a run may plan for; estimates are rough and other programs live too."""
+"""Fraction of the free memory that a run may plan for; estimates are rough and other programs need memory too."""
 
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Bytes a run will need at most, by part; `networks` are the part of actors and learner that weights are."""
+    """The bytes a run will need at most, by component; `networks` is the share of weights in actors and learner."""
 
     replay: int
     actors: int
@@ -35,11 +35,11 @@ class MemoryEstimate:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """Sum of replay, actors and learner."""
         return self.replay + self.actors + self.learner
 
     def __str__(self) -> str:
-        """Say it as a person would."""
+        """Return the total and its parts in words."""
         parts = f"replay {size(self.replay)}, actors {size(self.actors)}, learner {size(self.learner)}"
         return f"{size(self.total)} ({parts})"
 
@@ -47,16 +47,16 @@ class MemoryEstimate:
 def estimate_memory(
     members: Sequence[MemberPlan], num_weights: Sequence[int], replay_bytes: int, num_shards: int
 ) -> MemoryEstimate:
-    """Return what all members of a population will need.
+    """Return the memory that all members of a population will need.
 
     Args:
-        members: of the population.
-        num_weights: of each one's networks.
-        replay_bytes: what the replay says it needs at most, or all replays together.
-        num_shards: of all replays together.
+        members: the plans of the members.
+        num_weights: number of weights in each member's networks.
+        replay_bytes: the most that all replays together need.
+        num_shards: number of shards of all replays together.
     """
     parts = [_member_bytes(*each) for each in zip(members, num_weights, strict=True)]
-    # Threads share one process; on Ray every learner brings torch along again, and every shard has a process, too.
+    # Threads share one process; on Ray every learner imports torch again, and every shard has a process, too.
     has_processes = members[0].config.has_processes
     num_learners = len(members) if has_processes else 1
     return MemoryEstimate(
@@ -71,14 +71,14 @@ def estimate_memory(
 
 
 def _member_bytes(member: MemberPlan, num_weights: int) -> tuple[int, int]:
-    """Return the bytes of a member's actors and of its learner, whose process is not counted."""
+    """Return the bytes of a member's actors and of its learner, without the learner's process."""
     config, spec = member.config, member.unrolls
     stacked = sum(item.num_frame_bytes * item.stack for item in spec.frames.values())
     raw_unroll = spec.num_fixed_bytes + (spec.unroll_length + 1) * stacked
     networks = 4 * num_weights
     num_rows = config.algorithm.rows_per_item(spec.unroll_length) + 1
     batch = config.algorithm.batch_size * raw_unroll * num_rows // (spec.unroll_length + 1)
-    # Activations take about ten times the input in float32; those of a GPU are not in this memory.
+    # Activations take about ten times the input in float32; on a GPU they are not in this memory.
     on_gpu = member.device.name.startswith("cuda")
     activations = 0 if on_gpu else 10 * 4 * config.algorithm.batch_size * num_rows * _largest_input(spec)
     learner = _LEARNER_COPIES * networks + (config.learner.num_prefetch + 2) * batch + activations
@@ -91,7 +91,7 @@ def _member_bytes(member: MemberPlan, num_weights: int) -> tuple[int, int]:
 def find_memory_problems(
     estimate: MemoryEstimate, available: int, num_members: int = 1, share_replay: bool = False
 ) -> Iterator[Problem]:
-    """Yield why a population does not fit into `available` bytes, and what to make smaller."""
+    """Yield why a population does not fit into `available` bytes, with the setting to lower."""
     room = int(_HEADROOM * available)
     if estimate.total <= room:
         return
@@ -114,7 +114,7 @@ def find_memory_problems(
 
 
 def available_memory() -> int:
-    """Return the bytes this process may still take: free memory, within its container's limit."""
+    """Return the bytes that this process may still use: free memory, within its container's limit."""
     available = int(psutil.virtual_memory().available)
     limit, used = _control_group()
     return available if limit is None else max(0, min(available, limit - used))
@@ -127,7 +127,7 @@ def _largest_input(spec: UnrollSpec) -> int:
 
 
 def _control_group(root: Path = Path("/sys/fs/cgroup")) -> tuple[int | None, int]:
-    """Memory limit and use of this process's control group (version 2, then 1); (None, 0) without a limit."""
+    """Return memory limit and use of this process's control group (version 2, then 1); (None, 0) without a limit."""
     for limit_name, used_name in (
         ("memory.max", "memory.current"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),

@@ -1,4 +1,4 @@
-"""Needs of a session: what it asks of a cluster."""
+"""Needs of a session: the resources that it requests from a cluster."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Needs:
-    """What a session asks of a cluster.
+    """The resources that a session requests from a cluster.
 
     Args:
-        num_learners: one, or the members of a sweep.
-        num_actors: over all members.
-        device: where learners compute: auto, cpu or cuda.
-        num_shards: of the replay, over all members.
-        shard_bytes: what each shard may need.
-        learner_bytes: what each learner may need.
-        actor_bytes: what each actor may need.
+        num_learners: one, or the number of members of a sweep.
+        num_actors: number of actors over all members.
+        device: device of the learners: auto, cpu or cuda.
+        num_shards: number of shards over all members.
+        shard_bytes: bytes that each shard may need.
+        learner_bytes: bytes that each learner may need.
+        actor_bytes: bytes that each actor may need.
     """
 
     num_learners: int = 1

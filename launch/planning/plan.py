@@ -1,4 +1,4 @@
-"""A plan: from configs to members that fit each other and this machine, or every reason why they do not."""
+"""The plan of a session: from configs to members that fit each other and this machine, or all problems found."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Plan:
     """Members that can run together on this machine.
 
     Args:
-        members: in the order of their numbers.
-        share_replay: one replay for all.
-        memory: what they will need.
-        gpus: what they will need of GPUs.
+        members: the members' plans in the order of their numbers.
+        share_replay: one replay for all members.
+        memory: the memory that all members will need.
+        gpus: the GPU memory that their learners will need.
     """
 
     members: list[MemberPlan]
@@ -52,28 +52,28 @@ class Plan:
 
     @property
     def config(self) -> TrainConfig:
-        """The first member's config: what all members have in common."""
+        """The first member's config, for the settings that all members have in common."""
         return self.members[0].config
 
     @property
     def where(self) -> str:
-        """Say where learners compute, as the end of a sentence; "" where Ray decides it."""
+        """The devices of the learners, as the end of a sentence; "" if Ray decides them."""
         devices = [member.device.name for member in self.members]
         names = dict.fromkeys("the CPU" if name == "cpu" else name for name in devices)
         return "" if "auto" in names else f" on {' and '.join(names)}"
 
     def needs_in(self, directory: Path) -> str:
-        """Say what they will need: memory, and room in a directory for the replays that checkpoints keep."""
+        """Return the session's needs in words: memory, and disk space in a directory for replays in checkpoints."""
         memory = f"about {self.memory}{self.gpus}"
         if not self.config.checkpoint_replay:
             return memory
-        num_kept = self.config.learner.keep_checkpoints + 2  # the best, and one while it is written
+        num_kept = self.config.learner.keep_checkpoints + 2  # the best one, and one that is being written
         kept, free = size(num_kept * self.memory.replay), size(shutil.disk_usage(directory).free)
         return f"{memory}, and on disk up to {kept} for {num_kept} checkpoints with the replay ({free} free)"
 
     @property
     def needs(self) -> Needs:
-        """What they ask of a cluster."""
+        """The resources that the session requests from a cluster."""
         num_shards = _num_shards(self.members, self.share_replay)
         num_actors = sum(config.num_actors for config in self.configs)
         return Needs(
@@ -91,7 +91,7 @@ def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False) -> Pla
     """Return the plan of a session.
 
     Raises:
-        ConfigError: mistakes in the configs, members that cannot share a replay, or too little memory.
+        ConfigError: the configs have mistakes, the members cannot share a replay, or there is too little memory.
     """
     raise_problems(list(dict.fromkeys(problem for config in configs for problem in find_problems(config))))
     environments, algorithms, problems = _build_algorithms(configs)
@@ -107,13 +107,13 @@ def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False) -> Pla
     except ValueError as error:  # networks are built here for the first time
         raise ConfigError(_named_problems(error)) from error
     gpus = estimate_gpus(members)
-    if not configs[0].has_processes:  # whose learners are in other processes
+    if not configs[0].has_processes:  # with processes the learners do not run in this one
         raise_problems(list(find_gpu_problems(gpus, len(configs))))
     return Plan(members, share_replay, memory, gpus)
 
 
 def _num_shards(members: Sequence[MemberPlan], share_replay: bool) -> int:
-    """Return how many shards all replays have together."""
+    """Return the number of shards of all replays together."""
     owners = members[:1] if share_replay else members
     return sum(owner.config.replay.num_shards for owner in owners)
 
@@ -121,7 +121,7 @@ def _num_shards(members: Sequence[MemberPlan], share_replay: bool) -> int:
 def _build_algorithms(
     configs: Sequence[TrainConfig],
 ) -> tuple[list[EnvironmentSpec], list[Algorithm], list[Problem]]:
-    """Return each member's environment and algorithm, or what is wrong with any of them."""
+    """Return each member's environment and algorithm, and the problems of all of them."""
     known: dict[tuple[str, EnvironmentConfig], EnvironmentSpec] = {}
     problems: list[Problem] = []
     for env, how in dict.fromkeys((config.env, config.environment) for config in configs):
@@ -150,12 +150,12 @@ def _build_algorithms(
 
 
 def _find_empty_shards(configs: Sequence[TrainConfig], share_replay: bool) -> list[Problem]:
-    """Return which replays have shards that nobody would fill: an actor keeps to one."""
+    """Return a problem for each replay with shards that no actor would fill: an actor inserts into one shard only."""
     replays = [list(configs)] if share_replay else [[config] for config in configs]
     return [
         Problem(
             "replay.num-shards",
-            f"{shards} shards would be filled by {actors} actor{'s' if actors > 1 else ''}, each of which keeps to one",
+            f"{shards} shards need as many actors, each to fill one, got {actors} actor{'s' if actors > 1 else ''}",
             f"use at most {actors}, or more num-actors",
         )
         for shards, actors in dict.fromkeys(
@@ -166,7 +166,7 @@ def _find_empty_shards(configs: Sequence[TrainConfig], share_replay: bool) -> li
 
 
 def _find_small_arenas(members: Sequence[MemberPlan]) -> Iterator[Problem]:
-    """Yield which replays have no room for the frames of a single message: actors would send it in vain."""
+    """Yield a problem for each replay without room for the frames of one message, which it could never insert."""
     for member in members:
         replay, num_unrolls = member.config.replay, min(member.env_groups)
         needed, given, shards = frame_bytes(member.own_unrolls, num_unrolls), replay.capacity_bytes, replay.num_shards
@@ -180,9 +180,9 @@ def _find_small_arenas(members: Sequence[MemberPlan]) -> Iterator[Problem]:
 
 
 def _find_differences(specs: Sequence[UnrollSpec]) -> list[Problem]:
-    """Return why members cannot learn from each other's unrolls: the first difference of each to member 0.
+    """Return why members cannot learn from each other's unrolls: each one's first difference to member 0.
 
-    Recurrent states may be different ones, since nobody needs those of others; but not under one name.
+    Recurrent states may differ, since a member uses only its own, but not under the same name.
     """
     first, problems = specs[0], []
     states = {name: array for spec in reversed(specs) for name, array in spec.core_state.items()}
@@ -205,12 +205,15 @@ def _find_differences(specs: Sequence[UnrollSpec]) -> list[Problem]:
 
 
 def _find_memoryless(configs: Sequence[TrainConfig], states: Mapping[str, ArraySpec]) -> list[Problem]:
-    """Return which members draw single steps from a replay of recurrent agents, which keeps no state for them."""
+    """Return a problem for each member that draws single steps from a replay of recurrent agents.
+
+    Such a replay keeps no recurrent states for single steps.
+    """
     remedy = "use --no-share-replay, or network.core none"
     return [
         Problem(
             "share-replay",
-            f"single steps, which member {number} learns from, are not kept where others have a memory",
+            f"member {number} learns from single steps, which a replay shared with recurrent members does not keep",
             remedy,
         )
         for number, config in enumerate(configs)
@@ -219,10 +222,10 @@ def _find_memoryless(configs: Sequence[TrainConfig], states: Mapping[str, ArrayS
 
 
 def _plan_memory(members: Sequence[MemberPlan], share_replay: bool) -> MemoryEstimate:
-    """Return what a session will need.
+    """Return the memory that a session will need.
 
     Raises:
-        ConfigError: it cannot fit on this machine.
+        ConfigError: the session does not fit on this machine.
     """
     settings = [member.replay for member in members]
     first = members[0]
@@ -239,23 +242,23 @@ def _plan_memory(members: Sequence[MemberPlan], share_replay: bool) -> MemoryEst
             counts[key] = _num_weights(member.algorithm)
         num_weights.append(counts[key])
     estimate = estimate_memory(members, num_weights, held, _num_shards(members, share_replay))
-    if not first.config.ray_address:  # a cluster's nodes are asked for theirs
+    if not first.config.ray_address:  # on a cluster the memory of its nodes counts
         raise_problems(list(find_memory_problems(estimate, available_memory(), len(members), share_replay)))
     return estimate
 
 
 def _num_weights(algorithm: Algorithm) -> int:
-    """Return how many weights its networks have, where they can be without room for them."""
+    """Return the number of weights of an algorithm's networks, if possible without allocating them."""
     try:
         with torch.device("meta"):
             networks = algorithm.make_networks()
-    except (NotImplementedError, RuntimeError):  # a network of the user's own may look at its weights
+    except (NotImplementedError, RuntimeError):  # a user's own network may read its weights
         networks = algorithm.seeded_networks(0)
     return sum(item.numel() for item in networks.parameters())
 
 
 def _named_problems(error: ValueError) -> list[Problem]:
-    """Return what an algorithm or a network says about the user's choice, e.g. "network.torso: ..."; raise the rest."""
+    """Return the problems in an error that names a setting, e.g. "network.torso: ..."; raise any other error."""
     if isinstance(error, ConfigError):
         return error.problems
     named = re.fullmatch(r"((?:algorithm|network|env)[\w.-]*): (.*)", str(error), re.DOTALL)

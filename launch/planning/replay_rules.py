@@ -1,4 +1,4 @@
-"""Rules that join an algorithm and its replay: online queue, rate limit, columns, sampler."""
+"""Rules between an algorithm and its replay: online queue, rate limit, columns and sampler."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def walks_streams(config: TrainConfig, algorithm: Algorithm) -> bool:
 
 
 def draws_by_sampler(config: TrainConfig, algorithm: Algorithm) -> bool:
-    """Return whether the replay's sampler is asked at all."""
+    """Return whether a member's draws use the replay's sampler at all."""
     return config.algorithm.num_drawn > 0 and not walks_streams(config, algorithm)
 
 
 def find_prioritizer(config: TrainConfig, algorithm: Algorithm) -> type[Prioritizer] | None:
-    """Return the prioritizer that writes what the replay's sampler reads; None where the sampler reads nothing."""
+    """Return the prioritizer that writes the column of the replay's sampler; None if the sampler reads none."""
     if not draws_by_sampler(config, algorithm):
         return None
     kind = samplers_called(config.replay.sampler).get(config.algorithm.view)
@@ -49,7 +49,7 @@ def find_sampler_problems(config: TrainConfig, algorithm: Algorithm) -> Iterator
         return
     missing = missing_numbers(prioritizer, algorithm.per_step) if prioritizer is not None else []
     if missing:
-        wrong = f"{sampler} needs {' and '.join(missing)} of every item, which {settings.name} does not say"
+        wrong = f"{sampler} needs {' and '.join(missing)} of every item, which {settings.name} does not provide"
         yield Problem("replay.sampler", wrong, "use --replay.sampler uniform")
     own = {column.name for column in algorithm.columns}
     for column in prioritizer.columns if prioritizer is not None else ():
@@ -64,27 +64,27 @@ def find_sampler_problems(config: TrainConfig, algorithm: Algorithm) -> Iterator
 
 
 def online_capacity(config: TrainConfig) -> int:
-    """Return how many fresh unrolls may wait for the learner, over all shards; 0 if it draws none."""
+    """Return the most fresh unrolls that may wait for the learner, over all shards; 0 if it draws none."""
     algorithm = config.algorithm
     if algorithm.num_online == 0:
         return 0
-    # An actor ships one unroll of each of its environments in one message; every shard must take those of its actors.
+    # An actor sends one unroll of each of its environments in one message; a shard must have room for all its actors'.
     num_shards = config.replay.num_shards
     per_round = math.ceil(config.num_actors / num_shards) * config.num_envs
     if config.takes_turns:
-        # A round is collected before the learner is asked, on top of what did not fill a batch in the last one.
+        # A round is collected before the learner draws, on top of unrolls left over from the last round's batches.
         per_round += algorithm.num_online - 1
         if algorithm.num_drawn:
-            # Nor is it asked during warm-up, which may end amid a round. At least every other row is a step.
+            # The learner does not draw during warm-up, which may end amid a round. At least every other row is a step.
             per_round += 2 * math.ceil(config.replay.min_steps / num_shards / config.unroll_length) + 1
-    # A batch must fit, however little more than it is to wait.
+    # One batch must always fit, however small max_queued is.
     return max(math.ceil(max(1.0, config.learner.max_queued) * algorithm.num_online), num_shards * per_round)
 
 
 def rate_limit(config: TrainConfig) -> RateLimit:
-    """Return what holds back a member's inserts and draws, over all shards.
+    """Return the rate limit on a member's inserts and draws, over all shards.
 
-    Where fresh experience is taken, the online queue sets the pace; in lockstep the schedule does.
+    If the learner draws fresh experience, the online queue sets the pace instead; in lockstep the schedule does.
     """
     settings = config.algorithm
     limits = settings.num_online == 0 and not config.takes_turns
@@ -99,7 +99,7 @@ def rate_limit(config: TrainConfig) -> RateLimit:
 
 
 def member_settings(config: TrainConfig, algorithm: Algorithm, number: int = 0) -> MemberSettings:
-    """Return what a member asks of the replay, over all shards."""
+    """Return a member's settings for the replay, over all shards."""
     prioritizer = find_prioritizer(config, algorithm)
     written: tuple[ColumnSpec, ...] = () if prioritizer is None else prioritizer.columns
     return MemberSettings(

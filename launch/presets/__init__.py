@@ -1,6 +1,6 @@
 """Presets: one file each, with a function of the file's name that returns a full `TrainConfig`.
 
-A file put into this folder is a preset; nothing else has to know.
+Every file in this folder is a preset, without registration elsewhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def find_presets() -> dict[str, str]:
-    """Return the presets' names with one line on each; the files are read, not imported, so that help is fast."""
+    """Return one line of help by preset name; the files are read, not imported, so that help is fast."""
     return read_first_lines(__name__)
 
 
@@ -26,12 +26,12 @@ def load_preset(name: str, values: Mapping[str, Any] | None = None) -> TrainConf
     """Return a preset's config.
 
     Args:
-        name: of the preset.
+        name: the preset's name.
         values: changes to single values by the command line's keys, e.g. `{"steps": 50_000,
             "algorithm.learning-rate": 1e-3}`.
 
     Raises:
-        ConfigError: there is no such preset, or mistakes among the values, all of them.
+        ConfigError: there is no such preset, or the values have mistakes; the error lists all of them.
     """
     presets = find_presets()
     known = name.replace("-", "_")
@@ -50,7 +50,8 @@ def change(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
     """Return a config with single values changed by the command line's keys, and checked.
 
     Raises:
-        ConfigError: unknown keys, wrong types, values out of range or that do not go together, all of them.
+        ConfigError: keys are unknown, types are wrong, or values are out of range or do not go together; the error
+            lists all of these mistakes.
     """
     from launch.settings.train_config import NOT_FLAGS
     from launch.settings.values import apply_overrides

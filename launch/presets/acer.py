@@ -10,8 +10,8 @@ from replay_server.config import ReplayConfig
 def acer() -> TrainConfig:
     """Return the config: unrolls of 20 steps from each of 16 environments, 50,000 frames of replay for each of them.
 
-    What the paper leaves open, such as when replaying begins, is as in its published code. Its network has a layer
-    more, and more filters, than A3C's that is used here.
+    Settings that the paper leaves open, such as when replaying begins, follow its published code. The paper's network
+    has one layer more, and more filters, than A3C's, which is used here.
     """
     return TrainConfig(
         env="ALE/Breakout-v5",
@@ -19,7 +19,7 @@ def acer() -> TrainConfig:
         num_actors=1,
         num_envs=16,
         unroll_length=20,
-        # The published 1e-5 is added inside the root, as TensorFlow does; outside it that is its root.
+        # TensorFlow adds the published 1e-5 inside the square root; outside it, this is the square root of 1e-5.
         algorithm=AcerConfig(reward_transform="clip", optimizer_epsilon=3.2e-3),
         network=NetworkConfig(torso="atari_cnn"),
         environment=EnvironmentConfig(max_noops=30),

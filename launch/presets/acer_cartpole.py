@@ -24,7 +24,7 @@ def acer_cartpole() -> TrainConfig:
             replay_ratio=4.0,
             trace_lambda=0.95,
             entropy_cost=0.01,
-            # Returns reach 50 at this discount; scaled to about 2.5 the critic keeps up with the actor.
+            # Discounted returns reach 50; scaled to about 2.5, the critic keeps up with the actor.
             reward_scale=0.05,
         ),
         network=NetworkConfig(separate_critic=True),

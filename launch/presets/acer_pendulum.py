@@ -7,7 +7,7 @@ from replay_server.config import ReplayConfig
 
 
 def acer_pendulum() -> TrainConfig:
-    """Return the config: everything is learned from the replay, each step many times over."""
+    """Return the config: all learning is from the replay, which replays each step many times."""
     return TrainConfig(
         env="Pendulum-v1",
         steps=40_000,
@@ -21,7 +21,7 @@ def acer_pendulum() -> TrainConfig:
             max_gradient_norm=1.0,
             discount=0.95,
             batch_size=16,
-            # Returns reach -100 at this discount; scaled to about -5.
+            # Discounted returns reach -100; this scales them to about -5.
             reward_scale=0.05,
         ),
         network=NetworkConfig(separate_critic=True, initial_std=0.3),

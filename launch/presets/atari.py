@@ -10,7 +10,7 @@ from replay_server.config import ReplayConfig
 def atari() -> TrainConfig:
     """Return the config: 32 fresh and 128 replayed unrolls of 19 steps, 4 times wider nets, no gradient clipping.
 
-    The paper does not state the replay's capacity on Atari; 10M steps are those of its other domain.
+    The paper does not state the replay's capacity on Atari; 10M steps is its capacity on DMLab-30.
     """
     return TrainConfig(
         env="ALE/Breakout-v5",
@@ -20,7 +20,7 @@ def atari() -> TrainConfig:
         unroll_length=19,
         algorithm=LaserConfig(
             learning_rate=6e-4,
-            # IMPALA's 0.01, which TensorFlow adds inside the root; outside it that is its root.
+            # TensorFlow adds IMPALA's 0.01 inside the square root; outside it, this is the square root of 0.01.
             optimizer_epsilon=0.1,
             max_gradient_norm=float("inf"),
             discount=0.995,

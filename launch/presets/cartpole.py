@@ -7,11 +7,11 @@ from replay_server.config import ReplayConfig
 
 
 def cartpole() -> TrainConfig:
-    """Return the config; most of each batch is replayed, since here env steps are dearer than updates."""
+    """Return the config; most of each batch is replayed, since an env step costs more than an update here."""
     return TrainConfig(
         env="CartPole-v1",
         steps=100_000,
-        # For networks this small one thread is faster than several, fresher, and repeats bit by bit.
+        # With networks this small one thread is faster than several, has less policy lag, and repeats bit by bit.
         runtime="lockstep",
         num_envs=8,
         unroll_length=16,
@@ -27,9 +27,9 @@ def cartpole() -> TrainConfig:
             trust_region_threshold=0.03,
             trace_lambda=0.95,
             entropy_cost=0.05,
-            # One column in sixteen is fresh: with entropy on those alone the policy turns deterministic early.
+            # One sequence in sixteen is fresh: with entropy on fresh ones alone the policy turns deterministic early.
             entropy_on="all",
-            # Returns reach 50 at this discount; scaled to about 2.5 the critic keeps up with the actor.
+            # Discounted returns reach 50; scaled to about 2.5, the critic keeps up with the actor.
             reward_scale=0.05,
             normalize_advantages="scale",
             reduction="mean_per_column",

@@ -9,8 +9,8 @@ from replay_server.config import ReplayConfig
 def dmlab30() -> TrainConfig:
     """Return the config: unrolls of 79 steps, seven of eight replayed through episode streams.
 
-    The paper samples learning rate and entropy cost; those here are of IMPALA's published code. It states neither the
-    batch's size nor the weight of pixel control.
+    The paper samples learning rate and entropy cost; the values here are from IMPALA's published code. The paper states
+    neither the batch size nor the weight of pixel control.
     """
     return TrainConfig(
         env="dmlab30",
@@ -20,7 +20,7 @@ def dmlab30() -> TrainConfig:
         unroll_length=79,
         algorithm=LaserConfig(
             learning_rate=4.8e-4,
-            optimizer_epsilon=0.32,  # the paper's 0.1, which TensorFlow adds inside the root
+            optimizer_epsilon=0.32,  # the square root of the paper's 0.1, which TensorFlow adds inside the square root
             max_gradient_norm=float("inf"),
             discount=0.99,
             batch_size=32,

@@ -1,4 +1,4 @@
-"""Small tasks that are pictures of a few cells (Catch) with 3-step double DQN: half a minute on one core."""
+"""Small tasks on images of a few cells (Catch) with 3-step double DQN: half a minute on one core."""
 
 from laser.algorithms.dqn import DqnConfig
 from laser.networks.config import NetworkConfig
@@ -27,5 +27,5 @@ def dqn_mini() -> TrainConfig:
         ),
         network=NetworkConfig(torso="cells_cnn"),
         replay=ReplayConfig(capacity_steps=100_000, min_steps=200, samples_per_insert=32.0),
-        learner=LearnerConfig(precision="float32"),  # pictures this small gain nothing from bfloat16
+        learner=LearnerConfig(precision="float32"),  # images this small gain nothing from bfloat16
     )

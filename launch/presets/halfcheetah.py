@@ -8,7 +8,7 @@ from launch.settings.train_config import TrainConfig
 
 
 def halfcheetah() -> TrainConfig:
-    """Return the config: Hopper's, on another body that never falls and needs no push to explore."""
+    """Return the config: Hopper's with another body, which never falls and needs no entropy cost to explore."""
     config = hopper()
     assert isinstance(config.algorithm, LaserConfig)
     algorithm = dataclasses.replace(config.algorithm, reward_scale=0.1, entropy_cost=0.0)

@@ -7,7 +7,7 @@ from replay_server.config import ReplayConfig
 
 
 def hopper() -> TrainConfig:
-    """Return the config; the critic has a torso of its own, and advantages are scaled, as rewards are not."""
+    """Return the config: the critic has a torso of its own, and advantages, not rewards, are normalised."""
     return TrainConfig(
         env="Hopper-v5",
         steps=1_000_000,
@@ -21,7 +21,7 @@ def hopper() -> TrainConfig:
             max_gradient_norm=1.0,
             batch_size=16,
             replay_fraction=0.75,
-            # Continuous densities move apart faster than those of a few actions: 0.05 rejects nine steps in ten.
+            # Continuous policies diverge faster than those over a few actions: 0.05 rejects nine steps in ten.
             trust_region_threshold=0.2,
             trace_lambda=0.95,
             entropy_cost=1e-3,

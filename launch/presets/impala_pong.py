@@ -1,4 +1,4 @@
-"""Pong from pixels with IMPALA: the baseline without replay; the small net, for two cores."""
+"""Pong from pixels with IMPALA: the baseline without replay, with a small network for two cores."""
 
 from laser.algorithms.impala import ImpalaConfig
 from launch.settings.train_config import EvaluationConfig, TrainConfig

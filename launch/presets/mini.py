@@ -6,7 +6,7 @@ from replay_server.config import ReplayConfig
 
 
 def mini() -> TrainConfig:
-    """Return the config; the paper's share of replayed experience, at a size where one thread is the fastest."""
+    """Return the config: the paper's fraction of replayed experience, at a size where one thread is the fastest."""
     return TrainConfig(
         env="mini/Catch-v0",
         steps=50_000,

@@ -8,5 +8,5 @@ from launch.settings.train_config import TrainConfig
 
 
 def naf() -> TrainConfig:
-    """Return the config: N = 2^19, B = 256, F = 1, eta = 1e-4, target networks follow by 0.01."""
+    """Return the config: N = 2^19, B = 256, F = 1, eta = 1e-4, target networks move by 0.01 per update."""
     return dataclasses.replace(racer(), algorithm=NafConfig())

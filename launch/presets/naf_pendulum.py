@@ -8,7 +8,10 @@ from launch.settings.train_config import TrainConfig
 
 
 def naf_pendulum() -> TrainConfig:
-    """Return the config; larger steps than on MuJoCo, more noise, and a shorter horizon: a paraboloid learns slowly."""
+    """Return the config: a larger step size, more noise and a shorter horizon than on MuJoCo.
+
+    A Q-function that is quadratic in the action learns slowly.
+    """
     algorithm = NafConfig(
         learning_rate=1e-3,
         discount=0.95,

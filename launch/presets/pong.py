@@ -1,4 +1,4 @@
-"""Pong from pixels with LASER, three quarters of each batch replayed; the small net, for two cores."""
+"""Pong from pixels with LASER, three quarters of each batch replayed, with a small network for two cores."""
 
 from laser.algorithms.laser import LaserConfig
 from laser.networks.config import NetworkConfig
@@ -7,7 +7,7 @@ from replay_server.config import ReplayConfig
 
 
 def pong() -> TrainConfig:
-    """Return the config; docs/benchmarks.md says how far it has been seen to learn."""
+    """Return the config; docs/benchmarks.md has its learning curves."""
     return TrainConfig(
         env="ALE/Pong-v5",
         steps=2_500_000,
@@ -15,7 +15,7 @@ def pong() -> TrainConfig:
         unroll_length=20,
         algorithm=LaserConfig(
             learning_rate=6e-4,
-            # Eight fresh columns a batch are a fifth of the paper's: a constant step size makes the return swing.
+            # Eight fresh sequences per batch are a fifth of the paper's: with a constant step size the return swings.
             learning_rate_schedule="linear",
             batch_size=32,
             replay_fraction=0.75,
@@ -23,8 +23,8 @@ def pong() -> TrainConfig:
             entropy_cost=0.01,
             reward_transform="clip",
         ),
-        # Without the first half of the units are dead after 30,000 env steps and learning begins twice as late; without
-        # the second only one of Pong's two kinds of start is learned (docs/benchmarks.md).
+        # Without layer_norm half of the units are dead after 30,000 env steps and learning begins twice as late.
+        # Without centered_filters only one of Pong's two kinds of start is learned (docs/benchmarks.md).
         network=NetworkConfig(layer_norm=True, centered_filters=True),
         replay=ReplayConfig(capacity_steps=50_000, min_steps=2_000),
         evaluation=EvaluationConfig(episodes=20),

@@ -7,7 +7,7 @@ from replay_server.config import ReplayConfig
 
 
 def ppo() -> TrainConfig:
-    """Return the config: batches of 2,048 steps, 10 epochs in parts of 64."""
+    """Return the config: batches of 2,048 steps, 10 epochs in minibatches of 64."""
     return TrainConfig(
         env="Hopper-v5",
         steps=10_000_000,
@@ -16,6 +16,6 @@ def ppo() -> TrainConfig:
         unroll_length=256,
         algorithm=PpoConfig(),
         network=NetworkConfig(separate_critic=True, initial_std=0.6),
-        # Fresh experience passes through; what stays is not drawn from.
+        # The learner takes fresh experience only; stored experience is never drawn.
         replay=ReplayConfig(capacity_steps=8_192),
     )

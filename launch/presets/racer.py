@@ -14,14 +14,14 @@ def racer() -> TrainConfig:
         env="Hopper-v5",
         steps=10_000_000,
         runtime="lockstep",
-        # Not one: the policy acts, and steps are inserted, for all of them together.
+        # Four, not one: one call of the policy and one insert serve all environments together.
         num_envs=4,
         unroll_length=16,
         algorithm=RacerConfig(),
         network=NetworkConfig(hidden_sizes=(128, 128), activation="softsign"),
         # 256 steps drawn per step inserted are one batch per env step, F = 1.
         replay=ReplayConfig(capacity_steps=2**19, min_steps=2**18, samples_per_insert=256.0, remover="far_policy"),
-        # Networks this small are slowed by overhead more than by arithmetic.
+        # With networks this small overhead takes more time than arithmetic.
         learner=LearnerConfig(compile="on", batches_per_draw=8),
         actor=ActorConfig(compile="on"),
     )

@@ -9,7 +9,7 @@ from replay_server.config import ReplayConfig
 
 
 def rainbow() -> TrainConfig:
-    """Return the config: one update of 32 items per env step after 1,600 random ones; all that was seen is kept."""
+    """Return the config: one update of 32 items per env step after 1,600 random steps; the replay keeps all steps."""
     return TrainConfig(
         env="ALE/Pong-v5",
         steps=100_000,
@@ -27,7 +27,7 @@ def rainbow() -> TrainConfig:
             priority_uniform=0.0,
             importance_exponent=0.4,
         ),
-        # Actors change parameters between unrolls only.
+        # Actors change parameters only between unrolls, which are 4 steps long.
         learner=LearnerConfig(publish_interval=4),
         evaluation=EvaluationConfig(episodes=10, greedy=True),
     )

@@ -9,10 +9,10 @@ from replay_server.config import ReplayConfig
 
 
 def reactor() -> TrainConfig:
-    """Return the config: sequences of 33 single frames, three LSTMs that begin each of them empty.
+    """Return the config: sequences of 33 single frames, and three LSTMs whose state is zero at each sequence's start.
 
-    Stated: the network, 33 observations per sequence, the target's period, lambda, beta = 1, the entropy's weight.
-    Not stated, and chosen here: step size, batch size, discount, exploration, and all about the replay.
+    The paper states: the network, 33 observations per sequence, the target's period, lambda, beta = 1, the entropy's
+    weight. Chosen here: step size, batch size, discount, exploration, and all settings of the replay.
     """
     return TrainConfig(
         env="ALE/Breakout-v5",
@@ -34,6 +34,6 @@ def reactor() -> TrainConfig:
         network=NetworkConfig(torso="crelu_cnn", core="lstm", core_size=128),
         environment=EnvironmentConfig(frame_stack=1, max_noops=30),
         learner=LearnerConfig(replay_core_state="zero"),
-        # As many draws per step as DQN's 32 for every fourth.
+        # As many draws per env step as DQN, which draws 32 every fourth step.
         replay=ReplayConfig(capacity_steps=1_000_000, min_steps=50_000, samples_per_insert=8.0),
     )

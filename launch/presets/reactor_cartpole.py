@@ -7,7 +7,7 @@ from replay_server.config import ReplayConfig
 
 
 def reactor_cartpole() -> TrainConfig:
-    """Return the config: everything is learned from the replay, each step many times over."""
+    """Return the config: all learning is from the replay, which replays each step many times."""
     return TrainConfig(
         env="CartPole-v1",
         steps=80_000,
@@ -24,10 +24,10 @@ def reactor_cartpole() -> TrainConfig:
             target_period=20,
             entropy_cost=0.1,
             exploration=0.01,
-            # Returns reach 50 at this discount; scaled to about 2.5.
+            # Discounted returns reach 50; this scales them to about 2.5.
             reward_scale=0.05,
         ),
         network=NetworkConfig(activation="crelu"),
-        # With five times as many steps the median run took 1.4 times as long: old experience is far from the policy.
+        # With five times the capacity the median run took 1.4 times as long: old experience is far from the policy.
         replay=ReplayConfig(capacity_steps=20_000, min_steps=512, samples_per_insert=16.0),
     )

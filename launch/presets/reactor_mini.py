@@ -1,4 +1,4 @@
-"""Small tasks (Catch, DeepSea, T-maze, key and door) with a Reactor that remembers: a minute on one core."""
+"""Small tasks (Catch, DeepSea, T-maze, key and door) with a recurrent Reactor: a minute on one core."""
 
 from laser.algorithms.reactor import ReactorConfig
 from laser.networks.config import NetworkConfig
@@ -7,7 +7,7 @@ from replay_server.config import ReplayConfig
 
 
 def reactor_mini() -> TrainConfig:
-    """Return the config: everything is learned from the replay's episodes, walked from their first steps."""
+    """Return the config: all learning is from episode streams, which replay episodes from their first steps on."""
     return TrainConfig(
         env="mini/Catch-v0",
         steps=30_000,

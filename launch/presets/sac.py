@@ -1,7 +1,7 @@
 """SAC on Hopper-v5 (MuJoCo), with the usual constants and one learner step per env step.
 
-In lockstep, like all presets with an update per step of one environment: on two cores that is a quarter faster than
-threads, which wait for each other anyway. On a GPU use `--runtime local`.
+The preset runs in lockstep, like all presets with an update per step of one environment: on two cores lockstep is a
+quarter faster than threads, which wait for each other anyway. On a GPU use `--runtime local`.
 """
 
 from actors.config import ActorConfig
@@ -26,8 +26,8 @@ def sac() -> TrainConfig:
         network=NetworkConfig(hidden_sizes=(256, 256), activation="relu"),
         # A batch drawn per step inserted is one learner step per env step.
         replay=ReplayConfig(capacity_steps=1_000_000, min_steps=10_000, samples_per_insert=float(BATCH_SIZE)),
-        # Matrix products of this size are most of a step, and take half the time in bfloat16 where there are units for
-        # it. Batches are drawn for the four steps of an unroll, during which the policy stays the same anyway.
+        # Matrix products of this size take most of a learner step, and half the time in bfloat16 where the processor
+        # has units for it. One draw serves the four steps of an unroll, during which the policy stays the same anyway.
         learner=LearnerConfig(compile="on", precision="bfloat16", batches_per_draw=4),
         actor=ActorConfig(compile="on"),
     )

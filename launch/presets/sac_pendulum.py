@@ -12,7 +12,7 @@ from replay_server.config import ReplayConfig
 
 
 def sac_pendulum() -> TrainConfig:
-    """Return the config; a larger step size and smaller networks than on MuJoCo."""
+    """Return the config: a larger step size and smaller networks than on MuJoCo."""
     return dataclasses.replace(
         sac(),
         env="Pendulum-v1",

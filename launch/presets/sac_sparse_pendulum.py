@@ -1,4 +1,4 @@
-"""SAC on SparsePendulum-v0, the NERS paper's pendulum with rewards for staying up only."""
+"""SAC on SparsePendulum-v0, the NERS paper's pendulum with rewards only while it stays up."""
 
 import dataclasses
 

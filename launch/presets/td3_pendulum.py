@@ -9,5 +9,5 @@ from launch.settings.train_config import TrainConfig
 
 
 def td3_pendulum() -> TrainConfig:
-    """Return the config, SAC's with TD3 in its place."""
+    """Return the config of `sac_pendulum` with TD3 in place of SAC."""
     return dataclasses.replace(sac_pendulum(), algorithm=Td3Config(batch_size=BATCH_SIZE, learning_rate=1e-3))

@@ -1,4 +1,4 @@
-"""TD3 on SparsePendulum-v0, the NERS paper's pendulum with rewards for staying up only."""
+"""TD3 on SparsePendulum-v0, the NERS paper's pendulum with rewards only while it stays up."""
 
 import dataclasses
 
@@ -8,5 +8,5 @@ from launch.settings.train_config import TrainConfig
 
 
 def td3_sparse_pendulum() -> TrainConfig:
-    """Return the config, SAC's with TD3 in its place."""
+    """Return the config of `sac_sparse_pendulum` with TD3 in place of SAC."""
     return dataclasses.replace(sac_sparse_pendulum(), algorithm=Td3Config(batch_size=128, learning_rate=1e-3))

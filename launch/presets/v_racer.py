@@ -8,5 +8,5 @@ from launch.settings.train_config import TrainConfig
 
 
 def v_racer() -> TrainConfig:
-    """Return the config: RACER's, as in the paper's figure 6."""
+    """Return the config of `racer` with V-RACER in place of RACER, as in the paper's figure 6."""
     return dataclasses.replace(racer(), algorithm=VRacerConfig())

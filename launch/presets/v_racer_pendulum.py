@@ -8,7 +8,7 @@ from launch.settings.train_config import TrainConfig
 
 
 def v_racer_pendulum() -> TrainConfig:
-    """Return the config: RACER's."""
+    """Return the config of `racer_pendulum` with V-RACER in place of RACER."""
     algorithm = VRacerConfig(
         learning_rate=1e-3, discount=0.98, refer=SHORT_REFER, refresh_interval=100, reward_interval=100
     )

@@ -1,1 +1,1 @@
-"""What a run says while it trains: metrics, progress, the accounts of its unrolls."""
+"""The output of a run while it trains: metrics, progress, and the accounts of its unrolls."""

@@ -1,4 +1,4 @@
-"""The accounts of unrolls that were on their way when something ended: actors that died, shards that died."""
+"""The accounts of unrolls that were in transit when an actor or a shard died."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class Ended:
     """An actor that was given up.
 
     Args:
-        run: in the headers of its unrolls.
-        actor: likewise.
-        incarnations: likewise; it may have used several.
-        num_reported: unrolls it said it had made.
-        num_rows: rows of the unrolls it was filling, at most.
+        run: run number in the headers of its unrolls.
+        actor: actor number in the headers of its unrolls.
+        incarnations: incarnations in the headers of its unrolls; an actor may have used several.
+        num_reported: number of unrolls that it reported as made.
+        num_rows: the most rows in the unrolls that it was filling.
     """
 
     run: int
@@ -27,13 +27,13 @@ class Ended:
 
 
 class Accounts:
-    """Says where the unrolls of given-up actors went, and what lost shards held. Used from one thread.
+    """Counts the lost and unreported unrolls of given-up actors, and unrolls in lost shards. Used from one thread.
 
-    What an actor made and what the shards have heard of it differ by what was under way: unrolls that it reported and
-    that never arrived are lost, and unrolls that arrived before it could report them are unreported. So, once nothing
-    is under way, over all actors and all shards, those that ended as they were last seen,
+    The unrolls that an actor reported and those that arrived at the shards differ by the unrolls in transit. Reported
+    unrolls that never arrived are lost. Unrolls that arrived before the actor could report them are unreported. Once
+    nothing is in transit, over all actors and all shards (lost shards as they were last seen),
 
-        reported + unreported = inserted + rejected + lost on the way + lost in gaps.
+        reported + unreported = inserted + rejected + lost in transit + lost in gaps.
     """
 
     def __init__(self) -> None:
@@ -42,14 +42,14 @@ class Accounts:
         self._lost_shards: set[int] = set()
 
     def end(self, ended: Ended) -> None:
-        """Open an account: the actor makes nothing any more."""
+        """Open the account of an actor that makes no more unrolls."""
         self._ended.append(ended)
 
     def look(self, stats: ReplayStats) -> None:
-        """Remember what the shards say of themselves, as long as they can.
+        """Keep the newest statistics of each shard, for the time when it is lost.
 
         Args:
-            stats: of the replay.
+            stats: the replay's statistics.
         """
         for index, part in enumerate(stats.parts):
             if part is None:
@@ -59,7 +59,7 @@ class Accounts:
                 self._lost_shards.discard(index)
 
     def counters(self) -> dict[str, float]:
-        """Return totals by name, as of the last look; {} while nothing was lost."""
+        """Return totals by name, as of the last statistics; {} while nothing was lost."""
         totals: dict[str, float] = {}
         if self._ended:
             arrived = [self._num_arrived(ended) for ended in self._ended]

@@ -1,10 +1,10 @@
-"""Names what limits a run, in words, from where its threads spend their seconds."""
+"""The bottleneck of a run, in words, from the time that its threads spend in each stage."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# Below this share of its time, waiting is jitter and not a sign of somebody slower.
+# Below this share of its time, waiting is jitter and not a sign of a slower component.
 _NOTICEABLE = 0.15
 _IN_TURNS = {
     "environment": "environment",
@@ -17,11 +17,11 @@ _IN_TURNS = {
 
 
 def name_bottleneck(seconds: Mapping[str, float], span_s: float, in_turns: bool = False) -> str:
-    """Return what limits the run, e.g. "environment (71% of the actors' time)", or "" while nothing is known.
+    """Return the bottleneck of the run, e.g. "environment (71% of the actors' time)", or "" while it is unknown.
 
-    The learner limits a run in which it hardly waits. If it waits, it is either for decoding, or the actors' time says
-    why: they are busy with emulation or inference, or held by the replay's limiter while the learner lacks data.
-    Where all take turns nobody waits for another, and what takes longest limits.
+    The learner is the bottleneck if it hardly waits. If it waits, the bottleneck is either decoding or visible in the
+    actors' time: they are busy with emulation or inference, or the replay's limiter holds them while the learner lacks
+    data. In lockstep no component waits for another, and the bottleneck is the stage that takes the most time.
 
     Args:
         seconds: growth of the `time/...` counters over the span, summed over all actors and the learner.
@@ -52,7 +52,7 @@ def name_bottleneck(seconds: Mapping[str, float], span_s: float, in_turns: bool 
     worst = max(acting, key=lambda name: acting[name])
     share = _percent(acting[worst], actors_s)
     if worst == "insert_wait" and learner_s > 0.0:
-        # Both sides wait for each other's data: it is somewhere in between.
+        # Both sides wait for each other's data: the bottleneck is the replay between them.
         return f"replay (actors spend {share} of their time waiting for its limiter)"
     if worst == "insert_wait":
         return f"learner (actors spend {share} of their time waiting to insert)"

@@ -1,4 +1,4 @@
-"""TensorBoard's event file, written directly: a few microseconds per scalar, and errors that reach the caller."""
+"""TensorBoard's event file, written directly: a scalar takes a few microseconds, and errors reach the caller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class EventFile:
     """Scalars for TensorBoard (see `launch.recording.tracker.Tracker`). Used from one thread at a time.
 
     Args:
-        directory: the run's directory; it is the name TensorBoard shows.
+        directory: the run's directory, whose name TensorBoard shows.
     """
 
     num_dropped = 0
@@ -44,10 +44,10 @@ class EventFile:
         self._write(Event(wall_time=time.time(), step=step, summary=summary))
 
     def video(self, step: int, path: Path) -> None:
-        """Do nothing: a video lies beside this file, and TensorBoard shows none but GIFs."""
+        """Do nothing: the video is in the run's directory, and TensorBoard shows only GIFs."""
 
     def forget_after(self, step: int) -> None:
-        """Tell TensorBoard to drop what earlier files of the directory hold from `step` on."""
+        """Write the mark on which TensorBoard drops the events from `step` on in the directory's earlier files."""
         self._write(Event(wall_time=time.time(), step=step, session_log=SessionLog(status=SessionLog.START)))
 
     def close(self) -> None:

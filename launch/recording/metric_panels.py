@@ -1,4 +1,4 @@
-"""The panels of a run's page and of its report: their titles, and which recorded metrics each draws."""
+"""The panels of a run's page and of its report: their titles and the metrics that each draws."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ class Line:
     """A line of a panel.
 
     Args:
-        label: in the legend.
+        label: text in the legend.
         name: key of the metric.
-        kind: as it is, the growth per second of a counter, or its share of the growth of `below`.
-        below: counters below the line of a share.
-        band: metrics of the lower and upper edge around it.
-        is_faint: drawn pale.
+        kind: "value": the metric itself; "rate": the growth of a counter per second; "share": the growth of a counter
+            divided by that of `below`.
+        below: counters in the denominator of a share.
+        band: metrics of the lower and upper edge of the band around the line.
+        is_faint: draw the line pale.
         colour: number in the palette; by default the line's place.
     """
 
@@ -36,7 +37,7 @@ class Line:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every metric that it needs."""
+        """Every metric that the line needs."""
         return (self.name, *self.below, *(self.band or ()))
 
 
@@ -45,16 +46,16 @@ class Panel:
     """One picture.
 
     Args:
-        key: names it in the table of metrics and on the page.
-        title: above it.
-        y_title: what y is, with its unit.
-        missing: what to say where there is no line.
-        y_range: of y.
-        from_zero: y begins at 0.
-        stacked: areas on top of each other.
-        report: name of its picture's file in a report, without the ending; "" leaves it out of reports.
-        lines: what it draws of a run.
-        instead: lines to draw where the run has none of `lines`.
+        key: the panel's identifier in the table of metrics and on the page.
+        title: title above the picture.
+        y_title: title of the y axis, with its unit.
+        missing: text in place of the picture if there is no line.
+        y_range: range of the y axis.
+        from_zero: the y axis begins at 0.
+        stacked: draw areas on top of each other.
+        report: name of the picture's file in a report, without its suffix; "" leaves it out of reports.
+        lines: lines of a run.
+        instead: lines to draw if the run has none of `lines`.
     """
 
     key: str
@@ -69,7 +70,7 @@ class Panel:
     instead: tuple[Line, ...] = ()
 
     def chosen(self, known: Collection[str]) -> list[Line]:
-        """Return the lines whose metrics the run has."""
+        """Return the lines whose metrics the run has recorded."""
         for lines in (self.lines, self.instead):
             found = [line for line in lines if line.name in known and all(name in known for name in line.below)]
             if found:
@@ -77,10 +78,10 @@ class Panel:
         return []
 
     def of_run(self, known: Collection[str]) -> Panel:
-        """Return the panel with lines for what a run has recorded, from the table of metrics.
+        """Return the panel with lines for the metrics that a run has recorded, from the table of metrics.
 
         Args:
-            known: keys.
+            known: recorded keys.
         """
         rows = list(rows_of(self.key))
         lines = tuple(line for row in rows if not row.is_substitute for line in _lines(row, known))
@@ -122,7 +123,7 @@ PANELS: tuple[Panel, ...] = (
         _NOTHING_YET,
         from_zero=True,
         report="policy-lag",
-        # Older runs recorded sums.
+        # Older runs recorded sums and counts.
         instead=(
             Line("fresh, mean", f"{_LAG}_sum/online", "share", (f"{_LAG}_count/online",)),
             Line("replayed, mean", f"{_LAG}_sum/replayed", "share", (f"{_LAG}_count/replayed",)),
@@ -159,10 +160,10 @@ PANELS: tuple[Panel, ...] = (
 """Every picture, in the order of the page."""
 
 BOXES: dict[str, str] = {"ledger": "Ledger of unrolls", "lost": "Rejected, dropped, lost"}
-"""Titles of the page's tables that show newest values, by the key that `Metric.panel` names them with."""
+"""Titles of the page's tables of newest values, by their key in `Metric.panel`."""
 
 WAYS = ("acceptance", "projected", "far")
-"""Panels of what algorithms do about steps far from their policy; a page shows those that a run has lines for."""
+"""Panels about the treatment of steps far from the policy; a page shows those for which a run has lines."""
 
 TITLES: dict[str, str] = {**{panel.key: panel.title for panel in PANELS}, **BOXES}
 
@@ -174,7 +175,7 @@ def names_of(panels: Sequence[Panel]) -> list[str]:
 
 
 def _lines(row: Metric, known: Collection[str]) -> list[Line]:
-    """Return a line for each key; a distribution's is its median, with a band from 10 to 90 %."""
+    """Return a line for each key; for a distribution the median, with a band from 10 to 90 %."""
     lines = []
     for key in row.keys(known):
         fields = row.match(key) or {}

@@ -1,7 +1,7 @@
-"""The table of metrics: every key that a run records, its unit, what it is, and where it is shown.
+"""The table of metrics: every key that a run records, with its unit, meaning and panel.
 
-A key stays what it is for ever, since users' scripts read it. One row here shows a new metric on a run's page and in a
-report. `docs/metrics.md` is made from this table: `make docs`.
+A key never changes, since users' scripts read it. One row here shows a new metric on a run's page and in a report.
+`make docs` writes `docs/metrics.md` from this table.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _FIELD = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True)
 class Field:
-    """What a `{name}` in a metric's key stands for.
+    """The meaning of a `{name}` in a metric's key.
 
     Args:
-        words: what it is, one line.
-        values: every value with the words for it in a legend; {}: any that fits `pattern`.
-        pattern: regular expression of a value, where there are no `values`.
-        is_coloured: each value has its own colour, by its place among `values`, in whatever picture.
-        is_id: a legend shows a value as it is; otherwise with spaces for underscores.
+        words: the meaning, one line.
+        values: every value with its text in a legend; {}: any value that matches `pattern`.
+        pattern: regular expression of a value, if there are no `values`.
+        is_coloured: each value has its own colour, by its place among `values`, in every picture.
+        is_id: a legend shows a value unchanged; otherwise with spaces for underscores.
     """
 
     words: str
@@ -34,13 +34,13 @@ class Field:
     is_id: bool = False
 
     def words_of(self, value: str) -> str:
-        """Return what a legend says for a value."""
+        """Return a value's text in a legend."""
         return value if self.is_id else self.values.get(value, value).replace("_", " ")
 
 
 FIELDS: dict[str, Field] = {
     "source": Field(
-        "where a step of a batch came from: the learner's own actors, its own replayed experience, or that of other "
+        "the source of a step of a batch: the learner's own actors, its own replayed experience, or that of other "
         "members of a sweep",
         {"online": "fresh", "own_replay": "own replay", "foreign_replay": "foreign replay"},
         is_coloured=True,
@@ -55,7 +55,7 @@ FIELDS: dict[str, Field] = {
         {"p10": "10 %", "p50": "median", "p90": "90 %", "mean": "mean", "std": "standard deviation"},
     ),
     "stage": Field(
-        "what a thread of an actor or a learner is at",
+        "the present work of a thread of an actor or a learner",
         {
             name: name.replace("_", " ")
             for name in (
@@ -72,17 +72,19 @@ FIELDS: dict[str, Field] = {
     ),
     "task": Field("id of a task", {}, r".+", is_id=True),
     "process": Field(
-        "`main`, on Ray the name of a worker, and behind either `/children` for the processes that it started",
+        "`main` or, on Ray, the name of a worker; with `/children` after it, the processes that this process started",
         {},
         r".+",
         is_id=True,
     ),
     "balance": Field(
-        "which ledger: unrolls received, unrolls stored, or the online queue",
+        "the ledger: unrolls received, unrolls stored, or the online queue",
         {name: name for name in ("inserted", "online", "received")},
     ),
-    "reason": Field("a word for what happened", {}),
-    "item": Field("a number that a loss finds for each replayed item: `td_error`, `abs_td_error`, `q`, `priority`", {}),
+    "reason": Field("a word for the cause", {}),
+    "item": Field(
+        "a number that a loss computes for each replayed item: `td_error`, `abs_td_error`, `q`, `priority`", {}
+    ),
     "part": Field("a part of the loss of an algorithm of your own", {}),
     "kl": Field("a name with `kl` among its words", {}, r"(?:[^/_]+_)*kl(?:_[^/_]+)*"),
 }
@@ -94,18 +96,19 @@ class Metric:
 
     Args:
         name: the key in `metrics.db`, or a pattern with fields of `FIELDS`, as in `policy_lag/{source}/{quantile}`.
-        unit: of the value; "" where it has none.
-        words: what it is, one line.
+        unit: unit of the value; "" if it has none.
+        words: the meaning, one line.
         panel: key of the picture or box of a run's page that shows it (see `launch.recording.metric_panels.PANELS`); ""
             for none.
         better: whether a higher or a lower value is better; "" for neither.
-        label: in the panel's legend, with the words for the fields; "" takes those words, or the last part of the key.
+        label: text in the panel's legend, with `{name}` for a field's text; "": the fields' texts, or the key's last
+            part.
         colour: number in the palette; by default the place in the panel.
         is_faint: drawn pale, behind the others; not drawn in a report.
-        is_substitute: drawn only where the run has none of the panel's other metrics.
-        tracked_as: the key in TensorBoard and Weights & Biases, where it does not follow the rule (`tracking_key`).
-        only: what has to be the case for it to be recorded; "" where every agent that has the metric records it within
-            its first hundreds of steps.
+        is_substitute: drawn only if the run has none of the panel's other metrics.
+        tracked_as: the key in TensorBoard and Weights & Biases, if it does not follow the rule (`tracking_key`).
+        only: the condition under which it is recorded; "" if every agent that has the metric records it within its
+            first hundreds of steps.
     """
 
     name: str
@@ -122,7 +125,7 @@ class Metric:
 
     @cached_property
     def fields(self) -> tuple[str, ...]:
-        """The fields of the name, in its order; () where the name is one key."""
+        """The fields of the name, in order; () if the name is a single key."""
         return tuple(_FIELD.findall(self.name))
 
     @cached_property
@@ -137,12 +140,12 @@ class Metric:
         return re.compile("".join(parts))
 
     def match(self, key: str) -> dict[str, str] | None:
-        """Return the values of the fields in a key, or None where the key is not this metric."""
+        """Return the values of the fields in a key, or None if the key is not of this metric."""
         found = self._pattern.fullmatch(key)
         return None if found is None else found.groupdict()
 
     def keys(self, known: Collection[str]) -> list[str]:
-        """Return those known keys that are this metric: fields with values in the order of these, others sorted."""
+        """Return the known keys of this metric, in the order of their fields' `values`, or else sorted."""
 
         def place(key: str) -> tuple[list[int], str]:
             found = (self.match(key) or {}).items()
@@ -172,8 +175,8 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric(
             "charts/mean_return",
             "return",
-            "mean of the last 20 training episodes; in lockstep at every 250th of the run, and every 5,000 env steps "
-            "at least, so that a repeated run has the same curve",
+            "mean of the last 20 training episodes; in lockstep recorded at every 250th of the run, and at least every "
+            "5,000 env steps, so that a repeated run has the same curve",
             "return",
             "higher",
             "last 20 episodes",
@@ -199,7 +202,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric(
             "tasks/{task}/mean_return",
             "return",
-            "mean of the last 20 training episodes of a task, where there are several",
+            "mean of the last 20 training episodes of a task, if there are several",
             "tasks",
             "higher",
         ),
@@ -210,7 +213,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             Metric(
                 f"{prefix}/normalised_{name}",
                 "1 = human",
-                f"{over} over tasks of the normalised returns, {of}; where every task has reference scores",
+                f"{over} over tasks of the normalised returns, {of}; if every task has reference scores",
                 better="higher",
             )
             for prefix, of in (
@@ -218,19 +221,17 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
                 ("evaluation", "of an evaluation"),
                 ("buckets", "of the newest bucket"),
             )
-            for name, over in (("median", "median"), ("mean", "mean"), ("mean_capped", "mean, each 1 at most,"))
+            for name, over in (("median", "median"), ("mean", "mean"), ("mean_capped", "mean, each at most 1,"))
         ),
         Metric("buckets/mean_return", "return", f"mean return over tasks {_BUCKETS}", better="higher"),
-        Metric(
-            "buckets/{task}/mean_return", "return", "the same of one task, where there are several", better="higher"
-        ),
-        Metric("buckets/ends_at", "frames", "where the newest complete bucket ended"),
+        Metric("buckets/{task}/mean_return", "return", "the same for one task, if there are several", better="higher"),
+        Metric("buckets/ends_at", "frames", "the end of the newest complete bucket"),
     ),
     "Speed": (
         Metric(
             "charts/SPS",
             "env steps/s",
-            "what the actors make, over the last ten seconds",
+            "steps that the actors take, over the last ten seconds",
             "throughput",
             "higher",
             "acting",
@@ -244,13 +245,13 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             "higher",
             "learner steps",
         ),
-        Metric("throughput/acting", "env steps/s", "what the actors make", "throughput", "higher"),
-        Metric("throughput/inserting", "env steps/s", "what the replay stores", "throughput", "higher"),
-        Metric("throughput/sampling", "env steps/s", "what the replay hands out", "throughput", "higher"),
-        Metric("throughput/learning", "env steps/s", "what the learner learns from", "throughput", "higher"),
+        Metric("throughput/acting", "env steps/s", "steps that the actors take", "throughput", "higher"),
+        Metric("throughput/inserting", "env steps/s", "steps that the replay stores", "throughput", "higher"),
+        Metric("throughput/sampling", "env steps/s", "steps drawn from the replay", "throughput", "higher"),
+        Metric("throughput/learning", "env steps/s", "steps that the learner learns from", "throughput", "higher"),
         Metric("busy/{stage}", "threads", "threads at this stage, mean over the last ten seconds", "busy"),
         Metric("totals/time/{stage}", "s", "time at this stage, over all threads"),
-        Metric("bottleneck", "", "what limits the run, in words; a note, not a number"),
+        Metric("bottleneck", "", "the bottleneck of the run, in words; a note, not a number"),
         Metric(
             "process/{process}/cpu_percent",
             "% of a core",
@@ -269,7 +270,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
     "Losses and policies": (
         Metric("advantage_loss", "", "squared error of the advantages, halved", "losses"),
         Metric("critic_loss", "", "loss of the action values: their squared errors, or their cross-entropy", "losses"),
-        Metric("loss", "", "what is minimised", "losses", label="total", tracked_as="losses/total_loss"),
+        Metric("loss", "", "total that is minimised", "losses", label="total", tracked_as="losses/total_loss"),
         Metric("pg_loss", "", "policy gradient loss", "losses", tracked_as="losses/policy_loss"),
         Metric(
             "pixel_control_loss", "", "loss of the auxiliary task of pixel control", "losses", only="with pixel control"
@@ -282,7 +283,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric(
             "entropy",
             "nats",
-            "entropy of the policy; negative where a continuous policy is narrow",
+            "entropy of the policy; negative for a narrow continuous policy",
             "entropy",
             label="policy",
         ),
@@ -294,7 +295,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             "lower",
             "to the implied policy, {source}",
         ),
-        Metric("implied_kl", "nats", "the same over all steps", "kl", "lower", is_substitute=True),
+        Metric("implied_kl", "nats", "the same divergence, mean over all steps", "kl", "lower", is_substitute=True),
         Metric("kl_from_average", "nats", "divergence from the average of earlier policies", "kl", is_substitute=True),
         Metric("kl_from_behaviour", "nats", "divergence from the policies that acted", "kl", is_substitute=True),
         Metric(
@@ -314,21 +315,21 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         ),
         Metric("value_mean", "return", "mean of the values"),
         Metric("value", "return", "mean of the values of single steps"),
-        Metric("values", "return", "mean of the values, of PPO"),
+        Metric("values", "return", "mean of PPO's values"),
         Metric("q_value", "return", "mean value of the actions taken"),
         Metric("q_of_policy", "return", "mean value of the actions that the policy would take"),
         Metric("abs_td_error", "return", "mean size of the temporal-difference errors", better="lower"),
-        Metric("action_gap", "return", "how much better the best action is than another one"),
+        Metric("action_gap", "return", "value of the best action less that of another one"),
         Metric("abs_mean_action", "", "mean size of the policy's mean action"),
         Metric("abs_action", "", "mean size of the policy's action, 1 at its bound"),
         Metric("std", "", "mean standard deviation of a continuous policy"),
         Metric("temperature", "", "SAC's weight of the entropy"),
         Metric("epsilon", "share", "part of the actions that DQN chooses at random"),
-        Metric("reward_scale", "", "what rewards are divided by"),
+        Metric("reward_scale", "", "divisor of the rewards"),
         Metric(
             "behaviour_surprise",
             "nats",
-            "mean -log of what Reactor's model gave the actions taken",
+            "mean -log of the probability that Reactor's model gave to the actions taken",
             better="lower",
             only="if the behaviour is learned",
         ),
@@ -360,10 +361,10 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric(
             "stored_far_fraction",
             "share",
-            "the same part of all stored steps",
+            "the same part, of all stored steps",
             "far",
             "lower",
-            "of what is stored",
+            "of stored steps",
         ),
         Metric("refer_beta", "share", "ReF-ER's weight of the loss against the pull to the behaviour"),
         Metric("refer_c_max", "", "ReF-ER's bound: importance ratios between 1 / c_max and c_max are near"),
@@ -382,15 +383,15 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric(
             "policy_lag/{source}/{quantile}",
             "versions",
-            "parameter versions between a step's policy and the learner's newest; of foreign steps in versions of "
-            "their maker, behind the newest of it that was drawn",
+            "parameter versions between a step's policy and the learner's newest; for foreign steps, versions of "
+            "their own member, behind its newest version that was drawn",
             "lag",
             "lower",
         ),
         Metric(
             "totals/policy_lag_given_up",
             "times",
-            "actors went on with old parameters after waiting for new ones in vain",
+            "times that actors continued with old parameters after waiting for new ones in vain",
             better="lower",
             only=_HAPPENED,
         ),
@@ -403,8 +404,8 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             "part of the updates whose gradient was finite; the others were skipped",
             better="higher",
         ),
-        Metric("charts/learning_rate", "", "the optimiser's, as its schedule has it", "rate"),
-        Metric("parameter_version", "versions", "number of the newest parameters that were published"),
+        Metric("charts/learning_rate", "", "the optimiser's learning rate, by its learning-rate schedule", "rate"),
+        Metric("parameter_version", "versions", "number of the newest published parameters"),
     ),
     "Replay": (
         Metric(
@@ -424,12 +425,12 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric(
             "replay_age/{quantile}",
             "env steps",
-            "steps inserted after the step that is replayed",
+            "steps inserted after the replayed step",
             "age",
             label="replayed",
             colour=1,
         ),
-        Metric("replay/num_steps", "env steps", "steps that the replay holds", "fill", label="held"),
+        Metric("replay/num_steps", "env steps", "steps that the replay stores", "fill", label="stored"),
         Metric(
             "replay/capacity_steps",
             "env steps",
@@ -438,9 +439,9 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             label="capacity",
             colour=6,
         ),
-        Metric("replay/num_unrolls", "unrolls", "unrolls that the replay holds"),
-        Metric("replay/num_episodes", "episodes", "episodes that the replay holds, whole or in part"),
-        Metric("replay/memory_bytes", "bytes", "memory of all shards of the replay", "bytes", label="all of it"),
+        Metric("replay/num_unrolls", "unrolls", "unrolls that the replay stores"),
+        Metric("replay/num_episodes", "episodes", "episodes that the replay stores, whole or in part"),
+        Metric("replay/memory_bytes", "bytes", "memory of all shards of the replay", "bytes", label="total"),
         Metric("replay/frame_bytes", "bytes", "compressed frames", "bytes", label="frames"),
         Metric(
             "replay/frame_capacity_bytes",
@@ -456,21 +457,21 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric(
             "replay/limiter_difference",
             "steps",
-            "inserted times samples per insert, less sampled: what the limiter bounds",
+            "inserted times samples per insert, less sampled: the number that the limiter bounds",
         ),
         Metric("replay/shards_alive", "shards", "shards that answer"),
-        Metric("streams/alive", "streams", "readers that walk episodes, for recurrent agents"),
+        Metric("streams/alive", "streams", "episode streams, for recurrent agents"),
         Metric(
             "streams/restarted",
             "streams",
-            "streams begun anew, since their set was unknown or a request was missing",
+            "episode streams begun anew, since their set was unknown or a request was missing",
             only=_HAPPENED,
         ),
-        Metric("streams/cut", "streams", "streams ended early, for room", better="lower", only=_HAPPENED),
+        Metric("streams/cut", "streams", "episode streams ended early, for room", better="lower", only=_HAPPENED),
         Metric(
             "streams/expired",
             "streams",
-            "streams ended since nobody asked for them",
+            "episode streams ended, since no learner drew from them",
             better="lower",
             only=_HAPPENED,
         ),
@@ -481,17 +482,17 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             "share",
             "(sum w)^2 / (N sum w^2) of the weights w = 1 / P of a batch; 1 for uniform draws",
         ),
-        Metric("times_replayed/{quantile}", "times", "how often each drawn item has been drawn"),
-        Metric("sampled_{item}/{summary}", "", "the item's number over the items drawn"),
-        Metric("stored_{item}/{summary}", "", "the same over all that may be drawn, estimated from the items drawn"),
+        Metric("times_replayed/{quantile}", "times", "number of draws of each drawn item so far"),
+        Metric("sampled_{item}/{summary}", "", "the number over the items drawn"),
         Metric(
-            "sampler/replay_reward", "return", "how much better the agent has become, which a learned sampler climbs"
+            "stored_{item}/{summary}", "", "the number over all items in the replay, estimated from the items drawn"
         ),
+        Metric("sampler/replay_reward", "return", "improvement of the agent, which a learned sampler maximises"),
         Metric("sampler/updates", "updates", "updates of a learned sampler's network"),
         Metric(
             "sampler/updates_refused",
             "updates",
-            "updates of a learned sampler's network that were skipped, not being finite",
+            "updates of a learned sampler's network that were skipped, since they were not finite",
             better="lower",
         ),
         Metric("sampler/score_mean", "", "mean of NERS's scores"),
@@ -516,7 +517,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         ),
         Metric("ledger/inserted", "unrolls", "unrolls that were ever stored = stored + removed", "ledger"),
         Metric("ledger/stored", "unrolls", "unrolls that are stored now", "ledger"),
-        Metric("ledger/removed", "unrolls", "unrolls that were forgotten", "ledger"),
+        Metric("ledger/removed", "unrolls", "unrolls that were removed", "ledger"),
         Metric("ledger/sampled", "items", "items drawn from the replay", "ledger"),
         Metric("ledger/duplicates", "unrolls", "unrolls that had been stored before, by a repeated call", "ledger"),
         Metric("ledger/online/handed_out", "unrolls", "unrolls given to the learner fresh", "ledger"),
@@ -534,8 +535,8 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric(
             "ledger/rejected/{reason}", "unrolls", "unrolls refused for this reason", "lost", "lower", only=_HAPPENED
         ),
-        Metric("ledger/failed", "unrolls", "unrolls whose insert failed before anything was changed", "lost", "lower"),
-        Metric("ledger/lost", "unrolls", "unrolls that an actor had numbered and that never came", "lost", "lower"),
+        Metric("ledger/failed", "unrolls", "unrolls whose insert failed before it changed anything", "lost", "lower"),
+        Metric("ledger/lost", "unrolls", "unrolls that an actor had numbered and that never arrived", "lost", "lower"),
         Metric(
             "ledger/online/dropped", "unrolls", "unrolls dropped from the online queue, for any reason", better="lower"
         ),
@@ -547,7 +548,9 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             "lower",
             only=_HAPPENED,
         ),
-        Metric("ledger/imbalance/{balance}", "unrolls", "what a ledger is out by: 0, or a mistake", better="lower"),
+        Metric(
+            "ledger/imbalance/{balance}", "unrolls", "difference in a ledger: 0, or there is an error", better="lower"
+        ),
     ),
     "Totals": (
         Metric("totals/episodes", "episodes", "training episodes that ended"),
@@ -570,7 +573,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric(
             "totals/rejected/{reason}",
             "unrolls",
-            "unrolls that the replay refused, as the actors heard",
+            "unrolls that the replay refused, as counted by the actors",
             "lost",
             "lower",
             only=_HAPPENED,
@@ -594,14 +597,12 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric(
             "totals/unrolls_lost/died",
             "unrolls",
-            "unrolls of actors that died, which never arrived",
+            "unrolls that never arrived from actors that died",
             "lost",
             "lower",
             only=_HAPPENED,
         ),
-        Metric(
-            "totals/unrolls_lost/shard", "unrolls", "unrolls held by shards that died", "lost", "lower", only=_HAPPENED
-        ),
+        Metric("totals/unrolls_lost/shard", "unrolls", "unrolls in shards that died", "lost", "lower", only=_HAPPENED),
         Metric(
             "totals/unrolls_unreported/died",
             "unrolls",
@@ -611,7 +612,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric(
             "totals/shards_lost",
             "shards",
-            "shards that died, with all they held",
+            "shards that died, with all their unrolls",
             "lost",
             "lower",
             only="on Ray, once it has happened",
@@ -619,7 +620,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric(
             "totals/restarts/{reason}",
             "times",
-            "workers or environments were replaced",
+            "replacements of workers or environments",
             "lost",
             "lower",
             only=_HAPPENED,
@@ -627,7 +628,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric(
             "totals/close_failed",
             "times",
-            "an environment that had failed could not be closed",
+            "failed environments that could not be closed",
             "lost",
             "lower",
             only=_HAPPENED,
@@ -646,7 +647,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric(
             "tracking/num_dropped",
             "rows",
-            "rows and videos that a tracker was too slow to take",
+            "rows and videos that were dropped, since a tracker was too slow",
             better="lower",
             only=_HAPPENED,
         ),
@@ -655,7 +656,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
 """All rows, in the order of `docs/metrics.md`; the lines of a panel have the same order."""
 
 RETURN, EVALUATION, RATE = "charts/mean_return", "evaluation/mean_return", "charts/SPS"
-"""Keys of the numbers that a run is judged by, wherever many runs are listed."""
+"""Keys of the numbers that lists of runs show."""
 
 METRICS: tuple[Metric, ...] = tuple(metric for section in SECTIONS.values() for metric in section)
 
@@ -667,17 +668,17 @@ def _by_name() -> dict[str, Metric]:
 
 @lru_cache(maxsize=10_000)
 def metric_of(key: str) -> Metric | None:
-    """Return the row of a recorded key, or None where there is none: a fixed name first, then the first pattern."""
+    """Return the row of a recorded key, a fixed name before the first pattern that matches; None if there is none."""
     return _by_name().get(key) or next(
         (metric for metric in METRICS if metric.fields and metric.match(key) is not None), None
     )
 
 
 def known_key(key: str) -> str:
-    """Return a key that code reads, or a row's pattern, having made sure that the table has it.
+    """Return a key that code reads, or a row's pattern, after a check that the table has it.
 
     Raises:
-        KeyError: it is in no row, so nobody records it.
+        KeyError: no row has the key, so no run records it.
     """
     if key not in _by_name() and metric_of(key) is None:
         raise KeyError(f"no row of the table of metrics is {key!r}; correct it, or add a row")
@@ -688,8 +689,8 @@ def values_by_field(name: str, values: Mapping[str, float]) -> dict[str, float]:
     """Return the recorded values of a pattern with one field, by that field's value.
 
     Args:
-        name: of a row, as `totals/restarts/{reason}`.
-        values: by key.
+        name: name of a row, such as `totals/restarts/{reason}`.
+        values: recorded values by key.
 
     Raises:
         KeyError: no row has this name.
@@ -700,7 +701,7 @@ def values_by_field(name: str, values: Mapping[str, float]) -> dict[str, float]:
 
 
 def label_of(key: str, metric: Metric, without: str = "") -> str:
-    """Return what a legend calls a key of this metric, with nothing about the field `without`."""
+    """Return a key's text in a legend, without the field `without`."""
     found = {name: value for name, value in (metric.match(key) or {}).items() if name != without}
     values = {name: FIELDS[name].words_of(value) for name, value in found.items()}
     if metric.label:

@@ -1,4 +1,4 @@
-"""CPU and memory of this process and of those it has started."""
+"""CPU and memory of this process and of its child processes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _INTERVAL_S = 5.0
 
 
 class ProcessUsage:
-    """Measures this process now and then. Any thread may call; a look costs about a millisecond.
+    """Measures this process every 5 s. Any thread may call; a measurement takes about a millisecond.
 
     Args:
-        with_children: also measure the sum of what it has started, e.g. environments in processes of their own.
+        with_children: also measure the sum over child processes, e.g. environments in processes of their own.
         clock: seconds, for tests.
     """
 
@@ -24,15 +24,15 @@ class ProcessUsage:
         self._clock = clock
         self._lock = threading.Lock()
         self._process = psutil.Process()
-        self._process.cpu_percent(None)  # the next answer counts from here
+        self._process.cpu_percent(None)  # the next value is measured from here on
         self._children: dict[int, psutil.Process] = {}
         self._looked_at = clock()
         self._newest: dict[str, float] = {}
 
     def newest(self) -> dict[str, float]:
-        """Return `cpu_percent` (100: one core) and `memory_bytes` (resident), of children as `children/...`.
+        """Return `cpu_percent` (100: one core) and `memory_bytes` (resident); those of children as `children/...`.
 
-        {} until the first 5 s have passed, and from then on about so old at most.
+        Values are {} in the first 5 s and later at most about 5 s old.
         """
         with self._lock:
             now = self._clock()
@@ -42,7 +42,7 @@ class ProcessUsage:
             return dict(self._newest)
 
     def gauges(self, name: str) -> dict[str, float]:
-        """Return the same as `process/NAME/...`."""
+        """Return the newest values as `process/NAME/...`."""
         return {f"process/{name}/{key}": value for key, value in self.newest().items()}
 
     def _look(self) -> dict[str, float]:
@@ -50,7 +50,7 @@ class ProcessUsage:
         used = {"cpu_percent": cpu, "memory_bytes": float(memory)}
         if self._with_children:
             found = {child.pid: child for child in self._process.children(recursive=True)}
-            # Those known before keep their clocks: a new object has none to compare with.
+            # Known children keep their objects: a new object has no earlier CPU time to compare with.
             self._children = {pid: self._children.get(pid, child) for pid, child in found.items()}
             of_each = [_usage(child) for child in self._children.values()]
             if of_each:
@@ -62,5 +62,5 @@ class ProcessUsage:
 def _usage(process: psutil.Process) -> tuple[float, int]:
     try:
         return process.cpu_percent(None), process.memory_info().rss
-    except psutil.Error:  # it has ended since
+    except psutil.Error:  # the process has ended
         return 0.0, 0

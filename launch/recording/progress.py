@@ -1,4 +1,4 @@
-"""What a user sees while a run trains: a live line on a terminal, a plain line now and then elsewhere."""
+"""The progress display of a run: a live line on a terminal, and a plain line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from launch.recording.return_curve import NUM_RETURNS
 
 _ACCEPTED, _NUM_STEPS = map(known_key, ("accept_fraction_{source}", "num_steps_{source}"))
 _PATIENCE_S = 2.0
-"""How long the end of a run waits for its display."""
+"""Seconds that the end of a run waits for its display."""
 
 
 class Progress:
-    """Shows how far a run is, from a thread of its own: a slow or stopped terminal holds up nothing but this display.
+    """Shows the progress of a run from a thread of its own, so that a slow or stopped terminal delays only the display.
 
     Args:
-        snapshot: returns how far the run is; called from the display's thread.
-        num_env_steps: env steps the run is to take.
-        title: what is being trained.
+        snapshot: returns the run's state; called from the display's thread.
+        num_env_steps: total env steps of the run.
+        title: name of the run or sweep, or "".
         quiet: show nothing.
-        stream: default: standard error, so that standard output stays the result's.
+        stream: file to write to; by default standard error, so that standard output holds only the result.
         interval_s: seconds between two plain lines; a terminal is refreshed twice a second.
-        line: says in a line what a snapshot, the steps and the title tell; by default `describe`.
-        share: of the work that is done at a snapshot, in [0, 1]; by default its `env_steps` of the steps.
+        line: returns a line of text for a snapshot, the total env steps and the title; by default `describe`.
+        share: returns the fraction of the work done at a snapshot, in [0, 1]; by default `env_steps` over the total.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Progress:
     ) -> None:
         self._closing.set()
         if self._thread.is_alive():
-            self._thread.join(timeout=_PATIENCE_S)  # a terminal that hangs does not keep the run from ending
+            self._thread.join(timeout=_PATIENCE_S)  # a terminal that hangs must not keep the run from ending
 
     def _show_until_closed(self) -> None:
         try:
@@ -81,7 +81,7 @@ class Progress:
             else:
                 self._show_lines()
         except (OSError, ValueError):
-            return  # the terminal is gone or closed; training goes on
+            return  # the terminal is gone or closed; training continues
 
     def _show_live(self) -> None:
         console = Console(file=self._stream)
@@ -104,7 +104,7 @@ class Progress:
 
 
 def describe(snapshot: Snapshot, num_env_steps: int, title: str = "") -> str:
-    """Return one line: how far, how fast, time left, return, acceptance and bottleneck; only what is known."""
+    """Return one line with progress, speed, time left, return, acceptance and bottleneck, as far as they are known."""
     return status_line(
         title,
         f"{snapshot.env_steps:,} of {num_env_steps:,} env steps ({percent(snapshot.env_steps, num_env_steps)})",
@@ -125,16 +125,16 @@ def status_line(
     gauges: Mapping[str, float],
     bottleneck: str,
 ) -> str:
-    """Join what is known of a run or a sweep to one line.
+    """Return one line about the state of a run or a sweep, without the parts that are not known.
 
     Args:
-        title: what trains, or "".
-        progress: how far it is, in words.
+        title: name of the run or sweep, or "".
+        progress: its progress, in words.
         rate: env steps/s.
-        steps_left: env steps to go.
-        returns: in words, or "" while no episode has finished.
+        steps_left: env steps left.
+        returns: the mean return in words, or "" while no episode has finished.
         gauges: metrics by name, for the acceptance.
-        bottleneck: what limits it, in words, or "".
+        bottleneck: the bottleneck in words, or "".
     """
     parts = [title] if title else []
     parts += [progress, f"{rate:,.0f} env steps/s"]
@@ -150,12 +150,12 @@ def status_line(
 
 
 def percent(steps: int, num_env_steps: int) -> str:
-    """Return how far a run is; actors may make a few steps more than were asked for."""
+    """Return a run's progress in percent, at most 100, since actors may take a few steps more than asked for."""
     return f"{min(100.0, 100.0 * steps / num_env_steps):.0f}%"
 
 
 def acceptance(gauges: Mapping[str, float]) -> Iterator[str]:
-    """Yield the share of steps that the trust region accepts, for each source that has any."""
+    """Yield the share of steps that the trust region accepts, for each source with any steps."""
     num_env_steps = values_by_field(_NUM_STEPS, gauges)
     for source, share in sorted(values_by_field(_ACCEPTED, gauges).items()):
         if math.isfinite(share) and num_env_steps.get(source, 1.0) > 0.0:
@@ -163,7 +163,7 @@ def acceptance(gauges: Mapping[str, float]) -> Iterator[str]:
 
 
 def closing_message(snapshot: Snapshot, run_dir: Path, preset: str, num_env_steps: int) -> str:
-    """Return what to say when a run has ended: what was reached, and what to try next."""
+    """Return the message at the end of a run: its result, and commands to try next."""
     if math.isfinite(snapshot.mean_return):
         reached = (
             f"mean return {snapshot.mean_return:,.1f} over the last {min(NUM_RETURNS, snapshot.episodes)} episodes"
@@ -173,11 +173,11 @@ def closing_message(snapshot: Snapshot, run_dir: Path, preset: str, num_env_step
     laser, here = program_path("laser"), shlex.quote(str(run_dir))
     lines = [
         f"done: {snapshot.env_steps:,} env steps in {duration(snapshot.seconds)}, {reached}",
-        f"everything is in {run_dir}; what to try next:",
+        f"all files are in {run_dir}; commands to try next:",
         f"  {laser} eval {here} --episodes 20",
     ]
     if preset:
-        # Short of its steps it was solved, and would be so again at once.
+        # A run with steps left was solved, and a resumed one would end at once.
         further = f"--steps {2 * num_env_steps}" if snapshot.env_steps >= num_env_steps else "--stop-at-return inf"
         lines.append(f"  {laser} train {preset} --resume --run-dir {here} {further}")
     for package, command in (
@@ -191,7 +191,7 @@ def closing_message(snapshot: Snapshot, run_dir: Path, preset: str, num_env_step
 
 
 def program_path(name: str) -> str:
-    """Return what to type for a program of this environment: its name where the shell finds it, else its path."""
+    """Return the command for a program of this Python environment: its name if the shell finds it, else its path."""
     path = Path(sys.executable).parent / name
     if shutil.which(name) or not path.exists():
         return name
@@ -199,7 +199,7 @@ def program_path(name: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds as a person says them: 45s, 3m20s, 2h05m, 1d04h."""
+    """Return a duration in readable units: 45s, 3m20s, 2h05m, 1d04h."""
     if seconds < 60:
         return f"{seconds:.0f}s"
     minutes, rest = divmod(round(seconds), 60)

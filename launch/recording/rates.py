@@ -1,4 +1,4 @@
-"""Rates of a run over its last seconds, from the growth of its counters."""
+"""Rates of a run over its last seconds, computed from the growth of its counters."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 
 def rates(growth: Mapping[str, float], span_s: float) -> dict[str, float]:
-    """Return what each stage does per second, and the realised share of replayed experience.
+    """Return the throughput of each stage, and the realised share of replayed experience.
 
-    `throughput/acting` and `throughput/learning` are env steps/s. `busy/NAME` is how many threads are at it on average:
-    growth of `time/NAME` per second. `replay/fraction` is of the steps learned from.
+    `throughput/acting` and `throughput/learning` are env steps/s. `busy/NAME` is the mean number of threads at work on
+    NAME: growth of `time/NAME` per second. `replay/fraction` is the replayed share of the steps learned from.
 
     Args:
-        growth: of the counters over the span, summed over all sources.
-        span_s: length of the span, wall clock.
+        growth: growth of the counters over the span, summed over all sources.
+        span_s: length of the span in seconds, wall clock.
     """
     if span_s <= 0.0:
         return {}

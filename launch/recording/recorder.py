@@ -1,4 +1,4 @@
-"""The recorder: hears everyone's reports, knows how far the run is, and writes it down."""
+"""The recorder: receives the reports of all components, adds them up, and writes the run's metrics."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from launch.recording.task_returns import TaskReturns, task_metrics
 from launch.recording.tracker import Tracker, tracking_key
 from launch.records.metrics_db import MetricsDb, Tick
 
-_LEARNER = "learner"  # the source that goes on with its own totals, in whatever way a run is resumed
+_LEARNER = "learner"  # the source that always continues its own totals after a resumption
 _PROGRESS = ("env_steps", "frames", "learner_steps", "episodes")
 _WINDOW_TICKS = 10
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """How far a run is.
+    """The state of a run at one moment.
 
     Args:
         env_steps: agent decisions, over all actors.
@@ -39,10 +39,10 @@ class Snapshot:
         learner_steps: updates.
         episodes: training episodes finished.
         mean_return: mean undiscounted return of the last 20 training episodes; NaN before the first.
-        seconds: of training, over all resumptions.
-        env_steps_per_second: over the last seconds.
-        learner_steps_per_second: likewise.
-        bottleneck: what limits the run, in words; "" while unknown.
+        seconds: seconds of training, over all resumptions.
+        env_steps_per_second: rate over the last seconds.
+        learner_steps_per_second: rate over the last seconds.
+        bottleneck: the bottleneck of the run, in words; "" while unknown.
         counters: totals over all sources, by name.
         gauges: newest values by name, averaged over sources.
         normalised_score: median over the tasks, of their last 20 training episodes; None while one has no episode, or
@@ -69,27 +69,27 @@ class Recorder:
     """Adds up reports and, from `begin` on, writes them about once a second. Implements `laser.ports.ReportPort`.
 
     `report` and `snapshot` may be called from any thread; they take microseconds and never touch a file, since writing
-    has a thread of its own. In a lockstep run the caller of `report` writes when it is time.
+    has a thread of its own. In a lockstep run the caller of `report` writes when a write is due.
 
-    Recorded are gauges under their own names, `charts/...` for what is derived here and `totals/...` for counters.
+    The file holds gauges under their own names, `charts/...` for values derived here and `totals/...` for counters.
     Trackers get the names that CleanRL's users know: `charts/episodic_return`, `charts/SPS`, `losses/...`.
 
     Reports with `at_env_steps` set are evaluations: their episodes do not enter the training statistics.
 
-    A tracker that fails otherwise than by a full disk is told no more; training does not end because of it.
+    A tracker that fails for another reason than a full disk is removed; training does not end because of it.
 
     Args:
-        metrics: where to write, or None.
-        trackers: who else is told; more may come by `track`.
+        metrics: file to write to, or None.
+        trackers: further receivers of the numbers; `track` adds more.
         interval_s: seconds between two writes.
-        in_turns: the run is in lockstep: only one of its parts works at a time, and nothing is to write meanwhile.
+        in_turns: the run is in lockstep: only one component works at a time, and no thread may write meanwhile.
         clock: seconds, for tests.
         tasks: ids of the tasks, in the order of the environment's spec.
-        bucket_frames: width of the buckets of training curves.
-        usage: measures the process, or None.
-        log: takes a line about what went wrong.
-        curve_steps: env steps between two points of `charts/mean_return`, which in lockstep is then the same whenever a
-            run is repeated; 0: it is written when everything else is, by the clock.
+        bucket_frames: width of the buckets of training curves, in frames.
+        usage: measurement of the process, or None.
+        log: function that receives a line about each failure.
+        curve_steps: env steps between two points of `charts/mean_return`, so that the curve is the same in every
+            repetition of a lockstep run; 0: it is written together with all other values, by the clock.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Recorder:
         self._tasks = tuple(tasks)
         self._task_returns = TaskReturns(tasks, bucket_frames)
         self.marks: dict[str, int] = {}
-        """Where others were in what is recorded here; saved along with it."""
+        """Positions of other components in the recorded episodes and steps; saved with the recorder's state."""
         self._new_episodes: list[EpisodeResult] = []
         self._evaluations: list[tuple[int, dict[str, float]]] = []
         self._begin = self._written = clock()
@@ -131,20 +131,20 @@ class Recorder:
         self._in_turns = in_turns
 
     def track(self, tracker: Tracker) -> None:
-        """Tell one more from now on; its owner closes it."""
+        """Add a tracker, which receives all numbers from now on; its owner closes it."""
         with self._write_lock:
             self._trackers.append(tracker)
 
     def video(self, env_steps: int, path: Path) -> None:
-        """Tell the trackers of a new video of the policy at `env_steps`."""
+        """Pass a new video of the policy at `env_steps` to the trackers."""
         with self._write_lock:
             self._tell(lambda tracker: tracker.video(env_steps, path))
 
     def begin(self) -> None:
-        """Let training time and writing begin now.
+        """Start training time and writing.
 
-        What was constructed and imported until here does not count. Nor is it written: a run that is resumed would say
-        that it is at its beginning until its state is there.
+        Construction and imports before this call do not count as training time. Nothing is written before it, since a
+        resumed run would appear to be at its beginning until its state is loaded.
         """
         with self._lock:
             now = self._clock()
@@ -155,7 +155,7 @@ class Recorder:
             self._thread.start()
 
     def report(self, report: Report) -> None:
-        """Take in a report.
+        """Add a report.
 
         Raises:
             OutputError: an earlier write failed, e.g. because the disk is full.
@@ -167,45 +167,45 @@ class Recorder:
             self.flush()
 
     def check(self) -> None:
-        """Raise the error of a write that failed in the background, if one did."""
+        """Raise the error of a failed write in the background, if there was one."""
         if self._failure is not None:
             raise self._failure
 
     def start_over(self, source: str) -> None:
-        """Let a source's counters begin at 0 again after a restart. A counter that falls is taken so by itself."""
+        """Let a source's counters begin at 0 again after a restart. A falling counter counts as a restart by itself."""
         with self._lock:
             self._last.pop(source, None)
 
     def last(self, source: str, counter: str) -> float:
-        """Return the newest value of a source's counter since the source was started."""
+        """Return the newest value of a source's counter since the source's start."""
         with self._lock:
             return self._last.get(source, {}).get(counter, 0.0)
 
     def snapshot(self) -> Snapshot:
-        """Return how far the run is now."""
+        """Return the state of the run now."""
         with self._lock:
             return self._snapshot(self._clock())
 
     def position(self) -> Snapshot:
-        """Return the same without counters, gauges and bottleneck: cheap, for who asks at every step."""
+        """Return a snapshot without counters, gauges and bottleneck: cheap enough to call at every step."""
         with self._lock:
             return self._position(self._clock())
 
     def newest_returns(self, num_episodes: int) -> list[float]:
-        """Return the returns of the newest training episodes, of as many as are asked for and kept."""
+        """Return the returns of the newest training episodes: at most `num_episodes`, and at most the 20 kept."""
         with self._lock:
             return list(self._curve.newest)[-num_episodes:]
 
     def fitness(self) -> float | None:
-        """Return what the agent is worth by its newest training episodes; None before there are 20 of them."""
+        """Return the agent's fitness from its newest training episodes; None before there are 20 of them."""
         with self._lock:
             return self._task_returns.fitness()
 
     def flush(self) -> None:
-        """Write what has come in since the last write; nothing before `begin`.
+        """Write everything reported since the last write; nothing before `begin`.
 
         Raises:
-            OutputError: it cannot be written.
+            OutputError: a file cannot be written.
         """
         if not self._has_begun:
             return
@@ -225,7 +225,7 @@ class Recorder:
         """Write the rest and stop the thread; the files stay open for their owner to close.
 
         Raises:
-            OutputError: it cannot be written, or could not earlier.
+            OutputError: this write or an earlier one failed.
         """
         self._closing.set()
         if self._thread.is_alive():
@@ -246,10 +246,10 @@ class Recorder:
             self.close()
         except Exception:
             if error is None:
-                raise  # otherwise the error that is under way says more
+                raise  # an error that is already being raised explains more
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything needed to go on counting, as JSON values."""
+        """Return everything needed to continue counting, as JSON values."""
         with self._lock:
             return {
                 "seconds": self._clock() - self._begin,
@@ -261,11 +261,11 @@ class Recorder:
             }
 
     def load_state_dict(self, state: Mapping[str, Any], sources_start_over: bool) -> None:
-        """Go on from `state_dict`, and drop from the files what an interrupted run wrote after it.
+        """Continue from `state_dict`, and remove from the files everything that an interrupted run wrote after it.
 
         Args:
-            state: from `state_dict`.
-            sources_start_over: sources but the learner count from 0 again; False: all continue their own totals.
+            state: a result of `state_dict`.
+            sources_start_over: all sources but the learner count from 0 again; False: all continue their own totals.
         """
         with self._lock:
             now = self._clock()
@@ -292,7 +292,7 @@ class Recorder:
         last = self._last.setdefault(report.source, {})
         for name, total in report.counters.items():
             before = last.get(name, 0.0)
-            # A counter that falls belongs to a source that was restarted and counts from 0.
+            # A counter falls if its source was restarted and counts from 0.
             self._totals[name] += total - before if total >= before else total
             last[name] = total
         gauges = dict(report.gauges)
@@ -316,7 +316,7 @@ class Recorder:
         return int(self._totals["env_steps"]), int(self._totals["frames"])
 
     def _take_past(self, snapshot: Snapshot) -> list[PastValues]:
-        """Return what was known at moments of its own since the last write; of a fast run many are over by then."""
+        """Return the values of curve points and buckets since the last write, each with its own moment."""
         steps_per_frame = snapshot.env_steps / max(1, snapshot.frames)
         buckets = [
             PastValues(round(end * steps_per_frame), end, values) for end, values in self._task_returns.take_closed()
@@ -357,7 +357,7 @@ class Recorder:
         )
 
     def _growth(self, now: float) -> tuple[dict[str, float], float]:
-        """Return how much the counters grew over the last seconds, and over how many."""
+        """Return the growth of the counters over the last seconds, and the length of this span in seconds."""
         then, before = self._window[0]
         return {name: total - before.get(name, 0.0) for name, total in self._totals.items()}, now - then
 
@@ -394,7 +394,7 @@ class Recorder:
                 values = {
                     name: value for where, gauges in evaluations if where == step for name, value in gauges.items()
                 }
-                # The frames and learner steps of that moment are not known any more; they are at most these.
+                # The frames and learner steps of that moment are no longer known; they are at most these.
                 past.append(PastValues(step, round(step * snapshot.frames / max(1, snapshot.env_steps)), values))
             recorded = {name: value for name, value in now.items() if name != RETURN or not self._curve.steps}
             notes = {"bottleneck": snapshot.bottleneck}
@@ -419,10 +419,10 @@ class Recorder:
                 tell(tracker)
             except OutputError:
                 raise
-            except Exception as error:  # noqa: BLE001 - somebody else's program, which must not end training
+            except Exception as error:  # noqa: BLE001 - an external program must not end training
                 self._trackers.remove(tracker)
                 if self._log is not None:
-                    self._log(f"{type(tracker).__name__} is told no more: {type(error).__name__}: {error}")
+                    self._log(f"{type(tracker).__name__} failed and is not used again: {type(error).__name__}: {error}")
 
     def _write_until_closed(self) -> None:
         while not self._closing.wait(self._interval_s):
@@ -434,7 +434,7 @@ class Recorder:
 
 
 def _mean_of_sources(values: dict[str, float]) -> float:
-    # Nearly every gauge has one source, and a schedule asks for all of them many times a second.
+    # Nearly every gauge has one source, and a schedule reads all gauges many times a second.
     return next(iter(values.values())) if len(values) == 1 else _mean(list(values.values()))
 
 

@@ -1,4 +1,4 @@
-"""What a look at the replay tells: its fill, its pace, its streams and the two ledgers, as gauges."""
+"""Gauges of the replay: its fill, its pace, its episode streams and its two ledgers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from laser.replay_stats import MemberStats, ReplayStats
 class ReplayGauges:
     """Turns the replay's statistics into gauges of one member. Used from one thread.
 
-    Names begin with what they are about: `replay/` fill and pace, `streams/` episode streams, `ledger/` where unrolls
-    went, `throughput/` env steps/s since the look before, `process/` of shards that have processes of their own. They
-    are gauges and not counters because those of a shard that is lost go with it.
+    Prefixes of names: `replay/` fill and pace, `streams/` episode streams, `ledger/` numbers of unrolls by their fate,
+    `throughput/` env steps/s since the previous statistics, `process/` shards in processes of their own. The values are
+    gauges and not counters, because a lost shard takes its counts with it.
 
     Args:
-        member: whose queue and limiter to look at.
+        member: number of the member whose online queue and limiter are read.
     """
 
     def __init__(self, member: int):
@@ -24,8 +24,8 @@ class ReplayGauges:
         """Return gauges by name.
 
         Args:
-            stats: of a shard or of all.
-            now_s: when they were asked for, any clock.
+            stats: statistics of one shard or of all.
+            now_s: time of the statistics in seconds, any clock.
         """
         member = stats.members[self._member]
         values: dict[str, float] = {f"replay/{name}": getattr(stats, name) for name in _SIZES} | {
@@ -52,7 +52,7 @@ class ReplayGauges:
             return {}
         span_s = now_s - before[0]
         growth = {name: total - before[1][name] for name, total in totals.items()}
-        # What a lost shard had counted is gone; the next look knows again.
+        # The counts of a lost shard are gone, so the totals fall; the next statistics give a rate again.
         return {f"throughput/{name}": steps / span_s for name, steps in growth.items() if steps >= 0.0}
 
 

@@ -15,7 +15,7 @@ NUM_RETURNS = 20
 
 @dataclass(frozen=True)
 class PastValues:
-    """Values of a moment before the one that they are written at."""
+    """Values of a moment before the moment of writing."""
 
     env_steps: int
     frames: int
@@ -23,21 +23,21 @@ class PastValues:
 
 
 class ReturnCurve:
-    """Keeps the newest returns, and a point of their mean every so many env steps. Guarded by its owner's lock.
+    """Keeps the newest returns, and a point of their mean every `steps` env steps. Guarded by its owner's lock.
 
     Args:
-        steps: env steps between two points; 0: it has no points of its own.
+        steps: env steps between two points; 0: there are no points.
     """
 
     def __init__(self, steps: int):
         self.steps = steps
         self.newest: deque[float] = deque(maxlen=NUM_RETURNS)
         self.mean = math.nan
-        self._num_points = 0  # that env steps up to now have room for
+        self._num_points = 0  # multiples of `steps` up to now
         self._points: list[PastValues] = []
 
     def add(self, returns: Iterable[float]) -> None:
-        """Take in episodes that ended."""
+        """Add the returns of finished episodes."""
         self.newest.extend(returns)
         self.mean = math.fsum(self.newest) / len(self.newest) if self.newest else math.nan
 
@@ -48,7 +48,7 @@ class ReturnCurve:
             self._points.append(self._point(env_steps, frames))
 
     def finish(self, env_steps: int, frames: int) -> None:
-        """Add the last point of a run that is over."""
+        """Add the last point of a finished run."""
         if self.steps and not math.isnan(self.mean):
             self._points.append(self._point(env_steps, frames))
 
@@ -58,7 +58,7 @@ class ReturnCurve:
         return points
 
     def load(self, newest: Iterable[float], env_steps: int) -> None:
-        """Go on from the newest returns of a run that was at `env_steps`."""
+        """Continue from the newest returns of a run at `env_steps`."""
         self.newest.clear()
         self.add(newest)
         self._num_points = env_steps // self.steps if self.steps else 0

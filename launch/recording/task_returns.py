@@ -1,4 +1,4 @@
-"""Returns by task while a run trains: means of the newest episodes, and bucketed curves as papers draw them."""
+"""Returns by task while a run trains: means of the newest episodes, and curves in buckets as in papers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BUCKETS_OF_A_SHORT_RUN = 20
 
 
 def bucket_frames(tasks: Sequence[str], total_frames: int) -> int:
-    """Return the width of a bucket: 1M frames on Atari, 10M on DeepMind Lab; elsewhere a twentieth of the run."""
+    """Return the width of a bucket in frames: 1M on Atari, 10M on DeepMind Lab, elsewhere a twentieth of the run."""
     for prefix, width in (("ALE/", ATARI_BUCKET), ("dmlab/", DMLAB_BUCKET)):
         if all(task.startswith(prefix) for task in tasks):
             return width
@@ -24,15 +24,16 @@ def bucket_frames(tasks: Sequence[str], total_frames: int) -> int:
 
 
 def task_metrics(tasks: Sequence[str], returns: Mapping[int, float], prefix: str) -> dict[str, float]:
-    """Return mean returns by task, where there are several, and the normalised scores over all of them.
+    """Return mean returns by task, if there are several tasks, and the normalised scores over all tasks.
 
     Args:
-        tasks: ids.
-        returns: mean return of the tasks that have one, by index.
-        prefix: of the metrics' names.
+        tasks: ids of the tasks.
+        returns: mean return of each task that has one, by index.
+        prefix: prefix of the metrics' names.
 
     Returns:
-        normalised scores only once every task has a return, since the median of some says nothing of all.
+        values by name. Normalised scores are included only once every task has a return, since the median of some tasks
+        is no measure of all.
     """
     metrics = {}
     if len(tasks) > 1:
@@ -50,7 +51,7 @@ def task_metrics(tasks: Sequence[str], returns: Mapping[int, float], prefix: str
 
 
 def has_capped_score(tasks: Sequence[str]) -> bool:
-    """Return whether these tasks are judged by their mean capped normalised score: several, all with references."""
+    """Return whether the mean capped normalised score applies: there are several tasks, all with reference scores."""
     return len(tasks) > 1 and all(find_reference(task) is not None for task in tasks)
 
 
@@ -72,19 +73,19 @@ class TaskReturns:
         self._closed: list[tuple[int, dict[str, float]]] = []
 
     def add(self, episodes: Iterable[EpisodeResult], frames: int) -> None:
-        """Take in episodes that ended when the run was at `frames`."""
-        self._close(math.ceil(frames / self._width) - 1)  # an episode that ends with its bucket belongs to it
+        """Add episodes that ended when the run was at `frames`."""
+        self._close(math.ceil(frames / self._width) - 1)  # an episode that ends at a bucket's end belongs to the bucket
         for episode in episodes:
             self._newest[episode.task].append(episode.episode_return)
             self._sums[episode.task] += episode.episode_return
             self._counts[episode.task] += 1
 
     def metrics(self) -> dict[str, float]:
-        """Return what is known now: of the newest 20 episodes, and of the last complete bucket."""
+        """Return the metrics of the newest 20 episodes of each task and of the last complete bucket."""
         return task_metrics(self._tasks, self._newest_means(), "tasks") | self._bucket_metrics()
 
     def finish(self, frames: int) -> None:
-        """Close the last bucket too if the run, which is over, ended at its end."""
+        """Close the last bucket too if the finished run ended exactly at the bucket's end."""
         self._close(frames // self._width)
 
     def take_closed(self) -> list[tuple[int, dict[str, float]]]:
@@ -93,13 +94,13 @@ class TaskReturns:
         return closed
 
     def newest_means(self) -> dict[str, float]:
-        """Return the mean return of the newest 20 episodes of each task that has any, by its id."""
+        """Return the mean return of the newest 20 episodes of each task that has any, by task id."""
         return {self._tasks[index]: mean for index, mean in self._newest_means().items()}
 
     def fitness(self) -> float | None:
-        """Return what the agent is worth by the newest 20 episodes of each task, or None while that is not known.
+        """Return the agent's fitness from the newest 20 episodes of each task, or None while it is unknown.
 
-        The mean return, of several tasks with references the mean capped normalised score.
+        Fitness is the mean capped normalised score of several tasks with reference scores, else the mean return.
         """
         newest = self._newest_means()
         if len(newest) < len(self._tasks) or sum(map(len, self._newest)) < NUM_RETURNS:
@@ -109,14 +110,14 @@ class TaskReturns:
         return math.fsum(newest.values()) / len(newest)
 
     def normalised_score(self) -> float | None:
-        """Return the median normalised score over all tasks by their newest 20 episodes; None if not all have one."""
+        """Return the median normalised score over all tasks from their newest 20 episodes; None if one has no score."""
         return task_metrics(self._tasks, self._newest_means(), "").get("/normalised_median")
 
     def _newest_means(self) -> dict[int, float]:
         return {index: math.fsum(values) / len(values) for index, values in enumerate(self._newest) if values}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything needed to go on, as JSON values."""
+        """Return everything needed to continue, as JSON values."""
         return {
             "newest": [list(values) for values in self._newest],
             "bucket": self._bucket,
@@ -127,7 +128,7 @@ class TaskReturns:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from `state_dict`, with the width of its buckets: a run that goes on for longer keeps its curve."""
+        """Continue from `state_dict`, with the saved width of buckets, so that a prolonged run keeps its curve."""
         self._width = int(state.get("width", self._width))
         self._newest = [deque(values, maxlen=NUM_RETURNS) for values in state["newest"]]
         self._bucket, self._sums, self._counts = state["bucket"], list(state["sums"]), list(state["counts"])
@@ -141,7 +142,7 @@ class TaskReturns:
         return metrics
 
     def _close(self, num_buckets: int) -> None:
-        """Close all buckets up to so many; a task in which none ended keeps the mean of the one before."""
+        """Close buckets up to `num_buckets`; a task without an episode in one keeps its mean of the previous bucket."""
         if num_buckets <= self._bucket:
             return
         for index, count in enumerate(self._counts):

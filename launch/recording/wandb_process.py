@@ -1,7 +1,7 @@
-"""The process that talks to Weights & Biases: JSON lines in, `wandb` calls out (see `launch.recording.wandb_tracker`).
+"""The process that calls `wandb` for every JSON line on standard input (see `launch.recording.wandb_tracker`).
 
-The first line is what `wandb.init` gets; then `{"values": {...}}` and `{"video": path, "global_step": n}` follow. The
-end of the input finishes the run. It may hang or die at any time: nobody waits for it.
+The first line holds the arguments of `wandb.init`; then `{"values": {...}}` and `{"video": path, "global_step": n}`
+follow. The end of the input finishes the run. The process may hang or die at any time: training does not wait for it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _INIT_TIMEOUT_S = 30.0
 
 
 def mode() -> str:
-    """Return "online" where there is a key and the server can be reached, else "offline"; `WANDB_MODE` decides first.
+    """Return `WANDB_MODE` if it is set, else "online" if there is a key and the server can be reached, else "offline".
 
     `wandb` itself would ask for a key on the terminal, or wait for the network for a long time.
     """
@@ -46,7 +46,7 @@ def _in_netrc(host: str) -> bool:
 
 
 def start(first: dict[str, Any]) -> Any:
-    """Return the run that continues the id in `first`, offline if the server does not take it."""
+    """Return the `wandb` run with the id in `first`, offline if the server does not accept it."""
     import wandb
 
     settings = wandb.Settings(
@@ -58,7 +58,7 @@ def start(first: dict[str, Any]) -> Any:
     except Exception as error:
         if chosen != "online":
             raise
-        print(f"offline, since the server did not take the run: {error}", flush=True)
+        print(f"offline, since the server did not accept the run: {error}", flush=True)
         run = wandb.init(mode="offline", settings=settings, **first)
     run.define_metric("global_step", hidden=True)
     run.define_metric("*", step_metric="global_step")
@@ -66,7 +66,7 @@ def start(first: dict[str, Any]) -> Any:
 
 
 def main() -> None:
-    """Serve standard input until it ends."""
+    """Pass standard input to `wandb` until it ends."""
     import wandb
 
     lines = iter(sys.stdin)

@@ -1,4 +1,4 @@
-"""Weights & Biases: numbers and videos go to a process of its own, which may be slow, offline or dead."""
+"""Weights & Biases: a tracker that sends numbers and videos to its own process, which may be slow, offline or dead."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PROCESS = (sys.executable, "-m", "launch.recording.wandb_process")
 
 
 def wandb_id(directory: Path) -> str:
-    """Return the id of a run directory, which every resumption of the run has; made at the first call."""
+    """Return the `wandb` id of a run directory, the same for all resumptions; the first call makes it."""
     path = directory / "wandb_id.txt"
     if path.is_file():
         return path.read_text(encoding="utf-8").strip()
@@ -33,17 +33,17 @@ def wandb_id(directory: Path) -> str:
 class WandbTracker:
     """Sends everything to a process that calls `wandb` (see `launch.recording.tracker.Tracker`).
 
-    A run never waits for it: what does not fit into the queue is dropped and counted, and after `patience_s` at the end
-    the process is ended. What it has written by then lies under `wandb/` in the run's directory; `wandb sync` uploads
-    it. It says what it has to say in `wandb.log`. A process and not a thread, since `wandb` takes part in the exit of
-    the process that it is imported in, and waits there.
+    Training never waits for the process: items that do not fit into the queue are dropped and counted, and the process
+    is ended at most `patience_s` after the end of the run. The files it has written by then are under `wandb/` in the
+    run's directory; `wandb sync` uploads them. Its output goes to `wandb.log`. It is a process and not a thread, since
+    `wandb` delays the exit of the process that imports it.
 
     Args:
-        directory: of the run.
-        first: what `wandb.init` gets: project, name, group, config and so on.
-        log: told how it ended, in a line.
-        patience_s: how long the end of the run may wait.
-        process: what to start, for tests.
+        directory: the run's directory.
+        first: arguments of `wandb.init`: project, name, group, config and so on.
+        log: function that receives a line about how the process ended.
+        patience_s: the most seconds that the end of the run waits.
+        process: command of the process, for tests.
 
     Raises:
         OutputError: the process cannot be started.
@@ -70,17 +70,17 @@ class WandbTracker:
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    start_new_session=True,  # Ctrl-C is for the run, which then ends this one in good order
+                    start_new_session=True,  # Ctrl-C must reach only the run, which then ends this process properly
                 )
         except OSError as error:
             wrong = f"its process cannot be started: {error.filename or directory}: {error.strerror or error}"
-            raise OutputError("wandb", wrong, "mend that, or use --track none") from error
+            raise OutputError("wandb", wrong, "fix that, or use --track none") from error
         self._put({"id": name, "dir": str(directory), **first})
         self._thread = threading.Thread(target=self._send_until_closed, name="wandb", daemon=True)
         self._thread.start()
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
-        """Queue a row."""
+        """Queue a row of values."""
         self._put({"values": {**values, "global_step": step}})
 
     def video(self, step: int, path: Path) -> None:
@@ -88,10 +88,10 @@ class WandbTracker:
         self._put({"video": str(path), "global_step": step})
 
     def forget_after(self, step: int) -> None:
-        """Do nothing: rows cannot be taken back, and those that come again have their own `global_step`."""
+        """Do nothing: `wandb` cannot remove rows, and repeated ones have their own `global_step`."""
 
     def close(self) -> None:
-        """Send what waits and end the process, in good order or, after a while, at once."""
+        """Send the queued items and let the process finish; kill it after `patience_s`."""
         deadline = time.monotonic() + self._patience_s
         is_told = self._tell_to_end(self._patience_s)
         if is_told:
@@ -102,7 +102,7 @@ class WandbTracker:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-            how = f"did not finish within {self._patience_s:g} s and was ended; wandb sync uploads what is there"
+            how = f"did not finish within {self._patience_s:g} s and was ended; wandb sync uploads its files"
         if is_told or self._tell_to_end(1.0):  # with the process gone, the queue empties at once
             self._thread.join(1.0)
         dropped = f"; {self.num_dropped} rows were dropped" if self.num_dropped else ""
@@ -142,7 +142,7 @@ class WandbTracker:
             self.num_dropped += not is_alive
         try:
             self._process.stdin.close()
-        except OSError:  # it is gone, and with it what was still on its way
+        except OSError:  # the process has ended, and the items in transit are lost
             self.num_dropped += is_alive
 
     def _last_words(self) -> str:

@@ -1,4 +1,4 @@
-"""What is computed from curves before they are drawn: rates, ratios, smoothing, a band over seeds."""
+"""Computations on curves before they are drawn: rates, ratios, smoothing, a band over seeds."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from launch.records.series import Series
 
 
 def smooth(values: np.ndarray, half_width: int) -> np.ndarray:
-    """Return the mean over each point and up to `half_width` neighbours on both sides; NaN count for nothing.
+    """Return the mean over each point and up to `half_width` neighbours on both sides, without NaN.
 
-    It does not lag behind, as exponential smoothing does; at the ends the window is shorter.
+    The result does not lag behind, as with exponential smoothing. At the ends the window is shorter.
 
     Args:
-        values: [N].
-        half_width: points.
+        values: [N] values of the curve.
+        half_width: neighbours on each side.
     """
     if half_width <= 0 or len(values) < 2:
         return values
@@ -30,11 +30,11 @@ def smooth(values: np.ndarray, half_width: int) -> np.ndarray:
 
 
 def carried(series: Series, ticks: np.ndarray) -> np.ndarray:
-    """Return a series' values at other ticks: each the newest by then, NaN before the first.
+    """Return a series' newest value at each of other ticks; NaN before its first.
 
     Args:
-        series: of any length.
-        ticks: int64 [N].
+        series: a series of any length.
+        ticks: int64 [N] ticks of the result.
     """
     if not len(series):
         return np.full(len(ticks), np.nan)
@@ -43,7 +43,7 @@ def carried(series: Series, ticks: np.ndarray) -> np.ndarray:
 
 
 def rate(counter: Series) -> Series:
-    """Return how fast a counter grows, per second of training; a restart shows as a gap."""
+    """Return a counter's growth per second of training; a restart becomes a gap."""
     if len(counter) < 2:
         return Series(counter.ticks[:0], counter.values[:0], {name: x[:0] for name, x in counter.axes.items()})
     spans = np.diff(counter.axes["seconds"])
@@ -54,11 +54,11 @@ def rate(counter: Series) -> Series:
 
 
 def growth_ratio(part: Series, whole: Sequence[Series]) -> Series:
-    """Return how much of the growth of several counters is one's, point by point.
+    """Return the growth of one counter divided by the summed growth of several, point by point.
 
     Args:
-        part: the counter above the line, on whose ticks the result stands.
-        whole: the counters below the line, whose growths are added.
+        part: the counter in the numerator; the result has its ticks.
+        whole: the counters in the denominator.
     """
     if len(part) < 2:
         return Series(part.ticks[:0], part.values[:0], {name: x[:0] for name, x in part.axes.items()})
@@ -72,10 +72,12 @@ def growth_ratio(part: Series, whole: Sequence[Series]) -> Series:
 def band_over_runs(
     curves: Sequence[tuple[np.ndarray, np.ndarray]], num: int = 400
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return mean and band (one standard deviation) of several curves where all are known; elsewhere it would jump.
+    """Return mean and band (one standard deviation) of several curves, over the x where all are known.
+
+    Elsewhere the mean would jump.
 
     Args:
-        curves: (x [N], y [N]) each, x ascending.
+        curves: (x [N], y [N]) of each curve, x ascending.
         num: points of the result.
 
     Returns:
@@ -98,11 +100,11 @@ def band_over_runs(
 
 
 def bucket_scores(scores: Series, ends: Series) -> dict[float, float]:
-    """Return a run's scores by where their bucket ended, in frames; buckets without a score are left out.
+    """Return a run's scores by the frame at which their bucket ended; buckets without a score are left out.
 
     Args:
-        scores: of the last complete bucket, as recorded over time.
-        ends: where that bucket ended.
+        scores: score of the last complete bucket, as recorded over time.
+        ends: frame at which that bucket ended.
     """
     pairs = zip(ends.values.tolist(), carried(scores, ends.ticks).tolist(), strict=True)
     return {end: score for end, score in pairs if score == score}

@@ -1,9 +1,9 @@
-"""The lineage of a population: every copy and every change of settings, one line of JSON each, in order of time.
+"""The lineage of a population: every copy and every change of settings, one line of JSON each, in time order.
 
     {"env_steps": 6000, "episodes": 210, "member": 2, "copied": 0, "fitness": {"0": 31.5, "2": 18.0}, "settings": {...}}
 
-`copied` is null where the member kept its own weights. The schedule of a member is its ancestors': who copied another
-at 6,000 env steps has that one's settings before.
+`copied` is null if the member kept its own weights. The settings schedule of a member follows its ancestors: a member
+that copied another at 6,000 env steps has the other's settings before.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from launch.records.settings_schedule import SettingsChange
 
 @dataclass(frozen=True)
 class Decision:
-    """What one member did when it was compared.
+    """The decision for one member at one comparison.
 
     Args:
-        env_steps: its own by then.
-        episodes: its own by then.
-        member: who.
-        copied: whose weights and settings it took over, or None.
-        fitness: what was compared, by member.
-        settings: that hold from then on, by the command line's keys.
+        env_steps: the member's env steps at the comparison.
+        episodes: the member's episodes at the comparison.
+        member: the member's number.
+        copied: number of the member whose weights and settings it took over, or None.
+        fitness: the compared fitness, by member.
+        settings: the settings that hold from then on, by the command line's keys.
     """
 
     env_steps: int
@@ -43,11 +43,11 @@ class Lineage:
     """The decisions of a population, kept in a file that only grows. Used from one thread.
 
     Args:
-        path: the file; what it holds already is read. Its last line may be half written, by a killed process or onto a
-            full disk, and is then left out: no checkpoint knows of it.
+        path: the file; earlier decisions in it are read. A killed process or a full disk may leave the last line half
+            written. Such a line is left out, since no checkpoint refers to it.
 
     Raises:
-        NothingToResumeError: it cannot be read.
+        NothingToResumeError: the file cannot be read.
     """
 
     def __init__(self, path: Path):
@@ -64,10 +64,10 @@ class Lineage:
                 self._rewrite()
 
     def add(self, decision: Decision) -> None:
-        """Write one more.
+        """Append a decision.
 
         Raises:
-            OutputError: it cannot be written.
+            OutputError: the file cannot be written.
         """
         self.decisions.append(decision)
         try:
@@ -77,7 +77,7 @@ class Lineage:
             raise output_error(self._path, error) from error
 
     def forget_after(self, env_steps: Mapping[int, int]) -> None:
-        """Remove what lies beyond each member's env steps: a resumed population goes that way again."""
+        """Remove decisions after each member's env steps: a resumed population takes them again."""
         kept = [item for item in self.decisions if item.env_steps <= env_steps.get(item.member, 0)]
         if len(kept) == len(self.decisions):
             return
@@ -91,16 +91,16 @@ class Lineage:
 def schedules(
     first_settings: Mapping[int, Mapping[str, float]], decisions: Sequence[Decision]
 ) -> dict[int, list[SettingsChange]]:
-    """Return every member's schedule, traced back through its ancestors.
+    """Return every member's settings schedule, traced back through its ancestors.
 
     Args:
-        first_settings: what members began with.
-        decisions: in order of time.
+        first_settings: each member's first settings.
+        decisions: the decisions in time order.
     """
     traced = {member: [SettingsChange(0, dict(settings))] for member, settings in first_settings.items()}
     for decision in decisions:
         if decision.copied is not None:
-            # The model may have been a few steps further.
+            # The copied member may have been a few steps ahead.
             traced[decision.member] = [
                 SettingsChange(min(change.env_steps, decision.env_steps), change.settings)
                 for change in traced[decision.copied]

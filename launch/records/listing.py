@@ -1,6 +1,6 @@
-"""Finds runs and sweeps below a directory, and tells from their files how each is doing.
+"""Runs and sweeps below a directory, and the status of each as its files show it.
 
-A page names a run by its key, which is looked up here; no part of a request ever becomes a path.
+A page names a run by its key, which this module maps to a path; no part of a request ever becomes a path.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from launch.records.record import load_record
 Status = Literal["running", "finished", "stopped", "failed", "interrupted"]
 
 FRESH_S = 20.0
-"""A run with numbers this young is taken to be running even where its lock cannot be seen, as on a network disk."""
+"""A run with newer numbers than this counts as running even if its lock cannot be seen, as on a network disk."""
 
 _DEPTH = 4
 _MOST = 5000
@@ -31,12 +31,12 @@ class Entry:
     """A run, a member of a sweep, or a sweep.
 
     Args:
-        key: names it in addresses; letters and digits.
+        key: its identifier in page addresses; letters and digits.
         path: its directory.
-        name: its place below the listed directory, for people; hostile until shown as text.
-        record: its `config.json`; {} where that cannot be read.
-        problem: why it cannot be read, or "".
-        sweep: key of the sweep it is a member of, or "".
+        name: its path below the listed directory, for display; untrusted, so show it only as plain text.
+        record: its `config.json`; {} if that cannot be read.
+        problem: why the record cannot be read, or "".
+        sweep: key of the sweep that it is a member of, or "".
     """
 
     key: str
@@ -48,33 +48,33 @@ class Entry:
 
     @property
     def is_sweep(self) -> bool:
-        """Whether it is a sweep, which has members in place of numbers of its own."""
+        """Whether the entry is a sweep, which has members instead of numbers of its own."""
         return "sweep" in self.record
 
     @property
     def config(self) -> dict[str, Any]:
-        """The resolved config as JSON values; {} where it cannot be read."""
+        """The resolved config as JSON values; {} if it cannot be read."""
         config = self.record.get("config")
         return config if isinstance(config, dict) else {}
 
     @property
     def overrides(self) -> dict[str, Any]:
-        """What sets a member apart from the others of its sweep; {} where that cannot be read."""
+        """The settings that distinguish a member from the others of its sweep; {} if they cannot be read."""
         member = self.record.get("member")
         overrides = member.get("overrides") if isinstance(member, dict) else None
         return overrides if isinstance(overrides, dict) else {}
 
     @property
     def metrics_path(self) -> Path:
-        """Where its numbers are."""
+        """The file of the entry's numbers."""
         return self.path / "metrics.db"
 
 
 def find_entries(root: Path) -> dict[str, Entry]:
-    """Return what lies at or below a directory, by key, in the order of names.
+    """Return the runs and sweeps at or below a directory by key, in the order of their names.
 
     Args:
-        root: a directory of runs, or itself a run or a sweep.
+        root: a directory of runs, or the directory of one run or sweep.
     """
     found: dict[str, Entry] = {}
     for path, sweep in _directories(root, 0, ""):
@@ -91,18 +91,18 @@ def members_of(sweep: Entry, entries: dict[str, Entry]) -> list[Entry]:
 
 
 def member_number(entry: Entry) -> int:
-    """Return a member's number; a large one where the record has none."""
+    """Return a member's number; a large one if the record has none."""
     member = entry.record.get("member")
     number = member.get("index") if isinstance(member, dict) else None
     return number if isinstance(number, int) else 1 << 30
 
 
 def read_status(entry: Entry, newest_wall_time: float | None, now: float | None = None) -> Status:
-    """Return how a run stands: by its lock, else by the age of its numbers, else by the last line of its log.
+    """Return a run's status, from its lock, the last state in its log, and the age of its numbers, in this order.
 
     Args:
-        entry: which.
-        newest_wall_time: unix time of its newest numbers, or None.
+        entry: the run.
+        newest_wall_time: unix time of the run's newest numbers, or None.
         now: unix time, for tests.
     """
     if _is_locked(entry.path / "lock"):
@@ -119,7 +119,7 @@ def read_status(entry: Entry, newest_wall_time: float | None, now: float | None 
 
 
 def last_state(directory: Path) -> str:
-    """Return what a run's log says of its state last, e.g. "finished: steps" or "failed: ValueError: ..."; or ""."""
+    """Return the last state in a run's log, e.g. "finished: steps" or "failed: ValueError: ..."; or ""."""
     for line in reversed(log_tail(directory).splitlines()):
         words = line.split(" ", 2)[-1]
         if words.startswith(("started", "resumed", "running: ", "finished: ", "failed: ")):
@@ -139,7 +139,7 @@ def log_tail(directory: Path) -> str:
 
 
 def find_videos(entry: Entry) -> list[Path]:
-    """Return a run's videos, the newest first."""
+    """Return a run's videos, newest first."""
     try:
         found = [path for path in (entry.path / "videos").iterdir() if path.suffix.lower() in VIDEO_TYPES]
         return sorted((path for path in found if path.is_file()), key=lambda path: path.stat().st_mtime, reverse=True)
@@ -148,7 +148,7 @@ def find_videos(entry: Entry) -> list[Path]:
 
 
 VIDEO_TYPES = {".mp4": "video/mp4", ".webm": "video/webm", ".gif": "image/gif"}
-"""Media types of the files that are videos."""
+"""Media types of video files, by suffix."""
 
 
 def printable(text: str, most: int = 200) -> str:
@@ -173,7 +173,7 @@ def _directories(path: Path, depth: int, sweep: str) -> Iterator[tuple[Path, boo
 def _has_record(path: Path) -> bool:
     try:
         return (path / "config.json").is_file()
-    except OSError:  # a directory of somebody else's
+    except OSError:  # another user's directory
         return False
 
 
@@ -196,7 +196,7 @@ def _entry(root: Path, path: Path, is_member: bool) -> Entry:
 
 
 def key_of_path(path: Path) -> str:
-    """Return the key of what lies at a path."""
+    """Return the key of the run or sweep at a path."""
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
 
 
@@ -208,7 +208,7 @@ def _load_record(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def _is_locked(path: Path) -> bool:
-    """Return whether a process holds the lock. Taking it, even for a moment, could keep a run from starting."""
+    """Return whether a process holds the lock, without taking it: that could keep a run from starting."""
     try:
         status = path.stat()
         with open("/proc/locks", encoding="ascii") as file:

@@ -1,12 +1,12 @@
-"""`metrics.db`: the numbers of one run over time, in a SQLite file that others may read while it is written.
+"""`metrics.db`: the numbers of one run over time, in a SQLite file that other processes may read meanwhile.
 
     ticks   one row per moment: training seconds, wall clock, env steps, frames, learner steps
     names   name <-> small integer
-    points  (name, tick) -> value; a value that did not change since the name's last point is not repeated, but for
-            evaluations: they hold for their moment, not until the next
-    notes   (name, tick) -> text, for the few things that are words
+    points  (name, tick) -> value; a value equal to the name's last point is not repeated, except for evaluations, whose
+            values hold for one moment and not until the next
+    notes   (name, tick) -> text, for the few metrics that are words
 
-Any column of `ticks` can so be the x axis. One point takes about 20 bytes.
+So any column of `ticks` can be the x axis. One point takes about 20 bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Axis = Literal["env_steps", "frames", "learner_steps", "seconds", "wall_time"]
 
 @dataclass(frozen=True)
 class Tick:
-    """One moment of a run: training seconds, unix time, and how far it had come."""
+    """One moment of a run: training seconds, unix time, and the run's counts of steps and frames."""
 
     seconds: float
     wall_time: float
@@ -49,14 +49,14 @@ class Tick:
 
 
 def is_measured(name: str) -> bool:
-    """Return whether a name's points are measurements of one moment each; others hold until the next point."""
+    """Return whether each of a name's points is a measurement of one moment; others hold until the next point."""
     return name.startswith("evaluation/")
 
 
 class MetricsDb:
-    """The writing end. One per file; may be used from any thread.
+    """The writer of a `metrics.db`. One per file; may be used from any thread.
 
-    Every method raises `OutputError` when the file cannot be written or is damaged.
+    Every method raises `OutputError` if the file cannot be written or is damaged.
     """
 
     def __init__(self, path: Path):
@@ -94,11 +94,11 @@ class MetricsDb:
         self._last: dict[str, float | str] = {}
 
     def write(self, tick: Tick, values: Mapping[str, float], notes: Mapping[str, str] | None = None) -> None:
-        """Add one moment with its values; NaN is left out."""
+        """Add one moment with its values; NaN values are left out."""
         self.write_all([(tick, values, notes or {})])
 
     def write_all(self, moments: Iterable[tuple[Tick, Mapping[str, float], Mapping[str, str]]]) -> None:
-        """Add moments with their values and notes, all or none: many cost little more than one."""
+        """Add all moments with their values and notes, or none; many cost little more than one."""
         with self._lock:
             try:
                 with self._connection:
@@ -123,7 +123,7 @@ class MetricsDb:
         self._next_tick += 1
 
     def forget_after(self, env_steps: int) -> None:
-        """Remove what lies beyond `env_steps`: a resumed run goes that way again."""
+        """Remove all moments after `env_steps`: a resumed run records them again."""
         with self._lock:
             try:
                 with self._connection:
@@ -162,7 +162,7 @@ class MetricsDb:
 
 
 def read_series(path: Path, name: str, axis: Axis = "env_steps") -> list[tuple[float, float]]:
-    """Return one name's points as (axis, value), in the order of time.
+    """Return one name's points as (axis, value), in time order.
 
     Raises:
         OutputError: the file is missing or damaged.
@@ -181,12 +181,12 @@ def read_names(path: Path) -> list[str]:
 
 @contextmanager
 def open_to_read(path: Path, timeout_s: float = 10.0) -> Iterator[sqlite3.Connection]:
-    """Open a `metrics.db` so that nothing is written, not even beside it: its directory may be read-only.
+    """Open a `metrics.db` without writing anything, not even beside it: its directory may be read-only.
 
     Raises:
         sqlite3.Error: the file is missing, damaged or locked.
     """
-    # SQLite leaves files of its own beside one that is not immutable; with such a file somebody has it open.
+    # SQLite writes files beside a database that it does not open as immutable. With a -wal file a writer has it open.
     mode = "mode=ro" if path.with_name(path.name + "-wal").exists() else "mode=ro&immutable=1"
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=timeout_s)) as connection:
         connection.execute("PRAGMA query_only=1")

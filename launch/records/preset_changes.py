@@ -1,4 +1,4 @@
-"""What sets a run apart from the preset it came from."""
+"""Settings of a run that differ from its preset."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from launch.settings.train_config import NOT_FLAGS, TrainConfig
 from launch.settings.values import find_leaves, show
 
 _OF_THE_COMMAND = {"run-dir", "quiet", "json", "resume", *NOT_FLAGS}
-"""Keys that say how a command was run, and not what was trained."""
+"""Keys of the command itself, which do not affect training."""
 
 
 def changes_from_preset(config: TrainConfig) -> dict[str, dict[str, str]]:
     """Return `{key: {"preset": value, "run": value}}` for every value that differs, as written on the command line.
 
-    {} for a config that comes from no preset. A key that only one of them has, since they are of different algorithms,
-    is "" for the other.
+    {} for a config that comes from no preset. A key that only the preset or only the run has, because their algorithms
+    differ, is "" for the other.
     """
     if config.preset not in find_presets():
         return {}

@@ -1,4 +1,4 @@
-"""A run's record: what `config.json` holds."""
+"""A run's record: the content of `config.json`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ def load_record(path: Path) -> dict[str, Any]:
     """Return the record of a run or a sweep.
 
     Args:
-        path: of `config.json`.
+        path: the path of `config.json`.
 
     Raises:
-        OSError: it is not there, or cannot be opened.
-        ValueError: it is not a record.
+        OSError: the file is missing or cannot be opened.
+        ValueError: the file is not a record.
     """
     try:
         record = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The directory a run leaves behind: made once, locked while it is trained in, found again by `--resume`."""
+"""The directory of a run's files: made once, locked during training, and found again by `--resume`."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from launch.settings.train_config import TrainConfig, leaves_directory
 from launch.settings.values import find_leaves, show
 
 SCHEMA_VERSION = 1
-_START_AGAIN = "free space or mend the disk, then start again"
+_START_AGAIN = "free space or repair the disk, then start again"
 RUNS_ROOT = Path("runs")
 _VERSIONED = ("laser-rl", "torch", "numpy", "gymnasium", "ale-py", "mujoco", "ray")
 
 
 class RunDirectory:
-    """One run's files. Made by `open_run`, which holds its lock; used from any thread."""
+    """One run's files. `open_run` makes it and holds its lock. Used from any thread."""
 
     def __init__(self, path: Path, resumed: bool):
         self.path = path
@@ -47,13 +47,13 @@ class RunDirectory:
         self.videos_path = path / "videos"
         self.log_path = path / "log.txt"
         self.goes_on = False
-        """Set once all that was saved is in place; until then an error takes back the settings it was resumed with."""
+        """Set once the saved state is restored; until then an error undoes the settings of the resumption."""
 
     def log(self, text: str) -> None:
-        """Append a line with the time to `log.txt`.
+        """Append lines with the time to `log.txt`.
 
         Raises:
-            OutputError: it cannot be written.
+            OutputError: the file cannot be written.
         """
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
         try:
@@ -74,15 +74,15 @@ def open_run(
 
     Args:
         config: `run_dir` and `resume` decide which directory; a resumed run keeps environment, algorithm and network.
-        command: what the user typed, for the record; default: this process's arguments.
-        runs_root: where directories without a name of their own go.
-        facts: what the record holds beside the config: "sweep" makes it the directory of a sweep, "member" says which
-            member of one this is.
+        command: the command line that the user typed, for the record; default: this process's arguments.
+        runs_root: parent of the directory if the config names none.
+        facts: further entries of the record: "sweep" makes it the directory of a sweep, "member" states which member
+            of a sweep it is.
 
     Raises:
-        NothingToResumeError: there is no run to resume, or it is one of another environment or algorithm.
+        NothingToResumeError: there is no run to resume, or it has another environment, algorithm or network.
         CannotCreateError: the directory exists or cannot be written.
-        RunInUseError: another process trains in it.
+        RunInUseError: another process trains in the directory.
     """
     if config.resume:
         path = config.run_dir or newest_run(config.preset, config.env, runs_root, of_sweeps="sweep" in facts)
@@ -106,10 +106,10 @@ def open_run(
             if run.goes_on:
                 raise
             if before:
-                # It did not go on with the new settings, which would stand in the way of the next attempt.
+                # The run did not continue with the new settings, and they would prevent the next attempt.
                 replace_file(record, before)
             elif isinstance(error, OutputError):
-                _remove_all_but(found, path)  # there is nothing in it to go on from
+                _remove_all_but(found, path)  # it holds nothing to continue from
                 raise OutputError(error.problem.key, error.problem.wrong, _START_AGAIN) from error
             raise
 
@@ -117,7 +117,7 @@ def open_run(
 def saved_config(run_dir: Path) -> TrainConfig:
     """Return the config that a run directory was trained with.
 
-    Classes of the user's own are imported from the modules that it names (see `config_from_json`).
+    A user's own classes are imported from the modules that the record names (see `config_from_json`).
 
     Raises:
         NothingToResumeError: there is no such run, or its `config.json` cannot be read.
@@ -132,7 +132,8 @@ def saved_config(run_dir: Path) -> TrainConfig:
 def read_record(run_dir: Path) -> dict[str, Any]:
     """Return a run's `config.json`: `config`, `versions`, `commit`, `command`, `created`, `schema_version`, `changes`.
 
-    A sweep's holds `sweep` (see `SweepConfig.to_json`), its members' each `member` with `index` and `overrides`.
+    A sweep's record also has `sweep` (see `SweepConfig.to_json`). Each member's has `member` with `index` and
+    `overrides`.
     """
     path = run_dir / "config.json"
     try:
@@ -147,7 +148,7 @@ def read_record(run_dir: Path) -> dict[str, Any]:
 
 
 def config_from_record(record: dict[str, Any], run_dir: Path) -> TrainConfig:
-    """Return the config in a record from `read_record`, for use in `run_dir`."""
+    """Return the config of a record from `read_record`, with `run_dir` as its directory."""
     try:
         config = config_from_json(record["config"])
     except ConfigError as error:
@@ -159,10 +160,10 @@ def config_from_record(record: dict[str, Any], run_dir: Path) -> TrainConfig:
 
 
 def newest_run(preset: str, env: str | None, runs_root: Path = RUNS_ROOT, of_sweeps: bool = False) -> Path:
-    """Return the run (or sweep) of this preset (and environment, unless None) that was begun last.
+    """Return the newest run (or sweep) of a preset (and environment, unless None), by its start.
 
     Raises:
-        NothingToResumeError: there is none.
+        NothingToResumeError: there is no such run.
     """
     found: list[tuple[str, Path]] = []
     for path in sorted(runs_root.glob("*/config.json")):
@@ -188,7 +189,7 @@ def newest_run(preset: str, env: str | None, runs_root: Path = RUNS_ROOT, of_swe
 
 
 def run_name(config: TrainConfig, now: float | None = None) -> str:
-    """Return a directory name from preset, environment, seed and time; safe whatever the environment is called."""
+    """Return a directory name from preset, environment, seed and time; safe for any environment id."""
     parts = [config.preset, *([] if slug(config.env).startswith(config.preset or "\0") else [slug(config.env)])]
     stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
     return "-".join([part for part in parts if part] + [f"seed{config.seed}", stamp])
@@ -202,14 +203,14 @@ def slug(text: str) -> str:
 def output_error(path: Path, error: OSError) -> OutputError:
     """Return the error that ends a run because `path` could not be read or written."""
     reason = error.strerror or str(error)
-    return OutputError("run-dir", f"{path}: {reason}", "free space or mend the disk, then continue with --resume")
+    return OutputError("run-dir", f"{path}: {reason}", "free space or repair the disk, then continue with --resume")
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file so that nobody ever reads half of it, and a crash leaves the old one.
+    """Replace a file atomically: no reader sees half of it, and a crash leaves the old file.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: the file cannot be written.
     """
     beside = path.with_name(f"{path.name}.writing")
     try:
@@ -245,8 +246,8 @@ def _make(config: TrainConfig, runs_root: Path, prefix: str) -> Path:
 
 
 def _remove_all_but(kept: Collection[str], path: Path) -> None:
-    """Remove what is in a directory, but for these names; the directory too, if nothing is left."""
-    with suppress(OSError):  # what is left behind is in nobody's way, and another error is being told
+    """Remove a directory's content except these names, and the directory itself if it is then empty."""
+    with suppress(OSError):  # remaining files do no harm, and another error is being reported
         for item in path.iterdir():
             if item.name not in kept:
                 shutil.rmtree(item) if item.is_dir() else item.unlink()
@@ -254,7 +255,7 @@ def _remove_all_but(kept: Collection[str], path: Path) -> None:
 
 
 def _check_usable(path: Path) -> None:
-    """An empty directory may be used; so may one with a lock, where the lock decides."""
+    """Raise `CannotCreateError` unless the directory is empty or has a lock, in which case the lock decides."""
     if not path.is_dir():
         raise CannotCreateError("run-dir", f"{path} is not a directory", "choose another --run-dir")
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
@@ -281,7 +282,7 @@ def _locked(path: Path) -> Iterator[None]:
             raise RunInUseError(
                 "run-dir", f"{path} is in use by process {owner}", "wait for it, or choose another --run-dir"
             ) from None
-        # The kernel drops the lock with the process, so a killed run never blocks its own resumption.
+        # The kernel releases the lock when the process ends, so a killed run never blocks its own resumption.
         try:
             file.truncate(0)
             file.write(f"{os.getpid()}\n".encode())
@@ -338,7 +339,7 @@ def _versions() -> dict[str, str]:
 
 
 def commit_of_sources() -> str | None:
-    """Return the commit of the sources that run, with "+changes" when they differ from it; None outside a checkout."""
+    """Return the commit of the running sources, with "+changes" if they differ from it; None outside a checkout."""
     here = str(Path(__file__).resolve().parent)
     try:
         head = _git(here, "rev-parse", "HEAD")

@@ -1,6 +1,6 @@
-"""What a `metrics.db` holds for those who show it: the newest value of everything, and curves thinned while read.
+"""The content of a `metrics.db` for display: the newest value of every name, and curves with few enough points.
 
-Of a curve of 100,000 points some hundred are wanted, so SQLite averages neighbours itself. Nothing is written.
+Of a curve of 100,000 points a few hundred are needed, so SQLite averages neighbours. Nothing is written.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ Axis = Literal["env_steps", "frames", "seconds", "learner_steps"]
 AXES: tuple[Axis, ...] = get_args(Axis)
 
 _TICK_COLUMNS = ("seconds", "wall_time", "env_steps", "frames", "learner_steps")
-# Names that count, or stand still for long: the mean of neighbours would be a number that never was.
+# Counters, and values that rarely change: the mean of neighbours would be a value that never occurred.
 _COUNTERS = ("totals/", "buckets/", "ledger/")
 _TIMEOUT_S = 1.0
 _NEIGHBOURS = 32
-"""Points whose mean one drawn point is, at most: so a curve costs the same however long the run is."""
+"""The most points that one drawn point averages, so that a curve costs the same however long the run is."""
 
 
 class UnreadableError(OutputError):
-    """A `metrics.db` is missing, damaged or locked; `problem.wrong` says so in a line."""
+    """A `metrics.db` is missing, damaged or locked; `problem.wrong` gives the reason in one line."""
 
 
 @dataclass(frozen=True)
 class Latest:
-    """The newest of everything that a run has recorded.
+    """The newest value of every name that a run has recorded.
 
     Args:
-        moment: of the newest row; None before the first.
-        values: by name.
+        moment: moment of the newest row; None before the first.
+        values: numbers by name.
         notes: texts by name.
     """
 
@@ -49,11 +49,11 @@ class Latest:
 
 @dataclass(frozen=True)
 class Series:
-    """One name over time.
+    """One name's values over time.
 
     Args:
-        ticks: int64 [N], ascending.
-        values: float64 [N].
+        ticks: int64 [N] rows of the file, ascending.
+        values: float64 [N] values.
         axes: float64 [N] each: training seconds, env steps, frames, learner steps.
     """
 
@@ -69,10 +69,10 @@ EMPTY = Series(np.zeros(0, np.int64), np.zeros(0), {axis: np.zeros(0) for axis i
 
 
 def read_latest(path: Path, ticks_ago: int = 0) -> Latest:
-    """Return the newest value of every name, or what it was some rows ago (a row is about a second).
+    """Return the newest value of every name, or its value some rows ago (a row is about a second).
 
     Args:
-        path: of `metrics.db`.
+        path: the path of `metrics.db`.
         ticks_ago: rows before the newest.
 
     Raises:
@@ -101,14 +101,14 @@ def read_latest(path: Path, ticks_ago: int = 0) -> Latest:
 
 
 def read_series(path: Path, names: Iterable[str], limit: int | None = 400) -> dict[str, Series]:
-    """Return curves by name, each of about `limit` points at most; names without points are left out.
+    """Return curves by name, each with at most about `limit` points; names without points are left out.
 
-    A point stands for its neighbours: the mean of the last 32 of them, or for a counter the last. A value that does not
-    change is recorded once, so a gap is closed with the value before it; evaluations are joined as they are.
+    A point stands for its neighbours: it is the mean of the last 32 of them, or the last value of a counter. An
+    unchanged value is recorded only once, so gaps are filled with the value before them, except between evaluations.
 
     Args:
-        path: of `metrics.db`.
-        names: which.
+        path: the path of `metrics.db`.
+        names: the names of the curves.
         limit: points per curve; None: every point.
 
     Raises:
@@ -129,8 +129,8 @@ def read_rows(path: Path, names: Sequence[str] | None = None) -> Iterator[tuple[
     """Yield every point as (name, env steps, frames, learner steps, training seconds, unix time, value).
 
     Args:
-        path: of `metrics.db`.
-        names: which; None: all.
+        path: the path of `metrics.db`.
+        names: the names to read; None: all.
 
     Raises:
         UnreadableError: the file is missing, damaged or locked.
@@ -146,7 +146,7 @@ def read_rows(path: Path, names: Sequence[str] | None = None) -> Iterator[tuple[
 
 
 def signature(path: Path) -> tuple[int, ...]:
-    """Return what changes when a `metrics.db` does; () where there is none."""
+    """Return a value that changes whenever the `metrics.db` at a path changes; () if there is none."""
     found: list[int] = []
     for file in (path, path.with_name(path.name + "-wal")):
         try:
@@ -186,7 +186,7 @@ def _read_one(
 
 
 def _close_gaps(connection: sqlite3.Connection, rows: list[Any], width: int, newest: int) -> list[Any]:
-    """Repeat a value just before the next change, and at the end, where it stood still."""
+    """Repeat each unchanged value just before the next change and at the end."""
     patience = max(2 * width, 3)
     ends = [row[1] - width for row in rows[1:]] + [newest]
     wanted = {end: row[0] for row, end in zip(rows, ends, strict=True) if end - row[1] > patience}

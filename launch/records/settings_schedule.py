@@ -1,8 +1,8 @@
-"""A schedule of settings: which of the algorithm's settings change at which env step, as a JSON file.
+"""Settings schedules: changes of the algorithm's settings at given env steps, as a JSON file.
 
     [{"env_steps": 0, "settings": {"algorithm.learning-rate": 0.001}}, {"env_steps": 20000, "settings": {...}}]
 
-Population based training leaves one for every member, in which the changes it found can be used again.
+Population based training writes one for every member, so that the changes it found can be used again.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class SettingsChange:
 
 
 class SettingsSchedule:
-    """Hands out changes in their order, each once.
+    """The changes of a run, each of which becomes due once, in order.
 
     Args:
-        changes: ascending in env steps.
+        changes: changes, ascending in env steps.
     """
 
     def __init__(self, changes: Sequence[SettingsChange]):
@@ -43,15 +43,15 @@ class SettingsSchedule:
 
     @classmethod
     def read(cls, path: Path | None) -> SettingsSchedule:
-        """Return the schedule in a file, or an empty one for None.
+        """Return the settings schedule in a file, or an empty one for None.
 
         Raises:
-            ConfigError: it cannot be read, or is no schedule.
+            ConfigError: the file cannot be read or is not a settings schedule.
         """
         return cls([] if path is None else read_changes(path))
 
     def due(self, env_steps: int) -> dict[str, float]:
-        """Return the settings that have begun to hold since the last call, by field name of the algorithm's config."""
+        """Return the settings that became due since the last call, by field name of the algorithm's config."""
         settings: dict[str, float] = {}
         while self._next < len(self.changes) and self.changes[self._next].env_steps <= env_steps:
             settings |= field_names(self.changes[self._next].settings)
@@ -70,17 +70,17 @@ def setting_keys(fields: Mapping[str, float]) -> dict[str, float]:
 
 
 def read_changes(path: Path) -> list[SettingsChange]:
-    """Return what a schedule's file holds.
+    """Return the changes in the file of a settings schedule.
 
     Raises:
-        ConfigError: it cannot be read, or is no schedule; every bad entry is named.
+        ConfigError: the file cannot be read or is not a settings schedule; every bad entry is named.
     """
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError([Problem(_KEY, f"{path} cannot be read: {error.strerror}", "check the path")]) from error
     except ValueError as error:
-        raise ConfigError([Problem(_KEY, f"{path} is not JSON: {error}", "a sweep with --pbt leaves one")]) from (error)
+        raise ConfigError([Problem(_KEY, f"{path} is not JSON: {error}", "a sweep with --pbt writes one")]) from (error)
     problems: list[Problem] = []
     changes: list[SettingsChange] = []
     for index, entry in enumerate(entries if isinstance(entries, list) else [entries]):
@@ -88,7 +88,7 @@ def read_changes(path: Path) -> list[SettingsChange]:
         if change is None:
             problems.append(Problem(_KEY, f"entry {index} of {path} is not {{env_steps, settings}}"))
         elif changes and change.env_steps < changes[-1].env_steps:
-            problems.append(Problem(_KEY, f"entry {index} of {path} lies before the one above", "sort them"))
+            problems.append(Problem(_KEY, f"entry {index} of {path} is before the entry above it", "sort the entries"))
         else:
             changes.append(change)
     if problems:
@@ -97,7 +97,7 @@ def read_changes(path: Path) -> list[SettingsChange]:
 
 
 def find_schedule_problems(config: TrainConfig) -> list[Problem]:
-    """Return what is wrong with a config's schedule: the file, settings that cannot change, values out of range."""
+    """Return the problems of a config's settings schedule: of its file, its settings, and their values."""
     if config.settings_schedule is None:
         return []
     try:
@@ -109,7 +109,7 @@ def find_schedule_problems(config: TrainConfig) -> list[Problem]:
         (name,) = field_names({key: value})
         if not key.startswith(_SECTION) or name not in config.algorithm.live_settings:
             allowed = ", ".join(setting_keys(dict.fromkeys(config.algorithm.live_settings, 0.0)))
-            problems.append(Problem(_KEY, f"{key} cannot change while training", f"what can: {allowed}"))
+            problems.append(Problem(_KEY, f"{key} cannot change while training", f"use one of {allowed}"))
             continue
         values: dict[str, Any] = {name: value}
         changed = dataclasses.replace(config.algorithm, **values)
@@ -118,10 +118,10 @@ def find_schedule_problems(config: TrainConfig) -> list[Problem]:
 
 
 def write_changes(path: Path, changes: Sequence[SettingsChange]) -> None:
-    """Write a schedule's file.
+    """Write the file of a settings schedule.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: the file cannot be written.
     """
     entries = [{"env_steps": change.env_steps, "settings": change.settings} for change in changes]
     replace_file(path, f"{json.dumps(entries, indent=1)}\n".encode())

@@ -1,4 +1,4 @@
-"""Videos of a run: whether its environment can be drawn, and where they are kept."""
+"""Videos of a run: the check that its environment can be rendered, and the writing of video files."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from launch.records.run_directory import output_error, replace_file
 
 
 def find_video_problems(key: str, env: str, config: EnvironmentConfig) -> Iterator[Problem]:
-    """Yield why there can be no video: a missing package, or tasks that fail or cannot be drawn; makes one of each.
+    """Yield why no video can be made: a missing package, or tasks that fail or cannot be rendered.
+
+    One environment of each task is made for the check.
 
     Args:
         key: the flag that asked for a video.
         env: environment id or ids.
-        config: how they are made.
+        config: settings of the environments.
     """
     missing = list(find_missing(key, ["imageio-ffmpeg"], f"leave --{key} out"))
     if missing:
@@ -32,10 +34,10 @@ def find_video_problems(key: str, env: str, config: EnvironmentConfig) -> Iterat
         try:
             picture = _draw_beginning(task, config)
         except EnvironmentFailedError as error:
-            yield Problem("env", f"{task}: {error}", "mend the environment")  # without a video it would fail as well
+            yield Problem("env", f"{task}: {error}", "fix the environment")  # without a video it would fail as well
             continue
         if picture is None:
-            yield Problem(key, f"{task} cannot be drawn here", f"leave --{key} out")
+            yield Problem(key, f"{task} cannot be rendered here", f"leave --{key} out")
 
 
 def _draw_beginning(task: str, config: EnvironmentConfig) -> np.ndarray | None:
@@ -45,10 +47,10 @@ def _draw_beginning(task: str, config: EnvironmentConfig) -> np.ndarray | None:
 
 
 def save_video(path: Path, video: bytes) -> None:
-    """Write a video so that whoever looks for the newest never finds half of one.
+    """Write a video atomically, so that the newest video is never half a file.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: the file cannot be written.
     """
     try:
         path.parent.mkdir(exist_ok=True)

@@ -1,1 +1,1 @@
-"""Settings: from what a user writes to a checked config, and back to what a run directory keeps."""
+"""Settings: from a user's values to a checked config, and from a config to a run directory's record and back."""

@@ -1,6 +1,6 @@
-"""Configs as JSON and back: what a run directory keeps, whatever algorithm and fields a config has.
+"""Configs as JSON and back, for the record in a run directory, for any algorithm and any fields.
 
-A config class that LASER does not know by itself is recorded by its place, under "class": "my_agent:MyConfig".
+A config class that is no part of LASER is recorded by its place, under "class": "my_agent:MyConfig".
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from launch.settings.values import convert
 
 
 def config_to_json(config: Any) -> dict[str, Any]:
-    """Return a tree of configs as a JSON value; an algorithm's carries its `name`, a user's own class its place.
+    """Return a tree of configs as a JSON value, with the `name` of an algorithm and the place of a user's own class.
 
     Raises:
-        ValueError: a class of the user's own lives inside a function.
+        ValueError: a user's own class is defined inside a function.
     """
     value: dict[str, Any] = {"name": config.name} if isinstance(config, AlgorithmConfig) else {}
     for name, info in field_infos(type(config)).items():
@@ -42,17 +42,18 @@ def config_to_json(config: Any) -> dict[str, Any]:
 def config_from_json(
     value: Mapping[str, Any], algorithms: Mapping[str, type[AlgorithmConfig]] | None = None
 ) -> TrainConfig:
-    """Rebuild a `TrainConfig`; values that a newer version added take their defaults.
+    """Rebuild a `TrainConfig`; settings that are newer than the record take their defaults.
 
-    A class of the user's own is imported from the module that the record names, which runs that module's code: read
-    only records of your own runs.
+    A user's own class is imported from the module that the record names, which runs that module's code: read only
+    records of your own runs.
 
     Args:
-        value: from `config_to_json`.
-        algorithms: config classes by name; by default those that are installed.
+        value: a result of `config_to_json`.
+        algorithms: config classes by name; by default the installed ones.
 
     Raises:
-        ConfigError: unknown keys, an unknown algorithm, a class that is not found or unreadable values, all at once.
+        ConfigError: unknown keys, an unknown algorithm, a class that is not found or unreadable values; the error lists
+            all of them.
     """
     if algorithms is None:
         algorithms = find_algorithms()
@@ -121,5 +122,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # JSON has no infinity; `convert` reads the word back
+        return str(value)  # JSON has no infinity; `convert` reads this text
     return value

@@ -1,4 +1,4 @@
-"""Seeds of a run's components, all from the run's own."""
+"""Seeds of a run's components, all derived from the run's seed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import numpy as np
 
 
 def seed_for(seed: int, role: str, index: int = 0) -> int:
-    """Return the seed of one component: the same for the same run, different between components.
+    """Return the seed of one component: the same for the same run seed, different between components.
 
     Args:
-        seed: of the run.
-        role: of the component, e.g. "learner".
-        index: tells components of one role apart.
+        seed: the run's seed.
+        role: the component's role, e.g. "learner".
+        index: the component's number among those of its role.
     """
     words = [seed, *role.encode(), index]
     return int(np.random.SeedSequence(words).generate_state(1)[0] >> 1)

@@ -1,4 +1,4 @@
-"""Reads `--config FILE.toml`: values by dotted path, the same keys as flags."""
+"""The reader of `--config FILE.toml`: values by dotted path, with the same keys as flags."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def read_config_file(path: Path) -> dict[str, Any]:
     """Return the values of a TOML file by dotted path, e.g. from `[algorithm]` `learning-rate = 3e-4`.
 
     Raises:
-        ConfigError: it cannot be read, or is no TOML.
+        ConfigError: the file cannot be read or is not valid TOML.
     """
     try:
         return flatten(tomllib.loads(path.read_text(encoding="utf-8")))

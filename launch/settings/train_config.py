@@ -1,4 +1,4 @@
-"""The config of a whole training run, and the rules that join its parts."""
+"""The config of a whole training run, with the rules that span its sections."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from replay_server.config import ReplayConfig
 from replay_server.removers import find_removers
 
 NOT_FLAGS = ("preset",)
-"""Keys that are recorded but are not the user's to set."""
+"""Keys that are recorded but that a user cannot set."""
 ScheduleName = Literal["auto", "free", "lockstep"]
-_GPU = r"cuda(:(0|[1-9][0-9]*))?"  # torch takes no leading zeros
+_GPU = r"cuda(:(0|[1-9][0-9]*))?"  # torch accepts no leading zeros
 
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """When and how the newest policy plays episodes that are not trained on."""
+    """Settings of evaluations: episodes that the newest policy plays and that are not trained on."""
 
     interval: Annotated[int, Bounds(least=0), "env steps between evaluations during training; 0: none"] = 0
     episodes: Annotated[int, Bounds(least=1), "episodes per evaluation"] = 20
@@ -40,25 +40,25 @@ class EvaluationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """Everything that decides a training run. Presets return one; flags and files change single values."""
+    """All settings of a training run. Presets return one; flags and files change single values."""
 
-    preset: Annotated[str, "the preset it came from"] = ""
+    preset: Annotated[str, "the preset that the config came from"] = ""
     env: Annotated[str, "environment id, for example CartPole-v1, ALE/Pong-v5 or my_module:MyEnv-v0"]
     steps: Annotated[int, Bounds(least=1), "env steps (agent decisions) to train for, over all actors"]
     seed: Annotated[int, Bounds(least=0, most=2**31 - 1), "all randomness comes from it"] = 0
-    device: Annotated[str, "where the learner computes: auto, cpu, cuda or cuda:N"] = "auto"
-    run_dir: Annotated[Path | None, "where the run leaves its files; default: a new directory under runs/"] = None
+    device: Annotated[str, "device of the learner: auto, cpu, cuda or cuda:N"] = "auto"
+    run_dir: Annotated[Path | None, "directory of the run's files; default: a new directory under runs/"] = None
     runtime: Annotated[
         Literal["local", "ray", "lockstep"],
         "local: threads; ray: processes, on one machine or many; lockstep: short for local with schedule lockstep",
     ] = "local"
     schedule: Annotated[
         ScheduleName,
-        "free: every part at its own pace; lockstep: parts take turns, repeatable bit by bit; auto: lockstep with "
+        "free: every worker at its own pace; lockstep: workers take turns, repeatable bit by bit; auto: lockstep with "
         "runtime lockstep, else free",
     ] = "auto"
     ray_address: Annotated[
-        str, "HOST:PORT of a Ray cluster's head to run on (docs/cluster.md), with runtime ray; else a Ray of our own"
+        str, "HOST:PORT of a Ray cluster's head to run on (docs/cluster.md), with runtime ray; else LASER starts Ray"
     ] = ""
     num_actors: Annotated[int, Bounds(least=1, most=4096), "actors"] = 1
     num_envs: Annotated[int, Bounds(least=1, most=4096), "environments per actor"] = 8
@@ -70,11 +70,11 @@ class TrainConfig:
     json: Annotated[bool, "print the result as one JSON object on the last line of standard output"] = False
     resume: Annotated[bool, "continue the run in run-dir, or the newest one of this preset and environment"] = False
     settings_schedule: Annotated[
-        Path | None, "JSON file of settings to change on the way; laser sweep --pbt leaves one for every member"
+        Path | None, "JSON file of settings to change during the run; laser sweep --pbt writes one for every member"
     ] = None
-    checkpoint_replay: Annotated[bool, "keep the replay in the checkpoints too; its size is said beforehand"] = False
+    checkpoint_replay: Annotated[bool, "keep the replay in checkpoints too; its size is printed at the start"] = False
     track: Annotated[
-        Literal["none", "wandb"], "who is told beside metrics.db and TensorBoard; wandb: offline without key or network"
+        Literal["none", "wandb"], "tracker beside metrics.db and TensorBoard; wandb: offline without key or network"
     ] = "none"
     capture_video: Annotated[
         bool, "film an episode of every evaluation; where evaluation.interval is 0, one every tenth of the run"
@@ -89,9 +89,9 @@ class TrainConfig:
 
     @staticmethod
     def with_new_names(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """Return values by key with keys of earlier versions renamed, and a note for each that was.
+        """Return values by key with the keys of earlier versions renamed, and a note for each renamed key.
 
-        `schedule` used to be the file that is now `settings_schedule`.
+        In earlier versions `schedule` was the file that is now `settings_schedule`.
         """
         renamed, notes = dict(values), []
         given = str(renamed.get("schedule", "auto")).strip()
@@ -103,12 +103,12 @@ class TrainConfig:
 
     @property
     def takes_turns(self) -> bool:
-        """Whether parts take turns (lockstep), which repeats bit by bit."""
+        """Whether workers take turns (lockstep), which repeats bit by bit."""
         return self.schedule == "lockstep" or (self.schedule == "auto" and self.runtime == "lockstep")
 
     @property
     def has_processes(self) -> bool:
-        """Whether parts live in processes of their own, on Ray."""
+        """Whether components run in processes of their own, on Ray."""
         return self.runtime == "ray"
 
     @property
@@ -119,7 +119,7 @@ class TrainConfig:
         return self.evaluation.interval
 
     def single_problems(self) -> Iterator[Problem]:
-        """Yield the mistakes of single fields that a range cannot express."""
+        """Yield the mistakes of single fields that their ranges cannot express."""
         if self.has_processes:
             yield from find_missing("runtime", ["ray"], "use --runtime local")
         if self.track == "wandb":
@@ -150,7 +150,7 @@ class TrainConfig:
             )
 
     def problems(self) -> Iterator[Problem]:
-        """Yield the mistakes that only show when parts are seen together."""
+        """Yield the mistakes that concern several fields together."""
         if self.ray_address and not self.has_processes:
             yield Problem(
                 "ray-address", f"a cluster needs runtime ray, got runtime {self.runtime}", "leave runtime out"
@@ -172,28 +172,28 @@ class TrainConfig:
                 f"must give each of {num_tasks} tasks an environment, got {self.num_actors} actors of {self.num_envs}",
                 f"use at least {math.ceil(num_tasks / self.num_actors)}",
             )
-        # What is out of range by itself is named already; sums with it would only mislead.
+        # Values out of range are reported already; problems computed from them would only mislead.
         wrong = {problem.key for part in (self.algorithm, self.replay) for problem in find_problems(part)}
         if not wrong & {"batch-size", "replay-fraction", "capacity-steps", "num-shards", "min-steps"}:
             yield from self._replay_problems()
 
     def check(self) -> None:
-        """Raise `ConfigError` with every mistake of the whole tree, if there are any."""
+        """Raise `ConfigError` with every mistake of the whole tree, if it has any."""
         raise_problems(list(find_problems(self)))
 
     def warnings(self) -> Iterator[Problem]:
-        """Yield settings that have no effect, or another than hoped for, in this combination."""
+        """Yield settings that have no effect, or an unexpected one, in this combination."""
         algorithm, replay = self.algorithm, self.replay
         if math.isfinite(replay.samples_per_insert) and algorithm.num_online > 0:
             yield Problem(
                 "replay.samples-per-insert",
-                "has no effect: the learner draws fresh experience, which sets its pace",
+                "has no effect: the learner also draws fresh experience, which sets the learner's pace",
                 "algorithm.replay-fraction sets how much is replayed",
             )
         if self.takes_turns and algorithm.num_online == 0 and math.isinf(replay.samples_per_insert):
             yield Problem(
                 "replay.samples-per-insert",
-                "lockstep takes turns and has no speed of its own: it replays one step per step inserted",
+                "lockstep takes turns and has no pace of its own: one step is replayed per step inserted",
                 "set it to replay more",
             )
         yield from self._sampler_warnings()
@@ -201,8 +201,8 @@ class TrainConfig:
         if replay.remover == "far_policy" and not algorithm.counts_far_policy:
             yield Problem(
                 "replay.remover",
-                f"far_policy forgets like fifo: {algorithm.name} does not say which steps are far from its policy",
-                "use fifo, or switch algorithm.refer.enabled on where there is one",
+                f"far_policy removes like fifo: {algorithm.name} does not mark steps that are far from its policy",
+                "use fifo, or an algorithm with algorithm.refer.enabled",
             )
         if algorithm.num_drawn == 0 and self.checkpoint_replay:
             yield Problem("checkpoint-replay", "keeps a replay that is never drawn from", "leave it out")
@@ -220,16 +220,16 @@ class TrainConfig:
             why = f"{algorithm.name} does not learn from single steps"
             yield from find_unused(self.learner, "learner", ("batches_per_draw",), why, "leave it out")
         if self.learner.compile == "off":
-            why = "an update that is not compiled has no graph"
+            why = "an update that is not compiled has no CUDA graph"
             yield from find_unused(self.learner, "learner", ("cuda_graphs",), why, "use --learner.compile on")
         if self.takes_turns and self.learner.publish_interval > 1:
             yield Problem(
                 "learner.publish-interval",
-                "a run that is resumed publishes at once, and so need not repeat bit by bit",
+                "a resumed run publishes at once, and so need not repeat bit by bit",
                 "use --learner.publish-interval 1",
             )
         if self.takes_turns and self.device.startswith("cuda"):
-            yield Problem("device", "a GPU need not repeat bit by bit", "use --device cpu")
+            yield Problem("device", "results on a GPU need not repeat bit by bit", "use --device cpu")
         per_batch = max(1, algorithm.num_online) * self.unroll_length
         if self.steps < per_batch:
             yield Problem(
@@ -238,9 +238,7 @@ class TrainConfig:
                 "raise it",
             )
         elif algorithm.num_drawn and self.steps < replay.min_steps:
-            wrong = (
-                f"{self.steps} env steps end before the replay is drawn from ({replay.min_steps}): nothing is learned"
-            )
+            wrong = f"{self.steps} env steps end before drawing begins, at {replay.min_steps}, so nothing is learned"
             yield Problem("steps", wrong, "raise it, or lower replay.min-steps")
 
     def _sampler_warnings(self) -> Iterator[Problem]:
@@ -253,29 +251,29 @@ class TrainConfig:
         if self.network.core != "none" and self.learner.replay_core_state == "stream":
             yield Problem(
                 "replay.sampler",
-                f"{replay.sampler} has no effect: recurrent agents walk episode streams",
+                f"{replay.sampler} has no effect: recurrent agents read episode streams",
                 "set learner.replay-core-state to stored to draw unrolls",
             )
         learned, interval = replay.learned, self.evaluation_interval
-        # An evaluation that is due when the run ends is not made; what it teaches is about steps drawn before it.
+        # An evaluation that is due at the end of the run is not made. Each one teaches about steps drawn before it.
         last = (self.steps - 1) // interval * interval if interval else 0
         if learned is not None and last >= 2 * interval > 0 and last <= replay.min_steps:
-            look = "evaluation" if learned.reward == "evaluation" else "look at the newest episodes"
+            look = "evaluation" if learned.reward == "evaluation" else "reading of the newest episodes"
             yield Problem(
                 "replay.min-steps",
-                f"{replay.sampler} learns from what was drawn before its last {look}, and nothing has been by then, "
-                f"after {last} env steps: learning begins after {replay.min_steps}",
+                f"{replay.sampler} learns from draws before its last {look}, which is after {last} env steps, but "
+                f"learning begins only after {replay.min_steps}",
                 "lower it",
             )
         if learned is not None and last < 2 * max(1, interval) and (interval or learned.reward == "evaluation"):
             remedy = f"use --evaluation.interval {max(1, self.steps // 100)}"
-            what = "looks at the newest episodes"
+            what = "readings of the newest episodes"
             if learned.reward == "evaluation":
                 what, remedy = "evaluations", f"{remedy}, or --replay.{key_of(replay.own_section)}.reward training"
             yield Problem(
                 "evaluation.interval",
-                f"{replay.sampler} learns from the change between two {what}, which never comes in {self.steps} "
-                f"steps with an interval of {interval}: it draws as it began",
+                f"{replay.sampler} learns from the change between two {what}, but {self.steps} steps with an "
+                f"interval of {interval} do not have two: it draws as at the start throughout",
                 remedy,
             )
         yield from replay.sampler_warnings()
@@ -286,7 +284,7 @@ class TrainConfig:
                 yield Problem("device", f"on a cluster Ray chooses the GPU, got {self.device}", "use --device cuda")
         else:
             yield from find_device_problems("device", self.device, may_be_auto=True)
-        # A cluster's GPUs are not this machine's; what is neither cpu nor cuda is named already.
+        # A cluster's GPUs are not this machine's; names other than cpu and cuda are reported already.
         if self.actor.device == "cuda" and not self.ray_address:
             yield from find_device_problems("actor.device", self.actor.device)
 
@@ -296,7 +294,7 @@ class TrainConfig:
         if num_parts > max(1, num_steps):
             yield Problem(
                 "algorithm.num-minibatches",
-                f"must be at most the {num_steps} env steps of a batch, got {num_parts}: parts of it would be empty",
+                f"must be at most the {num_steps} env steps of a batch, got {num_parts}: minibatches would be empty",
                 f"use at most {num_steps}, or a larger algorithm.batch-size",
             )
         capacity, rows = replay.capacity_steps, algorithm.rows_per_item(unroll)
@@ -325,13 +323,13 @@ class TrainConfig:
         elif algorithm.num_drawn and replay.min_steps > capacity:
             yield Problem(
                 "replay.min-steps",
-                f"must be at most replay.capacity-steps ({capacity}), got {replay.min_steps}: nothing is drawn",
+                f"must be at most replay.capacity-steps ({capacity}), got {replay.min_steps}: drawing never begins",
                 f"use at most {capacity}",
             )
         elif algorithm.num_replayed and algorithm.view == "steps" and replay.min_steps < batch:
             yield Problem(
                 "replay.min-steps",
-                f"must be at least a batch of {batch} steps, got {replay.min_steps}: its steps would repeat",
+                f"must be at least a batch of {batch} steps, got {replay.min_steps}: a batch would repeat steps",
                 f"use at least {batch}, or a smaller algorithm.batch-size",
             )
         for part, count, fraction in (
@@ -342,7 +340,7 @@ class TrainConfig:
                 yield Problem(
                     "algorithm.replay-fraction",
                     f"{algorithm.replay_fraction:g} of a batch of {algorithm.batch_size} leaves 0 {part} unrolls",
-                    f"raise algorithm.batch-size to at least {math.ceil(0.5 / fraction) + 1}, or say "
+                    f"raise algorithm.batch-size to at least {math.ceil(0.5 / fraction) + 1}, or set "
                     + ("0" if part == "replayed" else "1"),
                 )
 
@@ -351,9 +349,9 @@ def find_device_problems(key: str, device: str, *, may_be_auto: bool = False) ->
     """Yield why networks cannot compute on a device of this machine.
 
     Args:
-        key: of the setting.
-        device: its value.
-        may_be_auto: whether `auto` means something to it.
+        key: the setting's key.
+        device: the setting's value.
+        may_be_auto: whether the setting may be `auto`.
     """
     if device == "cpu" or (may_be_auto and device == "auto"):
         return
@@ -361,7 +359,7 @@ def find_device_problems(key: str, device: str, *, may_be_auto: bool = False) ->
         names = "auto, cpu" if may_be_auto else "cpu"
         yield Problem(key, f"must be {names}, cuda or cuda:N, got {device!r}")
         return
-    from launch.gpus import find_old_gpu, index_of, num_gpus, why_no_gpu  # torch comes with it
+    from launch.gpus import find_old_gpu, index_of, num_gpus, why_no_gpu  # imports torch
 
     count, index = num_gpus(), index_of(device)
     if count == 0:

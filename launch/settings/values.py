@@ -1,8 +1,8 @@
-"""Change single values of a tree of frozen configs by their path, collecting every mistake.
+"""Changes to single values of a tree of frozen configs, by path, with every mistake collected.
 
-The command line, `--config FILE.toml` and sweep grids all come through `apply_overrides`, so that a key and a value
-mean the same in all three, and so that a user reads all mistakes at once, one line each. (A general command-line
-library would stop at its first complaint and know only the first of the three inputs.)
+The command line, `--config FILE.toml` and sweep grids all use `apply_overrides`, so that a key and a value mean the
+same in all three, and so that a user reads all mistakes at once, one line each. (A general command-line library would
+stop at the first mistake and read only the first of the three inputs.)
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Leaf:
     Args:
         key: its path as users write it, e.g. "algorithm.learning-rate".
         info: declared type, range and help.
-        value: what it is now.
-        chooses: the section whose class, and so whose keys, follow from it; "": none.
+        value: its present value.
+        chooses: the section whose class, and so whose keys, depend on this value; "": none.
     """
 
     key: str
@@ -56,20 +56,20 @@ def find_leaves(config: Any, prefix: str = "") -> Iterator[Leaf]:
 def apply_overrides(
     config: C, values: Mapping[str, Any], fixed: tuple[str, ...] = (), where: str = ""
 ) -> tuple[C, list[Problem]]:
-    """Return `config` with the right ones among `values` put in, and every mistake found on the way.
+    """Return `config` with the valid ones among `values` put in, and the problems of the others.
 
     Args:
-        config: a tree of frozen dataclasses; its `with_new_names`, if it has one, says how earlier versions named keys.
+        config: a tree of frozen dataclasses; its `with_new_names`, if it has one, renames keys of earlier versions.
         values: new values by path; hyphens and underscores are the same. Text is read by the field's type.
-        fixed: keys that are not the user's to set; they count as unknown.
-        where: said before each complaint, e.g. the file's name.
+        fixed: keys that a user cannot set; they count as unknown.
+        where: prefix of each problem, e.g. the file's name.
     """
     rename = getattr(config, "with_new_names", None)
     if rename is not None:
         values, notes = rename(values)
         for note in notes:
             warnings.warn(note, stacklevel=2)
-    # What chooses a section's class comes first: it decides which keys there are.
+    # Values that choose a section's class come first: they decide which keys exist.
     choosing, others = _split_choosing(config, values)
     config, problems = _apply(config, choosing, fixed, where)
     config, found = _apply(config, others, fixed, where)
@@ -77,7 +77,7 @@ def apply_overrides(
 
 
 def apply_choices(config: C, values: Mapping[str, Any]) -> C:
-    """Return `config` with those of `values` put in that decide which keys there are; see `SamplingConfig.chooses`."""
+    """Return `config` with only the `values` put in that decide which keys exist; see `SamplingConfig.chooses`."""
     return _apply(config, _split_choosing(config, values)[0], (), "")[0]
 
 
@@ -106,7 +106,7 @@ def _apply(config: C, values: Mapping[str, Any], fixed: tuple[str, ...], where: 
 
 
 def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a nested table (as from TOML or JSON) as values by dotted path."""
+    """Return the values of a nested table (as from TOML or JSON) by dotted path."""
     flat: dict[str, Any] = {}
     for name, value in table.items():
         if isinstance(value, Mapping):
@@ -138,7 +138,7 @@ def convert(value: Any, hint: Any) -> Any:
 
 
 def show(value: Any) -> str:
-    """Return a value the way it is written on the command line."""
+    """Return a value as it is written on the command line."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
@@ -153,19 +153,19 @@ def nearest(word: str, words: list[str]) -> str | None:
     close = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
     if close:
         return close[0]
-    # A right last part under a wrong or missing section: `learning-rate` for `algorithm.learning-rate`.
+    # The last part is right, the section is wrong or missing: `learning-rate` for `algorithm.learning-rate`.
     last_parts = {item.rpartition(".")[2]: item for item in reversed(words)}
     close = difflib.get_close_matches(word.rpartition(".")[2], list(last_parts), n=1, cutoff=0.75)
     return last_parts[close[0]] if close else None
 
 
 def unknown_key(path: str, keys: list[str], where: str = "", chooser: str | None = None) -> Problem:
-    """Return the complaint about a key that is none of `keys`; names the one that was probably meant.
+    """Return the problem of a key that is none of `keys`, with the key that was probably meant.
 
     Args:
-        path: the key.
-        keys: those there are.
-        where: said before the complaint.
+        path: the unknown key.
+        keys: the known keys.
+        where: prefix of the problem.
         chooser: the key whose value decides which keys the section of `path` has, if there is one.
     """
     inside = [key for key in keys if key.startswith(path + ".")]
@@ -179,7 +179,7 @@ def unknown_key(path: str, keys: list[str], where: str = "", chooser: str | None
     if chooser is not None:
         section = path.rpartition(".")[0] + "."
         best = nearest(path, [key for key in keys if key.startswith(section)])
-        remedy = f"did you mean {best}?" if best else f"{chooser} decides which keys there are"
+        remedy = f"did you mean {best}?" if best else f"{chooser} decides which keys exist"
         return Problem(path, f"{where}unknown key", remedy)
     best = nearest(path, keys)
     return Problem(path, f"{where}unknown key", f"did you mean {best}?" if best else "--help lists the keys")
@@ -195,7 +195,7 @@ def _replace(config: C, changes: Mapping[str, Any], prefix: str) -> C:
             new[field.name] = changes[key]
     for name, section in _chosen_sections(config).items():
         if name in new and new[name] != getattr(config, name):
-            new[section] = field_infos(type(config))[section].type()  # what was set belongs to another class
+            new[section] = field_infos(type(config))[section].type()  # the old values belong to another class
     return dataclasses.replace(config, **new)  # type: ignore[type-var]
 
 
@@ -279,9 +279,9 @@ def _path(value: Any) -> Path:
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise ValueError(f"must be a path, got {_quoted(value)}")
     try:
-        return Path(value).expanduser()  # no shell does it in a file, nor after --run-dir=
+        return Path(value).expanduser()  # no shell expands ~ in a file, nor after --run-dir=
     except RuntimeError:
-        raise ValueError(f"must be a path in somebody's home, got {_quoted(value)}") from None
+        raise ValueError(f"must be a path in an existing user's home, got {_quoted(value)}") from None
 
 
 def _quoted(value: Any) -> str:

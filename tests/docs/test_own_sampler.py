@@ -115,7 +115,7 @@ def test_flags_a_file_and_a_sweep_set_the_settings(examples, tmp_path):
         ),
         (
             ["uniform", "--replay.sampler-settings.relative-weights", "3"],
-            "replay.sampler-settings.relative-weights: unknown key; replay.sampler decides which keys there are",
+            "replay.sampler-settings.relative-weights: unknown key; replay.sampler decides which keys exist",
         ),
         (
             ["own_sampler:Recent", "--replay.sampler-settings.half-life"],

@@ -122,7 +122,7 @@ def test_a_gpu_is_described(a_gpu):
     [
         ("capability", (7, 5), "no units for bfloat16", ""),
         ("capability", (6, 0), "has compute capability 6.0, for which this torch", "use another GPU"),
-        ("free", 2**29, "512 MB of 79.0 GB free", "end what else uses the GPU"),
+        ("free", 2**29, "512 MB of 79.0 GB free", "end other programs on the GPU"),
     ],
 )
 def test_what_a_gpu_lacks_is_said_with_its_remedy(a_gpu, fact, value, text, remedy):
@@ -140,7 +140,7 @@ def test_a_gpu_that_does_not_answer_does_not_hide_the_report(a_gpu, monkeypatch)
     monkeypatch.setattr("torch.cuda.mem_get_info", failing)
     gpu = list(doctor.check_torch())[-1]
     assert gpu.state == "note"
-    assert "another process keeps the GPU to itself" in gpu.text
+    assert "another process has exclusive use of the GPU" in gpu.text
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_a_full_memory_names_the_batch_and_what_to_lower(run, monkeypatch, tmp_p
     assert line == (
         "error: algorithm.batch-size: the GPU has no memory left for batches of 16 unrolls of 16 steps through the "
         "default network (2.83 GiB more were asked for, 8.94 MiB of 79.25 GiB were free); lower it, unroll-length, "
-        "or learner.num-prefetch, or end what else uses the GPU"
+        "or learner.num-prefetch, or end other programs on the GPU"
     )
     assert not any("Traceback" in each for each in lines)
     left = {path.name for path in (tmp_path / "run").rglob("*") if path.is_file()}

@@ -45,7 +45,7 @@ def test_unrolls_are_drawn_by_what_the_learner_wrote(tmp_path, monkeypatch):
 def test_without_priorities_it_is_refused_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(Laser, "per_step", ())
     config = laser.load_preset("cartpole", {**QUICK, "run_dir": str(tmp_path / "run")})
-    line = r"^replay.sampler: per needs priority or td_error of every item, which laser does not say; use"
+    line = r"^replay.sampler: per needs priority or td_error of every item, which laser does not provide; use"
     with pytest.raises(ConfigError, match=line):
         laser.train(config)
 

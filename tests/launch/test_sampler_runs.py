@@ -154,8 +154,8 @@ def test_that_nothing_is_drawn_before_the_last_evaluation_is_said(tmp_path):
     changes = {"evaluation.interval": 300, "replay.min-steps": 900, "replay.capacity-steps": 1000}
     (problem,) = small("ners", tmp_path, steps=960, **changes).warnings()
     assert str(problem) == (
-        "replay.min-steps: ners learns from what was drawn before its last evaluation, and nothing has been by then, "
-        "after 900 env steps: learning begins after 900; lower it"
+        "replay.min-steps: ners learns from draws before its last evaluation, which is after 900 env steps, but "
+        "learning begins only after 900; lower it"
     )
 
 

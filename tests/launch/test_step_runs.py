@@ -172,7 +172,7 @@ def test_a_part_of_a_batch_is_never_empty():
 
 def test_a_remover_that_nobody_counts_for_is_pointed_out():
     (warning,) = load_preset("cartpole", {"replay.remover": "far_policy"}).warnings()
-    assert str(warning).startswith("replay.remover: far_policy forgets like fifo: laser does not say")
+    assert str(warning).startswith("replay.remover: far_policy removes like fifo: laser does not mark")
     assert not list(
         load_preset("cartpole", {"replay.remover": "far_policy", "algorithm.refer.enabled": True}).warnings()
     )

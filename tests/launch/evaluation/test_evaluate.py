@@ -28,7 +28,7 @@ from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig, SweepOptions
 
 FAILING = ("FirstMoodyCartPole-v0", "SecondMoodyCartPole-v0")
-LINE = "env: FirstMoodyCartPole-v0: KeyError: 'the door is locked'; mend the environment"
+LINE = "env: FirstMoodyCartPole-v0: KeyError: 'the door is locked'; fix the environment"
 
 
 class Moody(CartPoleEnv):

@@ -52,15 +52,15 @@ def a_gpu(monkeypatch):
     ("preset", "changes", "device", "note"),
     [
         ("pong", {}, "cuda", ""),
-        ("mini", {}, "cpu", "device: a CPU is faster for networks this small"),
+        ("mini", {}, "cpu", "device: the CPU is faster for networks this small"),
         ("dqn_mini", {"runtime": "local"}, "cuda", ""),
-        ("cartpole", {}, "cpu", "device: a CPU is faster for networks this small"),
+        ("cartpole", {}, "cpu", "device: the CPU is faster for networks this small"),
         ("cartpole", {"network.hidden_sizes": (64, 512), "runtime": "local"}, "cuda", ""),
         ("sac", {}, "cpu", "device: lockstep computes on the CPU"),
         ("sac", {"runtime": "local"}, "cuda", ""),
         ("pong", {"runtime": "lockstep"}, "cpu", "device: lockstep computes on the CPU"),
         ("pong", {"runtime": "ray"}, "auto", ""),
-        ("cartpole", {"runtime": "ray"}, "cpu", "device: a CPU is faster"),
+        ("cartpole", {"runtime": "ray"}, "cpu", "device: the CPU is faster"),
     ],
 )
 def test_auto_takes_a_gpu_where_it_pays_and_says_why_it_leaves_one_idle(preset, changes, device, note):
@@ -91,7 +91,7 @@ def test_a_gpu_that_cannot_be_used_is_told_of_where_it_would_pay(monkeypatch):
     old = Problem("device", "the NVIDIA driver is too old", "install a newer driver")
     monkeypatch.setattr("launch.planning.computing.num_gpus", lambda: 0)
     monkeypatch.setattr("launch.planning.computing.find_lost_gpu", lambda: old)
-    note = "device: computes on the CPU, since the NVIDIA driver is too old; install a newer driver"
+    note = "device: the learner uses the CPU, since the NVIDIA driver is too old; install a newer driver"
     assert chosen("pong", {}) == ChosenDevice("cpu", note)
     assert chosen("cartpole", {}) == ChosenDevice("cpu")
 

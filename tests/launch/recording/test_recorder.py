@@ -194,7 +194,7 @@ def test_a_tracker_that_fails_is_told_no_more_and_the_rest_goes_on(tmp_path, clo
         tell(recorder)
         recorder.flush()
         recorder.close()
-    assert lines == ["Failing is told no more: RuntimeError: no such actor"]
+    assert lines == ["Failing failed and is not used again: RuntimeError: no such actor"]
     accumulator = EventAccumulator(str(tmp_path))
     accumulator.Reload()
     assert "losses/g" in accumulator.Tags()["scalars"]

@@ -45,7 +45,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path):
         ("3", "entry 0"),
         ('[{"env_steps": 0}]', "entry 0"),
         ('[{"env_steps": 0, "settings": {"a": "x"}}]', "entry 0"),
-        ('[{"env_steps": 9, "settings": {}}, {"env_steps": 5, "settings": {}}]', "before the one above"),
+        ('[{"env_steps": 9, "settings": {}}, {"env_steps": 5, "settings": {}}]', "before the entry above it"),
         (None, "cannot be read"),
     ],
 )

@@ -48,8 +48,8 @@ def test_eval_films_an_episode(runs, capsys):
 def test_what_cannot_be_drawn_is_refused_before_anything_starts(tmp_path):
     config = load_preset("mini", {"capture_video": True, "run_dir": str(tmp_path / "run"), "quiet": True})
     (problem,) = find_video_problems("capture-video", config.env, config.environment)
-    assert str(problem) == "capture-video: mini/Catch-v0 cannot be drawn here; leave --capture-video out"
-    with pytest.raises(ConfigError, match="cannot be drawn"):
+    assert str(problem) == "capture-video: mini/Catch-v0 cannot be rendered here; leave --capture-video out"
+    with pytest.raises(ConfigError, match="cannot be rendered"):
         train(config, ["test"])
     assert not (tmp_path / "run").exists()
 
@@ -69,8 +69,8 @@ def test_an_environment_that_raises_is_named_before_anything_starts(tmp_path, mo
     config = load_preset("cartpole", values)
     problems = find_video_problems("capture-video", "Locked-v0,mini/Catch-v0", config.environment)
     assert [*map(str, problems)] == [
-        "env: Locked-v0: KeyError: 'the door is locked'; mend the environment",
-        "capture-video: mini/Catch-v0 cannot be drawn here; leave --capture-video out",
+        "env: Locked-v0: KeyError: 'the door is locked'; fix the environment",
+        "capture-video: mini/Catch-v0 cannot be rendered here; leave --capture-video out",
     ]
     assert closed
     with pytest.raises(ConfigError, match="the door is locked"):

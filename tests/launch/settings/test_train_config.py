@@ -65,7 +65,7 @@ def test_the_default_config_is_right():
         ({"replay": ReplayConfig(capacity_steps=10)}, "replay.capacity-steps", "hold an unroll of 20"),
         ({"replay": ReplayConfig(capacity_steps=40, num_shards=3)}, "replay.capacity-steps", "each of 3 shards"),
         ({"replay": ReplayConfig(capacity_steps=159, min_steps=0)}, "replay.capacity-steps", "a batch of 8 unrolls"),
-        ({"replay": ReplayConfig(capacity_steps=500, min_steps=501)}, "replay.min-steps", "nothing is drawn"),
+        ({"replay": ReplayConfig(capacity_steps=500, min_steps=501)}, "replay.min-steps", "drawing never begins"),
         ({"algorithm": LaserConfig(batch_size=8, replay_fraction=0.05)}, "algorithm.replay-fraction", "0 replayed"),
         ({"algorithm": LaserConfig(batch_size=8, replay_fraction=0.95)}, "algorithm.replay-fraction", "0 fresh"),
         ({"learner": LearnerConfig(publish_interval=0)}, "learner.publish-interval", "at least 1"),

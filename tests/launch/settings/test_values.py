@@ -133,7 +133,7 @@ def test_values_are_read_by_type(value, hint, expected):
         (5, str, "must be text, got 5"),
         ("", Path, "must be a path, got ''"),
         ("a\0b", Path, "must be a path"),
-        ("~nobody-is-called-so/x", Path, "must be a path in somebody's home"),
+        ("~nobody-is-called-so/x", Path, "must be a path in an existing user's home"),
         ("of", Literal["auto", "on", "off"], "must be one of auto, on, off, got 'of'"),
         ("64,x", tuple[int, ...], "must be a whole number, got 'x'"),
         (None, tuple[int, ...], "must be values separated by commas, got None"),
