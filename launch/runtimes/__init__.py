@@ -1,1 +1,1 @@
-"""Where components live: threads of this process, or Ray on one machine or many."""
+"""Runtimes: the places where components run, as threads of this process or on Ray, on one machine or many."""

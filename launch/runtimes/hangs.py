@@ -1,4 +1,4 @@
-"""Environments that do not return: what is said of them, and waiting that notices them."""
+"""Environments that do not return: their error messages, and waiting for calls that detects them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _CONSTRUCTION_DEADLINE_S = 300.0  # unless environment.deadline-s is longer
 
 
 class Watched(Protocol):
-    """What says for how long it has been waiting."""
+    """A worker that knows for how long it has been waiting."""
 
     def silent_s(self, waiting_for: str) -> float:
-        """Return for how many seconds it has been waiting for `waiting_for`; 0 if it is not."""
+        """Return the seconds for which it has been waiting for `waiting_for`; 0 if it is not waiting for that."""
 
 
 class HungEnvironmentError(LaunchError):
@@ -31,7 +31,7 @@ class HungEnvironmentError(LaunchError):
 
 
 def hung_in(worker: Watched, config: TrainConfig) -> str:
-    """Return in what an environment of the worker's hangs, in words; "" if none does."""
+    """Return the call in which one of the worker's environments hangs, in words; "" if none hangs."""
     deadlines = {
         ENVIRONMENT: (config.environment.deadline_s, "a step or a reset"),
         CONSTRUCTION: (max(config.environment.deadline_s, _CONSTRUCTION_DEADLINE_S), "being constructed"),
@@ -43,20 +43,20 @@ def hung_in(worker: Watched, config: TrainConfig) -> str:
 
 
 def hung_error(config: TrainConfig, hung: str, num_times: int) -> HungEnvironmentError:
-    """Return the error that says that an environment hung (in what: see `hung_in`) so many times."""
+    """Return the error for an environment that hung `num_times` times; `hung` is the result of `hung_in`."""
     return HungEnvironmentError(
         "env",
         f"{config.env} did not return from {hung}" + (f", {num_times} times" if num_times > 1 else ""),
-        "mend the environment, or raise environment.deadline-s",
+        "fix the environment, or raise environment.deadline-s",
     )
 
 
 def wait_unless_hung(future: Future[T], worker: Watched, config: TrainConfig, timeout_s: float, what: str) -> T:
-    """Wait like `laser.ports.wait`, and notice an environment of the worker's that does not return.
+    """Wait like `laser.ports.wait`, and detect a hung environment of the worker.
 
     Raises:
-        HungEnvironmentError: it took longer than its deadline, see `hung_in`.
-        PortTimeoutError: the deadline passed.
+        HungEnvironmentError: an environment took longer than its deadline, see `hung_in`.
+        PortTimeoutError: `timeout_s` passed.
     """
     wait_until_done(future, worker, config, timeout_s, what)
     return future.result()
@@ -70,10 +70,10 @@ def wait_until_done(
     what: str,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Wait until the call is answered, be it by an error, or somebody asks to stop; raises as `wait_unless_hung` does.
+    """Wait until the call has a result or an error, or until `should_stop`; raise the errors of `wait_unless_hung`.
 
     Returns:
-        whether it is answered.
+        whether the call has a result or an error.
     """
     deadline = time.monotonic() + timeout_s
     while not _is_answered_within(future, _CHECK_S):
@@ -87,7 +87,7 @@ def wait_until_done(
 
 
 def _is_answered_within(future: Future[Any], timeout_s: float) -> bool:
-    # `concurrent.futures.wait` takes several times as long, while who is to answer waits for the interpreter's lock.
+    # `concurrent.futures.wait` takes several times as long, during which the worker waits for the interpreter's lock.
     try:
         future.exception(timeout_s)
     except FutureTimeoutError:

@@ -1,4 +1,4 @@
-"""The thread that owns a component: it ticks the component, and serves calls between two ticks."""
+"""Hosts: threads that each own a component, tick it, and run calls between two ticks."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ R = TypeVar("R")
 
 
 class Component(Protocol):
-    """What a host can own. Only `tick` is needed.
+    """An object that a host can own. Only `tick` is required.
 
-    `heartbeat` and `waiting_for` show a hung component; `interrupt`, called from another thread, is to make a call that
-    may take long fail soon.
+    `heartbeat` and `waiting_for` reveal a hung component. An optional method `interrupt`, called from another thread,
+    should make a long call fail soon.
     """
 
     heartbeat: float
     waiting_for: str
 
     def tick(self) -> Report | None:
-        """Do a small piece of work (well under a second of waiting); return a report when there is one."""
+        """Do a small piece of work (well under a second of waiting), and return a report if there is one."""
 
 
 class _HostThread(threading.Thread):
-    """Told apart from everybody else's threads."""
+    """A thread of a host, in contrast to other threads of the process."""
 
 
 def left_behind() -> list[str]:
-    """Return the names of the hosts whose threads still run, in this process."""
+    """Return the names of the hosts whose threads still run in this process."""
     return [thread.name for thread in threading.enumerate() if isinstance(thread, _HostThread)]
 
 
@@ -47,8 +47,8 @@ class Host(Generic[C]):
 
     Args:
         factory: makes the component, inside the thread.
-        reports: where its reports go; None for one that is only called.
-        name: of the thread.
+        reports: receiver of the component's reports; None for a component without reports.
+        name: name of the thread.
     """
 
     def __init__(self, factory: Callable[[], C], reports: ReportPort | None, name: str):
@@ -63,49 +63,49 @@ class Host(Generic[C]):
         self._thread.start()
 
     def call(self, method: Callable[Concatenate[C, P], R], *arguments: P.args, **options: P.kwargs) -> Future[R]:
-        """Call a method of the component, named by its class, between two ticks."""
+        """Call a method of the component, given as a function of its class, between two ticks."""
         return self.call_named(method.__name__, arguments, options)
 
     def call_named(self, method: str, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Future[Any]:
-        """Call a method whose name came from another process."""
+        """Call a method by its name, as it comes from another process."""
         future: Future[Any] = Future()
         self._calls.put(_Call(future, method, arguments, options))
         if self._closed.is_set():
-            self._refuse_calls()  # the thread may have looked for the last time before the call was there
+            self._refuse_calls()  # the thread may have read its queue for the last time before this call
         return future
 
     def start(self) -> None:
-        """Begin to tick."""
+        """Start ticking."""
         self._ticking.set()
         self._calls.put(None)  # wakes the thread
 
     def stop(self) -> None:
-        """Stop ticking after the current tick; calls are still served."""
+        """Stop ticking after the current tick; calls still run."""
         self._ticking.clear()
 
     def tell(self, method: str, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> None:
-        """Call a method of the component at once, from the calling thread; nothing happens before it is made."""
+        """Call a method of the component at once, in the calling thread; do nothing before the component exists."""
         if self._component is not None:
             getattr(self._component, method)(*arguments, **options)
 
     def failure(self) -> BaseException | None:
-        """Return what ended the ticking, if something did."""
+        """Return the error that ended the ticking, or None."""
         return self._failure
 
     @property
     def waiting_for(self) -> str:
-        """Return what the component says it is waiting for, "" for nothing."""
+        """The component's own `waiting_for`, "" for nothing."""
         return str(getattr(self._component, "waiting_for", ""))
 
     def silent_s(self, waiting_for: str) -> float:
-        """Return for how many seconds the component has been waiting for `waiting_for`; 0 if it is not."""
+        """Return the seconds for which the component has been waiting for `waiting_for`; 0 if it is not."""
         component = self._component
         if component is None or getattr(component, "waiting_for", None) != waiting_for:
             return 0.0
         return time.monotonic() - float(component.heartbeat)
 
     def close(self, timeout_s: float = 5.0) -> bool:
-        """End the thread and close the component; return False if it is stuck (it is then left behind)."""
+        """End the thread and close the component; return False if the thread is stuck and so left behind."""
         self._closed.set()
         self._ticking.clear()
         self._calls.put(None)
@@ -133,7 +133,7 @@ class Host(Generic[C]):
             if close is not None:
                 try:
                     close()
-                except BaseException as error:  # noqa: BLE001 - as above; a first failure says more
+                except BaseException as error:  # noqa: BLE001 - as above; the first failure explains more
                     self._failure = self._failure or _as_failure(error)
 
     def _serve_calls(self) -> None:
@@ -164,7 +164,7 @@ class Host(Generic[C]):
 
 @dataclass(frozen=True)
 class _Call:
-    """A call of a component's method that waits for its turn."""
+    """A queued call of a component's method."""
 
     future: Future[Any]
     method: str
@@ -173,5 +173,5 @@ class _Call:
 
 
 def _as_failure(error: BaseException) -> Exception:
-    """Return an error that ends the run with a message; an environment's `sys.exit()` must not end it without one."""
+    """Return an error that ends the run with a message, also for an environment's `sys.exit()`."""
     return error if isinstance(error, Exception) else RuntimeError(f"component was ended by {error!r}")

@@ -1,4 +1,4 @@
-"""What Ray changes in the process that starts it, and puts back nowhere."""
+"""Changes that Ray makes to the process that starts it and does not undo."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def kept_as_it_was() -> Iterator[None]:
-    """Restore what starting Ray changes here: the import path of children, and what the process does on SIGTERM.
+    """Restore, after the block, the import path of child processes and the SIGTERM handler, which Ray's start changes.
 
-    With Ray's own handler a run could not save any more when it is asked to end.
+    With Ray's own handler a run could not save a checkpoint when SIGTERM asks it to end.
     """
     python_path = os.environ.get("PYTHONPATH")
     on_main_thread = threading.current_thread() is threading.main_thread()

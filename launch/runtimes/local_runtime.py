@@ -1,4 +1,4 @@
-"""The local runtime: every component in this process, each worker in a thread of its own; no Ray anywhere."""
+"""The local runtime: every component in this process, each worker in a thread of its own, without Ray."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LocalWorker(Generic[C]):
         return self._host.call(method, *arguments, **options)
 
     def start(self) -> None:
-        """Begin to tick."""
+        """Start ticking."""
         self._host.start()
 
     def stop(self) -> None:
@@ -41,26 +41,26 @@ class LocalWorker(Generic[C]):
         self._host.stop()
 
     def tell(self, method: Callable[Concatenate[C, P], None], *arguments: P.args, **options: P.kwargs) -> Future[None]:
-        """Call a method of the component at once, from this thread."""
+        """Call a method of the component at once, in this thread."""
         self._host.tell(method.__name__, arguments, options)
         return done(None)
 
     def failure(self) -> BaseException | None:
-        """Return what ended the ticking."""
+        """Return the error that ended the ticking, or None."""
         return self._host.failure()
 
     def silent_s(self, waiting_for: str) -> float:
-        """Return for how long the component has been waiting for `waiting_for`."""
+        """Return the seconds for which the component has been waiting for `waiting_for`."""
         return self._host.silent_s(waiting_for)
 
     def replace(self) -> None:
-        """Leave the hung thread behind (it ends when its call returns) and make a new component."""
+        """Make a new component and leave the hung thread behind, which ends when its call returns."""
         self._host.close(timeout_s=0.0)
         self.incarnation += 1
         self._host = self._make_host()
 
     def close(self) -> bool:
-        """End the thread; False if it is stuck."""
+        """End the thread; return False if it is stuck."""
         return self._host.close()
 
     def _make_host(self) -> Host[C]:
@@ -77,16 +77,16 @@ class LocalRuntime:
         self._shards: list[Any] = []
 
     def shards(self, factories: list[Callable[[], Any]]) -> list[ShardPort]:
-        """Make the shards here."""
+        """Make the shards in this process."""
         self._shards = [factory() for factory in factories]
         return list(self._shards)
 
     def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
-        """Deal the actors to the shards in turn."""
+        """Return a shard, assigned to the actors in turn."""
         return shards[actor % len(shards)]
 
     def parameter_store(self, factory: Callable[[], Any]) -> ParameterPort:
-        """Make the parameter store here."""
+        """Make the parameter store in this process."""
         store: ParameterPort = factory()
         return store
 
@@ -95,7 +95,7 @@ class LocalRuntime:
         return sink
 
     def trackers(self, run: str) -> Sequence[Tracker]:
-        """Return none: nobody looks into this process."""
+        """Return no tracker: no monitoring reads this process."""
         return ()
 
     def worker(self, name: str, factory: Callable[[int], C], reports: ReportPort) -> LocalWorker[C]:
@@ -105,7 +105,7 @@ class LocalRuntime:
         return worker
 
     def close(self) -> None:
-        """End all threads. Shards go first, so that nobody waits for them any more."""
+        """End all threads. Shards close first, so that no worker waits for them any more."""
         for worker in self._workers:
             worker.stop()
         for shard in self._shards:

@@ -1,4 +1,4 @@
-"""Which node of a cluster each component goes to. No Ray here: nodes go in, decisions come out."""
+"""The placement of components on the nodes of a cluster, decided without Ray from the list of nodes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from launch.words import size
 
 @dataclass(frozen=True)
 class Node:
-    """A living node.
+    """A living node of the cluster.
 
     Args:
-        id: Ray's.
-        host: its address, for messages.
-        num_cpus: CPUs that nobody else has reserved.
-        num_gpus: likewise.
-        num_bytes: memory that Ray counts on there.
-        is_ours: this process runs there.
+        id: Ray's id of the node.
+        host: the node's address, for messages.
+        num_cpus: CPUs that no other program has reserved.
+        num_gpus: GPUs that no other program has reserved.
+        num_bytes: memory that Ray counts for the node.
+        is_ours: whether this process runs on the node.
     """
 
     id: str
@@ -35,7 +35,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Seat:
-    """Where a component goes, and what it reserves there."""
+    """The node of a component, and the CPUs and GPUs that the component reserves there."""
 
     node: str
     num_cpus: float = 0.0
@@ -43,15 +43,16 @@ class Seat:
 
 
 class Placement:
-    """Hands out seats, and takes them back when a component is placed again. Used from one thread.
+    """Assigns seats to components; a component that is placed again gives its old seat up. Used from one thread.
 
-    A learner and each actor reserve a CPU. Learners go where GPUs are, shared equally where those are fewer; without
-    GPUs to our own node. Actors go to the node with most free CPUs. Shards, the parameter store and evaluators
-    reserve nothing: shards go to where actors will be, in proportion to them, the rest to our own node.
+    A learner and each actor reserve a CPU. Learners go to nodes with GPUs, which they share equally if there are fewer
+    GPUs than learners; without GPUs they go to this process's node. Actors go to the node with most free CPUs. Shards,
+    the parameter store and evaluators reserve nothing. Shards go to the actors' nodes, in proportion to the actors; the
+    parameter store and evaluators go to this process's node.
 
     Args:
         nodes: living nodes at the beginning.
-        needs: what the run asks for.
+        needs: the needs of the run.
     """
 
     def __init__(self, nodes: Sequence[Node], needs: Needs):
@@ -61,10 +62,10 @@ class Placement:
         self._gpus_each = 1.0 / math.ceil(needs.num_learners / gpus) if gpus else 0.0
 
     def shards(self, num_shards: int) -> list[Seat]:
-        """Return a node for each shard: in proportion to the actors that will be there, since each fills the nearest.
+        """Return a node for each shard, in proportion to the actors that will be there, since each fills the nearest.
 
-        A shard where no actor is would stay empty, and with it its share of the replay's capacity. Without actors: all
-        nodes in turn, those with most room first.
+        A shard on a node without actors would stay empty, and its share of the replay's capacity unused. Without any
+        actors, shards go to all nodes in turn, first to those with most free CPUs.
         """
         by_room = sorted(self._nodes, key=lambda node: (-node.num_cpus, not node.is_ours, node.host, node.id))
         actors, shards = self.expected("actor"), Counter[str]()
@@ -76,7 +77,7 @@ class Placement:
         return seats
 
     def expected(self, role: str) -> Counter[str]:
-        """Return how many of the run's learners or actors will be on each node, if all nodes stay."""
+        """Return the number of the run's learners or actors on each node, by node id, if all nodes stay alive."""
         trial, needs = Placement(self._nodes, self._needs), self._needs
         for member in range(needs.num_learners):
             trial.worker(f"learner/{member}")
@@ -85,15 +86,15 @@ class Placement:
         return Counter(seat.node for name, seat in trial._seats.items() if name.startswith(role))
 
     def parameter_store(self) -> Seat:
-        """Return our own node."""
+        """Return the seat of the parameter store, on this process's node."""
         return Seat(self._ours.id)
 
     def worker(self, name: str, nodes: Sequence[Node] | None = None) -> Seat:
-        """Return where a worker goes; its role is the first part of its name, as in "actor/3".
+        """Return the seat of a worker; its role is the first part of its name, as in "actor/3".
 
         Args:
-            name: a name that had a seat gives it up.
-            nodes: who lives now; None: as before.
+            name: the worker's name; if it had a seat, it gives the seat up.
+            nodes: the nodes that are alive now; None: the same as before.
         """
         if nodes is not None:
             self._nodes = list(nodes)
@@ -112,7 +113,7 @@ class Placement:
         return next(node for node in self._nodes if node.is_ours)
 
     def _seat_learner(self) -> Seat:
-        # Room for a GPU counts most; then a CPU; then being where the run is directed from.
+        # A free GPU counts most, then a free CPU, then being this process's node.
         best = max(
             self._nodes,
             key=lambda node: (
@@ -126,7 +127,7 @@ class Placement:
 
     def _seat_actor(self) -> Seat:
         best = max(self._nodes, key=lambda node: (self._free_cpus(node), not node.is_ours))
-        # After a node was lost there may be no free CPU; then the actor squeezes in, so that the run goes on.
+        # After the loss of a node there may be no free CPU; the actor then reserves none, so that the run continues.
         return Seat(best.id, 1.0 if self._free_cpus(best) >= 1 else 0.0)
 
     def _free_cpus(self, node: Node) -> float:
@@ -137,7 +138,7 @@ class Placement:
 
 
 def find_placement_problems(nodes: Sequence[Node], needs: Needs) -> Iterator[Problem]:
-    """Yield why a run does not fit on these nodes."""
+    """Yield the reasons why a run does not fit on these nodes."""
     free = sum(max(0, math.floor(node.num_cpus)) for node in nodes)
     wanted = needs.num_learners + needs.num_actors
     if wanted > free:
@@ -185,7 +186,7 @@ def _find_full_nodes(nodes: Sequence[Node], needs: Needs) -> Iterator[Problem]:
         if total > node.num_bytes:
             _, _, key, remedy = max(parts, key=lambda part: part[0])
             held = ", ".join(f"{what} ({size(held)})" for held, what, *_ in parts if held)
-            wrong = f"node {node.host} is to hold {held}, {size(total)} in all, and has {size(node.num_bytes)}"
+            wrong = f"node {node.host} would hold {held}, {size(total)} in all, but has {size(node.num_bytes)}"
             yield Problem(key, wrong, f"{remedy}, or add nodes")
 
 

@@ -1,4 +1,4 @@
-"""A cluster that was started with `ray start`: connecting to it, seeing that its nodes fit together, and its seats."""
+"""A cluster that was started with `ray start`: the connection, checks of its nodes, and the placement on them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import launch.runtimes.ray_settings  # noqa: F401 - read by Ray when it is imported
+import launch.runtimes.ray_settings  # noqa: F401 - Ray reads these settings at its import
 
 # isort: split
 import grpc
@@ -36,15 +36,16 @@ _PACKAGES = ("laser", "actors", "learner", "replay_server", "launch")
 
 
 class Cluster:
-    """Where the components of a run go on a cluster. Used from one thread.
+    """The connection to a cluster, and the placement of a run's components on it. Used from one thread.
 
     Args:
         address: HOST:PORT of the head.
-        needs: what the run asks for.
+        needs: the needs of the run.
 
     Raises:
-        LaunchError: the cluster cannot be reached, refuses the token, or is open to everybody.
-        ConfigError: its nodes do not fit together, or the run does not fit on them; all of it.
+        LaunchError: the cluster cannot be reached, refuses the token, or asks for none.
+        ConfigError: the nodes' software differs from this process's, or the run does not fit on the nodes; the error
+            lists all problems.
     """
 
     def __init__(self, address: str, needs: Needs):
@@ -63,7 +64,7 @@ class Cluster:
         self._placement = Placement(nodes, needs)
 
     def close(self) -> None:
-        """Leave the cluster, which ends what this run has placed there."""
+        """Leave the cluster, which ends all components that this run has placed there."""
         ray.shutdown()
 
     def shards(self, num_shards: int) -> list[dict[str, Any]]:
@@ -75,16 +76,16 @@ class Cluster:
         return _options(self._placement.parameter_store())
 
     def worker(self, name: str) -> dict[str, Any]:
-        """Return Ray's options for a worker, which may have been placed before: on a node that lives now."""
+        """Return Ray's options for a worker, which may have been placed before, on a node that is alive now."""
         return _options(self._placement.worker(name, _living_nodes(self._reserved)))
 
     def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
-        """Return what finds the nearest shard, wherever the actor is."""
+        """Return a port that finds the shard nearest to the actor's node."""
         return NearestShard(cast(Sequence[RayReplay], shards), actor)
 
 
 def check_cluster(address: str, needs: Needs) -> None:
-    """See whether a run could begin on a cluster, and leave it.
+    """Check that a run could begin on a cluster, and leave the cluster.
 
     Raises:
         LaunchError: see `Cluster`.
@@ -95,10 +96,10 @@ def check_cluster(address: str, needs: Needs) -> None:
 
 
 def check_reachable(address: str) -> None:
-    """Look, within seconds and without Ray's own long retries, whether a head answers that knows our token.
+    """Check, within seconds and without Ray's own long retries, that a head answers and accepts our token.
 
     Raises:
-        LaunchError: it does not, or it asks for no token.
+        LaunchError: no head answers, it refuses the token, or it asks for none.
     """
     host, _, port = address.rpartition(":")
     try:
@@ -121,13 +122,13 @@ def check_reachable(address: str) -> None:
     if _answer(address, "") == grpc.StatusCode.OK:
         raise LaunchError(
             _KEY,
-            f"the cluster at {address} asks for no token: whoever reaches it may run any program there",
+            f"the cluster at {address} asks for no token: anyone who reaches it can run any program there",
             f"start every node with RAY_AUTH_MODE=token; {_GUIDE}",
         )
 
 
 def read_token() -> str:
-    """Return the token that Ray would send, "" if there is none."""
+    """Return the token that Ray would send; "" if there is none."""
     if token := os.environ.get("RAY_AUTH_TOKEN", "").strip():
         return token
     path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
@@ -138,11 +139,11 @@ def read_token() -> str:
 
 
 def find_differences(here: Mapping[str, str], nodes: Mapping[str, Mapping[str, str]]) -> Iterator[Problem]:
-    """Yield in what nodes differ from this process.
+    """Yield a problem for each difference between a node's software and this process's.
 
     Args:
-        here: versions by name, as `_make_probe` gives them.
-        nodes: likewise, by host; a node that could not be asked has only an "error".
+        here: versions by name, as `_make_probe` returns them.
+        nodes: the same of each node, by host; a node whose probe failed has only an "error".
     """
     for host, facts in nodes.items():
         if "error" in facts:
@@ -152,17 +153,17 @@ def find_differences(here: Mapping[str, str], nodes: Mapping[str, Mapping[str, s
             if (theirs := facts[name]) == ours:
                 continue
             if name == "LASER sources":
-                text = f"node {host} has another LASER: its sources differ, though both say version {facts['LASER']}"
+                text = f"node {host} has other LASER sources, though both have version {facts['LASER']}"
                 if facts["LASER"] == here["LASER"]:
                     yield Problem(_KEY, text, "install the same commit on every node")
             else:
                 yield Problem(
-                    _KEY, f"node {host} has {name} {theirs}, here it is {ours}", "install the same everywhere"
+                    _KEY, f"node {host} has {name} {theirs}, this machine has {ours}", "install the same everywhere"
                 )
 
 
 def _answer(address: str, token: str) -> grpc.StatusCode:
-    """Ask the head whether it lives."""
+    """Return the status code of a call that asks the head whether it is alive."""
     headers = (("authorization", f"Bearer {token}"),) if token else ()
     with grpc.insecure_channel(address) as channel:
         try:
@@ -173,7 +174,7 @@ def _answer(address: str, token: str) -> grpc.StatusCode:
             code: grpc.StatusCode = error.code()
             if code != grpc.StatusCode.UNAUTHENTICATED:
                 raise LaunchError(
-                    _KEY, f"what answers at {address} is not a Ray head ({code.name.lower()})", "give the head's port"
+                    _KEY, f"the server at {address} is not a Ray head ({code.name.lower()})", "give the head's port"
                 ) from error
             return code
     return grpc.StatusCode.OK
@@ -192,7 +193,7 @@ def _connect(address: str) -> None:
 
 
 def _living_nodes(reserved: Mapping[str, Mapping[str, float]]) -> list[Node]:
-    """Return the nodes that live, with the CPUs and GPUs that others had not reserved when the run began."""
+    """Return the living nodes, with the CPUs and GPUs that others had not reserved when the run began."""
     ours = ray.get_runtime_context().get_node_id()
 
     def left(node: dict[str, Any], resource: str) -> float:
@@ -214,7 +215,7 @@ def _living_nodes(reserved: Mapping[str, Mapping[str, float]]) -> list[Node]:
 
 
 def _reserved_by_others() -> dict[str, dict[str, float]]:
-    """Return the CPUs and GPUs that are reserved now, by node."""
+    """Return the CPUs and GPUs that are reserved now, by node id."""
     available = ray._private.state.available_resources_per_node()
     return {
         node["NodeID"]: {
@@ -231,7 +232,7 @@ def _options(seat: Seat) -> dict[str, Any]:
 
 
 def _probe(nodes: Sequence[Node]) -> dict[str, dict[str, str]]:
-    """Ask every node what it has installed, all at once and with a deadline; by host."""
+    """Return every node's installed versions by host, read on all nodes at once and with a deadline."""
     task = cast(Any, ray.remote)(_make_probe())
     asked = {node.id: task.options(**_options(Seat(node.id)), max_retries=0).remote(_PACKAGES) for node in nodes}
     ray.wait(list(asked.values()), num_returns=len(asked), timeout=_PROBE_DEADLINE_S)
@@ -254,7 +255,7 @@ def _facts_here() -> dict[str, str]:
 
 
 def _make_probe() -> Callable[[Sequence[str]], dict[str, str]]:
-    """Return a function that is sent by value: LASER need not be there, where it is to find out."""
+    """Return a function that Ray sends by value, since LASER may not be installed on the node it probes."""
 
     def probe(packages: Sequence[str]) -> dict[str, str]:
         import hashlib
@@ -267,7 +268,7 @@ def _make_probe() -> Callable[[Sequence[str]], dict[str, str]]:
         facts = {"Python": ".".join(platform.python_version_tuple()[:2]), "nice": str(os.nice(0))}
         for name, distribution in (("LASER", "laser-rl"), ("ray", "ray"), ("torch", "torch")):
             try:
-                # Builds for other devices fit together: 2.13.0+cpu, 2.13.0+cu130.
+                # Builds for different devices are compatible: 2.13.0+cpu, 2.13.0+cu130.
                 facts[name] = importlib.metadata.version(distribution).partition("+")[0]
             except importlib.metadata.PackageNotFoundError:
                 facts["error"] = f"{name} is not installed"
@@ -290,11 +291,11 @@ def _find_notes(nodes: Sequence[Node], facts: Mapping[str, Mapping[str, str]], n
     if needs.num_shards < len(nodes):
         yield (
             f"the replay has fewer shards ({needs.num_shards}) than the cluster has nodes ({len(nodes)}), so that "
-            f"actors send what they see over the network; --replay.num-shards {len(nodes)} gives each node one"
+            f"actors send unrolls over the network; --replay.num-shards {len(nodes)} gives each node one"
         )
     slow = [host for host, values in facts.items() if int(values.get("nice", "0")) > 0]
     if slow:
         yield (
-            f"Ray runs at low priority on {', '.join(slow)} and starves beside other load; "
+            f"Ray runs at low priority on {', '.join(slow)} and gets little CPU time beside other load; "
             "start its nodes with RAY_worker_niceness=0"
         )

@@ -1,4 +1,4 @@
-"""A Ray of our own on this machine, that only this machine reaches: starting it, and clearing away what it leaves."""
+"""A Ray of the run's own that only this machine can reach: its start, and the removal of its files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import launch.runtimes.ray_settings  # noqa: F401 - read by Ray when it is imported
+import launch.runtimes.ray_settings  # noqa: F401 - Ray reads these settings at its import
 
 # isort: split
 import ray
@@ -26,10 +26,10 @@ _REMOVE_DEADLINE_S = 5.0
 
 
 class OwnRay:
-    """Starts Ray on loopback. Everything goes to the one node, and nothing is reserved there.
+    """Starts Ray on loopback. All components go to its only node and reserve nothing there.
 
     Raises:
-        LaunchError: Ray did not start, or not on loopback.
+        LaunchError: Ray did not start, or did not bind to loopback.
     """
 
     notes: tuple[str, ...] = ()
@@ -47,12 +47,12 @@ class OwnRay:
             ray.shutdown()
             raise LaunchError(
                 "runtime",
-                f"Ray listens on {address}, where other machines reach it",
-                "do not import ray before launch.runtimes.ray_settings, which it reads its settings from",
+                f"Ray listens on {address}, where other machines can reach it",
+                "do not import ray before launch.runtimes.ray_settings, which sets Ray's settings",
             )
 
     def close(self) -> None:
-        """End Ray and everything in it, and remove what it leaves in its temporary directory."""
+        """End Ray with all its processes, and remove the session's files from Ray's temporary directory."""
         ray.shutdown()
         _remove(self._session)
 
@@ -69,13 +69,13 @@ class OwnRay:
         return {"num_cpus": 0}
 
     def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
-        """Deal the actors to the shards in turn, as in one process."""
+        """Return a shard, assigned to the actors in turn, as in the local runtime."""
         return shards[actor % len(shards)]
 
 
 def _start_ray() -> str:
-    """Return the directory of Ray's session."""
-    # Workers find the modules that this process finds, a user's own environments among them.
+    """Start Ray, and return the directory of its session."""
+    # Workers must find the same modules as this process, a user's own environments among them.
     os.environ["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
     context: Any = ray.init(
         address="local",
@@ -88,10 +88,10 @@ def _start_ray() -> str:
 
 
 def _remove(session: Path) -> None:
-    """Remove a session's directory: logs and sockets of processes that have ended, which Ray would leave for ever."""
+    """Remove a session's directory: logs and sockets of ended processes, which Ray would never remove."""
     deadline = time.monotonic() + _REMOVE_DEADLINE_S
     while session.exists() and time.monotonic() < deadline:
-        shutil.rmtree(session, ignore_errors=True)  # the last processes may still write their last lines
+        shutil.rmtree(session, ignore_errors=True)  # processes that are ending may still write their last lines
         if session.exists():
             time.sleep(0.05)
     latest = session.parent / "session_latest"
@@ -100,10 +100,10 @@ def _remove(session: Path) -> None:
 
 
 def make_token_private() -> None:
-    """Create the token file before Ray does, which would leave it readable by everybody.
+    """Create the token file before Ray does, since Ray would leave it readable by all users.
 
     Raises:
-        LaunchError: it cannot be written, or others may read it and its mode cannot be changed.
+        LaunchError: the file cannot be written, or other users may read it and its mode cannot be changed.
     """
     if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
         return
@@ -124,12 +124,12 @@ def make_token_private() -> None:
 
 def _keep_from_others(path: Path) -> None:
     try:
-        # A secret mounted read-only is nobody's to change, nor need it be where others cannot read it.
+        # A secret that is mounted read-only cannot be changed, and need not be if other users cannot read it.
         if stat.S_IMODE(path.stat().st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
             path.chmod(stat.S_IRUSR | stat.S_IWUSR)
     except OSError as error:
         raise LaunchError(
             "runtime",
-            f"{path} cannot be kept from others: {error.strerror}",
+            f"{path} cannot be made private: {error.strerror}",
             "give it mode 0600, or set RAY_AUTH_TOKEN_PATH",
         ) from error

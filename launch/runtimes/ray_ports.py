@@ -1,7 +1,7 @@
-"""Ports over Ray: calls to actors with Ray's failures turned into the ports' own, and the actors that answer them.
+"""Ports over Ray: clients that turn Ray's failures into the ports' errors, and the Ray actors that serve them.
 
-Messages of the replay travel inside calls and answers and stay out of Ray's object store (see
-`launch.runtimes.ray_settings`); references to answers are dropped as soon as the answer is there.
+Messages of the replay travel inside calls and results and stay out of Ray's object store (see
+`launch.runtimes.ray_settings`). References to results are dropped as soon as the result has arrived.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from functools import cached_property, partial
 from typing import Any
 
-import launch.runtimes.ray_settings  # noqa: F401 - read by Ray when it is imported
+import launch.runtimes.ray_settings  # noqa: F401 - Ray reads these settings at its import
 
 # isort: split
 import numpy as np
@@ -41,19 +41,20 @@ from laser.unroll import Unrolls
 from launch.planning.needs import Needs
 from launch.recording.process_usage import ProcessUsage
 
-_ray: Any = ray  # its decorators have types that do not fit what they take
+_ray: Any = ray  # the declared types of its decorators do not match their arguments
 
-# How long a call is repeated whose answer was lost while the other side lives. All port calls may be repeated.
+# Seconds for which a call is repeated if its result was lost while the other process is alive. All port calls may be
+# repeated.
 RETRY_S = 10.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 _STATE_DEADLINE_S = 600.0
 _START_DEADLINE_S = 120.0
-# A shard that lives answers this within milliseconds, whatever else it does.
+# A living shard answers such a call within milliseconds, however busy it is.
 _ANSWER_DEADLINE_S = 10.0
-# Parameters above this are put into the store once, and everyone on a node maps the same memory.
+# Parameters above this size are put into the object store once, and all processes on a node map the same memory.
 _SMALL_VECTOR_BYTES = 64 * 1024
-# Threads of a shard for calls that wait: an actor has an insert or two under way, a learner a few samples. Calls of who
-# waits long must not stand in the way of the others'.
+# Threads of a shard for calls that wait: an actor has one or two pending inserts, a learner a few pending samples.
+# Calls that wait for long must not block the calls of others.
 _LEAST_THREADS, _INSERTS_PER_ACTOR, _SAMPLES_PER_LEARNER = 32, 2, 8
 
 
@@ -61,13 +62,13 @@ class RayReplay:
     """A port to a shard in a process of its own; picklable. Any thread may call.
 
     Inserts are sent one after the other: Ray may deliver calls in another order than they were made, and the shard
-    would take the earlier unrolls of a stream for repeated ones.
+    would take earlier unrolls below its high-water mark for repeated ones.
 
     Args:
-        handle: of the actor that `serve_shard` made.
+        handle: handle of the Ray actor, from `serve_shards`.
         index: the shard's number.
-        pid: its process.
-        node: Ray's id of the node it lives on.
+        pid: id of the shard's process.
+        node: Ray's id of the shard's node.
     """
 
     def __init__(self, handle: Any, index: int, pid: int, node: str = ""):
@@ -79,11 +80,11 @@ class RayReplay:
         self._inserts = _InOrder()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Rebuild without the calls in flight."""
+        """Return how to rebuild the port, without its pending calls."""
         return RayReplay, (self._handle, self.index, self.pid, self.node)
 
     def answers(self, timeout_s: float) -> bool:
-        """Return whether its process says something within the time."""
+        """Return whether the shard's process answers within the time."""
         try:
             wait(self._call(lambda: self._handle.place.remote()), timeout_s, self._name)
         except PortError:
@@ -109,11 +110,11 @@ class RayReplay:
         return self._call(lambda: self._handle.stats.remote())
 
     def client_state(self) -> dict[str, Any]:
-        """Return nothing; see `ReplayPort.client_state`."""
+        """Return an empty state; see `ReplayPort.client_state`."""
         return {}
 
     def load_client_state(self, state: dict[str, Any]) -> None:
-        """Restore nothing."""
+        """Do nothing: the client has no state."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the shard's state."""
@@ -122,7 +123,7 @@ class RayReplay:
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave."""
+        """Restore the shard's state from `state_dict`."""
         answer = self._call(lambda: self._handle.load_state_dict.remote(state))
         wait(answer, _STATE_DEADLINE_S, f"{self._name} to take its state")
 
@@ -131,14 +132,14 @@ class RayReplay:
 
 
 class NearestShard:
-    """A port to a living shard, on the node where it is used if there is one; picklable. One thread inserts.
+    """A port to a living shard, on the caller's node if there is one; picklable. One thread inserts.
 
-    It is chosen at the first call. So an actor that is placed again on another node finds the shard there, and one
-    whose shard has ended another.
+    The shard is chosen at the first call. So an actor that is placed again on another node finds the shard there, and
+    an actor whose shard has ended finds another one.
 
     Args:
-        shards: ports to all of them.
-        number: spreads those who choose over shards that are equally near.
+        shards: ports to all shards.
+        number: the actor's number, which spreads actors over equally near shards.
     """
 
     def __init__(self, shards: Sequence[RayReplay], number: int):
@@ -146,19 +147,19 @@ class NearestShard:
         self._number = number
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Rebuild without the choice."""
+        """Return how to rebuild the port, without its choice of a shard."""
         return NearestShard, (self._shards, self._number)
 
     @cached_property
     def chosen(self) -> RayReplay:
-        """The shard."""
+        """The chosen shard."""
         here = ray.get_runtime_context().get_node_id()
-        # Among nodes that are equally free actors are dealt in turn: those of one node have numbers that far apart.
+        # Equally free nodes get actors in turn, so the numbers of a node's actors are as far apart as there are nodes.
         rank = self._number // len({shard.node for shard in self._shards})
         near = [shard for shard in self._shards if shard.node == here]
         far = [shard for shard in self._shards if shard.node != here]
         in_order = [*_rotated(near, rank), *_rotated(far, self._number)]
-        # Where none answers, the first insert will say so.
+        # If no shard answers, the first insert reports it.
         return next((shard for shard in in_order if shard.answers(_ANSWER_DEADLINE_S)), in_order[0])
 
     def insert(self, unrolls: Unrolls) -> Future[InsertReceipt]:
@@ -178,11 +179,11 @@ class NearestShard:
         return self.chosen.stats()
 
     def client_state(self) -> dict[str, Any]:
-        """Return nothing; see `ReplayPort.client_state`."""
+        """Return an empty state; see `ReplayPort.client_state`."""
         return {}
 
     def load_client_state(self, state: dict[str, Any]) -> None:
-        """Restore nothing."""
+        """Do nothing: the client has no state."""
 
 
 def _rotated(shards: list[RayReplay], by: int) -> list[RayReplay]:
@@ -193,7 +194,7 @@ def _rotated(shards: list[RayReplay], by: int) -> list[RayReplay]:
 class RayParameters:
     """A port to the parameter store in a process of its own; picklable. Any thread may call.
 
-    A large vector is put into the object store once per publication; everyone on a node maps the same memory.
+    A large vector is put into the object store once per publication; all processes on a node map the same memory.
     """
 
     def __init__(self, handle: Any):
@@ -209,7 +210,7 @@ class RayParameters:
         """See `ParameterPort.newest`."""
         answer: Future[Parameters | None] = Future()
 
-        def told(asked: Future[Any]) -> None:
+        def settle(asked: Future[Any]) -> None:
             if not claim(answer):
                 return
             error = asked.exception()
@@ -224,7 +225,7 @@ class RayParameters:
             fetched = call_remote(lambda: reference, "the learner, which published the parameters,", 0.0)
             fetched.add_done_callback(lambda done: forward(answer, done, partial(Parameters, version)))
 
-        self._call(lambda: self._handle.newest.remote(newer_than)).add_done_callback(told)
+        self._call(lambda: self._handle.newest.remote(newer_than)).add_done_callback(settle)
         return answer
 
     def _call(self, make: Callable[[], Any]) -> Future[Any]:
@@ -234,12 +235,12 @@ class RayParameters:
 def serve_shards(
     factories: Sequence[Callable[[], Any]], options: Sequence[dict[str, Any]], needs: Needs
 ) -> list[RayReplay]:
-    """Start a process per shard and return a port to each, once all answer.
+    """Start a process for each shard, wait until all answer, and return a port to each.
 
     Args:
-        factories: one per shard.
-        options: Ray's, one per shard: where it goes.
-        needs: of the run: how many actors insert, and how many learners sample.
+        factories: factory of each shard.
+        options: Ray's options for each shard, which place it.
+        needs: the needs of the run: the number of actors that insert and of learners that sample.
     """
     groups = {
         "insert": max(_LEAST_THREADS, _INSERTS_PER_ACTOR * needs.num_actors),
@@ -263,25 +264,25 @@ def serve_parameters(factory: Callable[[], Any], options: dict[str, Any]) -> Ray
 
 
 def call_remote(make: Callable[[], Any], who: str, retry_s: float) -> Future[Any]:
-    """Make a Ray call and return its result's future, with Ray's failures turned into the port's.
+    """Make a Ray call and return the future of its result, with Ray's failures turned into the port's errors.
 
-    A failed call is unknown, not lost: it may have been applied. Only what may be applied twice is to be retried.
+    A failed call may have been applied all the same, so retry only calls that may be applied twice.
 
     Args:
-        make: makes the call, returns Ray's reference.
-        who: the other side, for messages.
-        retry_s: how long to repeat it while the other side is only out of reach.
+        make: makes the call and returns Ray's reference.
+        who: name of the called process, for messages.
+        retry_s: seconds for which the call is repeated while the called process is only out of reach.
     """
     answer: Future[Any] = Future()
 
     def attempt(pause_s: float, given_up_at: float | None) -> None:
         def settle(done: Future[Any]) -> None:
             error = done.exception()
-            # Since it was first out of reach: a call may wait for long before.
+            # The time runs from the first moment out of reach: before that a call may wait for long.
             until = given_up_at or time.monotonic() + retry_s
             out_of_reach = isinstance(error, ray.exceptions.ActorUnavailableError)
             if out_of_reach and time.monotonic() + pause_s <= until and not answer.cancelled():
-                # Not from Ray's own thread, which must stay free.
+                # A thread of its own makes the next attempt, since Ray's thread must stay free.
                 timer = threading.Timer(pause_s, attempt, (min(2 * pause_s, _LONGEST_PAUSE_S), until))
                 timer.daemon = True
                 timer.start()
@@ -290,7 +291,7 @@ def call_remote(make: Callable[[], Any], who: str, retry_s: float) -> Future[Any
 
         try:
             reference = make()
-        except ray.exceptions.RayError as error:  # known to be dead already
+        except ray.exceptions.RayError as error:  # Ray knows already that the process is dead
             fail(answer, port_error(error, who))
             return
         reference.future().add_done_callback(settle)
@@ -300,7 +301,7 @@ def call_remote(make: Callable[[], Any], who: str, retry_s: float) -> Future[Any
 
 
 def port_error(error: BaseException, who: str) -> BaseException:
-    """Return the port's error for a failure of Ray, or what the other side raised."""
+    """Return the port's error for a failure of Ray, or the error that the called process raised."""
     if isinstance(error, ray.exceptions.RayTaskError):
         return error.cause if isinstance(error.cause, BaseException) else PortError(_line(error))
     if isinstance(error, ray.exceptions.ActorUnavailableError):
@@ -315,7 +316,7 @@ def port_error(error: BaseException, who: str) -> BaseException:
 
 
 class _InOrder:
-    """Makes calls one after the other, each when the one before is settled. Any thread may send."""
+    """Makes calls one after the other, each once the previous one is settled. Any thread may send."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -323,7 +324,7 @@ class _InOrder:
         self._busy = False
 
     def send(self, make: Callable[[], Future[Any]]) -> Future[Any]:
-        """Return the future of a call that is made when it is its turn."""
+        """Queue a call, and return the future of its result."""
         answer: Future[Any] = Future()
         with self._lock:
             self._waiting.append((make, answer))
@@ -350,7 +351,7 @@ class _InOrder:
 
 
 class _ShardHost:
-    """A shard in an actor. Threads wait for it, which costs 15 to 20 % less per call than an asynchronous actor."""
+    """A Ray actor with a shard. Its calls wait in threads, which costs 15 to 20 % less per call than an async actor."""
 
     def __init__(self, factory: Callable[[], Any]):
         self._shard = factory()
@@ -384,7 +385,7 @@ class _ShardHost:
 
 
 class _ParameterHost:
-    """The parameter store in an actor; of a large vector it holds Ray's reference in place of the vector."""
+    """A Ray actor with the parameter store, which holds Ray's reference in place of a large vector."""
 
     def __init__(self, factory: Callable[[], Any]):
         self._store = factory()
@@ -398,13 +399,13 @@ class _ParameterHost:
 
 
 def _actor(host: type, **options: Any) -> Any:
-    # Never retried by Ray, which would apply calls twice without saying so.
+    # Ray must never retry calls, since it would apply them twice unnoticed.
     return _ray.remote(**{"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, **options})(host)
 
 
 def _ending(error: BaseException) -> str:
     text = str(error).strip()
-    if "creation task" in text:  # its constructor raised, which says more than that it is gone
+    if "creation task" in text:  # the constructor's error explains more than the end of the process
         return f"did not start: {text.splitlines()[-1].strip()}"
     return "has ended: killed, crashed or out of memory"
 

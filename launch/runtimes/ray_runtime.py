@@ -1,6 +1,6 @@
-"""The Ray runtime: the same components in processes of their own, on this machine or on a cluster.
+"""The Ray runtime: every component in a process of its own, on this machine or on a cluster.
 
-Ray is imported in the files of `launch` whose names begin with `ray_`, and nowhere else.
+Only the files of `launch` whose names begin with `ray_` import Ray.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
-from launch.runtimes.ray_settings import TOO_LATE  # read by Ray when it is imported
+from launch.runtimes.ray_settings import TOO_LATE  # Ray reads these settings at its import
 
 # isort: split
 import ray
@@ -48,22 +48,22 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _START_DEADLINE_S = 120.0
-# A process that answers nothing at all for this long is taken for hung: even compilation lets other threads in.
+# A process that answers no call for this long counts as hung: even compilation lets other threads run.
 _ANSWER_DEADLINE_S = 120.0
 _CLOSE_DEADLINE_S = 5.0
-# What an order is about, where it is not a method of the component.
+# The subject of an order to start or stop ticking, in place of a method's name.
 _TICKING = ""
 
 
 class RayRuntime:
-    """Places everything as Ray actors (see `launch.runtimes.runtime.Runtime`).
+    """Places all components as Ray actors (see `launch.runtimes.runtime.Runtime`).
 
-    Without an address it starts a Ray of its own, bound to loopback, whatever else runs on the machine, and ends it in
-    `close`. With one it uses that cluster, and leaves it running.
+    Without an address the runtime starts a Ray of its own, bound to loopback, even if another Ray runs on the machine,
+    and ends it in `close`. With an address it uses that cluster and leaves it running.
 
     Args:
-        address: HOST:PORT of a cluster's head; "" for a Ray of our own.
-        needs: what the run will ask of the cluster.
+        address: HOST:PORT of a cluster's head; "" for a Ray of its own.
+        needs: the needs of the run.
 
     Raises:
         LaunchError: this process is connected to Ray already, Ray did not start, or the cluster cannot be used.
@@ -76,7 +76,7 @@ class RayRuntime:
         if TOO_LATE:
             raise LaunchError(
                 "runtime",
-                "ray was imported before LASER could tell it to ask for a token and to stay on this machine",
+                "ray was imported before LASER could set it to ask for a token and to stay on this machine",
                 "import launch.runtimes.ray_settings before ray",
             )
         self._needs = needs or Needs()
@@ -87,16 +87,16 @@ class RayRuntime:
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a user should know of the place."""
+        """Warnings about the cluster for the user."""
         return self._places.notes
 
     def shards(self, factories: list[Callable[[], Any]]) -> list[ShardPort]:
-        """Place a shard per process."""
+        """Place each shard in a process of its own."""
         self._ports = cast(list[ShardPort], serve_shards(factories, self._places.shards(len(factories)), self._needs))
         return self._ports
 
     def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
-        """Return a shard on the actor's own node where there is one."""
+        """Return a shard on the actor's own node if there is one."""
         return self._places.shard_for(actor, shards)
 
     def parameter_store(self, factory: Callable[[], Any]) -> ParameterPort:
@@ -104,11 +104,11 @@ class RayRuntime:
         return serve_parameters(factory, self._places.parameter_store())
 
     def reports(self, sink: ReportPort) -> ReportPort:
-        """Return the sink: each worker's reports come with its status, and are handed over here."""
+        """Return the sink: each worker's reports come with its status, and this process passes them to the sink."""
         return sink
 
     def trackers(self, run: str) -> Sequence[Tracker]:
-        """Return the one that sets Prometheus metrics, which the node exports."""
+        """Return the tracker of Prometheus metrics, which the node exports."""
         return [RayMetrics(run)]
 
     def worker(self, name: str, factory: Callable[[int], C], reports: ReportPort) -> RayWorker[C]:
@@ -118,7 +118,7 @@ class RayRuntime:
         return worker
 
     def close(self) -> None:
-        """Let workers close what they hold, as far as they answer, and end all processes of this run."""
+        """Let the workers that still answer close their components, and end all processes of this run."""
         closing = [worker.close() for worker in self._workers]
         if closing:
             ray.wait(closing, num_returns=len(closing), timeout=_CLOSE_DEADLINE_S)
@@ -129,13 +129,13 @@ class RayRuntime:
 class RayWorker(Generic[C]):
     """A component in a process of its own (see `launch.runtimes.runtime.Worker`).
 
-    `failure` and `silent_s` belong to one thread.
+    Call `failure` and `silent_s` from one thread only.
 
     Args:
         name: see `launch.runtimes.runtime.Runtime.worker`.
-        factory: likewise.
-        reports: likewise.
-        options: Ray's: where it goes; asked each time it is started.
+        factory: see `launch.runtimes.runtime.Runtime.worker`.
+        reports: see `launch.runtimes.runtime.Runtime.worker`.
+        options: returns Ray's options, which place the worker; called at each start.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class RayWorker(Generic[C]):
 
     @property
     def pid(self) -> int:
-        """Return the process that hosts it; waits for it to start."""
+        """Id of the worker's process; reading it waits for the process to start."""
         answer = call_remote(self._handle.pid.remote, self.name, RETRY_S)
         return int(wait(answer, _START_DEADLINE_S, f"{self.name} to start"))
 
@@ -165,7 +165,7 @@ class RayWorker(Generic[C]):
         return call_remote(lambda: self._handle.call.remote(name, arguments, options), self.name, retry_s=0.0)
 
     def start(self) -> None:
-        """Begin to tick."""
+        """Start ticking."""
         self._order(_TICKING, (True,), {})
 
     def stop(self) -> None:
@@ -173,15 +173,15 @@ class RayWorker(Generic[C]):
         self._order(_TICKING, (False,), {})
 
     def tell(self, method: Callable[Concatenate[C, P], None], *arguments: P.args, **options: P.kwargs) -> Future[None]:
-        """Call a method of the component at once, amid its ticks."""
+        """Call a method of the component at once, also during a tick."""
         return self._order(method.__name__, arguments, options)
 
     def failure(self) -> BaseException | None:
-        """Return what ended the ticking, as of the last answer; never waits. Hands on the reports that came along."""
+        """Return the error that ended the ticking, by the last status, and pass on new reports. Never waits."""
         self._refresh()
         if self._asked.done():
             error = self._asked.exception()
-            # One that cannot be reached is given up, too; should it live on, what it still inserts is as good as any.
+            # A worker out of reach is given up, too. If it is alive after all, its further inserts do no harm.
             return WorkerDiedError(str(error)) if isinstance(error, PortClosedError) else error
         if self._unanswered_s() > _ANSWER_DEADLINE_S:
             return PortTimeoutError(f"the process of {self.name} has not answered for {_ANSWER_DEADLINE_S:g} s")
@@ -189,10 +189,10 @@ class RayWorker(Generic[C]):
         return failure
 
     def silent_s(self, waiting_for: str) -> float:
-        """Return for how long the component has been waiting for `waiting_for`.
+        """Return the seconds for which the component has been waiting for `waiting_for`.
 
-        A component may hold up its whole process, an environment in native code for example; then what it was waiting
-        for when it last answered is not known to be over.
+        A component may block its whole process, for example with an environment in native code. Its process then
+        answers no more, and the component may still be waiting for whatever its last status named.
         """
         self._refresh()
         status = self._status
@@ -205,7 +205,7 @@ class RayWorker(Generic[C]):
         return unanswered_s if may_hang else 0.0
 
     def replace(self) -> None:
-        """Kill the process and start one with the next incarnation."""
+        """Kill the process, and start another with the next incarnation."""
         self.kill()
         self.incarnation += 1
         self._start()
@@ -215,11 +215,11 @@ class RayWorker(Generic[C]):
         ray.kill(self._handle)
 
     def close(self) -> Any:
-        """Ask the component to close; return Ray's reference to the answer."""
+        """Ask the component to close, and return Ray's reference to the result."""
         return self._handle.close.remote()
 
     def _start(self) -> None:
-        # Calls, start, stop, the status and the closing each need a thread beside the component's own.
+        # Calls, start, stop, the status and the closing each need a thread besides the component's own.
         settings = {"max_restarts": 0, "max_task_retries": 0, "max_concurrency": 8, **self._options()}
         make = cast(Any, ray.remote)(**settings)(_WorkerHost)
         self._handle = make.remote(functools.partial(self._factory, self.incarnation), self.name)
@@ -233,7 +233,7 @@ class RayWorker(Generic[C]):
         )
 
     def _refresh(self) -> None:
-        """Take the newest status if it is there, hand on the reports that came along, and ask for the next."""
+        """If a new status has arrived, keep it, pass on its reports, and ask for the next status."""
         if not self._asked.done() or self._asked.exception() is not None:
             return
         self._status = self._asked.result()
@@ -250,7 +250,7 @@ class RayWorker(Generic[C]):
 
 
 class Status:
-    """What a worker's process says of itself: its failure, what it waits for and for how long, and new reports."""
+    """The status of a worker's process: its failure, what it waits for and for how long, and its new reports."""
 
     def __init__(
         self,
@@ -268,7 +268,7 @@ class Status:
 
 
 class _Outbox:
-    """Keeps a worker's reports until they are asked for. Any thread may call."""
+    """Keeps a worker's reports until the next status. Any thread may call."""
 
     def __init__(self) -> None:
         self._reports: list[Report] = []
@@ -285,7 +285,7 @@ class _Outbox:
 
 
 class _WorkerHost:
-    """A `Host` in an actor; every method has a thread to itself."""
+    """A Ray actor with a `Host`; every call has a thread of its own."""
 
     def __init__(self, factory: Callable[[], Any], name: str):
         self._name = name
@@ -302,7 +302,7 @@ class _WorkerHost:
         return self._host.call_named(method, arguments, options).result()
 
     def obey(self, number: int, what: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """Do what is said, unless something later about the same has come first: Ray keeps no order among threads."""
+        """Carry out an order, unless a later order of the same kind came first: Ray keeps no order among threads."""
         with self._obeying:
             if number < self._obeyed.get(what, 0):
                 return
@@ -327,8 +327,8 @@ class _WorkerHost:
 
 
 def _crosses(error: BaseException) -> bool:
-    """Return whether an error can be pickled and rebuilt: not every class of a user's environment can."""
+    """Return whether an error can be pickled and rebuilt, which a user's own class may not support."""
     try:
         return type(pickle.loads(pickle.dumps(error))) is type(error)
-    except Exception:  # noqa: BLE001 - whatever its own code raises, it does not cross
+    except Exception:  # noqa: BLE001 - any error of the class's own code means that it cannot
         return False

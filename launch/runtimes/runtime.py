@@ -1,4 +1,4 @@
-"""The interface of runtimes: what `launch.topology` asks of one, so that one topology runs in threads and on Ray."""
+"""The interface of runtimes, which lets `launch.topology` build one topology in threads and on Ray."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ R = TypeVar("R")
 
 
 class WorkerDiedError(PortClosedError):
-    """The process of a worker ended by itself; a new one can take its place."""
+    """A worker's process ended by itself; a new process can take its place."""
 
 
 class Worker(Protocol[C_co]):
     """A hosted actor, learner or evaluator (see `launch.runtimes.host.Host`). May be called from any thread.
 
-    Methods are named by their class, as in `worker.call(Learner.step, 3)`, so that a type checker sees what is called.
+    Methods are given as functions of their class, as in `worker.call(Learner.step, 3)`, so that a type checker checks
+    the call.
     """
 
     name: str
@@ -35,70 +36,71 @@ class Worker(Protocol[C_co]):
         """Make the object tick until `stop`."""
 
     def stop(self) -> None:
-        """Make it pause after the current tick; returns at once."""
+        """Make the object pause after the current tick; return at once."""
 
     def tell(
         self, method: Callable[Concatenate[C_co, P], None], *arguments: P.args, **options: P.kwargs
     ) -> Future[None]:
-        """Call a method that the hosted object allows others to call at any moment, amid its ticks.
+        """Call a method that the hosted object allows at any moment, also during a tick.
 
-        It may arrive late; of several calls of one method the last one counts. The future is done once it has arrived.
+        The call may arrive late; of several calls of one method the last one counts. The future is done once the call
+        has arrived.
         """
 
     def failure(self) -> BaseException | None:
-        """Return what ended the object's ticking, if something did."""
+        """Return the error that ended the object's ticking, or None."""
 
     def silent_s(self, waiting_for: str) -> float:
-        """Return for how many seconds the object has been waiting for `waiting_for`; 0 if it is not."""
+        """Return the seconds for which the object has been waiting for `waiting_for`; 0 if it is not."""
 
     def replace(self) -> None:
-        """Give up on an object and put a new one, with the next incarnation, in its place; it ticks once started."""
+        """Give up the object and put a new one, with the next incarnation, in its place; it does not tick yet."""
 
 
 class ShardPort(ReplayPort, Protocol):
-    """A shard as the launcher sees it: what actors and learners use, and saving for checkpoints."""
+    """A shard's port for the launcher: the port of actors and learners, with saving for checkpoints."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the shard's state, once nobody uses it."""
+        """Return the shard's state; call it while no actor or learner uses the shard."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave.
+        """Restore the shard's state from `state_dict`.
 
         Raises:
-            ValueError: it was made for other replay settings.
+            ValueError: the state was saved with other replay settings.
         """
 
 
 class Runtime(Protocol):
-    """Places components and connects them. Where it crosses processes, factories and ports are pickled."""
+    """Places components and connects them. Factories and ports that cross processes are pickled."""
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a user should know of the place; never an error."""
+        """Warnings about the runtime for the user; never errors."""
 
     def shards(self, factories: list[Callable[[], Any]]) -> list[ShardPort]:
         """Place the shards of the replay and return a port to each."""
 
     def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
-        """Return the port of these shards through which an actor inserts; it is the actor's for as long as it lives."""
+        """Return the port to one of these shards through which an actor inserts as long as it lives."""
 
     def parameter_store(self, factory: Callable[[], Any]) -> ParameterPort:
         """Place the parameter store."""
 
     def reports(self, sink: ReportPort) -> ReportPort:
-        """Return a port that carries reports from wherever workers live to `sink`."""
+        """Return a port that carries reports from the workers' threads or processes to `sink`."""
 
     def trackers(self, run: str) -> Sequence[Tracker]:
-        """Return what of the place itself takes a run's numbers; `run` is its name there."""
+        """Return the runtime's own trackers for a run's numbers; `run` is the run's name in them."""
 
     def worker(self, name: str, factory: Callable[[int], C], reports: ReportPort) -> Worker[C]:
         """Place an actor, learner or evaluator made by `factory(incarnation)`.
 
         Args:
-            name: its role, and a number where there are several: "learner", "actor/3". Unique.
-            factory: makes it, where it lives.
-            reports: where its reports go.
+            name: the worker's unique name: its role, with a number if there are several, as in "learner", "actor/3".
+            factory: makes the component, in its own thread or process.
+            reports: receiver of the component's reports.
         """
 
     def close(self) -> None:
-        """End everything that was placed."""
+        """End all components that were placed."""

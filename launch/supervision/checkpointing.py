@@ -1,4 +1,4 @@
-"""What a checkpoint of a run holds, and how a run continues from one."""
+"""Checkpoints of a run: what they hold, and how a run continues from one."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from learner.checkpoint import Checkpoint, NoCheckpointError, load_newest_checkp
 from learner.learner import Learner
 
 _DEADLINE_S = 120.0
-_HOW_TO_WAIT = ("deadline_s", "max_restarts")  # of an environment's settings, those that change nothing it does
+_HOW_TO_WAIT = ("deadline_s", "max_restarts")  # settings that do not change an environment's behaviour
 
 
 def save_member(
     run: RunDirectory, topology: Topology, recorder: Recorder, snapshot: Snapshot, with_actors: bool = True
 ) -> None:
-    """Write a checkpoint: the learner, how far the run is, and in lockstep the actors.
+    """Write a checkpoint: the learner, the recorder's counts, and in lockstep the actors.
 
-    The replay goes with it when the config asks for it. Together with the actors that makes a resumed lockstep run
-    equal to one that was never interrupted; otherwise actors begin new episodes and the replay fills anew.
+    The replay is saved too if the config asks for it. With replay and actors a resumed lockstep run equals one that was
+    never interrupted; otherwise actors begin new episodes and the replay fills anew.
 
     Args:
-        run: where to.
-        topology: what to save.
-        recorder: knows how far it is.
-        snapshot: how far it is.
-        with_actors: False after a failure: an actor may hang or be broken.
+        run: the member's run directory.
+        topology: the member's components.
+        recorder: the member's recorder.
+        snapshot: the member's state now.
+        with_actors: False after a failure, since an actor may hang or be broken.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: the checkpoint cannot be written.
     """
     config = topology.config
     learner = wait(topology.learner.call(Learner.state_dict), _DEADLINE_S, "the learner's state")
@@ -60,7 +60,7 @@ def save_member(
         else [],
     }
     arrays: dict[str, np.ndarray] = {}
-    recorder.flush()  # what is known of the time before the checkpoint is recorded with it, and not told again
+    recorder.flush()  # reports from before the checkpoint are written now, and not again after a resumption
     state = {
         "tree": _take_arrays_out(tree, "", arrays),
         "recorder": recorder.state_dict(),
@@ -77,7 +77,7 @@ def save_member(
             state,
             arrays,
             keep_last=config.learner.keep_checkpoints,
-            # Of the newest training episodes: the newest evaluation may be of much older weights.
+            # From the newest training episodes: the newest evaluation may be of much older weights.
             score=snapshot.mean_return,
         )
     except OSError as error:
@@ -86,31 +86,31 @@ def save_member(
 
 @dataclass(frozen=True)
 class SavedMember:
-    """A checkpoint, read and verified."""
+    """A member's checkpoint, read and verified."""
 
     checkpoint: Checkpoint
     warnings: list[str]
 
     @property
     def next_incarnation(self) -> int:
-        """Incarnation of actors that begin anew, so that their streams never continue old ones by mistake."""
+        """Incarnation of actors that begin anew, so that they never continue old sequences of unrolls by mistake."""
         return int(self.checkpoint.state["next_incarnation"])
 
     @property
     def has_replay(self) -> bool:
-        """Whether the replay was saved with it."""
+        """Whether the checkpoint holds the replay."""
         return bool(self.checkpoint.state["tree"]["replay"])
 
     def load_into(self, topology: Topology, recorder: Recorder, replay_restored: bool) -> None:
-        """Put everything back.
+        """Load the saved state into a member's components.
 
         Args:
-            topology: freshly made.
-            recorder: its own.
-            replay_restored: whether its replay, which may be another member's to restore, gets back what it held.
+            topology: the member's new components.
+            recorder: the member's recorder.
+            replay_restored: whether the replay's content is restored, be it from another member's checkpoint.
 
         Raises:
-            NothingToResumeError: the checkpoint belongs to other networks, or its replay to other settings.
+            NothingToResumeError: the checkpoint has other networks, or its replay has other settings.
         """
         tree = _put_arrays_back(self.checkpoint.state["tree"], self.checkpoint.arrays)
         learner = {
@@ -138,11 +138,11 @@ class SavedMember:
 
 
 def _made_for(config: TrainConfig) -> dict[str, Any]:
-    """Return the settings that actors must have in common to go on from each other's state; others begin anew."""
+    """Return the settings on which actors' states depend: actors with other settings begin anew."""
     whole = config_to_json(config)
     made_for = {name: whole[name] for name in ("num_actors", "num_envs", "unroll_length")}
     environment = {name: value for name, value in whole["environment"].items() if name not in _HOW_TO_WAIT}
-    # Left out on a CPU, as before there was a choice: such checkpoints are gone on from as well.
+    # Left out on a CPU, as in checkpoints from before there was a choice, so that runs continue from those too.
     device = {} if config.actor.device == "cpu" else {"actor_device": config.actor.device}
     return made_for | device | {"env_groups": config.actor.env_groups, "environment": environment}
 
@@ -161,10 +161,11 @@ def _fill(shards: Sequence[ShardPort], states: Sequence[dict[str, Any]]) -> None
 def restore_all(
     runs: Sequence[RunDirectory], members: Sequence[MemberPlan]
 ) -> tuple[list[SavedMember | None], list[NothingToResumeError | None]]:
-    """Read all members' checkpoints; a member without one, which failed early, does not keep the others from going on.
+    """Read all members' checkpoints; the others continue without a member that failed before its first checkpoint.
 
     Returns:
-        what was saved, None where nothing was asked for or found; and why nothing was found, None elsewhere.
+        each member's checkpoint, None if none was asked for or found; and each member's reason why none was found, or
+        None.
 
     Raises:
         NothingToResumeError: no member has a checkpoint.
@@ -187,10 +188,10 @@ def restore_all(
 
 
 def _restore(run: RunDirectory, member: MemberPlan) -> SavedMember:
-    """Read the newest checkpoint that verifies.
+    """Read the newest checkpoint that passes verification.
 
     Raises:
-        NothingToResumeError: there is none, or it is one for another environment.
+        NothingToResumeError: there is none, or its environment is another one.
     """
     try:
         checkpoint, warnings = load_newest_checkpoint(run.checkpoints_path)
@@ -201,12 +202,12 @@ def _restore(run: RunDirectory, member: MemberPlan) -> SavedMember:
     saved = environment_spec_from_json(checkpoint.state["environment"])
     if not saved.same_spaces(member.environment):
         wrong = f"the checkpoint was trained on {saved.id}, whose spaces differ from {member.config.env}"
-        raise NothingToResumeError("env", wrong, "use that one")
+        raise NothingToResumeError("env", wrong, f"use --env {saved.id}")
     return SavedMember(checkpoint, warnings)
 
 
 def _take_arrays_out(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
-    """Return a JSON value; arrays are put aside under their path, which stands in their place."""
+    """Return a value as JSON, with its arrays moved into `arrays` and replaced by their path."""
     if isinstance(value, np.ndarray):
         arrays[path] = value
         return {"__array__": path}

@@ -1,4 +1,4 @@
-"""Endings: how the training of a member comes to its end."""
+"""Endings: the ways in which the training of a member ends."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from enum import StrEnum
 
 
 class Ending(StrEnum):
-    """How a member's training ended. The values are what results, logs and `--json` say."""
+    """The way in which a member's training ended. Results, logs and `--json` contain these values."""
 
     NONE = ""
-    """It goes on; the only value that is false."""
+    """The training continues; the only value that is false."""
     STEPS = "steps"
-    """All env steps were made."""
+    """All env steps are done."""
     SOLVED = "solved"
-    """The return to stop at was reached."""
+    """The mean return reached `stop_at_return`."""
     STOPPED = "stopped"
-    """A signal asked to stop."""
+    """A signal asked the run to stop."""
     FAILED = "failed"
-    """An error ended it."""
+    """An error ended the training."""

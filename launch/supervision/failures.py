@@ -1,4 +1,4 @@
-"""Failures of a session: the one line a user reads, and what the log keeps of it."""
+"""Failures of a session: the one line that the user reads, and the entry in the log."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from learner.checkpoint import list_checkpoints
 
 
 def as_launch_error(error: Exception, config: TrainConfig, runs: Sequence[RunDirectory]) -> Exception:
-    """Return the error whose one line a user reads, for what is not the program's own mistake.
+    """Return the error with one line for the user, unless it is an error of the program itself.
 
     Args:
-        error: what ended the session.
-        config: of its members.
-        runs: their directories.
+        error: the error that ended the session.
+        config: config of the session's members.
+        runs: run directories of the members.
     """
     if isinstance(error, LaunchError):
         return error
     if isinstance(error, (EnvironmentBudgetError, EnvironmentFailedError)):
-        return LaunchError("env", f"{config.env}: {error}", "mend the environment")
+        return LaunchError("env", f"{config.env}: {error}", "fix the environment")
     problem = _gpu_problem(error, config, len(runs))
     if problem is not None:
         return LaunchError(problem.key, problem.wrong, problem.remedy + _how_to_go_on(runs))
     if isinstance(error, PortError):
-        return LaunchError("runtime", str(error), "log.txt in the run directory says what came before")
+        return LaunchError("runtime", str(error), "see log.txt in the run directory for earlier errors")
     return error
 
 
 def explained(outcome: Outcome, config: TrainConfig) -> Outcome:
-    """Return the outcome of one of several members, with what an error of a GPU means where one ended it."""
+    """Return the outcome of one of several members, with an explanation of the GPU error if one ended it."""
     error = outcome.error
     problem = None if error is None or isinstance(error, LaunchError) else _gpu_problem(error, config, 2)
     if problem is None:
@@ -50,18 +50,18 @@ def explained(outcome: Outcome, config: TrainConfig) -> Outcome:
 
 
 def log_failure(run: RunDirectory, error: Exception) -> None:
-    """Keep in the log what ended a run; of a GPU's error also the traceback, which the user's line leaves out."""
+    """Write the error that ended a run to its log, for GPU errors with the traceback, which the user's line omits."""
     run.log(f"failed: {type(error).__name__}: {error}")
     if explain_error(error) is not None:
         run.log("".join(traceback.format_exception(error)))
 
 
 def _gpu_problem(error: Exception, config: TrainConfig, num_members: int) -> Problem | None:
-    """Return what an error of a GPU means in a run of this config; None for other errors."""
+    """Return the explanation of a GPU error in a run of this config; None for other errors."""
     text = memory_text(error)
     if not text:
         problem = explain_error(error)
-        # As `log_failure` leaves it.
+        # `log_failure` writes the traceback there.
         return problem and dataclasses.replace(
             problem, remedy=problem.remedy.replace("the traceback", "the traceback in log.txt")
         )
@@ -70,12 +70,12 @@ def _gpu_problem(error: Exception, config: TrainConfig, num_members: int) -> Pro
     return Problem(
         "algorithm.batch-size",
         f"the GPU has no memory left for batches of {_batch_words(config)}{memory_words(text)}",
-        f"lower it, unroll-length, {sizes}or learner.num-prefetch{fewer}, or end what else uses the GPU",
+        f"lower it, unroll-length, {sizes}or learner.num-prefetch{fewer}, or end other programs on the GPU",
     )
 
 
 def _batch_words(config: TrainConfig) -> str:
-    """Say what a batch holds and which network it goes through."""
+    """Return the size of a batch and the network in words."""
     settings, network = config.algorithm, config.network
     rows = settings.rows_per_item(config.unroll_length)
     items = f"unrolls of {rows} steps" if settings.view == "unrolls" else f"items of {rows} step{'s' * (rows > 1)}"
@@ -85,7 +85,7 @@ def _batch_words(config: TrainConfig) -> str:
 
 
 def _how_to_go_on(runs: Sequence[RunDirectory]) -> str:
-    """Return how a run goes on from its last checkpoint, as the end of a remedy; "" where there is none."""
+    """Return how to continue from the last checkpoint, as the end of a remedy; "" if there is no checkpoint."""
     kept = [run.path for run in runs if list_checkpoints(run.checkpoints_path)]
     if not kept:
         return ""

@@ -1,4 +1,4 @@
-"""The free schedule: every part at its own pace, watched from outside."""
+"""The free schedule: every worker runs at its own pace, under supervision."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from launch.supervision.pace import PaceLimit
 from launch.supervision.schedule import CALL_DEADLINE_S, Evolution, Save, Schedule
 from learner.learner import Learner
 
-# Between two looks at a freely running population.
+# Seconds between two checks of a population.
 _LOOK_INTERVAL_S = 0.1
 _PACED_LOOK_INTERVAL_S = 0.02
-# Nobody is looked after meanwhile.
+# No member is supervised during this call.
 _LAST_DEADLINE_S = 120.0
 
 
 class FreeSchedule(Schedule):
-    """Everybody ticks at its own pace; this looks on, and holds back who runs ahead of the others.
+    """All workers tick at their own pace; the schedule checks them and holds back members that are too far ahead.
 
     Args:
         supervisors: see `Schedule`.
         should_stop: see `Schedule`.
         save: see `Schedule`.
         evolution: see `Schedule`.
-        pace: of the members, by their place among the supervisors; None lets them run.
+        pace: limit on the members' pace, by their place among the supervisors; None: no limit.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class FreeSchedule(Schedule):
         self.pace = pace
 
     def run(self) -> None:
-        """Run until all members are at their end; each supervisor knows why.
+        """Run until all members have ended; each supervisor's `finished` is its ending.
 
         Raises:
-            the error of the first worker that failed, where no member is left.
+            Exception: the error of the first worker that failed, if no member is left.
         """
         self.end_finished()
         for supervisor in self.supervisors:
@@ -65,18 +65,18 @@ class FreeSchedule(Schedule):
                     if not supervisor.finished:
                         self._look_at(supervisor, place)
                     elif supervisor.finished is not Ending.FAILED:
-                        supervisor.collect_evaluation()  # one that was under way at its end; the others do not wait
+                        supervisor.collect_evaluation()  # one still running at the member's end; others do not wait
             self._keep_pace()
             if self.should_stop():
                 for supervisor in self.running:
                     with self.failing_alone(supervisor):
                         self._end(supervisor, Ending.STOPPED)
             self.save_if_due()
-        if not self.should_stop():  # who asks to stop does not wait for episodes to end
+        if not self.should_stop():  # a stop must not wait for episodes to end
             self._collect_evaluations()
 
     def _collect_evaluations(self) -> None:
-        """Wait for evaluations that were under way at a member's end."""
+        """Wait for evaluations that were still running at a member's end."""
         ended = [supervisor for supervisor in self.supervisors if supervisor.finished is not Ending.FAILED]
         wait_for([each.evaluation for each in ended if each.evaluation is not None], CALL_DEADLINE_S)
         for supervisor in ended:
@@ -109,7 +109,7 @@ class FreeSchedule(Schedule):
                 supervisor.hold(not self.pace.may_go_on(place))
 
     def fail(self, supervisor: MemberSupervisor, error: Exception) -> None:
-        """See `Schedule.fail`; nobody waits for it any longer."""
+        """See `Schedule.fail`; other members no longer wait for this one."""
         self._leave(supervisor)
         super().fail(supervisor, error)
 

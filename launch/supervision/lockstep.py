@@ -1,4 +1,4 @@
-"""The lockstep schedule: parts take turns, repeatable bit by bit, over either runtime."""
+"""The lockstep schedule: workers take turns, repeatable bit by bit, on either runtime."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ T = TypeVar("T")
 C = TypeVar("C")
 P = ParamSpec("P")
 
-# Each call wakes two threads, which small agents' steps would feel; a large one's calls are to keep their deadline.
+# Each call wakes two threads, which would slow the steps of small agents; large agents must keep the deadline.
 _UPDATES_PER_CALL = 16
 
 
 class LockstepSchedule(Schedule):
-    """Collect in order, acknowledge, learn, publish; then again. The same calls in the same order every time.
+    """Repeats: collect in order, acknowledge, learn, publish. Every run makes the same calls in the same order.
 
-    Members take turns: it is always the turn of the one with the fewest env steps, the first among equals.
+    Members take turns: the next turn is that of the member with the fewest env steps, the first among equals.
     """
 
     def run(self) -> None:
-        """Run until all members are at their end; each supervisor knows why.
+        """Run until all members have ended; each supervisor's `finished` is its ending.
 
         Raises:
-            the error that ended a member, where no member is left.
+            Exception: the error that ended a member, if no member is left.
         """
         self.end_finished()
         turns = {supervisor.number: _Turn(supervisor, self.should_stop) for supervisor in self.supervisors}
         for supervisor in self.running:
             with self.failing_alone(supervisor):
-                turns[supervisor.number].evaluate_if_due()  # what a stop interrupted
+                turns[supervisor.number].evaluate_if_due()  # an evaluation that a stop interrupted
         while running := self.running:
             turn = min((turns[supervisor.number] for supervisor in running), key=lambda turn: turn.env_steps)
             supervisor = turn.supervisor
@@ -61,7 +61,7 @@ class LockstepSchedule(Schedule):
 
 
 class _Turn:
-    """One member's turns: an unroll of each of its actors, and the learner steps that these have earned."""
+    """One member's turns: an unroll from each of its actors, and the learner steps that are then due."""
 
     def __init__(self, supervisor: MemberSupervisor, should_stop: Callable[[], bool]):
         self.supervisor = supervisor
@@ -72,7 +72,7 @@ class _Turn:
         self._handed_out_before = self._stats().members[supervisor.number].online_handed_out
 
     def take(self) -> Ending:
-        """Collect, learn, publish; return how the member's training ends here, or `Ending.NONE`."""
+        """Collect, learn and publish; return the ending of the member's training, or `Ending.NONE`."""
         supervisor, recorder = self.supervisor, self.supervisor.recorder
         topology = supervisor.topology
         for actor in topology.actors:
@@ -94,12 +94,12 @@ class _Turn:
         return why
 
     def evaluate_if_due(self) -> None:
-        """Evaluate if it is time, unless somebody asks to stop meanwhile."""
+        """Evaluate if an evaluation is due, unless a stop is requested meanwhile."""
         self.supervisor.start_evaluation_if_due(self.supervisor.recorder.position())
         self.supervisor.await_evaluation(CALL_DEADLINE_S, self._should_stop)
 
     def report(self) -> None:
-        """Let the recorder hear from the learner, and raise what ended a worker."""
+        """Pass the learner's report and the replay's statistics to the recorder; raise the error of a failed worker."""
         for worker in self.supervisor.topology.workers:
             failure = worker.failure()
             if failure is not None:
@@ -109,9 +109,9 @@ class _Turn:
         self._reported_at = time.monotonic()
 
     def _num_updates_due(self) -> int:
-        """Return how many learner steps the replay has experience for; asking for more would wait for ever.
+        """Return the number of learner steps for which the replay has experience; more would wait for ever.
 
-        Counted where it lies, so that unrolls that were rejected, repeated or restored need no accounts of their own.
+        The replay's own counts decide, so that rejected, repeated or restored unrolls need no separate counting.
         """
         config = self.supervisor.topology.config
         algorithm, replay, stats = config.algorithm, config.replay, self._stats()
@@ -121,10 +121,10 @@ class _Turn:
         if self.supervisor.topology.member.walks_streams and not stats.num_stored.streams:
             return 0  # no episode has finished yet
         if algorithm.num_online:
-            # What was handed out and not learned from waits in the learner's client of several shards.
+            # Unrolls that were handed out but not learned from wait in the learner's client of several shards.
             waiting = member.online_queued + member.online_handed_out - self._handed_out_before
             return int(waiting // algorithm.num_online) - self._num_updates
-        # Replayed experience is never used up: each env step earns its share of it.
+        # Replayed experience is never used up: each env step adds its share of updates.
         rate = replay.samples_per_insert if math.isfinite(replay.samples_per_insert) else 1.0
         owed: float = (member.inserted_steps - replay.min_steps) * rate - member.sampled_steps
         return max(0, math.ceil(owed / (algorithm.num_replayed * algorithm.rows_per_item(config.unroll_length))))
@@ -140,7 +140,7 @@ class _Turn:
 
 
 def _is_warm(stats: ReplayStats, min_steps: int) -> bool:
-    """Return whether all members together have inserted so much that every shard lets its experience be drawn."""
+    """Return whether all members together have inserted enough that every shard allows draws."""
     shards = [shard for shard in stats.parts if shard is not None]
     inserted = [sum(member.inserted_steps for member in shard.members.values()) for shard in shards]
     share = -(-min_steps // len(shards))

@@ -1,4 +1,4 @@
-"""The supervisor of one member: its evaluations, the workers it replaces, the settings it changes, how it ends."""
+"""The member supervisor: one member's evaluations, replaced workers, changes of settings, and ending."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _EVALUATED_AT = "evaluated_at"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a member: how far it came, and how its training ended."""
+    """The outcome of a member: its state at the end, and its ending."""
 
     snapshot: Snapshot
     finished: Ending
@@ -43,12 +43,12 @@ class Outcome:
 
 
 class MemberSupervisor:
-    """What a schedule does for one member, whatever the order in which it runs them. Used from one thread.
+    """Everything that a schedule of either kind does for one member. Used from one thread.
 
     Args:
         topology: the member's components.
-        recorder: knows how far it is.
-        videos: where videos of evaluations go, if it makes any.
+        recorder: the member's recorder.
+        videos: directory for videos of evaluations, if the run makes any.
     """
 
     def __init__(self, topology: Topology, recorder: Recorder, videos: Path = Path("videos")):
@@ -57,14 +57,14 @@ class MemberSupervisor:
         self._videos_failed = 0
         self.recorder = recorder
         self.finished = Ending.NONE
-        """How the member's training ended; `Ending.NONE` while it goes on."""
+        """The ending of the member's training; `Ending.NONE` while it continues."""
         self.error: Exception | None = None
-        """What ended a member that failed."""
+        """The error that ended a failed member."""
         self._settings = SettingsSchedule.read(topology.config.settings_schedule)
         self._progress = -1.0
         self._is_held = False
         self._seconds = 0.0
-        # One that was under way when the run was stopped is due again.
+        # An evaluation that was running when the run was stopped is due again.
         reached = last_multiple(recorder.snapshot().env_steps, topology.config.evaluation_interval)
         self._evaluated_at = recorder.marks.setdefault(_EVALUATED_AT, reached)
         self._sampler_returns = SamplerReturns(topology, recorder)
@@ -88,7 +88,7 @@ class MemberSupervisor:
             actor.start()
 
     def stop(self, finished: Ending, error: Exception | None = None) -> None:
-        """Pause all of the member's workers for good, and say why."""
+        """Pause all of the member's workers for good, and record the ending."""
         self.finished, self.error = finished, error
         self._seconds = self.recorder.snapshot().seconds
         for worker in self.topology.workers:
@@ -96,12 +96,12 @@ class MemberSupervisor:
 
     @property
     def outcome(self) -> Outcome:
-        """What became of the member, once it has been stopped."""
+        """The member's outcome, once it has been stopped."""
         snapshot = dataclasses.replace(self.recorder.snapshot(), seconds=self._seconds)
         return Outcome(snapshot, self.finished, self.error)
 
     def hold(self, is_held: bool) -> None:
-        """Let the member's actors pause, or go on."""
+        """Pause the member's actors, or let them continue."""
         if is_held == self._is_held:
             return
         self._is_held = is_held
@@ -112,21 +112,21 @@ class MemberSupervisor:
                 actor.start()
 
     def why_over(self, snapshot: Snapshot) -> Ending:
-        """Return how the member's training ends at this point, or `Ending.NONE` if it goes on."""
+        """Return the ending of the member's training at this point, or `Ending.NONE` if it continues."""
         config = self.topology.config
         if snapshot.episodes >= 20 and snapshot.mean_return >= config.stop_at_return:
             return Ending.SOLVED
         return Ending.STEPS if snapshot.env_steps >= config.steps else Ending.NONE
 
     def prepare_learner(self, snapshot: Snapshot) -> None:
-        """Tell the learner how far the run is, and the settings that are due by then."""
+        """Pass the run's progress, due changes of settings and returns for the sampler to the learner."""
         learner = self.topology.learner
         progress = min(1.0, snapshot.env_steps / self.topology.config.steps)
-        if progress != self._progress:  # of a learner in another process each of these is a call
+        if progress != self._progress:  # each is a call if the learner is in another process
             self._progress = progress
-            told = learner.tell(Learner.set_progress, progress)
-            if self.topology.config.takes_turns:  # whose next update must know it
-                wait(told, _CALL_DEADLINE_S, f"{learner.name} to hear how far the run is")
+            delivered = learner.tell(Learner.set_progress, progress)
+            if self.topology.config.takes_turns:  # in lockstep the next update must use it
+                wait(delivered, _CALL_DEADLINE_S, f"{learner.name} to receive the run's progress")
         self._sampler_returns.look(snapshot)
         due = self._settings.due(snapshot.env_steps)
         if due:
@@ -135,7 +135,7 @@ class MemberSupervisor:
             )
 
     def start_evaluation_if_due(self, snapshot: Snapshot) -> None:
-        """Begin an evaluation of the newest published parameters when its interval has passed."""
+        """Begin an evaluation of the newest published parameters if its interval has passed."""
         config = self.topology.config
         interval = config.evaluation_interval
         busy = self._evaluation is not None and not self._evaluation.done()
@@ -152,19 +152,19 @@ class MemberSupervisor:
             self._evaluation = evaluator.call(Evaluator.evaluate_report, parameters, num_episodes, snapshot.env_steps)
 
     def copied(self, snapshot: Snapshot) -> None:
-        """The learner has adopted another member's weights."""
+        """Note that the learner has adopted another member's weights."""
         self._sampler_returns.copied(snapshot)
 
     @property
     def evaluation(self) -> Future[Any] | None:
-        """The evaluation under way, or whose result was not collected yet."""
+        """The evaluation that is running or whose result is not collected yet."""
         return self._evaluation
 
     def collect_evaluation(self) -> None:
-        """Report the result of the evaluation if it is there.
+        """Report the result of the evaluation if it is available.
 
-        Training does not end because an evaluation did: one whose environment failed or whose evaluator died is counted
-        under its reason (a dead evaluator is replaced), and the next comes in time.
+        Training does not end because an evaluation fails: a failed environment or a dead evaluator is counted by its
+        reason (a dead evaluator is replaced), and the next evaluation takes place as usual.
         """
         if self._evaluation is None or not self._evaluation.done():
             return
@@ -178,13 +178,13 @@ class MemberSupervisor:
             self._keep(evaluation.result())
 
     def await_evaluation(self, timeout_s: float, should_stop: Callable[[], bool]) -> None:
-        """Wait for the evaluation under way, if one is, and report its result (see `collect_evaluation`).
+        """Wait for the running evaluation, if there is one, and report its result (see `collect_evaluation`).
 
-        An evaluator that hangs, or takes longer than `timeout_s`, is replaced. Who asks to stop does not wait: the
-        evaluation is due again when the run goes on.
+        An evaluator that hangs or takes longer than `timeout_s` is replaced. A requested stop ends the wait, and the
+        evaluation is due again when the run is resumed.
 
         Raises:
-            HungEnvironmentError: it has hung once too often.
+            HungEnvironmentError: an environment of the evaluator has hung once too often.
         """
         if self._evaluation is None:
             return
@@ -201,13 +201,13 @@ class MemberSupervisor:
                 self.collect_evaluation()
 
     def give_up_evaluation(self) -> None:
-        """Wait no longer for an evaluation that is under way, if one is; it is counted as late."""
+        """Give up the running evaluation, if there is one, and count it as late."""
         if self._evaluation is not None:
             self._settle_evaluation()
             self._count_failed("late")
 
     def _settle_evaluation(self) -> Future[Any]:
-        """Take the evaluation under way out of the way, for good."""
+        """Return the running evaluation and mark it as done for good."""
         assert self._evaluation is not None
         evaluation, self._evaluation = self._evaluation, None
         self.recorder.marks[_EVALUATED_AT] = self._evaluated_at
@@ -233,10 +233,10 @@ class MemberSupervisor:
         self.recorder.video(at, path)
 
     def check_workers(self) -> None:
-        """Replace workers that died or hang, as long as the budget lasts.
+        """Replace workers that died or hang, at most `max_restarts` times each.
 
         Raises:
-            the error of the first worker that failed.
+            Exception: the error of the first worker that failed otherwise or too often.
         """
         config = self.topology.config.environment
         is_cluster = bool(self.topology.config.ray_address)
@@ -247,25 +247,25 @@ class MemberSupervisor:
             if isinstance(failure, WorkerDiedError) and may_die:
                 self._replace(worker, "died")
             elif isinstance(failure, PortClosedError) and may_die and is_cluster and len(self.topology.shards) > 1:
-                self._replace(worker, "shard_lost")  # the next one finds another
+                self._replace(worker, "shard_lost")  # the new worker finds another shard
             elif failure is not None:
                 raise failure
         for worker in (*self.topology.actors, self.topology.evaluator):
             self._replace_hung(worker)
 
     def report_accounts(self) -> None:
-        """Report what was lost with actors and shards; at the end, since some of it may still arrive for a while."""
+        """Report the unrolls lost with actors and shards; call it at the end, since some may still arrive before."""
         stats = wait(self.topology.replay.stats(), _CALL_DEADLINE_S, "the replay's statistics")
         self.look_at_replay(stats)
         self.recorder.report(Report("supervisor", self._accounts.counters()))
 
     def look_at_replay(self, stats: ReplayStats) -> None:
-        """Report what the replay says of itself, and keep it: of a shard that is lost nobody can say it any more."""
+        """Report the replay's statistics, and keep them for the time when a shard is lost."""
         self._accounts.look(stats)
         self.recorder.report(Report("replay", gauges=self._replay_look.gauges(stats, time.monotonic())))
 
     def _ask_replay(self) -> None:
-        """Look at the replay now and then, without waiting for it."""
+        """Read the replay's statistics every few seconds, without waiting for them."""
         if self._look is None and time.monotonic() - self._looked_at >= _LOOK_INTERVAL_S:
             self._look, self._looked_at = self.topology.replay.stats(), time.monotonic()
         elif self._look is not None and self._look.done():
@@ -274,7 +274,7 @@ class MemberSupervisor:
             self._look = None
 
     def _replace_hung(self, worker: Worker[Any]) -> None:
-        """Replace a worker if an environment of its hangs, as long as the budget lasts."""
+        """Replace a worker if one of its environments hangs, at most `max_restarts` times."""
         config = self.topology.config
         hung = hung_in(worker, config)
         if not hung:
@@ -290,7 +290,7 @@ class MemberSupervisor:
         if worker in self.topology.actors:
             self._accounts.end(self._account_of(worker))
         worker.replace()
-        if worker in self.topology.actors and not self._is_held:  # an evaluator does what it is called for
+        if worker in self.topology.actors and not self._is_held:  # an evaluator does not tick, it is only called
             worker.start()
         self.recorder.start_over(worker.name)
         self._restarts[f"restarts/{why}"] += 1.0

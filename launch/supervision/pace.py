@@ -1,4 +1,4 @@
-"""The pace limit: members of a sweep hold leases on it, and none runs far ahead of the slowest that holds one."""
+"""The pace limit: no member of a sweep runs far ahead of the slowest member that holds a lease."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 
 
 class PaceLimit:
-    """Says which members may go on. Used from one thread.
+    """Decides which members may continue. Used from one thread.
 
-    A member holds its lease as long as its steps grow, or as long as the limit itself holds it back. One that dies or
-    pauses loses it after `lease_s` and holds up nobody from then on; it may go on whenever it can, and has its lease
-    again once it is within `slack_steps` of the slowest.
+    A member holds its lease as long as its steps grow, or as long as the limit itself holds it back. A member that dies
+    or pauses loses its lease after `lease_s` and then delays no other member. It may continue whenever it can, and gets
+    a lease again once it is within `slack_steps` of the slowest.
 
     Args:
-        num_members: how many there are; all hold a lease at first.
+        num_members: number of members; all hold a lease at first.
         slack_steps: env steps that a member may be ahead of the slowest before it waits.
         lease_s: seconds without any progress after which a lease ends.
         clock: seconds, for tests.
@@ -29,9 +29,12 @@ class PaceLimit:
         self._gone = [False] * num_members
 
     def start(self, steps: Mapping[int, int]) -> None:
-        """Hear where members begin that take part; of a resumed population some may be far behind.
+        """Set the env steps at which members begin; in a resumed population some may be far behind.
 
-        Nobody waits for these: they have their leases once they have caught up.
+        No member waits for those: they get a lease once they have caught up.
+
+        Args:
+            steps: env steps of each member that takes part.
         """
         furthest = max(steps.values(), default=0)
         for member, begun_at in steps.items():
@@ -39,7 +42,7 @@ class PaceLimit:
             self._renewed[member] = self._clock() if begun_at >= furthest - self.slack_steps else None
 
     def report(self, member: int, steps: int) -> None:
-        """Take in how far a member is: more than at the last report renews its lease."""
+        """Record a member's env steps; growth since the last report renews its lease."""
         grew = steps > self._steps[member]
         self._steps[member] = steps
         if self._gone[member]:
@@ -52,12 +55,12 @@ class PaceLimit:
             self._renewed[member] = self._clock()
 
     def leave(self, member: int) -> None:
-        """End a member's lease for good: it has made its steps, or failed."""
+        """End a member's lease for good, since it has finished or failed."""
         self._gone[member] = True
         self._renewed[member] = None
 
     def expire(self) -> list[int]:
-        """End the leases whose time is up; return whose."""
+        """End the leases whose time is up, and return the members that held them."""
         now = self._clock()
         lapsed = [
             member
@@ -69,7 +72,7 @@ class PaceLimit:
         return lapsed
 
     def may_go_on(self, member: int) -> bool:
-        """Return whether the member is not too far ahead."""
+        """Return whether a member may continue, since it is not too far ahead."""
         slowest = self._slowest()
         return slowest is None or self._steps[member] - slowest <= self.slack_steps
 

@@ -1,4 +1,4 @@
-"""Returns for the sampler: what a replay's learned sampler hears of how its agent does."""
+"""Returns for the sampler: mean returns of the agent that a learned sampler is trained with."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ _NUM_TOLD = "episodes_told_to_the_sampler"
 
 
 class SamplerReturns:
-    """Tells the learner mean returns: of each evaluation, or of training episodes as `replay.<sampler>.reward` says.
+    """Sends mean returns to the learner: of each evaluation or of training episodes, by `replay.<sampler>.reward`.
 
-    Training episodes are told of every `evaluation.interval` env steps, or without one whenever some have ended.
+    Returns of training episodes are sent every `evaluation.interval` env steps, or if that is 0, whenever some have
+    ended.
 
     Args:
         topology: the member's components.
-        recorder: knows its training episodes.
+        recorder: the member's recorder, which keeps the returns of training episodes.
     """
 
     def __init__(self, topology: Topology, recorder: Recorder):
@@ -37,24 +38,24 @@ class SamplerReturns:
         recorder.marks.setdefault(_NUM_TOLD, snapshot.episodes)
 
     def evaluating(self) -> None:
-        """An evaluation begins."""
+        """Note that an evaluation begins."""
         if self._reward == "evaluation":
-            wait(self._learner.call(Learner.mark_evaluation), _CALL_DEADLINE_S, "the sampler to hear of an evaluation")
+            wait(self._learner.call(Learner.mark_evaluation), _CALL_DEADLINE_S, "the sampler to note an evaluation")
 
     def evaluated(self, report: Report) -> None:
-        """An evaluation has ended."""
+        """Send the mean return of an evaluation that has ended."""
         is_ours = (report.at_env_steps or 0) > self._copied_at
         if self._reward == "evaluation" and report.episodes and is_ours:
             self._tell([episode.episode_return for episode in report.episodes])
 
     def copied(self, snapshot: Snapshot) -> None:
-        """Another agent's weights have taken this one's place: what the old one still does is not told of."""
+        """Note that another agent's weights have replaced this one's, whose further returns must not be sent."""
         self._copied_at = snapshot.env_steps
-        # Episodes that it began count as its own.
+        # Episodes that the old agent began count as the old agent's.
         self._recorder.marks[_NUM_TOLD] = snapshot.episodes + self._num_under_way
 
     def look(self, snapshot: Snapshot) -> None:
-        """Tell of training episodes if it is time."""
+        """Send the mean return of new training episodes if it is due."""
         if self._reward != "training" or snapshot.env_steps - self._told_at < self._interval:
             return
         self._told_at = last_multiple(snapshot.env_steps, self._interval)
@@ -69,5 +70,5 @@ class SamplerReturns:
 
 
 def last_multiple(env_steps: int, interval: int) -> int:
-    """Return the last multiple of an interval that has been reached; without an interval that is now."""
+    """Return the last multiple of an interval up to `env_steps`; `env_steps` itself if the interval is 0."""
     return env_steps // interval * interval if interval else env_steps

@@ -1,4 +1,4 @@
-"""The schedule of a session: what the free and the lockstep one share."""
+"""The schedule of a session: the base class of the free and the lockstep schedule."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from launch.supervision.ending import Ending
 from launch.supervision.member_supervisor import MemberSupervisor
 
 CALL_DEADLINE_S = 900.0
-"""Seconds until a call must be answered that contains whole unrolls, updates with their compilation, or episodes."""
+"""Deadline in seconds of a call that contains whole unrolls, updates with their compilation, or episodes."""
 
 Save = Callable[[MemberSupervisor, Snapshot], None]
 
 
 class Evolution(Protocol):
-    """What may change members while they train (see `launch.sweeps.population`)."""
+    """A rule that may change members while they train (see `launch.sweeps.population`)."""
 
     def consider(self, supervisor: MemberSupervisor, snapshot: Snapshot) -> None:
-        """Decide about a member, if it is time, and carry it out."""
+        """Decide about a member, if a decision is due, and carry the decision out."""
 
 
 class Schedule(ABC):
-    """What both schedules share: when to save, when to stop, and that one member's failure is not the others'.
+    """The base of both schedules: when to save, when to stop, and that a member's failure does not end the others.
 
     Args:
-        supervisors: of all members.
-        should_stop: asked between steps, e.g. for signals.
-        save: called with a member and its snapshot when a checkpoint is due.
-        evolution: asked about every member now and then.
+        supervisors: the supervisors of all members.
+        should_stop: returns whether to stop, e.g. after a signal; called between steps.
+        save: writes a checkpoint of a member with its snapshot; called when one is due.
+        evolution: rule that may change members, called for each member again and again.
     """
 
     def __init__(
@@ -51,26 +51,26 @@ class Schedule(ABC):
 
     @abstractmethod
     def run(self) -> None:
-        """Run until all members are at their end; each supervisor knows why.
+        """Run until all members have ended; each supervisor's `finished` is its ending.
 
         Raises:
-            the error that ended a member, where no member is left.
+            Exception: the error that ended a member, if no member is left.
         """
 
     @property
     def running(self) -> list[MemberSupervisor]:
-        """The members that are not at their end."""
+        """The supervisors of members that have not ended."""
         return [supervisor for supervisor in self.supervisors if not supervisor.finished]
 
     def end_finished(self) -> None:
-        """Stop members that have nothing left to do: of a resumed population some may have been at their end."""
+        """Stop members that have nothing left to do: in a resumed population some may have ended before."""
         for supervisor in self.running:
             why = supervisor.why_over(supervisor.recorder.snapshot())
             if why:
                 supervisor.stop(why)
 
     def save_if_due(self) -> None:
-        """Write a checkpoint of every living member when the interval has passed."""
+        """Write a checkpoint of every running member if the interval has passed."""
         if not self.running:
             return
         interval_s = min(supervisor.topology.config.learner.checkpoint_interval_s for supervisor in self.running)
@@ -80,13 +80,13 @@ class Schedule(ABC):
             try:
                 self.save(supervisor, supervisor.recorder.snapshot())
             except LaunchError:
-                raise  # a full disk is everybody's
-            except Exception as error:  # noqa: BLE001 - one member's failure; raised if it was the last
+                raise  # a full disk concerns all members
+            except Exception as error:  # noqa: BLE001 - a failure of one member; raised if it was the last
                 self.fail(supervisor, error)
         self._saved_at = time.monotonic()
 
     def _keepers(self) -> list[MemberSupervisor]:
-        """Return who is at its end and keeps, in its checkpoints, the replay that the others go on filling."""
+        """Return the ended members whose checkpoints hold the replay that running members still fill."""
         if all(supervisor.topology.owns_replay for supervisor in self.running):
             return []
         return [
@@ -99,17 +99,17 @@ class Schedule(ABC):
 
     @contextmanager
     def failing_alone(self, supervisor: MemberSupervisor) -> Iterator[None]:
-        """Let what goes wrong inside be one member's failure, unless it was the last; see `fail`."""
+        """Turn an error inside the block into the failure of this member only; raise it if no other is left."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - kept with the member, or raised
             self.fail(supervisor, error)
 
     def fail(self, supervisor: MemberSupervisor, error: Exception) -> None:
-        """Give up on one member.
+        """Give up one member.
 
         Raises:
-            the error, where no other member is left to go on.
+            Exception: the error itself, if no other member is left.
         """
         supervisor.stop(Ending.FAILED, error)
         if all(other.finished is Ending.FAILED for other in self.supervisors):

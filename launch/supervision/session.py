@@ -1,6 +1,6 @@
-"""A session: from checked configs and opened run directories to a population at its end, with checkpoints on the way.
+"""Sessions: the training of a population, from configs and opened run directories to its end, with checkpoints.
 
-`laser train` is a session of one member, `laser sweep` one of several.
+`laser train` is a session of one member, `laser sweep` a session of several.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from launch.topology import Topology, place_population
 from learner.learner import Learner
 
 LEASE_S = 30.0
-"""Seconds without progress after which a member of a sweep no longer holds up the others."""
-_POINTS_OF_A_CURVE, _MOST_BETWEEN_POINTS = 250, 5_000  # env steps: who looks at a long run sees it move
+"""Seconds without progress after which a member of a sweep no longer delays the others."""
+_POINTS_OF_A_CURVE, _MOST_BETWEEN_POINTS = 250, 5_000  # the limit, in env steps, lets the curve of a long run grow soon
 _SLACK_ROUNDS, _SLACK_SHARE = 4, 0.02
 
 
 def plan_session(configs: Sequence[TrainConfig], share_replay: bool = False) -> Plan:
-    """Return the plan of a session, for which there is room on this machine or on its cluster.
+    """Return the plan of a session that fits on this machine or on its cluster.
 
     Raises:
-        ConfigError: mistakes in the configs, members that cannot share a replay, or too little room.
+        ConfigError: the configs have mistakes, the members cannot share a replay, or there is too little memory.
         LaunchError: the cluster cannot be used.
     """
     plan = make_plan(configs, share_replay)
@@ -70,26 +70,26 @@ def run_session(
     show: Callable[[Sequence[Recorder]], AbstractContextManager[Any]],
     make_evolution: Callable[[Sequence[MemberSupervisor]], Evolution] | None = None,
 ) -> list[Outcome]:
-    """Train all members until each has made its steps, is solved, has failed, or a signal asks to stop.
+    """Train all members until each has done its steps, is solved or has failed, or a signal stops the session.
 
-    A checkpoint of each is written at the end, whatever the end was.
+    A checkpoint of each member is written at its end, whatever the ending.
 
     Args:
-        plan: from `plan_session`.
-        runs: the members' directories.
-        stop: whether to stop.
-        show: returns what shows the progress of these recorders while it is entered.
-        make_evolution: returns what changes members while they train.
+        plan: a plan from `plan_session`.
+        runs: the members' run directories.
+        stop: the signal that may stop the session.
+        show: returns a context manager that displays the progress of these recorders.
+        make_evolution: returns a rule that may change members while they train.
 
     Returns:
-        what became of each.
+        the outcome of each member.
 
     Raises:
-        LaunchError: a checkpoint or an environment stood in the way of all members.
+        LaunchError: no member could be trained to its end, e.g. because of a checkpoint or an environment.
     """
     config = plan.config
     with ExitStack() as stack:
-        # Workers on Ray have processes of their own, and say themselves what they use.
+        # Workers on Ray have processes of their own, which report their own usage.
         usage = ProcessUsage(with_children=not config.has_processes)
         recorders = [
             stack.enter_context(_open_recorder(stack, run, member, usage, trackers))
@@ -163,7 +163,7 @@ def run_session(
                 _save_what_can_be_saved(run, supervisor)
         errors = [supervisor.error for supervisor in supervisors if supervisor.error is not None]
         if len(errors) == len(supervisors):
-            # A member without a checkpoint says nothing of why the others, which went on, failed.
+            # A member without a checkpoint does not explain why the others, which continued, failed.
             first = next((error for error in errors if not isinstance(error, NothingToResumeError)), errors[0])
             raise as_launch_error(first, config, runs) from first
         outcomes = [supervisor.outcome for supervisor in supervisors]
@@ -171,11 +171,11 @@ def run_session(
 
 
 def warm_up(topology: Topology) -> str:
-    """Compile and make environments, one component after the other; return how the learner computes.
+    """Compile networks and make environments, one component after the other; return how the learner computes.
 
     Raises:
         EnvironmentBudgetError: an environment failed too often before its first step.
-        HungEnvironmentError: one did not return from its first reset.
+        HungEnvironmentError: an environment did not return from its construction or first reset.
     """
     how: str = wait(topology.learner.call(Learner.warm_up), 600.0, "the learner to start")
     for actor in topology.actors:
@@ -184,7 +184,7 @@ def warm_up(topology: Topology) -> str:
 
 
 def make_runtime(config: TrainConfig, needs: Needs) -> Runtime:
-    """Return the runtime the config names; Ray is imported only if it is the one."""
+    """Return the runtime that the config names; Ray is imported only if it is needed."""
     if config.has_processes:
         from launch.runtimes.ray_runtime import RayRuntime
 
@@ -193,7 +193,7 @@ def make_runtime(config: TrainConfig, needs: Needs) -> Runtime:
 
 
 def slack_steps(configs: Sequence[TrainConfig]) -> int:
-    """Return how far a member may run ahead: a few unrolls of its actors, and not more than 2 % of a short run."""
+    """Return the env steps that a member may be ahead: a few unrolls of its actors, at most 2 % of a short run."""
     one_round = max(config.num_actors * config.num_envs * config.unroll_length for config in configs)
     share = int(_SLACK_SHARE * min(config.steps for config in configs))
     return max(one_round, min(_SLACK_ROUNDS * one_round, share))
@@ -230,7 +230,7 @@ def make_schedule(
     save: Save,
     evolution: Evolution | None = None,
 ) -> Schedule:
-    """Return the schedule that the configs name; for the arguments see `Schedule`."""
+    """Return the schedule that the configs name; see `Schedule` for the arguments."""
     if configs[0].takes_turns:
         return LockstepSchedule(supervisors, should_stop, save, evolution)
     pace = PaceLimit(len(supervisors), slack_steps(configs), LEASE_S) if len(supervisors) > 1 else None
@@ -238,17 +238,17 @@ def make_schedule(
 
 
 def _save_the_end(supervisor: MemberSupervisor, save: Callable[[MemberSupervisor, Snapshot], None]) -> None:
-    """Write the last checkpoint; a member whose learner is lost since its end has failed, and the others have not."""
+    """Write a member's last checkpoint; if its learner was lost after its end, only this member fails."""
     try:
         save(supervisor, supervisor.recorder.snapshot())
     except LaunchError:
-        raise  # a full disk is everybody's
-    except Exception as error:  # noqa: BLE001 - kept in the outcome, and raised where nobody else is left
+        raise  # a full disk concerns all members
+    except Exception as error:  # noqa: BLE001 - kept in the outcome, and raised if no member is left
         supervisor.stop(Ending.FAILED, error)
 
 
 def _save_what_can_be_saved(run: RunDirectory, supervisor: MemberSupervisor) -> None:
-    """Write a checkpoint after a failure; where that fails too, only the log says so: the first error is shown."""
+    """Write a checkpoint after a failure; log an error of this write, since the user sees the first error."""
     if supervisor.topology.learner.failure() is not None or isinstance(supervisor.error, NothingToResumeError):
         return
     for worker in supervisor.topology.workers:

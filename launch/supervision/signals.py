@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks the run to stop after a checkpoint, the second leaves at once."""
+"""Ctrl-C and SIGTERM: the first signal stops the run after a checkpoint, the second ends the process at once."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from launch.errors import StoppedError
 
 
 class StopSignal:
-    """Whether somebody asked the run to stop. May be read from any thread.
+    """A flag that a signal sets to stop the run. May be read from any thread.
 
-    A plain flag, to be looked at now and then: a handler that sets a `threading.Event` deadlocks when the signal comes
-    while the main thread is inside that event's own lock.
+    Schedules poll this plain flag: a handler that sets a `threading.Event` deadlocks if the signal comes while the main
+    thread holds that event's own lock.
     """
 
     def __init__(self) -> None:
@@ -35,18 +35,18 @@ class StopSignal:
         return 0 if self.number is None else 128 + self.number
 
     def error(self, saved: str) -> StoppedError:
-        """Return the error that ends a stopped run; `saved` says what was kept and how to continue."""
+        """Return the error that ends a stopped run; `saved` is the text about the saved state and how to continue."""
         name = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}[signal.Signals(self.number or signal.SIGINT)]
         return StoppedError("stopped", f"by {name}", saved, exit_code=self.exit_code)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.number is not None:
             for child in multiprocessing.active_children():
-                child.kill()  # leaving without clean-up would orphan them
+                child.kill()  # an exit without clean-up would orphan them
             os._exit(128 + number)
         self.number = number
         # A raw write: the handler may have interrupted a print, whose buffer is then locked.
-        with suppress(OSError):  # nobody reads it any more
+        with suppress(OSError):  # standard error may have no reader any more
             os.write(
                 sys.__stderr__.fileno() if sys.__stderr__ else 2, b"\nstopping after a checkpoint; again to leave now\n"
             )
@@ -54,7 +54,7 @@ class StopSignal:
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopSignal]:
-    """Handle SIGINT and SIGTERM inside the block; outside the main thread, where none are allowed, do nothing."""
+    """Handle SIGINT and SIGTERM inside the block; do nothing outside the main thread, where Python allows none."""
     stop = StopSignal()
     if threading.current_thread() is not threading.main_thread():
         yield stop

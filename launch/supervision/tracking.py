@@ -1,4 +1,4 @@
-"""The trackers of a run: TensorBoard's wherever it is installed, others when asked for."""
+"""The trackers of a run: TensorBoard's if it is installed, others on request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from launch.settings.train_config import TrainConfig
 def open_trackers(
     stack: ExitStack, runs: Sequence[RunDirectory], configs: Sequence[TrainConfig]
 ) -> list[list[Tracker]]:
-    """Return every member's trackers; they are closed with the stack, all at the same time.
+    """Return every member's trackers; the stack closes the slow ones at the same time.
 
     Raises:
         OutputError: TensorBoard's file cannot be written.
@@ -41,7 +41,7 @@ def open_trackers(
 
 
 def note_missing_tensorboard() -> str | None:
-    """Return the line a user reads where runs leave no event files, else None."""
+    """Return the warning that runs write no event files, or None if they do."""
     if is_installed("tensorboard"):
         return None
     return (
@@ -51,7 +51,7 @@ def note_missing_tensorboard() -> str | None:
 
 
 def wandb_settings(run: RunDirectory, config: TrainConfig) -> dict[str, Any]:
-    """Return what `wandb.init` gets for a run; the members of a sweep are a group that has the sweep's name."""
+    """Return the arguments of `wandb.init` for a run; the members of a sweep form a group with the sweep's name."""
     record = read_record(run.path)
     settings = {
         "project": os.environ.get("WANDB_PROJECT", "laser"),

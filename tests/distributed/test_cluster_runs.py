@@ -116,7 +116,7 @@ def test_an_address_where_something_else_listens(monkeypatch):
     monkeypatch.setattr(ray_cluster, "_REACH_DEADLINE_S", 0.5)
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-        with pytest.raises(LaunchError, match=f"what answers at {address} is not a Ray head"):
+        with pytest.raises(LaunchError, match=f"the server at {address} is not a Ray head"):
             ray_cluster.check_reachable(address)
 
 
@@ -136,7 +136,7 @@ def test_a_cluster_that_asks_for_no_token_is_refused(nodes, monkeypatch):
     from launch.runtimes import ray_cluster
 
     monkeypatch.setattr(ray_cluster, "_answer", lambda address, token: grpc.StatusCode.OK)
-    with pytest.raises(LaunchError, match="asks for no token: whoever reaches it may run any program there"):
+    with pytest.raises(LaunchError, match="asks for no token: anyone who reaches it can run any program there"):
         ray_cluster.check_reachable(nodes.address)
 
 
@@ -165,18 +165,18 @@ def test_a_node_with_another_laser_is_named(nodes, tmp_path):
         nodes.tell("remove")
     assert (code, output) == (2, [])
     assert len(errors) == 1, errors
-    assert "has another LASER: its sources differ" in errors[0], errors
+    assert "has other LASER sources" in errors[0], errors
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
     ("name", "theirs", "words"),
     [
-        ("Python", "3.12", "node 10.0.0.2 has Python 3.12, here it is 3.11"),
-        ("ray", "2.59.0", "node 10.0.0.2 has ray 2.59.0, here it is 2.60.0"),
-        ("torch", "2.12.1", "node 10.0.0.2 has torch 2.12.1, here it is 2.13.0"),
-        ("LASER", "0.2.0", "node 10.0.0.2 has LASER 0.2.0, here it is 0.1.0"),
-        ("LASER sources", "ff", "node 10.0.0.2 has another LASER"),
+        ("Python", "3.12", "node 10.0.0.2 has Python 3.12, this machine has 3.11"),
+        ("ray", "2.59.0", "node 10.0.0.2 has ray 2.59.0, this machine has 2.60.0"),
+        ("torch", "2.12.1", "node 10.0.0.2 has torch 2.12.1, this machine has 2.13.0"),
+        ("LASER", "0.2.0", "node 10.0.0.2 has LASER 0.2.0, this machine has 0.1.0"),
+        ("LASER sources", "ff", "node 10.0.0.2 has other LASER sources"),
         ("error", "torch is not installed", "node 10.0.0.2 cannot run LASER: torch is not installed"),
     ],
 )

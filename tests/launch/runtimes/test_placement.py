@@ -104,12 +104,12 @@ def test_a_worker_that_is_placed_again_gives_up_its_seat():
         (Needs(1, 1, device="cuda"), "no node of the cluster has a free GPU"),
         (
             Needs(1, 7, num_shards=3, shard_bytes=600 * MB),
-            "replay.capacity-steps: node 10.0.0.2 is to hold 2 of 3 shards of the replay (1.2 GB), 1.2 GB in all",
+            "replay.capacity-steps: node 10.0.0.2 would hold 2 of 3 shards of the replay (1.2 GB), 1.2 GB in all",
         ),
-        (Needs(2, 2, learner_bytes=600 * MB), "grid: node 10.0.0.1 is to hold 2 learners (1.2 GB), 1.2 GB in all"),
+        (Needs(2, 2, learner_bytes=600 * MB), "grid: node 10.0.0.1 would hold 2 learners (1.2 GB), 1.2 GB in all"),
         (
             Needs(1, 7, actor_bytes=245 * MB, learner_bytes=300 * MB),
-            "num-actors: node 10.0.0.1 is to hold 1 learner (300 MB), 3 actors (735 MB), ",
+            "num-actors: node 10.0.0.1 would hold 1 learner (300 MB), 3 actors (735 MB), ",
         ),
     ],
 )

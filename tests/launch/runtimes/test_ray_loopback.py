@@ -76,13 +76,12 @@ def test_a_mode_that_cannot_be_changed_is_one_line(make_token_private, token, re
     with pytest.raises(LaunchError) as caught:
         make_token_private()
     assert str(caught.value) == (
-        f"runtime: {token} cannot be kept from others: Read-only file system; "
-        "give it mode 0600, or set RAY_AUTH_TOKEN_PATH"
+        f"runtime: {token} cannot be made private: Read-only file system; give it mode 0600, or set RAY_AUTH_TOKEN_PATH"
     )
 
 
 def test_a_link_to_nothing_is_one_line(make_token_private, token):
     token.parent.mkdir()
     token.symlink_to("gone")
-    with pytest.raises(LaunchError, match="cannot be kept from others: No such file or directory"):
+    with pytest.raises(LaunchError, match="cannot be made private: No such file or directory"):
         make_token_private()
