@@ -64,7 +64,7 @@ def check_own_packages() -> Iterator[Finding]:
             "missing", name, f"Python finds {place or 'nothing'} in its place", "rename it, or reinstall LASER"
         )
     if not shadowed:
-        yield Finding("ok", "packages", "laser, actors, learner, replay_server and launch lie together")
+        yield Finding("ok", "packages", "laser, actors, learner, replay_server and launch are in one place")
 
 
 def check_requirements() -> Iterator[Finding]:

@@ -59,7 +59,7 @@ def test_an_environment_that_hangs_is_left_behind(swept, fails, tmp_path, capsys
     record["config"]["environment"]["deadline_s"] = 0.5
     (run / "config.json").write_text(json.dumps(record))
     assert main(["eval", str(run), "--episodes", "1"]) == 1
-    line = "env: FirstMoodyCartPole-v0 did not return from a step or a reset for 0.5 s; mend"
+    line = "env: FirstMoodyCartPole-v0 did not return from a step or a reset for 0.5 s; fix"
     assert capsys.readouterr().err.startswith(f"error: {line}")
 
 
