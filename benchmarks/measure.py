@@ -23,6 +23,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from launch.process_settings import prepare_process
+
+# Every benchmark that computes in its own process imports this module before torch.
+prepare_process()
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 LASER = (sys.executable, "-m", "launch")
