@@ -44,8 +44,8 @@ class ClippedConfig(AlgorithmConfig):
 class Clipped(ActorCriticAlgorithm):
     """loss = -E min(rho * adv, clip(rho, 1 - c, 1 + c) * adv) + baseline_cost * value_loss - entropy_cost * entropy.
 
-    It holds no parameters: networks are passed in, so that actors, learner and tests share it. How it acts and what
-    actors store of its policy come from `ActorCriticAlgorithm`.
+    The class holds no parameters: networks are arguments, so that actors, learner and tests share one object. Acting
+    and the policy statistics that actors store come from `ActorCriticAlgorithm`.
     """
 
     config: ClippedConfig
@@ -53,7 +53,7 @@ class Clipped(ActorCriticAlgorithm):
     def loss(
         self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule, generator: Generator | None
     ) -> LossOutput:
-        """Return the scalar to minimise and metrics; a pure function of what it is given."""
+        """Return the scalar to minimise and metrics; a pure function of its arguments."""
         output = self.evaluate(networks, batch)
         # T+1 rows: the last only bootstraps.
         pi = {name: value[:-1] for name, value in output.policy.items()}
@@ -67,7 +67,7 @@ class Clipped(ActorCriticAlgorithm):
             batch.discounts,
             values.detach(),
             bootstrap_value.detach(),
-            pg_rho_clip=float("inf"),  # advantages come with their ratio, which is taken out again below
+            pg_rho_clip=float("inf"),  # these advantages contain the ratio, which the code below divides out
             valid=batch.valid,
         )
         rhos = log_rhos.clamp(max=20.0).exp()

@@ -1,4 +1,4 @@
-"""An environment of your own: a ball that should be pushed to a place and stopped there.
+"""An environment of your own: the agent pushes a ball to a goal and stops it there.
 
 laser train cartpole --env own_environment:Push-v0
 """
@@ -15,14 +15,14 @@ from gymnasium import spaces
 class Push(gymnasium.Env):
     """Push a ball along a line; the episode terminates when it rests at the goal, and is truncated after 100 steps."""
 
-    # What the agent sees: names of your own, each a Box or a Discrete.
+    # The agent's observations: choose your own names; each is a Box or a Discrete.
     observation_space = spaces.Dict(
         {
-            "ball": spaces.Box(-np.inf, np.inf, (2,), np.float32),  # place and speed
+            "ball": spaces.Box(-np.inf, np.inf, (2,), np.float32),  # position and speed
             "goal": spaces.Box(-1.0, 1.0, (1,), np.float32),
         }
     )
-    # What it does. Bounds must be finite: policies act in [-1, 1] and are mapped to them.
+    # Bounds must be finite: policies act in [-1, 1], and LASER maps their actions to the bounds.
     action_space = spaces.Box(-2.0, 2.0, (1,), np.float32)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -50,11 +50,11 @@ class Push(gymnasium.Env):
 
     # Optional: with these two, interrupted lockstep training resumes bitwise in the middle of an episode.
     def state_dict(self) -> dict[str, Any]:
-        """Return what a running episode needs, beside the generator."""
+        """Return the state of the running episode, except for the generator."""
         return {"place": float(self._place), "speed": float(self._speed), "goal": float(self._goal)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from what `state_dict` gave."""
+        """Continue the episode whose state `state_dict` returned."""
         self._place, self._speed, self._goal = state["place"], state["speed"], state["goal"]
 
 

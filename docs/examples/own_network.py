@@ -44,7 +44,7 @@ class Residual(nn.Module):
         super().__init__()
         spec = environment.observations.get("observation")
         if not isinstance(spec, VectorSpec) or len(spec.shape) != 1:
-            raise ValueError(f"network: ResidualConfig sees one vector, and {environment.id} offers something else")
+            raise ValueError(f"network: ResidualConfig sees one vector, not the observations of {environment.id}")
         width = config.block_width
         self.input = nn.Linear(spec.shape[0], width)
         self.blocks = nn.ModuleList(

@@ -1,4 +1,4 @@
-"""A sampler of your own: newer experience is drawn more often, and how much more is a setting.
+"""A sampler of your own: newer experience is drawn more often; a setting determines how much more.
 
 python own_sampler.py
 laser train cartpole --replay.sampler own_sampler:Recent --replay.sampler-settings.half-life 500
@@ -28,15 +28,15 @@ class RecentSettings(SamplerSettings):
 class Recent(Sampler):
     """P(item) ~ 0.5^(age / half-life), where the age of an item is the number of unrolls that came after its own.
 
-    A draw costs time in proportion to what is stored.
-    `replay_server/samplers/sum_tree.py` holds weights that cost a logarithm.
+    A draw costs time in proportion to the number of stored items. With the weights in a sum tree
+    (`replay_server/samplers/sum_tree.py`) a draw costs a logarithm of that number.
     """
 
     views: ClassVar[frozenset[View]] = frozenset({"steps", "unrolls"})
     settings_class: ClassVar[type[SamplerSettings]] = RecentSettings
 
     def draw(self, num_items: int, rng: np.random.Generator) -> Draw:
-        """Return items drawn with replacement, and the probability with which each was drawn."""
+        """Return items drawn with replacement, and the probability of each."""
         index = self.index
         pages = index.live_pages.items  # a page holds one unroll
         ages = index.order[pages].max() - index.order[pages]

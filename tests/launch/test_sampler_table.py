@@ -46,7 +46,7 @@ def row_of(name):
         elif "does not draw" in problems[0]:
             cells.append("refused: unrolls")
         else:
-            cells.append("refused: not told")
+            cells.append("refused: no error")
     return f"| `{name}` | {config.view if config.num_drawn else '-'} | {' | '.join(cells)} |"
 
 
