@@ -1,6 +1,6 @@
 """Benches: one file each, with `Options` (a frozen config) and `run(options)`, which returns numbers by name and unit.
 
-A file put into this folder is a bench; nothing else has to know. Options hold at least `json: bool`.
+Every file in this folder is a bench; it needs no registration. Options have at least `json: bool`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from launch.settings.values import nearest
 
 
 class Bench(Protocol):
-    """What a bench's module offers."""
+    """Interface of a bench's module."""
 
     Options: type[Any]
 
     def run(self, options: Any) -> dict[str, Any]:
-        """Measure, and return numbers by name; "bottleneck" says in words what limits."""
+        """Measure, and return numbers by name; "bottleneck" names the limit in words."""
 
 
 def find_benches() -> dict[str, str]:
-    """Return the benches' names with one line on each, without importing them."""
+    """Return the benches' names, each with a line of description, without importing them."""
     return read_first_lines(__name__)
 
 
@@ -34,7 +34,7 @@ def load_bench(name: str) -> Bench:
     """Return a bench's module.
 
     Raises:
-        ConfigError: there is no such bench; names the nearest.
+        ConfigError: there is no such bench; the error suggests the nearest name.
     """
     benches = find_benches()
     known = name.replace("-", "_")
@@ -47,7 +47,7 @@ def load_bench(name: str) -> Bench:
 
 
 def machine() -> dict[str, Any]:
-    """Return where the numbers were taken, for a bench's result."""
+    """Return a description of this machine, for a bench's result."""
     return {"machine": f"{processor()}, {os.cpu_count()} cores, {platform.system()}"}
 
 

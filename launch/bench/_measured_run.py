@@ -1,4 +1,4 @@
-"""A training run, or a sweep, for some seconds: measured from its first updates on, and leaving nothing behind."""
+"""Measurement of a training run or a sweep for some seconds, from its first updates on; it writes no files."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _ACTOR_SECONDS = ("environment", "inference", "insert_wait")
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """The numbers of one agent.
+    """Measurements of one agent.
 
     Args:
         warm_up_s: seconds until learner and actors were compiled and ready.
-        start_s: seconds until the first update, the warm-up included; none of them is measured.
-        seconds: how long it was measured.
+        start_s: seconds until the first update, the warm-up included; they are not part of the measurement.
+        seconds: length of the measurement.
         env_steps_per_second: agent decisions.
         frames_per_second: env steps times action repeat.
         updates_per_second: of the learner.
-        idle_share: of the learner's time, what it waited for batches.
-        actor_shares: of the actors' time, what they spent on each of their parts.
+        idle_share: share of the learner's time spent waiting for batches.
+        actor_shares: share of the actors' time spent on each of their parts.
         policy_lag: quantiles over the newest batches, in parameter versions, by name.
         mean_return: of the last 20 training episodes; NaN before the first.
-        bottleneck: what limited the run, in words; "" while unknown.
+        bottleneck: the limit of the run's speed in words; "" while unknown.
     """
 
     warm_up_s: float
@@ -64,8 +64,8 @@ class Running:
 
     Args:
         topologies: one for each agent.
-        recorders: their progress.
-        warm_up_s: what it took until they were ready.
+        recorders: of the agents' progress.
+        warm_up_s: seconds until the agents were ready.
     """
 
     topologies: list[Topology]
@@ -73,13 +73,13 @@ class Running:
     warm_up_s: float
 
     def run(self, is_over: Callable[[], bool]) -> None:
-        """Train until `is_over` says so, which is asked about ten times a second; to be called once."""
+        """Train until `is_over` returns True; it is called about ten times a second. Call this method once."""
         supervisors = [MemberSupervisor(*each) for each in zip(self.topologies, self.recorders, strict=True)]
         configs = [topology.config for topology in self.topologies]
         make_schedule(configs, supervisors, is_over, lambda *_: None).run()
 
     def snapshots(self) -> list[Snapshot]:
-        """Return how far each agent is."""
+        """Return the progress of each agent."""
         return [recorder.snapshot() for recorder in self.recorders]
 
     def has_learned(self) -> bool:
@@ -89,7 +89,7 @@ class Running:
 
 @contextmanager
 def ready_to_run(configs: Sequence[TrainConfig], *, share_replay: bool = False) -> Iterator[Running]:
-    """Make agents ready to train, and take them down in the end.
+    """Make agents ready to train, and shut them down at the end.
 
     Args:
         configs: checked; one for each agent.
@@ -121,14 +121,14 @@ def measure_run(
     watch: Callable[[Sequence[Snapshot]], bool] | None = None,
     alone: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> list[MeasuredRun]:
-    """Train for some seconds and return what each agent made of them.
+    """Train for some seconds and return the measurements of each agent.
 
     Args:
         configs: checked; one for each agent.
         seconds: of measuring, from the moment at which every agent has made an update.
         share_replay: one replay for all agents.
         watch: called with the agents' progress about ten times a second while measuring; True ends the measurement.
-        alone: what to enter, once all is ready, for as long as it trains.
+        alone: makes a context that is entered once all agents are ready, and left after training.
     """
     with ready_to_run(configs, share_replay=share_replay) as running, alone():
         started = time.monotonic()
@@ -143,7 +143,7 @@ def measure_run(
 
 
 class _Span:
-    """The time that is measured: begins when every agent has made an update."""
+    """The measured time span: begins when every agent has made an update."""
 
     def __init__(self, running: Running, seconds: float, watch: Callable[[Sequence[Snapshot]], bool] | None):
         self.begin: list[Snapshot] = []
@@ -183,7 +183,7 @@ def _endless(config: TrainConfig) -> TrainConfig:
 
 
 def difference(begin: Snapshot, end: Snapshot, warm_up_s: float, start_s: float) -> MeasuredRun:
-    """Return the numbers of what lies between two moments of one agent."""
+    """Return the measurements between two snapshots of one agent."""
     span_s = end.seconds - begin.seconds
 
     def spent(name: str) -> float:

@@ -1,4 +1,4 @@
-"""An actor's two halves alone, emulation and inference: env steps per second, and which of them limits it."""
+"""An actor's two halves alone, emulation and inference: env steps per second, and the slower half."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from launch.presets import load_preset
 
 @dataclass(frozen=True)
 class Options:
-    """What to measure."""
+    """Choice of the measurement."""
 
-    preset: Annotated[str, "whose environment, networks and number of environments"] = "pong"
-    num_envs: Annotated[int, Bounds(least=0, most=4096), "environments side by side; 0: the preset's"] = 0
-    seconds: Annotated[float, Bounds(above=0.0, most=1e6), "of measuring, per half"] = 5.0
+    preset: Annotated[str, "preset of environment, networks and number of environments"] = "pong"
+    num_envs: Annotated[int, Bounds(least=0, most=4096), "number of environments; 0: the preset's"] = 0
+    seconds: Annotated[float, Bounds(above=0.0, most=1e6), "seconds of measuring per half"] = 5.0
     json: Annotated[bool, "print one JSON object"] = False
 
 
 def run(options: Options) -> dict[str, Any]:
-    """Measure emulation with the untrained policy's actions, and inference on the observations that come."""
+    """Measure emulation with an untrained policy's actions, and inference on the environment's observations."""
     config = load_preset(options.preset)
     num_envs = options.num_envs or config.num_envs
     environment = make_environment(config.env, num_envs, config.environment)

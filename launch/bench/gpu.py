@@ -1,4 +1,4 @@
-"""The GPU check, two parts of five minutes each: right and fast alone (A), the whole program on Pong (B)."""
+"""The GPU check, two parts of five minutes each: correctness and speed of updates (A), whole runs on Pong (B)."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from launch.settings.train_config import find_device_problems
 
 @dataclass(frozen=True)
 class Options:
-    """Choice of the steps, and of the file that keeps their results."""
+    """Choice of the steps, and of the file for their results."""
 
-    device: Annotated[str, "cuda, or cpu: the same steps without a GPU; what only a GPU has is stood in for"] = "cuda"
-    quick: Annotated[bool, "tiny sizes, each part within 85 seconds: whether it runs, no measurement"] = False
+    device: Annotated[str, "cuda, or cpu: the same steps without a GPU, with stand-ins for parts of a GPU"] = "cuda"
+    quick: Annotated[bool, "tiny sizes, each part within 85 seconds: a trial of every step, no measurement"] = False
     part: Annotated[
-        Literal["both", "A", "B"], "A: ceilings, tests, losses, updates; B: the whole program, learning, a sweep"
+        Literal["both", "A", "B"], "A: ceilings, tests, losses, updates; B: whole runs, learning, a sweep"
     ] = "both"
-    step: Annotated[str, "only steps with this in their names, which then share the part's time"] = ""
-    out: Annotated[Path | None, "file that every result is appended to at once, one line of JSON each"] = None
+    step: Annotated[str, "only steps with this text in their names, which then share the part's time"] = ""
+    out: Annotated[Path | None, "file to which every result is appended at once, one line of JSON each"] = None
     json: Annotated[bool, "print one JSON object"] = False
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The parts that were asked for."""
+        """The chosen parts."""
         return tuple(PARTS) if self.part == "both" else (self.part,)
 
     def problems(self) -> Iterator[Problem]:
-        """Yield that no step would run."""
+        """Yield a problem if no step would run."""
         if not any(slots_of(part, self.quick, self.step) for part in self.parts):
             names = ", ".join(dict.fromkeys(step.name for part in self.parts for step in steps_of(part)))
             yield Problem("step", f"no step has {self.step!r} in its name", f"steps are {names}")
 
     def single_problems(self) -> Iterator[Problem]:
-        """Yield why the device cannot be used."""
+        """Yield the reasons why the device cannot be used."""
         if self.device not in ("cuda", "cpu"):
             yield Problem("device", f"must be cuda or cpu, got {self.device!r}")
         else:
@@ -56,7 +56,7 @@ class Options:
 
 
 def run(options: Options) -> dict[str, Any]:
-    """Run the steps of the parts that were asked for, each in a process of its own, and print every result at once.
+    """Run the steps of the chosen parts, each in a process of its own, and print every result at once.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -64,7 +64,7 @@ def run(options: Options) -> dict[str, Any]:
     """
     started = time.monotonic()
     entries: list[Entry] = []
-    stream = sys.stderr if options.json else sys.stdout  # then the object is all there is on standard output
+    stream = sys.stderr if options.json else sys.stdout  # with --json, standard output has only the object
 
     def say(line: str) -> None:
         print(line, file=stream, flush=True)
@@ -112,13 +112,13 @@ def _known(entries: list[Entry]) -> dict[str, float]:
 
 @contextmanager
 def _ending_on_sigterm(out: Path | None) -> Iterator[None]:
-    """Let SIGTERM end the check as Ctrl-C does, with its processes; outside the main thread do nothing."""
+    """Let SIGTERM end the check and its processes as Ctrl-C does; outside the main thread do nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def end(number: int, frame: FrameType | None) -> None:
-        kept = f"what was measured is in {out}" if out else "--out FILE would have kept what was measured"
+        kept = f"the results so far are in {out}" if out else "--out FILE would have kept the results so far"
         raise StoppedError("stopped", "by SIGTERM", kept, exit_code=128 + number)
 
     before = signal.signal(signal.SIGTERM, end)

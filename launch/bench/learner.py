@@ -1,4 +1,4 @@
-"""The train step alone: frames per second, what the kernel has to do for it, and the share of a known GPU's peak."""
+"""The update alone: frames per second, the operating system's work for it, and the share of a known GPU's peak."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from learner.experience.collate import example_batch
 from learner.updating.factory import make_updater
 from learner.updating.updater import Updater
 
-# Dense bfloat16 operations per second, from the makers' data sheets; the first name found in the GPU's name counts.
+# Dense bfloat16 operations per second, from data sheets; the first key that occurs in the GPU's name counts.
 _PEAK_FLOPS = {
     "H200": 989e12,
     "H100 PCIe": 756e12,
@@ -44,23 +44,23 @@ _PEAK_FLOPS = {
 
 @dataclass(frozen=True)
 class Options:
-    """What to measure."""
+    """Choice of the measurement."""
 
-    preset: Annotated[str, "whose networks, algorithm and batch"] = "pong"
+    preset: Annotated[str, "preset of networks, algorithm and batch"] = "pong"
     device: Annotated[str, "auto, cpu, cuda or cuda:N"] = "auto"
     batch_size: Annotated[int, Bounds(least=0, most=1_000_000), "unrolls per batch; 0: the preset's"] = 0
-    seconds: Annotated[float, Bounds(above=0.0, most=1e6), "of measuring"] = 5.0
+    seconds: Annotated[float, Bounds(above=0.0, most=1e6), "seconds of measuring"] = 5.0
     json: Annotated[bool, "print one JSON object"] = False
 
 
 @dataclass(frozen=True)
 class Update:
-    """The parts that an update of a config is made of.
+    """The parts of a config's update.
 
     Args:
-        config: of the run whose learner it belongs to.
+        config: of the run.
         algorithm: the loss.
-        spec: layout of the items that a batch is made of.
+        spec: layout of the items of a batch.
         batch: an example, in the host's memory.
     """
 
@@ -71,7 +71,7 @@ class Update:
 
     @property
     def num_rows(self) -> int:
-        """Rows of a batch: its items times their length; with frames that many frames."""
+        """Rows of a batch: number of items times their length; also the number of frames, if there are any."""
         return self.config.algorithm.batch_size * self.spec.unroll_length
 
     def make_step(self, settings: LearnerConfig, device: torch.device) -> Updater:
@@ -79,10 +79,10 @@ class Update:
         return make_updater(self.algorithm, self.algorithm.make_networks(), self.spec, settings, device, seed=0)
 
     def count_flops(self, device: torch.device) -> int:
-        """Return the floating-point operations of one update; element-wise ones, which are few, are not counted."""
+        """Return the floating-point operations of one update, without element-wise ones, which are few."""
         step = self.make_step(dataclasses.replace(self.config.learner, compile="off"), device)
         counter = FlopCounterMode(display=False)
-        # Which module they belong to is not asked for, and following modules fails where a loss calls autograd itself.
+        # Counts per module are not needed, and tracking modules fails if a loss calls autograd itself.
         counter.mod_tracker = _NoModules()  # type: ignore[assignment]
         with counter:
             step(step.to_device(self.batch), 1e-6, {})
@@ -94,7 +94,7 @@ def make_update(config: TrainConfig, environment: EnvironmentSpec | None = None)
 
     Args:
         config: of a run.
-        environment: what its environment offers; None: make one, and look.
+        environment: spec of its environment; None: make the environment to find out.
     """
     settings = config.algorithm
     member = plan_member(config, environment)
@@ -105,7 +105,7 @@ def make_update(config: TrainConfig, environment: EnvironmentSpec | None = None)
 
 
 def run(options: Options) -> dict[str, Any]:
-    """Measure the train step on batches that lie ready, and what it costs to bring one to the device."""
+    """Measure the update on a batch that is on the device already, and the copy of a batch to the device."""
     config = dataclasses.replace(load_preset(options.preset), device=options.device, runtime="local")
     raise_problems(list(config.single_problems()))
     if options.batch_size:
@@ -143,11 +143,11 @@ def run(options: Options) -> dict[str, Any]:
 
 
 def kernel_work(work: Callable[[], Any], times: int) -> dict[str, float]:
-    """Return "system_ms" and "page_faults" of one call, of all threads: memory that is had anew costs both.
+    """Return "system_ms" and "page_faults" of one call, over all threads: newly allocated memory costs both.
 
     Args:
-        work: what is called.
-        times: how often.
+        work: the call.
+        times: number of calls to average.
     """
     before = resource.getrusage(resource.RUSAGE_SELF)
     for _ in range(times):
@@ -162,7 +162,7 @@ class _NoModules(nullcontext[None]):
 
 
 def median_s(work: Callable[[], Any], device: torch.device, seconds: float) -> float:
-    """Return the median seconds of a call, each with the device at rest before and after it."""
+    """Return the median seconds of a call; the device is idle before and after each call."""
 
     def once() -> float:
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The whole program for a few seconds, actors, replay and learner together: env steps per second while learning."""
+"""A whole run for a few seconds, with actors, replay and learner: env steps per second while learning."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from launch.presets import load_preset
 
 @dataclass(frozen=True)
 class Options:
-    """What to run."""
+    """Choice of the run."""
 
-    preset: Annotated[str, "what to train"] = "pong"
-    device: Annotated[str, "where the learner computes: auto, cpu, cuda or cuda:N"] = "auto"
+    preset: Annotated[str, "preset to train"] = "pong"
+    device: Annotated[str, "device of the learner: auto, cpu, cuda or cuda:N"] = "auto"
     runtime: Annotated[
-        Literal["preset", "local", "lockstep", "ray"], "what the preset says, threads, one thread, or processes"
+        Literal["preset", "local", "lockstep", "ray"], "the preset's runtime, threads, one thread, or processes"
     ] = "preset"
     num_envs: Annotated[int, Bounds(least=0, most=4096), "environments per actor; 0: the preset's"] = 0
-    seconds: Annotated[float, Bounds(above=0.0, most=1e6), "of measuring, from the first updates on"] = 10.0
+    seconds: Annotated[float, Bounds(above=0.0, most=1e6), "seconds of measuring, from the first updates on"] = 10.0
     json: Annotated[bool, "print one JSON object"] = False
 
 
 def run(options: Options) -> dict[str, Any]:
-    """Train without leaving anything behind; compilation and the replay's filling are not counted."""
+    """Train and write no files; compilation and the filling of the replay are not measured."""
     config = load_preset(options.preset)
     config = dataclasses.replace(
         config,

@@ -1,4 +1,4 @@
-"""One shard of the replay alone, in this process: inserts and samples per second of unrolls as a preset ships them."""
+"""One shard of the replay alone, in this process: inserts and samples per second of a preset's unrolls."""
 
 from __future__ import annotations
 
@@ -20,27 +20,25 @@ from replay_server.member_settings import MemberSettings
 from replay_server.serving.shard import Shard
 
 _EPISODE_ROWS = 700
-# What an unroll of Pong compresses to; random bytes, since a shard never looks inside.
+# Bytes of a compressed unroll of Pong. Random bytes serve as well, since a shard never decodes them.
 _FRAME_BYTES = (2048, 4096)
 _DEADLINE_S = 10.0
 
 
 @dataclass(frozen=True)
 class Options:
-    """What to measure."""
+    """Choice of the measurement."""
 
-    preset: Annotated[str, "whose unrolls"] = "pong"
+    preset: Annotated[str, "preset of the unrolls"] = "pong"
     num_items: Annotated[int, Bounds(least=1, most=1_000_000), "unrolls per sample"] = 128
     num_envs: Annotated[int, Bounds(least=1, most=4096), "unrolls per insert"] = 16
-    capacity_steps: Annotated[int, Bounds(least=1, most=10**12), "of the shard, which is full while it is measured"] = (
-        100_000
-    )
-    seconds: Annotated[float, Bounds(above=0.0, most=1e6), "of measuring, per number"] = 3.0
+    capacity_steps: Annotated[int, Bounds(least=1, most=10**12), "of the shard, which is full when measured"] = 100_000
+    seconds: Annotated[float, Bounds(above=0.0, most=1e6), "seconds of measuring per number"] = 3.0
     json: Annotated[bool, "print one JSON object"] = False
 
 
 def run(options: Options) -> dict[str, Any]:
-    """Measure a full shard: inserts that forget as much as they bring, and samples of whole unrolls."""
+    """Measure a full shard: inserts that remove as much as they add, and samples of whole unrolls."""
     config = load_preset(options.preset)
     spec = plan_member(config).unrolls
     per_insert = options.num_envs * spec.unroll_length
@@ -78,7 +76,7 @@ def run(options: Options) -> dict[str, Any]:
 
 
 class _Messages:
-    """Unrolls as an actor ships them, in the order of their streams."""
+    """Messages of unrolls as an actor sends them, in the order of their sequence numbers."""
 
     def __init__(self, spec: UnrollSpec, num_envs: int):
         self._spec, self._num_envs, self._sequence = spec, num_envs, 0
@@ -86,7 +84,7 @@ class _Messages:
         self._frames = {name: _packed(rng, num_envs) for name in spec.frames}
 
     def next(self) -> Unrolls:
-        """Return the next unroll of every environment; they end their episodes at different times."""
+        """Return the next unroll of every environment; episodes of different environments end at different times."""
         spec, num_envs = self._spec, self._num_envs
         headers = np.zeros(num_envs, HEADER_DTYPE)
         headers["environment"], headers["sequence"] = np.arange(num_envs), self._sequence

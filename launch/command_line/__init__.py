@@ -1,1 +1,1 @@
-"""The command line: what users type, as checked configs."""
+"""The command line: from users' arguments to checked configs."""

@@ -1,4 +1,4 @@
-"""Command lines of `laser train` and `laser sweep` as checked configs."""
+"""Parsers of the command lines of `laser train` and `laser sweep`, which return checked configs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PBT = "pbt."
 
 
 def parse_train(arguments: Sequence[str]) -> TrainConfig:
-    """Return the config that a `laser train` command line asks for, checked.
+    """Return the checked config of a `laser train` command line.
 
     Precedence: the preset (or, with `--resume`, the run's own config), then the file, then flags.
 
@@ -46,7 +46,7 @@ def parse_train(arguments: Sequence[str]) -> TrainConfig:
 
 
 def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
-    """Return the sweep that a `laser sweep` command line asks for, with all its members checked.
+    """Return the sweep of a `laser sweep` command line, with all its members checked.
 
     Precedence is as for `laser train`. A resumed sweep keeps its grid and options.
 
@@ -121,19 +121,19 @@ def _read_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tup
 
 
 def _switches_of_preset(name: str, arguments: Sequence[str]) -> set[str]:
-    """Return the switches of a preset, those of sections that the arguments choose among them."""
+    """Return the switches of a preset, including those of sections that the arguments choose."""
     preset = load_preset(name)
     given = split_arguments(arguments, switches_of(find_leaves(preset)))
     return switches_of(find_leaves(apply_choices(preset, given.values)))
 
 
 def _switches() -> set[str]:
-    """Switches that any preset has, for finding the preset's name among the arguments."""
+    """Return the switches that every preset has, to find the preset's name among the arguments."""
     return {key_of(name) for name, info in field_infos(TrainConfig).items() if info.type is bool}
 
 
 def _further_problems(config: TrainConfig, problems: Sequence[Problem]) -> list[Problem]:
-    """Return what is wrong with environment and schedule, if there are mistakes already; else training will say so."""
+    """Return mistakes of environment and schedule if there are others already; otherwise training reports them."""
     if not problems:
         return []
     from laser.environments import describe_environment
@@ -167,7 +167,7 @@ def _same_preset(preset: TrainConfig, base: TrainConfig, command: str) -> TrainC
 
 
 def _talking_like(preset: TrainConfig, base: TrainConfig) -> TrainConfig:
-    """How to talk to the user is this command's business, not the interrupted one's."""
+    """Return the saved config with `quiet` and `json` of this command, not of the interrupted one."""
     return dataclasses.replace(base, quiet=preset.quiet, json=preset.json)
 
 
@@ -175,12 +175,12 @@ def _with_values(
     base: TrainConfig, file_name: str | None, values: Mapping[str, str]
 ) -> tuple[TrainConfig, list[Problem]]:
     problems: list[Problem] = []
-    base = apply_choices(base, values)  # the file may set what a flag brings
+    base = apply_choices(base, values)  # the file may set values of a section that a flag chooses
     if file_name is not None:
         try:
             listed = read_config_file(Path(file_name))
             base, problems = apply_overrides(base, listed, NOT_FLAGS, where=f"in {file_name}: ")
-            if "resume" in listed:  # which run's settings come before those of the file is to be known first
+            if "resume" in listed:  # the file overrides the resumed run's settings, so the run must be known before
                 problems.append(Problem("resume", f"in {file_name}: is for the command line", "use --resume"))
         except ConfigError as error:
             problems = error.problems
@@ -191,7 +191,7 @@ def _with_values(
 
 
 def _changes(resumed: SweepConfig, grid: Mapping[str, Any], options: SweepOptions, pbt: PbtConfig) -> list[Problem]:
-    """Return what cannot change when a sweep is resumed."""
+    """Return a problem for each change that a resumed sweep does not allow."""
     kept = "a resumed sweep keeps its own"
     problems = [Problem(_GRID, kept, "leave it out, or start a new sweep")] if grid not in ({}, resumed.grid) else []
     problems += [

@@ -1,6 +1,6 @@
-"""The commands of `laser`: reads their arguments, names every mistake at once, and calls what does the work.
+"""The commands of `laser`: parsing of their arguments, with every mistake at once, and calls of the functions.
 
-Nothing heavy is imported before it is needed: `laser --help` must not wait for torch.
+Heavy modules are imported when they are needed: `laser --help` must not wait for torch.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ usage: laser COMMAND ...
                                                                                     train an agent
   laser sweep PRESET --grid KEY=V1,V2 [--grid ...] [--share-replay | --no-share-replay] [--seeds N] [--pbt]
                      [--resume] [--json] [--KEY VALUE ...]                          train several, at the same pace
-  laser eval RUN_DIR [--episodes N] [--video] [--json]                              play with a trained one
+  laser eval RUN_DIR [--episodes N] [--video] [--json]                              evaluate a trained agent
   laser report RUN_OR_SWEEP [--out DIR] [--json]                                    one page with curves and scores
   laser dashboard [RUNS_DIR] [--port P]                                             watch runs in a browser
-  laser bench NAME [--json]                                                         measure a part
-  laser doctor                               what is installed, what is missing, and the command that fixes it
+  laser bench NAME [--json]                                                         measure the speed of a part
+  laser doctor                               what is installed, what is missing, and the command that installs it
 
-laser COMMAND --help says more. laser train PRESET --help lists every key with its default and range."""
+See laser COMMAND --help for details. laser train PRESET --help lists every key with its default and range."""
 
 _HELP_FLAGS = ("--help", "-h")
 
@@ -51,7 +51,7 @@ def run(arguments: Sequence[str]) -> int:
 
     Raises:
         ConfigError: mistakes in the arguments.
-        LaunchError: the command could not do its work; the error knows its exit code.
+        LaunchError: the command failed; the error has its exit code.
     """
     commands: dict[str, Callable[[list[str]], int]] = {
         "train": _train,
@@ -120,7 +120,7 @@ def _sweep_help(arguments: list[str]) -> int:
     print(f"usage: laser sweep {preset} --grid KEY=V1,V2 [--grid ...] [--KEY VALUE ...]\n")
     print(f"  {'--grid KEY=V1,V2':<40}values to try, for any key of laser train or presets; in all combinations\n")
     print(format_flags([*find_leaves(SweepOptions()), *find_leaves(PbtConfig(), "pbt.")]).replace("run:", "sweep:", 1))
-    print(f"\nAnd every key of laser train: laser train {preset} --help lists them.")
+    print(f"\nEvery key of laser train works too: laser train {preset} --help lists them.")
     return 0
 
 
@@ -222,10 +222,10 @@ def _doctor(arguments: list[str]) -> int:
     from launch.doctor import examine
 
     if any(flag in arguments for flag in _HELP_FLAGS):
-        print("usage: laser doctor\n\nSays what is installed, what is missing, and the command that fixes it.")
+        print("usage: laser doctor\n\nPrints what is installed, what is missing, and the command that installs it.")
         return 0
     given = split_arguments(arguments, ())
-    unknown = [Problem(key, "unknown key", "laser doctor takes none") for key in (*given.values, *given.valueless)]
+    unknown = [Problem(key, "unknown key", "laser doctor has no keys") for key in (*given.values, *given.valueless)]
     raise_problems([*given.problems, *surplus(given.positionals), *unknown])
     healthy: bool = examine(sys.stdout)
     return 0 if healthy else 1

@@ -1,4 +1,4 @@
-"""The options of the commands that need no preset; they are configs, so their flags work like those of `train`."""
+"""Options of the commands without a preset. They are configs, so their flags work like those of `laser train`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from laser.config import Bounds, Problem
 class EvalOptions:
     """Options of `laser eval`."""
 
-    episodes: Annotated[int, Bounds(least=1), "episodes to play, of each task"] = 20
-    checkpoint: Annotated[Literal["newest", "best"], "which checkpoint of the run plays"] = "newest"
+    episodes: Annotated[int, Bounds(least=1), "episodes to play of each task"] = 20
+    checkpoint: Annotated[Literal["newest", "best"], "the run's newest checkpoint, or the one with the best score"] = (
+        "newest"
+    )
     greedy: Annotated[bool, "take the most likely action instead of a sample"] = False
-    num_envs: Annotated[int, Bounds(least=1, most=4096), "environments side by side"] = 4
+    num_envs: Annotated[int, Bounds(least=1, most=4096), "environments that play at the same time"] = 4
     seed: Annotated[int, Bounds(least=0, most=2**31 - 1), "seed of the environments and of the policy"] = 0
-    device: Annotated[str, "where the policy computes: cpu, cuda or cuda:N"] = "cpu"
+    device: Annotated[str, "device of the policy: cpu, cuda or cuda:N"] = "cpu"
     max_noops: Annotated[
         int | None, Bounds(least=0), "Atari: most no-ops at an episode's start; none: as in training"
     ] = None
@@ -35,6 +37,6 @@ class EvalOptions:
 
     def single_problems(self) -> Iterator[Problem]:
         """Yield the mistakes of single fields that a range cannot express."""
-        from launch.settings.train_config import find_device_problems  # NumPy comes with it, which --help does without
+        from launch.settings.train_config import find_device_problems  # imports NumPy, which --help does not need
 
         yield from find_device_problems("device", self.device)

@@ -1,4 +1,4 @@
-"""Command-line flags of a tree of configs: splitting arguments into keys and texts, and writing the help."""
+"""Command-line flags of a tree of configs: splitting of arguments into keys and texts, and formatting of the help."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ _TRUTH_WORDS = ("true", "false", "yes", "no", "on", "off")
 
 @dataclass
 class Arguments:
-    """A command line, taken apart: `positionals`, texts by key, and what could not be understood.
+    """A command line, split into positional arguments and texts by key, with the problems of splitting it.
 
-    `lists` holds the texts of keys that may be given several times, `valueless` the keys that no text follows and that
-    are no switches.
+    `lists` holds the texts of repeatable keys. `valueless` holds keys that are not switches and have no text.
     """
 
     positionals: list[str] = field(default_factory=list)
@@ -30,16 +29,17 @@ class Arguments:
 
 
 def split_arguments(arguments: Sequence[str], switches: Collection[str], repeatable: Collection[str] = ()) -> Arguments:
-    """Take `--key value`, `--key=value`, `--switch` and `--no-switch` apart; the last of a repeated key counts.
+    """Split `--key value`, `--key=value`, `--switch` and `--no-switch`; the last text of a repeated key counts.
 
-    A switch that is given both ways is a mistake.
+    A switch that is given both on and off is a mistake.
 
-    Unknown keys pass: whoever knows the keys complains about all of them at once. Keys are returned with hyphens.
+    Unknown keys are returned like others: the caller, which knows the keys, reports all unknown ones at once. Keys are
+    returned with hyphens.
 
     Args:
         arguments: without the program's name.
         switches: keys that need no value (booleans).
-        repeatable: keys all of whose texts count; they end up in `lists`.
+        repeatable: keys whose texts all count; they are returned in `lists`.
     """
     result = Arguments()
     on_and_off: defaultdict[str, set[bool]] = defaultdict(set)
@@ -82,18 +82,18 @@ def split_named(
     switches: Collection[str],
     repeatable: Collection[str] = (),
 ) -> tuple[str, Arguments]:
-    """Take a command line apart whose first positional decides the keys, and with them which words are values.
+    """Split a command line whose first positional argument decides the keys, and so which words are values.
 
     Args:
         arguments: see `split_arguments`.
-        names: what the first positional may be; in it, hyphens and underscores are the same.
-        switches_by_name: returns the switches that one of the names has.
-        switches: those that all have.
+        names: allowed first positional arguments; hyphens and underscores in them are the same.
+        switches_by_name: returns the switches of a name.
+        switches: switches of every name.
         repeatable: see `split_arguments`.
 
     Returns:
-        The name, and the arguments by its switches. Where no first positional is one of `names`: the first positional,
-        else (`positionals` is empty) the first word that could have been meant, else "".
+        The name, and the arguments split by its switches. If the first positional argument is not one of `names`, the
+        name is that argument; without any, the first word that is one of `names`; else "".
     """
     candidates = [word for word in arguments if word.replace("-", "_") in names]
     for word in candidates:
@@ -105,7 +105,7 @@ def split_named(
 
 
 def without_value(given: Arguments, keys: Sequence[str]) -> list[Problem]:
-    """Return the complaint about each key that lacks its value, or that is none of `keys`."""
+    """Return a problem for each key that lacks its value, or is not one of `keys`."""
     return [
         Problem(key, "needs a value", f"write --{key} VALUE") if key in keys else unknown_key(key, list(keys))
         for key in given.valueless
@@ -113,7 +113,7 @@ def without_value(given: Arguments, keys: Sequence[str]) -> list[Problem]:
 
 
 def surplus(arguments: Sequence[str]) -> list[Problem]:
-    """Return the complaint about each argument that no command takes."""
+    """Return a problem for each surplus positional argument."""
     return [Problem(argument, "is one argument too many", "values follow their --key") for argument in arguments]
 
 
@@ -123,7 +123,7 @@ def switches_of(leaves: Iterable[Leaf]) -> set[str]:
 
 
 def format_flags(leaves: Iterable[Leaf], width: int = 110) -> str:
-    """Return the help of every flag: its choices, what it is for, its range and its default, by section."""
+    """Return the help of every flag: its choices, purpose, range and default, by section."""
     lines: list[str] = []
     section = None
     for leaf in leaves:

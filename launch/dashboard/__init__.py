@@ -1,1 +1,1 @@
-"""`laser dashboard`: a local web page about runs. It only reads what they leave in their directories."""
+"""`laser dashboard`: a local web page about runs. It only reads the files of run directories."""

@@ -1,4 +1,4 @@
-"""What comes with a request, checked: whatever it holds, what leaves here is one of the values that are allowed."""
+"""Checked values of requests: for any input these functions return only allowed values."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from urllib.parse import parse_qs
 T = TypeVar("T")
 
 MOST_RUNS = 100
-"""Runs in one comparison."""
+"""Most runs in one comparison."""
 
 
 def one_of(value: Any, allowed: Sequence[T], default: T) -> T:
-    """Return the allowed value that this equals, else the default."""
+    """Return the allowed value that equals `value`, else the default."""
     return next((item for item in allowed if type(item) is type(value) and item == value), default)
 
 
 def whole(value: Any, least: int, most: int, default: int) -> int:
-    """Return a whole number within bounds."""
+    """Return a number as an integer within bounds, else the default."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         return default
     return int(min(max(value, least), most))
 
 
 def texts(value: Any, most: int) -> list[str]:
-    """Return the texts in a list, at most so many."""
+    """Return the texts among the first `most` items of a list."""
     return [item for item in value[:most] if isinstance(item, str)] if isinstance(value, list) else []
 
 

@@ -1,4 +1,4 @@
-"""Puts the curves of several runs on one axis: names for them, and groups of those that differ in their seed alone."""
+"""Comparison of several runs on one axis: curves, their names, and groups of runs that differ only in their seed."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def group_by_settings(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
-    """Return runs together whose training differs in its seed alone, by a name for each group.
+    """Return groups of runs that differ only in their seed, by the group's name.
 
-    A group is named by the settings that set it apart from the others.
+    The name of a group lists the settings in which it differs from the other groups.
     """
     groups: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -58,7 +58,7 @@ def single_curves(entries: Sequence[Entry], series: Mapping[str, Series], axis: 
     """Return a curve for each run that has one.
 
     Args:
-        entries: which runs.
+        entries: the runs.
         series: by key of the run.
         axis: of x.
         half_width: of smoothing, in points.
@@ -71,7 +71,7 @@ def single_curves(entries: Sequence[Entry], series: Mapping[str, Series], axis: 
 
 
 def seed_curves(entries: Sequence[Entry], series: Mapping[str, Series], axis: Axis, half_width: int) -> list[Curve]:
-    """Return mean and band (one standard deviation) of every group of runs that differ in their seed alone."""
+    """Return mean and band (one standard deviation) of every group of runs that differ only in their seed."""
     curves = []
     for place, (name, members) in enumerate(group_by_settings(entries).items()):
         known = [series[entry.key] for entry in members if entry.key in series]

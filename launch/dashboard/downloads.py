@@ -1,4 +1,4 @@
-"""What a page lets one take away, or plays: points as CSV, and videos. Addresses name runs by key, never files."""
+"""Downloads of the pages: points as CSV, and videos. Addresses name runs by their keys, never by file paths."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def install(server: Flask, library: Library) -> None:
     def video() -> Any:
         entry = library.find(request.args.get("run"))
         name = request.args.get("name")
-        # The name chooses among the files that are there; it never becomes part of a path.
+        # The name only selects among existing files; it never becomes part of a path.
         found = next((path for path in find_videos(entry) if path.name == name), None) if entry else None
         if found is None:
             abort(404)
@@ -43,7 +43,7 @@ def install(server: Flask, library: Library) -> None:
 
 
 def csv_pieces(entries: Sequence[Entry], names: Sequence[str] | None) -> Iterator[str]:
-    """Yield every point of runs as CSV, piece by piece; a run that cannot be read has a line that says so.
+    """Yield every point of runs as CSV, piece by piece; a run that cannot be read has a line with the reason.
 
     Args:
         entries: the runs.
@@ -64,7 +64,7 @@ def csv_pieces(entries: Sequence[Entry], names: Sequence[str] | None) -> Iterato
 
 
 def harmless(text: str) -> str:
-    """Return text that a spreadsheet does not take for a formula."""
+    """Return text that a spreadsheet does not read as a formula."""
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 

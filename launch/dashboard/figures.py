@@ -1,6 +1,6 @@
-"""Figures as Plotly reads them: plain dicts of traces and layout, made from arrays. Nothing here imports Plotly.
+"""Figures in Plotly's format: plain dicts of traces and layout, made from arrays without an import of Plotly.
 
-Colours are Okabe and Ito's, which colour-blind readers can tell apart; beyond eight, lines are dashed too.
+Colours are Okabe and Ito's, which colour-blind readers can distinguish; from the ninth on, lines are dashed too.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Curve:
     """A line, with a band around it if `low` and `high` are given.
 
     Args:
-        name: in the legend; shown as text, whatever it contains.
+        name: in the legend; always shown as plain text.
         x: [N].
         y: [N]; NaN leaves a gap.
         low: [N] lower edge of the band.
         high: [N] upper edge.
-        colour: number of the colour; by default its place in the figure.
+        colour: number of the colour; by default the curve's index in the figure.
         is_faint: a thin, pale line behind the others.
     """
 
@@ -70,11 +70,11 @@ def line_figure(
 
     Args:
         curves: in the order of the legend.
-        x_title: what x is, with its unit.
-        y_title: likewise.
+        x_title: of the x axis, with its unit.
+        y_title: of the y axis, with its unit.
         theme: of colours.
         log_y: logarithmic y.
-        y_range: of y; by default what the data need.
+        y_range: of y; by default fitted to the data.
         from_zero: y begins at 0.
         stacked: draw areas on top of each other, for shares.
     """
@@ -122,14 +122,14 @@ def scatter_figure(
     y_title: str,
     theme: Theme = "light",
 ) -> Figure:
-    """Return points with labels that show on hovering; x that spans decades is logarithmic, words are categories.
+    """Return points with labels on hovering; an x axis over decades is logarithmic, words are categories.
 
     Args:
         x: [N] numbers, or words.
         y: [N].
         labels: [N].
-        x_title: what x is.
-        y_title: what y is.
+        x_title: of the x axis.
+        y_title: of the y axis.
         theme: of colours.
     """
     trace = {
@@ -157,11 +157,11 @@ def scatter_figure(
 
 
 def steps_figure(curves: Sequence[Curve], x_title: str, theme: Theme = "light") -> Figure:
-    """Return values that stay until they change, each on an axis of its own above the others: their sizes differ.
+    """Return piecewise constant curves, each on its own y axis since their sizes differ, one above the other.
 
     Args:
         curves: from top to bottom.
-        x_title: what x is.
+        x_title: of the x axis.
         theme: of colours.
     """
     layout = base_layout(theme, x_title, "")
@@ -226,13 +226,15 @@ def lineage_figure(
     path: Sequence[tuple[float, float, int]] = (),
     theme: Theme = "light",
 ) -> Figure:
-    """Return a population's tree: a lane for every member, an arrow for every copy; nothing of members without a lane.
+    """Return a population's lineage: a lane for every member, an arrow for every copy.
+
+    Members without a lane are left out.
 
     Args:
         lanes: label by member.
-        ends: env steps each member has reached.
-        copies: (env steps, from whom, to whom, what to say of it).
-        changes: (env steps, member, what to say of it) of changed settings without a copy.
+        ends: env steps of each member so far.
+        copies: (env steps, copied member, copying member, text).
+        changes: (env steps, member, text) of changed settings without a copy.
         path: (from, to, member) pieces of the ancestry to mark.
         theme: of colours.
     """
@@ -302,11 +304,11 @@ def lineage_figure(
 
 
 def message_figure(text: str, theme: Theme = "light") -> Figure:
-    """Return an empty figure that says why it is empty."""
+    """Return an empty figure with the reason as text."""
     layout = base_layout(theme, "", "")
     layout["xaxis"] |= {"visible": False}
     layout["yaxis"] |= {"visible": False}
-    layout["uirevision"] = "empty"  # axes of the figure that comes later are its own
+    layout["uirevision"] = "empty"  # a later figure must not keep the axes of this one
     layout["annotations"] = [
         {"text": as_text(text), "showarrow": False, "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5}
     ]
@@ -314,7 +316,7 @@ def message_figure(text: str, theme: Theme = "light") -> Figure:
 
 
 def base_layout(theme: Theme, x_title: str, y_title: str) -> dict[str, Any]:
-    """Return what all figures have in common."""
+    """Return the layout that all figures share."""
     axis = {"gridcolor": _GRID[theme], "zeroline": False, "linecolor": _GRID[theme], "automargin": True}
     return {
         "font": {"family": _FONT, "size": 12, "color": _INK[theme]},
@@ -326,27 +328,27 @@ def base_layout(theme: Theme, x_title: str, y_title: str) -> dict[str, Any]:
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 10.5}},
         "hovermode": "x unified",
         "hoverlabel": {"bgcolor": _PAPER[theme], "font": {"color": _INK[theme]}, "namelength": 40},
-        # Zoom and hidden lines survive an update.
+        # Keep zoom and hidden lines over updates.
         "uirevision": "keep",
         "showlegend": True,
     }
 
 
 def encoded(values: np.ndarray, dtype: Literal["f4", "f8"] = "f4") -> dict[str, Any]:
-    """Return an array as Plotly's typed array, which costs neither side a parse and has NaN for gaps."""
+    """Return an array as Plotly's typed array, which needs no parsing and has NaN for gaps."""
     array = np.ascontiguousarray(values, f"<{dtype}")
     return {"dtype": dtype, "bdata": base64.b64encode(array.tobytes()).decode("ascii")}
 
 
 def decoded(value: Any) -> np.ndarray:
-    """Return what `encoded` was given; a plain list passes."""
+    """Return the array of an `encoded` value, or of a plain list."""
     if isinstance(value, Mapping):
         return np.frombuffer(base64.b64decode(value["bdata"]), value["dtype"])
     return np.asarray(value)
 
 
 def as_text(text: str) -> str:
-    """Return text that Plotly shows as it is: it would read some tags, and links among them."""
+    """Return text that Plotly shows literally: it would interpret some tags, including links."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

@@ -1,4 +1,4 @@
-"""Says in words when something about a run is wrong, or soon will be. Pure: from numbers to sentences."""
+"""Descriptions of a run's present and coming problems in words. Pure functions from numbers to sentences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from launch.recording.metric_table import FIELDS, known_key, values_by_field
 
 STALLED_S = 60.0
-"""A running run whose numbers are older than this has stalled; they are written about once a second."""
+"""Age of a running run's newest numbers from which it counts as stalled; runs write about once a second."""
 
 _WAITING = 0.5
 _REJECTED = 0.8
@@ -17,7 +17,7 @@ _LONG_WITHOUT_EPISODE = 5_000
 _EARLY_S = 30.0
 _SOURCES = {"online": "fresh", "own_replay": "own replayed", "foreign_replay": "foreign"}
 
-# Every key that a sentence depends on is one of the table.
+# Every key that a sentence depends on must be in the table of metrics.
 _APPLIED, _ENTROPY, _GRADIENT = map(known_key, ("updates_applied", "entropy", "gradient_norm"))
 _EPISODES, _SHARDS_LOST, _FILL = map(known_key, ("totals/episodes", "totals/shards_lost", "replay/num_steps"))
 _SECONDS = {stage: known_key(f"totals/time/{stage}") for stage in FIELDS["stage"].values}
@@ -28,7 +28,7 @@ _IMBALANCES = known_key("ledger/imbalance/{balance}")
 
 @dataclass(frozen=True)
 class Facts:
-    """What is looked at.
+    """Facts about a run.
 
     Args:
         status: "running", "finished", "stopped", "failed" or "interrupted".
@@ -36,12 +36,12 @@ class Facts:
         env_steps: so far.
         seconds: of training so far.
         values: newest value by name.
-        growth: by how much counters grew over the last minute or so, by name.
-        growth_s: seconds of training that growth is over.
+        growth: growth of counters over about the last minute, by name.
+        growth_s: seconds of training over which they grew.
         notes: newest text by name.
         config: as JSON values.
         problem: why its files cannot be read, or "".
-        log: what its log says of its state last.
+        log: the last line of its log about its state.
     """
 
     status: str
@@ -58,7 +58,7 @@ class Facts:
 
 
 def findings(facts: Facts) -> list[str]:
-    """Return a sentence for everything that is wrong, the worst first."""
+    """Return a sentence for every problem, the worst first."""
     found = [
         _unreadable(facts),
         _failed(facts),
@@ -85,7 +85,7 @@ def _failed(facts: Facts) -> str:
     if facts.status == "failed":
         return f"the run failed: {facts.log.removeprefix('failed: ').removeprefix('finished: ') or 'see its log'}"
     if facts.status == "interrupted":
-        return "the run ended without saying why, as a killed process does: --resume continues it"
+        return "the run recorded no end, as after a kill: --resume continues it"
     return ""
 
 
@@ -103,7 +103,7 @@ def _lost(facts: Facts) -> list[str]:
             why = ", ".join(f"{n:,.0f} {reason}" for reason, n in reasons.items())
             found.append(f"{sum(reasons.values()):,.0f} {happened} ({why})")
     if facts.values.get(_SHARDS_LOST, 0.0) > 0:
-        found.append(f"{facts.values[_SHARDS_LOST]:,.0f} replay shards are gone, and what they held")
+        found.append(f"{facts.values[_SHARDS_LOST]:,.0f} replay shards are lost with their contents")
     return found
 
 
@@ -126,7 +126,7 @@ def _not_finite(facts: Facts) -> str:
 
 def _imbalance(facts: Facts) -> str:
     wrong = [name for name, n in values_by_field(_IMBALANCES, facts.values).items() if n]
-    if wrong and facts.status != "running":  # while it runs, some are on their way between two counters
+    if wrong and facts.status != "running":  # in a running run, unrolls are in transit between two counters
         return f"the ledger of unrolls does not add up ({', '.join(wrong)}): experience was lost uncounted"
     return ""
 
@@ -139,8 +139,8 @@ def _limiter(facts: Facts) -> str:
     idle, busy = _seconds(facts, "learner_wait"), _seconds(facts, "learner_step")
     share = f"{100 * waited / acting:.0f} % of their time"
     if idle < 0.15 * (idle + busy):
-        return f"actors wait for the replay's rate limiter ({share}): the learner is slower than they are"
-    return f"actors wait for the replay's rate limiter ({share}), and the learner waits too: replay in between is slow"
+        return f"actors wait for the replay's rate limiter ({share}): the learner is slower than the actors"
+    return f"actors wait for the replay's rate limiter ({share}), and the learner waits too: the replay is slow"
 
 
 def _seconds(facts: Facts, stage: str) -> float:
@@ -183,9 +183,9 @@ def _learner_idle(facts: Facts) -> str:
 
 def _entropy(facts: Facts) -> str:
     entropy = facts.values.get(_ENTROPY)
-    # Of a continuous policy it is differential, and may well be negative.
+    # A continuous policy has differential entropy, which may be negative.
     if entropy is not None and 0 <= entropy < 1e-3:
-        return f"the policy hardly varies any more (entropy {entropy:.1e} nats): a larger entropy cost keeps it open"
+        return f"the policy is nearly deterministic (entropy {entropy:.1e} nats): raise the entropy cost"
     return ""
 
 
@@ -198,7 +198,7 @@ def _gradient(facts: Facts) -> str:
 
 
 def _setting(config: Any, name: str) -> Any:
-    """Return a setting of the algorithm's, or of the table itself."""
+    """Return a setting of the config's algorithm, or of the config itself."""
     if not isinstance(config, Mapping):
         return None
     algorithm = config.get("algorithm")

@@ -1,8 +1,8 @@
-"""Who may ask the dashboard for what. Every request passes here before anything else sees it.
+"""Access control of the dashboard. Every request passes here before any other code handles it.
 
-A page of some other site that a researcher visits can make their browser ask 127.0.0.1 for things, and by letting its
-name point there it can even read the answer. So a request must name a host that is ours, must not come from another
-site, and can do nothing but read. Beyond this machine a token is needed too.
+A foreign site that a user visits can make the browser send requests to 127.0.0.1. If the site's host name resolves to
+127.0.0.1, it can even read the answers. So a request must name one of this machine's hosts, must not come from another
+site, and can only read. From other machines a token is needed too.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _MOST_BYTES = 2_000_000
 
 @dataclass(frozen=True)
 class Guard:
-    """What is allowed.
+    """Checks requests, and adds security headers to responses.
 
     Args:
         host: address that the server is bound to.
-        token: that requests must show; "" on loopback, where none is needed.
+        token: that requests must present; "" on loopback, where none is needed.
         inline_scripts: hashes of the page's own inline scripts, in quotes, for the content security policy.
     """
 
@@ -49,7 +49,7 @@ class Guard:
 
         Args:
             method: of the request.
-            path: likewise.
+            path: of the request.
             host: its Host header.
             origin: its Origin header, if any.
             site: its Sec-Fetch-Site header, if any.
@@ -60,7 +60,7 @@ class Guard:
             return f"this dashboard is not called {name!r}"
         if origin is not None and _netloc(origin) != host.lower():
             return "requests from other sites are refused"
-        # Following a link from elsewhere is fine; embedding or fetching is not.
+        # A link from another site may be followed; embedding and fetching are refused.
         if site in ("cross-site", "same-site") and mode != "navigate":
             return "requests from other sites are refused"
         if method not in ("GET", "HEAD") and not (method == "POST" and path == _UPDATES):
@@ -70,7 +70,7 @@ class Guard:
     def _is_ours(self, name: str) -> bool:
         if name in self.names or name == self.host.lower():
             return True
-        # Bound to every address, any of ours may be named by its number; a foreign name cannot pose as a number.
+        # A server on all addresses may be reached by any numeric address; a foreign host name cannot look like one.
         return bool(self.token) and _is_address(name)
 
     def _check(self) -> Any:
@@ -88,7 +88,7 @@ class Guard:
         if not self.token:
             return None
         if self._is_token(request.args.get("token")):
-            # The token leaves the address bar, so that it does not end up in a screenshot or a bookmark.
+            # Remove the token from the address bar, so that it does not end up in a screenshot or a bookmark.
             answer = redirect(request.path)
             answer.set_cookie(COOKIE, self.token, httponly=True, samesite="Strict", max_age=30 * 86400)
             return answer
@@ -114,7 +114,7 @@ class Guard:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address reaches nobody but this machine."""
+    """Return whether only this machine can reach an address."""
     if host.lower() == "localhost":
         return True
     try:
@@ -124,12 +124,12 @@ def is_loopback(host: str) -> bool:
 
 
 def new_token() -> str:
-    """Return a token that nobody guesses."""
+    """Return a new random token."""
     return secrets.token_urlsafe(24)
 
 
 def host_name(host: str) -> str:
-    """Return the name in a Host header, without its port; "" where it is none."""
+    """Return the host name of a Host header, without its port; "" if the header is invalid."""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:

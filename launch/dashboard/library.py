@@ -1,4 +1,4 @@
-"""What the pages ask for: the runs below a directory and their newest numbers, read again only when they changed."""
+"""The data of the pages: runs below a directory and their newest numbers, read again only after changes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Summary:
     """A run and its newest numbers.
 
     Args:
-        entry: which.
-        status: how it stands.
+        entry: the run.
+        status: of the run.
         latest: its newest numbers.
         problem: why they cannot be read, or "".
     """
@@ -48,7 +48,7 @@ class Summary:
 
 
 class Library:
-    """Runs below a directory. May be used from any thread: pages that ask for the same wait for one answer.
+    """Runs below a directory. May be used from any thread; identical requests wait for one result.
 
     Args:
         root: a directory of runs, or a run, or a sweep.
@@ -63,7 +63,7 @@ class Library:
         self._kept: OrderedDict[Any, Any] = OrderedDict()
 
     def entries(self, age_s: float = _LISTING_AGE_S) -> dict[str, Entry]:
-        """Return all runs and sweeps by key, at most so many seconds old, or ten times as old as looking takes."""
+        """Return all runs and sweeps by key; the listing is at most `age_s` old, or ten times its own duration."""
         with self._lock:
             begun = time.monotonic()
             if begun - self._listed_at >= max(age_s, 10.0 * self._listing_s):
@@ -73,10 +73,10 @@ class Library:
             return self._entries
 
     def find(self, key: object) -> Entry | None:
-        """Return the run of a key, or None; whatever a request may hold."""
+        """Return the run of a key, or None; the key may be any value of a request."""
         if not isinstance(key, str) or not key:
             return None
-        # A run that has just begun is looked for once more.
+        # A fresher listing may contain a run that has just begun.
         return self.entries().get(key) or self.entries(_LISTING_AGE_S / 10).get(key)
 
     def members(self, sweep: Entry) -> list[Entry]:
@@ -97,7 +97,7 @@ class Library:
         return Summary(entry, status, latest, problem)
 
     def series(self, entry: Entry, names: Iterable[str], limit: int) -> dict[str, Series]:
-        """Return a run's curves by name; what cannot be read has none."""
+        """Return a run's curves by name; no curves if they cannot be read."""
         wanted = tuple(dict.fromkeys(names))
         try:
             return self._read(entry, (wanted, limit), lambda: read_series(entry.metrics_path, wanted, limit))
@@ -105,7 +105,7 @@ class Library:
             return {}
 
     def facts(self, summary: Summary) -> Facts:
-        """Return what `findings` looks at."""
+        """Return the input of `findings` for a run."""
         entry, latest = summary.entry, summary.latest
         growth: dict[str, float] = {}
         span = 0.0
@@ -133,7 +133,7 @@ class Library:
         )
 
     def findings(self, summary: Summary) -> list[str]:
-        """Return in words what is wrong with a run, or with the members of a sweep."""
+        """Return the problems of a run, or of a sweep's members, in words."""
         if not summary.entry.is_sweep:
             return findings(self.facts(summary))
         return [
@@ -143,15 +143,15 @@ class Library:
         ]
 
     def version(self, entries: Iterable[Entry]) -> str:
-        """Return a text that changes when any of these runs does; costs microseconds a run."""
+        """Return a text that changes whenever one of these runs changes; costs microseconds per run."""
         parts = [f"{entry.key}{signature(entry.metrics_path)}{signature(entry.path / 'log.txt')}" for entry in entries]
         return str(hash(tuple(parts)))
 
     def picture_version(self, entries: Iterable[Entry], num_points: int) -> str:
-        """Return a text that changes when curves of so many points of these runs would look different.
+        """Return a text that changes when curves of these runs, `num_points` each, would look different.
 
-        A running run's curves do so when it has grown by a point's share, and after ten seconds at the latest; to
-        draw them at every new number would take the time of drawing from the training, and show nothing.
+        A running run's text changes when the run has grown by one point of its curve, and after ten seconds at the
+        latest. Redrawing at every new number would take time from training and show no difference.
         """
         parts = []
         for entry in entries:
@@ -165,7 +165,7 @@ class Library:
         return str(hash(tuple(parts)))
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
-        """Return what `make` returned when this key was asked for before, or make it; one at a time."""
+        """Return the kept result of `make` for this key, or make it; one at a time."""
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = make()
@@ -176,7 +176,7 @@ class Library:
             return found
 
     def _read(self, entry: Entry, what: Any, read: Callable[[], T]) -> T:
-        """Read anew only what has changed; older states are dropped."""
+        """Return kept data unless the file has changed; otherwise read again and drop the old data."""
         state = signature(entry.metrics_path)
 
         def kept() -> tuple[tuple[int, ...], T]:

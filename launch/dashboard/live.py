@@ -1,4 +1,4 @@
-"""The live view: one player at a time, in a process of its own, stepped on request and ended when nobody asks."""
+"""The live view: one player process at a time, stepped on request, and ended when requests stop."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from pathlib import Path
 from typing import Any
 
 IDLE_S = 15.0
-"""A player that nobody asks for this long is ended."""
+"""Seconds without a request after which a player is ended."""
 
 LIMIT_S = 600.0
-"""No player lives longer, so that a page left open does not compute for days."""
+"""Longest life of a player in seconds, so that a page left open does not compute for days."""
 
 _START_S = 180.0
 _STEP_S = 20.0
 
 
 class LiveError(RuntimeError):
-    """There is no picture; the message says why."""
+    """No step could be made; the message gives the reason."""
 
 
 class LiveBusyError(LiveError):
-    """Somebody's step is under way; ask again later."""
+    """Another step is in progress; try again later."""
 
 
 class LiveView:
-    """Holds the one player. May be used from any thread; `close` ends it.
+    """Owner of the single player process. May be used from any thread; `close` ends the player.
 
     Args:
-        idle_s: seconds without a request after which it is ended.
-        limit_s: seconds after which it is ended anyway.
-        command: that plays in a run directory, which is added to it.
+        idle_s: seconds without a request after which the player is ended.
+        limit_s: seconds after which the player is ended in any case.
+        command: of the player; the run directory is appended to it.
     """
 
     def __init__(
@@ -52,15 +52,15 @@ class LiveView:
         self._playing = ""
         self._asked_at = self._started_at = 0.0
         self._has_answered = False
-        self._is_asked = False  # a slow answer must not look like nobody asking
+        self._is_asked = False  # a slow answer must not count as idle time
 
     @property
     def playing(self) -> str:
-        """Key of the run that plays, or ""."""
+        """Key of the run whose agent plays, or ""."""
         return self._playing if self._process is not None else ""
 
     def start(self, key: str, run_dir: Path) -> None:
-        """Begin to play with a run's newest checkpoint; whoever played before is ended."""
+        """Start a player with a run's newest checkpoint; a previous player is ended."""
         with self._lock:
             self._end()
             environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
@@ -79,18 +79,18 @@ class LiveView:
             threading.Thread(target=self._watch, args=(self._process,), name="live-view", daemon=True).start()
 
     def step(self, key: str, patience_s: float = 0.0) -> dict[str, Any]:
-        """Return what happened in the next step (see `launch.dashboard.player`).
+        """Make the next step and return its result (see `launch.dashboard.player`).
 
         Args:
             key: of the run.
-            patience_s: how long to wait for a step that is under way.
+            patience_s: seconds to wait for another step in progress.
 
         Raises:
-            LiveBusyError: a step is under way already, as while the player starts.
-            LiveError: this run does not play, or no longer.
+            LiveBusyError: another step is in progress, for example while the player starts.
+            LiveError: this run's agent does not play (any more).
         """
         if not self._stepping.acquire(timeout=patience_s):
-            raise LiveBusyError("a step is under way")
+            raise LiveBusyError("a step is in progress")
         try:
             return self._step(key)
         finally:
@@ -102,7 +102,7 @@ class LiveView:
             if process is None or self._playing != key:
                 raise LiveError("it does not play (any more)")
             self._is_asked = True
-        # Whoever ends or replaces the player meanwhile need not wait for its answer.
+        # Without the lock, so that `start` and `stop` do not wait for the player's answer.
         try:
             answer = self._ask(process)
         except (OSError, ValueError) as error:
@@ -135,7 +135,7 @@ class LiveView:
             raise ValueError(f"it did not answer for {deadline:g} s")
         line = process.stdout.readline()
         if not line:
-            raise ValueError("it said nothing")
+            raise ValueError("it gave no answer")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise ValueError(answer["error"])
@@ -164,4 +164,4 @@ class LiveView:
                 try:
                     pipe.close()
                 except OSError:
-                    continue  # what was left to write is for nobody
+                    continue  # unwritten bytes have no reader any more

@@ -1,4 +1,4 @@
-"""What of a page's parts is news to it: drawing what has not changed is most of what an update costs a browser."""
+"""Selection of a page's changed parts: redrawing unchanged parts would be most of a browser's work in an update."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dash.exceptions import PreventUpdate
 
 
 def marked(*parts: Any) -> tuple[Sequence[Any], list[int]]:
-    """Return components, texts or rows, one per output, and a mark of each that differs when it does."""
+    """Return components, texts or rows, one per output, and a checksum of each as its mark."""
     return parts, [zlib.crc32(repr(part).encode()) for part in parts]
 
 
 def news(parts: Sequence[Any], marks: list[int], seen: Any) -> tuple[list[Any], list[int]]:
-    """Return the parts that differ from what a page has, `no_update` for the others, and what to remember.
+    """Return the parts that differ from those of the page, `no_update` for the others, and the new marks.
 
     Args:
         parts: one per output.
         marks: see `marked`.
-        seen: what the page was given to remember, as it came back: anything.
+        seen: marks that the page sent back; any value is possible.
 
     Raises:
         PreventUpdate: nothing differs.

@@ -15,9 +15,9 @@ _LEAST_TOKEN = 16
 class DashboardOptions:
     """Options of `laser dashboard`."""
 
-    port: Annotated[int, Bounds(least=0, most=65535), "TCP port; 0: any that is free"] = 8050
-    host: Annotated[str, "address to listen on; any but this machine's own needs a token"] = "127.0.0.1"
-    token: Annotated[str, "what visitors from elsewhere must show; by default a new one is made for every start"] = ""
+    port: Annotated[int, Bounds(least=0, most=65535), "TCP port; 0: any free port"] = 8050
+    host: Annotated[str, "address to listen on; addresses that other machines can reach need a token"] = "127.0.0.1"
+    token: Annotated[str, "token that other machines must present; by default every start makes a new one"] = ""
 
     def single_problems(self) -> Iterator[Problem]:
         """Yield the mistakes of single fields that a range cannot express."""

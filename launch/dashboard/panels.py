@@ -1,4 +1,4 @@
-"""The panels of a run's page: which a run has, and how each is drawn."""
+"""The panels of a run's page: choice and drawing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _first_tasks(panel: Panel) -> Panel:
 
 
 def draw(panel: Panel, series: Mapping[str, Series], axis: Axis, theme: Theme, half_width: int = 0) -> Figure:
-    """Return a panel's figure, or one that says what is missing."""
+    """Return a panel's figure, or a figure with a message about missing metrics."""
     curves = [_curve(line, place, series, axis, half_width) for place, line in enumerate(panel.chosen(series))]
     curves = [curve for curve in curves if len(curve.x)]
     if not curves:

@@ -1,8 +1,8 @@
-"""A process of its own that plays with a run's newest checkpoint: `python -m launch.dashboard.player RUN_DIR`.
+"""Player process for a run's newest checkpoint: `python -m launch.dashboard.player RUN_DIR`.
 
 Every line on standard input is a request for one step; every line on standard output is a JSON object about it: the
-picture as PNG, the value estimate, what the policy thought of each action, the action taken, reward and return.
-It ends with its input, so it cannot outlive the dashboard. What an environment prints goes to standard error.
+picture as PNG, the value estimate, the policy's preference for each action, the action taken, reward and return. The
+process ends with its input, so it cannot outlive the dashboard. Text printed by an environment goes to standard error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main(run_dir: str) -> int:
     for _ in sys.stdin:
         try:
             answer = next(frames)
-        except Exception as error:  # noqa: BLE001 - the page shows whatever an environment or a checkpoint raises
+        except Exception as error:  # noqa: BLE001 - the page shows every error of an environment or a checkpoint
             answers.write(json.dumps({"error": " ".join(f"{type(error).__name__}: {error}".split())}) + "\n")
             return 1
         answers.write(json.dumps(answer) + "\n")
@@ -37,7 +37,7 @@ def main(run_dir: str) -> int:
 
 
 def play(run_dir: Path, seed: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield what happens step by step, for ever, one episode after the other.
+    """Yield the result of each step, forever, one episode after the other.
 
     Args:
         run_dir: a run's directory.
@@ -92,12 +92,12 @@ def play(run_dir: Path, seed: int = 0) -> Iterator[dict[str, Any]]:
 
 
 def thoughts(mu: dict[str, np.ndarray], actions: np.ndarray, choices: Sequence[int] = ()) -> dict[str, Any]:
-    """Return what the policy thought of each action: probabilities by choice, or mean and deviation of each component.
+    """Return the policy's distribution: probabilities by choice, or mean and standard deviation of each component.
 
     Args:
         mu: behaviour statistics [1, ...] by name.
         actions: [1, ...] that were taken.
-        choices: number of actions of each choice where there are several; their logits stand one behind the other.
+        choices: number of actions of each choice if there are several choices; their logits are concatenated.
     """
     if "logits" in mu:
         logits = mu["logits"][0].astype(np.float64).reshape(-1)
@@ -108,19 +108,19 @@ def thoughts(mu: dict[str, np.ndarray], actions: np.ndarray, choices: Sequence[i
     taken = actions[0].astype(np.float64).reshape(-1)
     found: dict[str, Any] = {"action": taken.tolist()}
     numbers = {name: value[0].astype(np.float64).reshape(-1) for name, value in mu.items()}
-    if "pre_tanh_mean" in numbers:  # tanh keeps the order, so the middle stays the middle
+    if "pre_tanh_mean" in numbers:  # tanh is monotonic, so the median stays the median
         found["mean"] = np.tanh(numbers["pre_tanh_mean"]).tolist()
     for name in ("mean", "std"):
-        said = numbers.get(name, numbers.get("unclipped_" + name))
-        if said is not None:
-            found[name] = said.tolist()
+        statistic = numbers.get(name, numbers.get("unclipped_" + name))
+        if statistic is not None:
+            found[name] = statistic.tolist()
     return found
 
 
 def png(picture: np.ndarray) -> bytes:
     """Return a picture uint8 [height, width, 3] as a PNG file."""
     height, width, _ = picture.shape
-    rows = np.zeros((height, 1 + 3 * width), np.uint8)  # every row begins with its filter: 0, none
+    rows = np.zeros((height, 1 + 3 * width), np.uint8)  # every row begins with its filter type; 0: no filter
     rows[:, 1:] = picture.reshape(height, -1)
 
     def chunk(name: bytes, data: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Starts the dashboard: the app with its pages, behind its guard, on one port."""
+"""The dashboard's server: the app with its pages, behind its guard, on one port."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from launch.errors import CannotCreateError, NothingToResumeError
 from launch.records.listing import printable
 
 _NICENESS = 10
-"""Training goes first where both want the processor."""
+"""Nice value of the dashboard, so that training gets the processor first."""
 
 
 def serve(root: Path, options: DashboardOptions) -> None:
@@ -33,7 +33,7 @@ def serve(root: Path, options: DashboardOptions) -> None:
 
     Raises:
         NothingToResumeError: there is no such directory.
-        CannotCreateError: the port is in use, or the address is not ours.
+        CannotCreateError: the port is in use, or the address is not one of this machine.
     """
     if not root.is_dir():
         remedy = "name the directory of your runs, or train first: laser train cartpole"
@@ -42,7 +42,7 @@ def serve(root: Path, options: DashboardOptions) -> None:
         os.nice(_NICENESS)
     with open_server(root, options) as (server, address):
         print(f"dashboard of {root}: {address}", flush=True)
-        print("Ctrl-C ends it; runs do not notice", flush=True)
+        print("Ctrl-C ends the dashboard; runs continue", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             server.serve_forever()
 
@@ -52,7 +52,7 @@ def open_server(root: Path, options: DashboardOptions) -> Iterator[tuple[BaseWSG
     """Bind the port; yield the server, and the address to open, with the token if one is needed.
 
     Raises:
-        CannotCreateError: the port is in use, or the address is not ours.
+        CannotCreateError: the port is in use, or the address is not one of this machine.
     """
     token = options.token or ("" if is_loopback(options.host) else new_token())
     _check_port(options)
@@ -129,7 +129,7 @@ def _shell(library: Library) -> Any:
 
 
 def _check_port(options: DashboardOptions) -> None:
-    """Say what is wrong with the address before anything is made; the server itself would say it at length."""
+    """Raise a one-line error about the address before the server starts, which would print a longer one."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             options.host.strip("[]"), options.port, type=socket.SOCK_STREAM
@@ -138,22 +138,22 @@ def _check_port(options: DashboardOptions) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
-        remedy = "choose another --port; 0 takes any that is free"
+        remedy = "choose another --port; 0 takes any free port"
         key = "host" if isinstance(error, socket.gaierror) else "port"
         what = f"{options.host}:{options.port}: {error.strerror or error}"
         raise CannotCreateError(key, what, remedy if key == "port" else "give an address of this machine") from error
 
 
 class _Quiet(WSGIRequestHandler):
-    """Answers without a line for every request, and keeps connections."""
+    """Request handler that does not log every request, and keeps connections open."""
 
     protocol_version = "HTTP/1.1"
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Say nothing: a page asks every second."""
+        """Log nothing: a page sends a request every second."""
 
     def log(self, type: str, message: str, *args: Any) -> None:
-        """Say what went wrong on standard error, in a line."""
+        """Print an error in one line on standard error."""
         if type == "error":
             print(f"dashboard: {message % args if args else message}"[:500], file=sys.stderr)
 

@@ -1,4 +1,4 @@
-"""The figures of a sweep: members, the best of them, a setting against the return, a population's descent."""
+"""The figures of a sweep: members' curves, the best curve, the return over a setting, lineage and schedule."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ METRICS = {
     known_key("accept_fraction_own_replay"): "accepted own replayed steps",
     RATE: "env steps / s",
 }
-"""What a sweep's members are compared in, with its title."""
+"""Metrics for the comparison of members, with their titles."""
 
 NUM_POINTS = 400
-"""Points of a member's curve."""
+"""Points per curve of a member."""
 
 
 def member_label(member: Entry) -> str:
-    """Return what a member is called in figures and tables."""
+    """Return a member's name in figures and tables."""
     return f"member {member.path.name}"
 
 
@@ -67,7 +67,7 @@ def members_figure(
 
 
 def best_figure(library: Library, members: list[Entry], theme: Theme) -> Figure:
-    """Draw the best of all members bucket by bucket, as the paper does, over the members' own curves."""
+    """Draw the best of all members bucket by bucket, as in the paper, over the members' own curves."""
     protocol = protocol_for([task for member in members for task in _tasks(member)])
     scores, ends = (_series(library, members, f"buckets/{name}") for name in (protocol.score, "ends_at"))
     known = [member for member in members if member.key in scores and member.key in ends]
@@ -78,7 +78,9 @@ def best_figure(library: Library, members: list[Entry], theme: Theme) -> Figure:
     ]
     x, y = point_wise_best(runs, protocol)
     if not len(x):
-        words = "no bucket of episodes is complete yet" if not runs else "returns of different games make no one curve"
+        words = (
+            "no bucket of episodes is complete yet" if not runs else "different games have no common curve of returns"
+        )
         return message_figure(words, theme)
     curves = [
         Curve(member_label(member), *point_wise_best([run], protocol), is_faint=True, colour=6)
@@ -90,7 +92,7 @@ def best_figure(library: Library, members: list[Entry], theme: Theme) -> Figure:
 
 
 def settings_figure(rows: list[dict[str, Any]], key: str, theme: Theme) -> Figure:
-    """Draw the value of one setting against the return; `rows` are those of the table of members."""
+    """Draw the return over the value of one setting; `rows` are those of the table of members."""
     known = [row for row in rows if row["return"] is not None]
     if not known or not key:
         return message_figure("no member has a return yet", theme)
@@ -107,7 +109,7 @@ def settings_figure(rows: list[dict[str, Any]], key: str, theme: Theme) -> Figur
 def descent_figure(
     library: Library, members: list[Entry], decisions: list[Decision], whose: Entry | None, theme: Theme
 ) -> Figure:
-    """Draw who copied whom, with the ancestors of one member drawn thick."""
+    """Draw the copies between members, with the ancestors of one member as a thick line."""
     if not decisions:
         return message_figure("no member has been compared with another yet", theme)
     ends: dict[int, float] = {}
@@ -118,14 +120,14 @@ def descent_figure(
     return lineage_figure(
         {member_number(member): member_label(member) for member in members},
         ends,
-        [(d.env_steps, d.copied, d.member, _said(d)) for d in decisions if d.copied is not None],
-        [(d.env_steps, d.member, _said(d)) for d in decisions if d.copied is None],
+        [(d.env_steps, d.copied, d.member, _describe(d)) for d in decisions if d.copied is not None],
+        [(d.env_steps, d.member, _describe(d)) for d in decisions if d.copied is None],
         ancestry(number_of, decisions, ends.get(number_of, 0.0)),
         theme,
     )
 
 
-def _said(decision: Decision) -> str:
+def _describe(decision: Decision) -> str:
     what = f"copied member {decision.copied}" if decision.copied is not None else "kept its weights"
     lines = [f"member {decision.member} {what} at {decision.env_steps:,} env steps"]
     own = decision.fitness.get(decision.member)
@@ -136,7 +138,7 @@ def _said(decision: Decision) -> str:
 
 
 def schedule_figure(library: Library, whose: Entry | None, theme: Theme) -> Figure:
-    """Draw the settings that led to a member, through all its ancestors."""
+    """Draw the settings schedule of a member, through all its ancestors."""
     changes = read_schedule(whose.path / "schedule.json") if whose is not None else []
     if whose is None or not changes:
         return message_figure("this member has no schedule yet", theme)

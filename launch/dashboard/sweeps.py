@@ -1,4 +1,4 @@
-"""What is read of a sweep beyond its members' own numbers: lineage, schedules, the best curve, hyper-parameters."""
+"""Readers of a sweep's files beyond its members' metrics: lineage and schedules."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _MOST_BYTES = 20_000_000
 
 @dataclass(frozen=True)
 class Decision:
-    """What one member did when it was compared (see `launch.records.lineage`, which writes it).
+    """Decision of one member after a comparison (see `launch.records.lineage`, which writes it).
 
     Args:
-        env_steps: its own by then.
-        member: who.
-        copied: whose weights and settings it took over, or None.
+        env_steps: of the member at that time.
+        member: its number.
+        copied: number of the member whose weights and settings it copied, or None.
         fitness: of members, by number.
-        settings: that hold from then on.
+        settings: of the member from then on.
     """
 
     env_steps: int
@@ -45,12 +45,12 @@ def read_decisions(path: Path) -> list[Decision]:
                 )
             )
         except (ValueError, TypeError, KeyError, AttributeError):
-            continue  # its last line may be half written
+            continue  # the last line may be half written
     return found
 
 
 def read_schedule(path: Path) -> list[tuple[int, dict[str, float]]]:
-    """Return a member's settings over time, through all its ancestors, as (env steps, settings)."""
+    """Return a member's settings schedule, through all its ancestors, as (env steps, settings)."""
     try:
         changes = json.loads(_read_text(path) or "[]")
         return [
@@ -62,7 +62,7 @@ def read_schedule(path: Path) -> list[tuple[int, dict[str, float]]]:
 
 
 def ancestry(member: int, decisions: Sequence[Decision], end: float) -> list[tuple[float, float, int]]:
-    """Return where a member's weights come from: pieces (from, to, who) in env steps, the newest first."""
+    """Return the ancestry of a member's weights: pieces (from, to, member) in env steps, newest first."""
     pieces: list[tuple[float, float, int]] = []
     who, until = member, end
     for decision in reversed(decisions):

@@ -1,1 +1,1 @@
-"""Playing with trained agents."""
+"""Evaluation of trained agents."""

@@ -1,4 +1,4 @@
-"""The agents of a sweep over games and seeds: normalised scores, ranks, Elo, and who beats whom how often."""
+"""Comparison of a sweep's agents over games and seeds: normalised scores, ranks, Elo, and probabilities of winning."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from laser.scoring.scores import atari_game, find_reference
 from launch.evaluation.evaluation_result import Interval, published_words, summarise_runs
 
 HUMAN = "human"
-# What a run is of, and not what an agent is.
+# Settings of a run that do not make another agent.
 _NOT_OF_AN_AGENT = ("env", "seed")
 
 
 @dataclass(frozen=True)
 class AgentsCompared:
-    """Agents over the games that all of them played, by mean rank, the best first.
+    """Comparison of agents over the games that all of them played, by mean rank, best first.
 
     Args:
         games: environment ids.
-        num_seeds: runs of each agent on each game that count.
+        num_seeds: number of runs per agent and game that count.
         means: mean return over seeds, by agent and game.
-        ranking: of these means; Elo 0 is the human's, or where a game has no human score that of the agent ranked last.
-            None for one agent alone.
-        winning: by agent, how likely a run of it scores more than a run of another one, over seeds and games.
-        summaries: by agent, normalised scores over games with 95 % bootstrap intervals over seeds (of one seed they say
-            nothing and are not shown); empty where a game has no reference scores.
+        ranking: of these means. Elo 0 is the human's, or the last agent's if a game has no human score. None for a
+            single agent.
+        winning: by agent, the probability that one of its runs scores more than a run of another agent, over seeds and
+            games.
+        summaries: by agent, normalised scores over games with 95 % bootstrap intervals over seeds (meaningless for one
+            seed, and then not shown); empty if a game has no reference scores.
     """
 
     games: list[str]
@@ -43,7 +44,7 @@ class AgentsCompared:
     summaries: dict[str, dict[str, tuple[float, Interval]]]
 
     def to_json(self) -> dict[str, Any]:
-        """Return its numbers."""
+        """Return the numbers as JSON values."""
         summaries = {
             agent: {
                 name: {"score": score, "interval": list(around) if self.num_seeds > 1 else None}
@@ -62,7 +63,7 @@ class AgentsCompared:
         }
 
     def lines(self) -> list[str]:
-        """Return tables in words: normalised scores, ranks, and the games that the paper has scores of."""
+        """Return text tables: normalised scores, ranks, and the games with scores in the paper."""
         games = f"{len(self.games)} games" if len(self.games) > 1 else self.games[0]
         seeds = f"{self.num_seeds} seeds each" if self.num_seeds > 1 else "one seed each"
         lines = [f"over {games}, {seeds}:"]
@@ -94,17 +95,20 @@ class AgentsCompared:
 
 
 def agent_of(overrides: Mapping[str, Any]) -> str:
-    """Return the settings that a member shares with those that differ from it by game or seed only."""
+    """Return a member's settings without game and seed, as the name of its agent."""
     settings = {key: value for key, value in overrides.items() if key not in _NOT_OF_AN_AGENT}
     return ", ".join(f"{key}={value}" for key, value in settings.items()) or "all"
 
 
 def agents_of(members: Sequence[tuple[str, Mapping[str, Any]]]) -> list[tuple[str, int]]:
-    """Return whose run each member is, so that those of one agent differ by nothing but the game.
+    """Return the agent of each member, so that the members of one agent differ only in their game.
 
     Args:
-        members: what each was trained on, and what sets it apart, in the order of their numbers. Of several with the
-            same settings and game, which differ by their seeds, the first ones are one agent, the second ones another.
+        members: the environment id and the overrides of each member, in the order of their numbers.
+
+    Returns:
+        (settings, index) of each member. Members with the same settings and game differ by their seeds: the first of
+        them belongs to agent index 0, the second to agent index 1.
     """
     seen: Counter[tuple[str, str]] = Counter()
     agents = []
@@ -119,12 +123,12 @@ def compare_agents(members: Iterable[tuple[Mapping[str, Any], Mapping[str, float
     """Compare settings that were trained with several seeds or on several games.
 
     Args:
-        members: what sets each member of a sweep apart, and its mean return by game; where some settings have more
-            seeds than others, the first ones count.
+        members: overrides of each member of a sweep, and its mean return by game. If some settings have more seeds
+            than others, the first seeds count.
 
     Returns:
-        None where the agents have no game in common, where each has one run, which members' returns say, and of one
-        agent alone without reference scores.
+        None if the agents have no game in common, if each agent has a single run (the members' returns say the same),
+        or if there is one agent without reference scores.
     """
     runs: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for overrides, returns in members:

@@ -1,4 +1,4 @@
-"""Playing with a trained agent: `laser eval`, and the policy object people put into their own programs."""
+"""Evaluation of a trained agent (`laser eval`), and a policy object for users' own programs."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ def evaluate(
     video: bool = False,
     quiet: bool = False,
 ) -> EvaluationResult | SweepEvaluation:
-    """Play episodes with a run's agent and say how it did, beside people, random play and the paper where known.
+    """Play episodes with a run's agent; compare returns with humans, random play and the paper if these are known.
 
     Args:
-        run_dir: a directory that training left; of a sweep, every member plays and the best is named. If it was trained
-            with classes of your own, their modules are imported: do this with your own runs only.
-        episodes: how many of each task; rounded up to the same number on each environment.
+        run_dir: directory of a run, or of a sweep, whose members all play. If it was trained with classes of your own,
+            their modules are imported: do this with your own runs only.
+        episodes: number of episodes per task, rounded up to the same number on each environment.
         checkpoint: the newest, or the one with the best score.
         greedy: the most likely action instead of a sample.
         num_envs: environments side by side.
         seed: of environments and policy.
-        device: where the policy computes.
+        device: torch device of the policy.
         max_noops: Atari: most no-ops at an episode's start; None: as in training, for this and the next two.
         sticky_actions: Atari: probability to repeat the last action.
         max_episode_frames: Atari: emulator frames per episode.
@@ -77,9 +77,9 @@ def evaluate(
         quiet: print nothing, and show no progress.
 
     Raises:
-        NothingToResumeError: there is no run or no checkpoint that verifies.
-        ConfigError: an environment cannot be made, or there is to be a video of what cannot be drawn.
-        LaunchError: an environment failed. A sweep raises only where none of its members could play.
+        NothingToResumeError: there is no run or no valid checkpoint.
+        ConfigError: an environment cannot be made, or a video was asked for and the environment cannot be drawn.
+        LaunchError: an environment failed. A sweep raises only if none of its members could play.
     """
     changes: dict[str, Any] = {"test_levels": test_levels or None}
     changes |= {"max_noops": max_noops, "sticky_actions": sticky_actions, "max_episode_frames": max_episode_frames}
@@ -94,7 +94,7 @@ def evaluate(
 
 @dataclass(frozen=True)
 class _Game:
-    """How agents play; every agent of a sweep plays the same way."""
+    """Conditions of an evaluation, the same for every agent of a sweep."""
 
     episodes: int
     checkpoint: Which
@@ -129,9 +129,9 @@ class _Game:
                 recorded.append(MemberRecord(path / "metrics.db", record["config"]["env"], facts["overrides"]))
                 members.append(MemberEvaluation(facts["index"], facts["overrides"], self.play(path)))
             except OutputError:
-                raise  # a full disk is everybody's
+                raise  # a full disk concerns all members
             except (LaunchError, ConfigError) as error:
-                # It died early and has no checkpoint, say, or its environment fails; the others play all the same.
+                # For example no checkpoint, or an environment that fails. The other members still play.
                 errors.append(error)
                 words = " ".join(str(error).split())
                 members.append(MemberEvaluation(facts["index"], facts["overrides"], None, words))
@@ -160,7 +160,7 @@ class _Game:
             if film is not None:
                 film.look(environment, part)
 
-        player = Host(make, None, f"player of {id}")  # a thread of its own, which may be left behind
+        player = Host(make, None, f"player of {id}")  # a separate thread, which may be abandoned if it hangs
         try:
             played = player.call(Evaluator.evaluate, agent.parameters(), self.episodes, look)
             with Progress(
@@ -190,7 +190,7 @@ class _Game:
 
 
 def _in_force(env: str, protocol: EnvironmentConfig) -> dict[str, Any]:
-    """Return the flags that mean something to these environments."""
+    """Return the protocol's flags that affect these environments."""
     flags = frozenset().union(*(find_suite(id).flags for id in task_ids(env)))
     values = {name: value for name, value in vars(protocol).items() if name in flags}
     return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
@@ -199,7 +199,8 @@ def _in_force(env: str, protocol: EnvironmentConfig) -> dict[str, Any]:
 class LoadedPolicy:
     """A trained agent for one environment at a time: `action = policy.act(observation)`.
 
-    It remembers what recurrent agents need between steps; call `reset()` when an episode begins. Not thread-safe.
+    The object holds the state of recurrent agents between steps; call `reset()` when an episode begins. Not
+    thread-safe.
     """
 
     def __init__(self, policy: Policy, environment: EnvironmentSpec):
@@ -214,18 +215,18 @@ class LoadedPolicy:
         self._state = PolicyState(1, self.environment, self._policy.algorithm)
 
     def act(self, observation: Any, reward: float = 0.0) -> Any:
-        """Choose an action, as the environment takes it.
+        """Choose an action in the environment's format.
 
         Args:
-            observation: what the Gymnasium environment returned: an array, a number, or a dict of these. Frames are
-                `[stack, height, width]`, or as the environment gives them.
-            reward: what the last action earned (only agents that look at it need this).
+            observation: as the Gymnasium environment returned it: an array, a number, or a dict of these. Frames are
+                `[stack, height, width]`, or in the environment's own shape.
+            reward: of the last action; only agents that take it as input need it.
 
         Returns:
             an int, an int array, or a float array within the environment's bounds.
 
         Raises:
-            ValueError: the observation does not fit the environment the agent was trained on.
+            ValueError: the observation does not fit the environment that the agent was trained on.
         """
         self._state.last_reward[:] = reward
         actions, _ = self._policy.act(self._batch_of_one(observation), self._state)
@@ -261,15 +262,15 @@ def load_policy(
     """Return a run's agent as an object with `act(observation)`.
 
     Args:
-        run_dir: a directory that training left. If it was trained with classes of your own, their modules are
-            imported: do this with your own runs only.
+        run_dir: directory of a run. If it was trained with classes of your own, their modules are imported: do this
+            with your own runs only.
         checkpoint: the newest, or the one with the best score.
         greedy: the most likely action instead of a sample.
         seed: of sampled actions.
-        device: where it computes.
+        device: torch device of the policy.
 
     Raises:
-        NothingToResumeError: there is no run or no checkpoint that verifies.
+        NothingToResumeError: there is no run or no valid checkpoint.
     """
     agent = read_agent(Path(run_dir), checkpoint)
     return LoadedPolicy(agent.make_policy(seed, device, greedy, loaded=True), agent.environment)
@@ -284,7 +285,7 @@ class Agent:
     checkpoint: Checkpoint
 
     def make_policy(self, seed: int, device: str, greedy: bool, loaded: bool = False) -> Policy:
-        """Return a policy, with the checkpoint's networks if `loaded`, else to be given parameters."""
+        """Return a policy: with the checkpoint's networks if `loaded`, else one that still needs parameters."""
         algorithm = self.config.algorithm.build(self.environment, self.config.network)
         policy = Policy(algorithm, self.environment, seed, device, greedy=greedy)
         if loaded:
@@ -292,7 +293,7 @@ class Agent:
         return policy
 
     def parameters(self) -> Parameters:
-        """The checkpoint's networks as a published version."""
+        """Return the checkpoint's networks as a published version."""
         policy = self.make_policy(0, "cpu", greedy=False, loaded=True)
         return Parameters(0, policy.parameters.to_numpy())
 
@@ -306,10 +307,10 @@ class Agent:
 
 
 def read_agent(run_dir: Path, which: Which) -> Agent:
-    """Return what a run directory holds of its agent.
+    """Return the agent saved in a run directory.
 
     Raises:
-        NothingToResumeError: there is no run or no checkpoint that verifies.
+        NothingToResumeError: there is no run or no valid checkpoint.
     """
     config = saved_config(run_dir)
     root = RunDirectory(run_dir, resumed=True).checkpoints_path

@@ -1,4 +1,4 @@
-"""What an evaluation found, in numbers and words: returns with intervals, beside people, random play and the paper."""
+"""Result of an evaluation in numbers and words: returns with intervals, beside humans, random play and the paper."""
 
 from __future__ import annotations
 
@@ -54,22 +54,22 @@ class TaskResult:
 
     @property
     def reference(self) -> Reference | None:
-        """Random and human scores, where they are known."""
+        """Random and human scores; None if they are unknown."""
         return find_reference(self.id)
 
     @property
     def published(self) -> PublishedScores | None:
-        """The LASER paper's scores, where it has some."""
+        """The LASER paper's scores; None if it has none."""
         return find_published(self.id)
 
     @property
     def normalised(self) -> float | None:
-        """Mean return between random (0) and human (1)."""
+        """Mean return, scaled to 0 for random and 1 for human play; None without reference scores."""
         return self.reference.normalise(self.mean_return) if self.reference else None
 
     @property
     def normalised_interval(self) -> Interval | None:
-        """The interval likewise."""
+        """The interval, scaled in the same way."""
         reference = self.reference
         return (reference.normalise(self.interval[0]), reference.normalise(self.interval[1])) if reference else None
 
@@ -90,7 +90,7 @@ class TaskResult:
         }
 
     def words(self) -> str:
-        """Return interval, normalised score and the paper's numbers in a line or two."""
+        """Return interval, normalised score, the paper's numbers and the video's path, a line each."""
         low, high = self.interval
         lines = [f"  95 % interval over episodes {low:,.2f} to {high:,.2f}"]
         if self.normalised is not None and self.normalised_interval is not None:
@@ -108,16 +108,16 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """What an agent reached on its task or tasks, with as many episodes of each.
+    """Returns of an agent on its tasks, with the same number of episodes of each.
 
     Args:
         run_dir: of the agent.
-        env: what it was trained on, as the user wrote it.
-        env_steps: how long.
+        env: of its training, as the user wrote it.
+        env_steps: length of its training.
         tasks: one result for each task.
         greedy: the most likely action instead of a sample.
         seed: of environments and policy.
-        protocol: the environment's flags that were in force, by name.
+        protocol: values of the environment's flags, by name.
     """
 
     run_dir: Path
@@ -140,7 +140,7 @@ class EvaluationResult:
 
     @property
     def mean_return(self) -> float:
-        """Mean return over everything; of several tasks with different scales it means little."""
+        """Mean return over all episodes; with several tasks on different scales it means little."""
         return statistics.fmean(self.returns)
 
     @property
@@ -151,7 +151,7 @@ class EvaluationResult:
 
     @cached_property
     def summary(self) -> dict[str, tuple[float, Interval]] | None:
-        """Normalised scores over tasks with 95 % stratified bootstrap intervals; None where a reference is missing."""
+        """Normalised scores over tasks with 95 % stratified bootstrap intervals; None if a reference is missing."""
         references = [task.reference for task in self.tasks]
         columns = [
             [reference.normalise(value) for value in task.returns]
@@ -164,7 +164,7 @@ class EvaluationResult:
 
     @cached_property
     def standing(self) -> Standing | None:
-        """Mean rank and Elo among the Reactor paper's agents; None without a game that it has scores of."""
+        """Mean rank and Elo among the Reactor paper's agents; None if the paper has a score for none of the tasks."""
         return find_standing({task.id: task.mean_return for task in self.tasks})
 
     def to_json(self) -> dict[str, Any]:
@@ -196,7 +196,7 @@ class EvaluationResult:
         }
 
     def words(self) -> str:
-        """Return what `laser eval` prints."""
+        """Return the output of `laser eval`."""
         kind = "greedy" if self.greedy else "sampled"
         if len(self.tasks) > 1:
             return "\n".join([f"{self.env} after {self.env_steps:,} env steps, {kind} actions:", *self._table()])
@@ -222,13 +222,13 @@ def summarise_runs(scores: np.ndarray) -> dict[str, tuple[float, Interval]]:
     """Return median, mean, capped mean and interquartile mean, each with its 95 % stratified bootstrap interval.
 
     Args:
-        scores: [num_runs, num_tasks], normalised; a run is a seed of an agent, or an episode of a single one.
+        scores: [num_runs, num_tasks], normalised; a run is a seed of an agent, or an episode of a single agent.
     """
     return {name: (float(of(scores)), _interval(scores, of)) for name, of in _SUMMARIES.items()}
 
 
 def published_words(scores: PublishedScores) -> str:
-    """Return the paper's numbers of a game in words."""
+    """Return the paper's numbers for a game in words."""
     named = {
         "shared replay after 50M frames": scores.laser_shared_50m,
         "after 200M": scores.laser_shared_200m,
@@ -243,5 +243,5 @@ def _one(id: str) -> str:
 
 
 def _interval(scores: np.ndarray, statistic: Statistic) -> Interval:
-    # A generator of its own: the interval of given episodes does not depend on anything else.
+    # A new generator, so that the interval depends on the episodes only.
     return bootstrap_interval(scores, statistic, np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""How far an evaluation is, for whoever waits for it."""
+"""Progress of an evaluation."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from launch.recording.progress import duration
 
 
 class Playing:
-    """Counts the episodes of an evaluation (see `actors.evaluator.Evaluator`) while they end.
+    """Counts finished episodes during an evaluation (see `actors.evaluator.Evaluator`).
 
-    Each environment plays the same number of them; what it plays on while it waits for others does not count. `look` is
-    called from one thread; all else may be read from any.
+    Each environment plays the same number of episodes. Episodes that it plays while it waits for other environments do
+    not count. One thread calls `look`; any thread may read the rest.
 
     Args:
-        num_episodes: to be played; rounded up to the same number on each environment.
-        num_envs: environments side by side.
+        num_episodes: of the evaluation; rounded up to the same number on each environment.
+        num_envs: number of environments.
     """
 
     def __init__(self, num_episodes: int, num_envs: int):
@@ -28,7 +28,7 @@ class Playing:
         self.num_steps = 0
 
     def look(self, environment: VectorEnvironment, part: Transition) -> None:
-        """Take a step of some environments into account."""
+        """Count one step of some environments."""
         self.num_steps += int((~part.ignored).sum())
         self._ended[part.environments[part.terminated | part.truncated]] += 1
 
@@ -43,7 +43,7 @@ class Playing:
         return self.num_ended / (self._of_each * len(self._ended))
 
     def words(self, title: str) -> str:
-        """Return one line: episodes, steps, rate, and the time left by the episodes so far."""
+        """Return one line: episodes, steps, rate, and the time left, estimated from the episodes so far."""
         seconds = max(1e-9, time.monotonic() - self._begun)
         parts = [f"{self.num_ended} of {self._of_each * len(self._ended)} episodes", f"{self.num_steps:,} env steps"]
         parts.append(f"{self.num_steps / seconds:,.0f} env steps/s")

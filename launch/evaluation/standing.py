@@ -1,4 +1,4 @@
-"""Where an agent stands among the agents of the Reactor paper: mean rank and Elo over Atari games."""
+"""Standing of an agent among the agents of the Reactor paper: mean rank and Elo over Atari games."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ THIS = "this agent"
 
 @dataclass(frozen=True)
 class Standing:
-    """Ranks and ratings over the same games, where the person's Elo is 0."""
+    """Ranks and Elo ratings over the same games; the human's Elo is 0."""
 
     num_games: int
     ranking: Ranking
 
     def to_json(self) -> dict[str, Any]:
-        """Return its numbers."""
+        """Return the numbers as JSON values."""
         return {"num_games": self.num_games, **vars(self.ranking)}
 
     def lines(self) -> list[str]:
-        """Return a table in words, the paper's own numbers over its 57 games beside it."""
+        """Return a text table, with the paper's own numbers over its 57 games."""
         width = max(map(len, self.ranking.mean_ranks))
         head = f"{'mean rank':>10}  {'Elo':>6}  {'printed':>8}  {'printed':>7}"
         lines = [
@@ -45,7 +45,7 @@ class Standing:
 
 
 def find_standing(returns: Mapping[str, float]) -> Standing | None:
-    """Return where an agent stands by its mean returns, or None where the paper has a score for none of its tasks.
+    """Return an agent's standing by its mean returns; None if the paper has a score for none of its tasks.
 
     Args:
         returns: mean undiscounted, unclipped returns by environment id.
@@ -60,7 +60,7 @@ def find_standing(returns: Mapping[str, float]) -> Standing | None:
 
 
 def rank_words(id: str, mean_return: float) -> str | None:
-    """Return where one game's mean return stands among the paper's agents, in words; None where it has no scores."""
+    """Return the rank of a mean return among the paper's agents on one game, in words; None without scores."""
     published = find_human_start_scores(id)
     if published is None:
         return None

@@ -1,4 +1,4 @@
-"""What an evaluation of a whole sweep found: every member, the best of them, and the best at every point."""
+"""Result of a sweep's evaluation: every member, the best member, and the best score at every point of training."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BUCKET_ENDS = known_key("buckets/ends_at")
 
 @dataclass(frozen=True)
 class MemberEvaluation:
-    """One member: what set it apart, and what it reached, or why it could not play."""
+    """Evaluation of one member: its overrides, and its result or the reason why it could not play."""
 
     number: int
     overrides: dict[str, str]
@@ -33,7 +33,7 @@ class MemberEvaluation:
 
     @property
     def score(self) -> float:
-        """What members are ranked by: median normalised score over tasks if there is one, else mean return."""
+        """Score for ranking: median normalised score over tasks if there is one, else mean return."""
         if self.result is None:
             return -math.inf
         return self.result.summary["median"][0] if self.result.summary else self.result.mean_return
@@ -41,26 +41,26 @@ class MemberEvaluation:
 
 @dataclass(frozen=True)
 class BestCurve:
-    """The point-wise best of a sweep while it trained: `scores` at `ends` (frames); `name` says of what, in words."""
+    """Point-wise best of a sweep during training: `scores` at `ends` (frames); `name` describes the score in words."""
 
     name: str
     ends: list[float]
     scores: list[float]
 
     def words(self) -> str:
-        """Return its last point."""
+        """Return a line about the last point."""
         score, end = self.scores[-1], self.ends[-1]
         return f"point-wise best while training, {self.name}: {score:,.3f} at {end:,.0f} frames per member"
 
 
 @dataclass(frozen=True)
 class SweepEvaluation:
-    """What the members of a sweep reached, each with the same episodes.
+    """Results of the members of a sweep, which all played the same number of episodes.
 
     Args:
         run_dir: of the sweep.
         members: in the order of their numbers; at least one could play.
-        curve: None where no bucket was completed.
+        curve: None if no bucket was completed.
     """
 
     run_dir: Path
@@ -69,14 +69,14 @@ class SweepEvaluation:
 
     @property
     def best(self) -> MemberEvaluation | None:
-        """The member with the highest score; None where they play different games, whose scores cannot be compared."""
+        """The member with the highest score; None if members play different games, whose scores cannot be compared."""
         if len({member.result.env for member in self.members if member.result is not None}) > 1:
             return None
         return max(self.members, key=lambda member: member.score)
 
     @cached_property
     def agents(self) -> AgentsCompared | None:
-        """Its settings over games and seeds, where there are several of either."""
+        """Comparison of the settings over games and seeds; None without several of either."""
         return compare_agents(
             (each.overrides, {task.id: task.mean_return for task in each.result.tasks})
             for each in self.members
@@ -103,7 +103,7 @@ class SweepEvaluation:
         }
 
     def words(self) -> str:
-        """Return what `laser eval` prints."""
+        """Return the output of `laser eval`."""
         rows = [("member", "mean return", "95 % interval", "normalised", "settings")]
         for member in sorted(self.members, key=lambda member: -member.score):
             settings = ", ".join(f"{key}={value}" for key, value in member.overrides.items())
@@ -133,7 +133,7 @@ class SweepEvaluation:
 
 @dataclass(frozen=True)
 class MemberRecord:
-    """What a member recorded: its `metrics.db`, what it was trained on, and what sets it apart."""
+    """Record of a member: its `metrics.db`, its environment id, and its overrides."""
 
     metrics: Path
     env: str
@@ -141,10 +141,10 @@ class MemberRecord:
 
 
 def read_best_curve(members: Sequence[MemberRecord]) -> BestCurve | None:
-    """Return the point-wise best of what the members recorded bucket by bucket, or None where there is no such thing.
+    """Return the point-wise best of the members' bucketed curves; None if there is none.
 
-    Members that differ by their game only are one agent, whose score is the median over its games (of DeepMind Lab the
-    mean capped one).
+    Members that differ only in their game are one agent. Its score is the median over its games (for DeepMind Lab the
+    capped mean).
     """
     protocol = protocol_for([task for member in members for task in task_ids(member.env)])
     runs = [
@@ -160,7 +160,7 @@ def read_best_curve(members: Sequence[MemberRecord]) -> BestCurve | None:
 
 
 def _read_curve(path: Path, name: str) -> dict[float, float]:
-    """Return scores by the end of their bucket; {} where they cannot be read."""
+    """Return scores by the end of their bucket; {} if they cannot be read."""
     try:
         series = read_series(path, [name, _BUCKET_ENDS], limit=None)
     except UnreadableError:

@@ -1,1 +1,1 @@
-"""LASER for a machine without internet: the wheels it needs, and the installer there."""
+"""Installation on a machine without internet: collection of the wheels, and the installer."""

@@ -1,8 +1,8 @@
-"""Collects the wheels that LASER needs on a machine without internet, besides torch: `make gpu-bundle`.
+"""Collection of the wheels, except torch, that LASER needs on a machine without internet: `make gpu-bundle`.
 
     python -m launch.offline.collect DIRECTORY [--python 3.12] [--with NAME ...] [--without NAME ...] [--limit-mb N]
 
-DIRECTORY then holds the wheels and `bundle.json`, which `launch/offline/install.py` reads. Needs pip and nothing else.
+DIRECTORY then holds the wheels and `bundle.json`, which `launch/offline/install.py` reads. The script needs only pip.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ ROOT = Path(__file__).resolve().parents[2]
 LISTING = "bundle.json"
 _LEFT_TO_THE_MACHINE = "torch"
 _TEST_TOOLS = ("pytest", "pytest-timeout", "hypothesis")
-# What hatchling asks for when it installs a checkout in place.
+# Hatchling requires it to install a checkout in place.
 _EDITABLE = "editables>=0.5"
 _MB = 1_000_000
-# pip compares tags literally, and wheels name the oldest C library they run with: 2.28 is that of RHEL 8 and Debian 10.
+# pip compares tags literally, and a wheel names its oldest C library. RHEL 8 and Debian 10 have 2.28.
 _PLATFORMS = [f"manylinux_2_{minor}_x86_64" for minor in range(28, 4, -1)]
 _PLATFORMS += [f"manylinux{name}_x86_64" for name in ("2014", "2010", "1")]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Collect the wheels; return 1 where they cannot be had or weigh too much, after one line that says so."""
+    """Collect the wheels; after a one-line error return 1 if they cannot be downloaded or are too large."""
     parser = argparse.ArgumentParser(prog="make gpu-bundle", description="collect wheels for offline use")
     parser.add_argument("directory", type=Path)
     parser.add_argument("--python", default="3.12", help="the other machine's Python")
     parser.add_argument("--with", dest="extra", nargs="*", default=[], choices=[*OPTIONAL], help="optional packages")
-    parser.add_argument("--without", nargs="*", default=[], help="packages that are on the other machine")
-    parser.add_argument("--limit-mb", type=float, default=52.0, help="what the wheels may weigh")
+    parser.add_argument("--without", nargs="*", default=[], help="packages that the other machine has")
+    parser.add_argument("--limit-mb", type=float, default=52.0, help="largest total size of the wheels")
     options = parser.parse_args(arguments)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     requirements = bundle_requirements(project, options.extra)
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{wheel.stat().st_size / _MB:8.2f} MB  {wheel.name}")
         print(f"{total / _MB:8.2f} MB  in all, {options.limit_mb:g} MB allowed")
         if total > options.limit_mb * _MB:
-            remedy = "leave out what the other machine has with BUNDLE_WITHOUT, or raise BUNDLE_LIMIT_MB"
+            remedy = "leave out packages of the other machine with BUNDLE_WITHOUT, or raise BUNDLE_LIMIT_MB"
             print(f"error: gpu-bundle: weighs {total / _MB:.1f} MB; {remedy}", file=sys.stderr)
             return 1
         listing = {"python": options.python, "requirements": requirements}
@@ -73,9 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def squeeze(wheel: Path) -> None:
-    """Compress a wheel's files by LZMA where that pays; pip unpacks it as before.
+    """Compress a wheel's files by LZMA if that makes the wheel smaller; pip unpacks it as before.
 
-    Wheels come deflated. MuJoCo's, NumPy's and Pillow's together are 50 MB so, and 35 MB by LZMA.
+    Wheels are deflated. MuJoCo's, NumPy's and Pillow's together take 50 MB deflated, and 35 MB with LZMA.
     """
     if wheel.stat().st_size < _MB:
         return
@@ -93,11 +93,11 @@ def squeeze(wheel: Path) -> None:
 
 
 def bundle_requirements(project: Mapping[str, Any], with_optional: Sequence[str] = ()) -> list[str]:
-    """Return what LASER needs besides torch to train, to run its quick tests, and to be installed from a checkout.
+    """Return LASER's requirements besides torch: for training, quick tests, and installation from a checkout.
 
     Args:
-        project: what `pyproject.toml` holds.
-        with_optional: optional packages to bring along.
+        project: content of `pyproject.toml`.
+        with_optional: optional packages to include.
     """
     table = project["project"]
     lines = required_lines(table["dependencies"], with_optional)

@@ -1,10 +1,10 @@
-"""Installs LASER from a bundle of wheels on top of a Python that has torch, without a network.
+"""Installation of LASER from a bundle of wheels on top of a Python that has torch, without a network.
 
     python3 launch/offline/install.py BUNDLE ENVIRONMENT
 
-Run it with the interpreter that has torch. ENVIRONMENT becomes a virtual environment that sees every package of that
-interpreter, plus what is missing there or outside LASER's bounds, plus this checkout. Nothing outside ENVIRONMENT is
-changed. An environment made before from the same bundle, interpreter and checkout is kept as it is.
+Run the script with the interpreter that has torch. ENVIRONMENT becomes a virtual environment with every package of that
+interpreter, plus packages that are missing there or outside LASER's version bounds, plus this checkout. Nothing outside
+ENVIRONMENT is changed. An existing environment from the same bundle, interpreter and checkout is kept as it is.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _OTHER_PYTHON = "run this script with it; gpu_check.sh takes PYTHON=/path/to/it"
 
 
 class InstallError(Exception):
-    """Obstacle to the installation; its text is the line a user reads."""
+    """Obstacle to the installation; its text is the message to the user."""
 
 
 def main() -> int:
-    """Make or keep the environment, and say where it is; return 1 after one line if that cannot be done."""
+    """Make or keep the environment and print its place; return 1 after a one-line error if that fails."""
     begun = time.monotonic()
     try:
         if len(sys.argv) != 3:
@@ -46,10 +46,10 @@ def main() -> int:
 
 
 def make_environment(bundle: Path, environment: Path) -> bool:
-    """Install LASER into a virtual environment; return False if it was there already.
+    """Install LASER into a virtual environment; return False if the same installation was there already.
 
     Raises:
-        InstallError: in words for the user.
+        InstallError: the installation failed.
     """
     version, requirements = _read_listing(bundle)
     _check_interpreter(version)
@@ -101,7 +101,7 @@ def _check_interpreter(wanted: str) -> None:
 
 
 def _check_place(environment: Path) -> None:
-    """Refuse a place whose contents are not ours to clear."""
+    """Refuse a place whose contents must not be cleared."""
     if not os.path.lexists(environment):
         return
     if environment.lstat().st_uid != os.getuid():
@@ -111,15 +111,15 @@ def _check_place(environment: Path) -> None:
 
 
 def _show_packages_of_this_interpreter(environment: Path) -> None:
-    """Name this interpreter's folders of packages in a .pth file.
+    """Add this interpreter's package folders to the environment by a .pth file.
 
-    A virtual environment with system packages would show those of the interpreter that this one may itself be an
-    environment of, and not this one's own.
+    If this interpreter belongs to a virtual environment itself, `system_site_packages` would add the packages of that
+    environment's base interpreter instead of this one's.
     """
     standard = {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
     folders = [
         folder
-        for folder in sys.path[1:]  # the first is this script's
+        for folder in sys.path[1:]  # the first is this script's folder
         if os.path.isdir(folder) and os.path.realpath(folder) not in standard and not folder.endswith("lib-dynload")
     ]
     places = {"base": str(environment), "platbase": str(environment)}
@@ -128,7 +128,7 @@ def _show_packages_of_this_interpreter(environment: Path) -> None:
 
 
 def _bring_pip(python: Path) -> None:
-    """Install pip into the environment, unless this interpreter has one that is seen there."""
+    """Install pip into the environment, unless this interpreter has pip, which the environment then sees."""
     if importlib.util.find_spec("pip") is not None:
         return
     if importlib.util.find_spec("ensurepip") is None:

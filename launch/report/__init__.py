@@ -1,1 +1,1 @@
-"""`laser report`: what a run or a sweep came to, as one page that stands by itself."""
+"""`laser report`: the results of a run or a sweep as one self-contained page."""

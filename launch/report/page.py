@@ -1,4 +1,4 @@
-"""A page of HTML that stands by itself: styles and pictures are inside, scripts and links to others are not there."""
+"""A self-contained HTML page: styles and pictures are inside, and there are no scripts and no links to other hosts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ img { max-width: 100%; height: auto; }
 
 
 class Page:
-    """Collects a page's parts. Whatever it is given is text: names are hostile until proven otherwise."""
+    """Collects a page's parts. All arguments are escaped as text, since names may be hostile."""
 
     def __init__(self, title: str):
         self._title = title
@@ -35,7 +35,7 @@ class Page:
         self._parts.append(f"<p>{_text(text)}</p>")
 
     def code(self, text: str) -> None:
-        """Add text to be copied."""
+        """Add text for users to copy."""
         self._parts.append(f"<pre>{_text(text)}</pre>")
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -50,7 +50,7 @@ class Page:
         self._parts.append(f'<p><img alt="{_text(description)}" src="data:image/png;base64,{data}"></p>')
 
     def render(self) -> str:
-        """Return the page. Its policy forbids a browser to load anything from anywhere."""
+        """Return the page. Its content security policy forbids a browser to load anything."""
         policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
         return (
             f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'

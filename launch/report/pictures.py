@@ -1,4 +1,4 @@
-"""Curves as PNG: a few lines in a panel, panels side by side or in rows."""
+"""Curves as PNG: lines in panels, and panels in rows and columns."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Line:
     """A line of a panel.
 
     Args:
-        label: in the legend; lines of the same label have one colour and one entry.
+        label: in the legend; lines with the same label share a colour and a legend entry.
         points: (x, y).
         is_steps: a value holds until the next point.
-        band: (low, high) at each point, drawn pale around the line; () for none.
+        band: (low, high) at each point, drawn as a pale band around the line; () for none.
     """
 
     label: str
@@ -31,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes; `goal` is a dotted line across, `title` stands above it."""
+    """One pair of axes; `goal` is drawn as a dotted horizontal line, `title` above the axes."""
 
     x_title: str
     y_title: str
@@ -43,18 +43,18 @@ class Panel:
 def draw(
     panels: Sequence[Panel], title: str = "", num_columns: int | None = None, shares_y: bool | None = None
 ) -> bytes:
-    """Return a PNG of the panels. Any text is safe in it.
+    """Return a PNG of the panels. Titles and labels may contain any text.
 
     Args:
         panels: from left to right, row by row.
-        title: above everything.
+        title: above all panels.
         num_columns: panels side by side; None: all.
-        shares_y: all panels have the same y; None: where they have the same title of y.
+        shares_y: all panels have the same y axis; None: if they all have the same title of y.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    # Without pyplot: no window, no list of figures that somebody would have to close.
+    # Without pyplot there is no window, and no global list of figures that must be closed.
     num_columns = len(panels) if num_columns is None else num_columns
     num_rows = -(-len(panels) // num_columns)
     figure = Figure(figsize=(1.0 + 5.0 * num_columns, 3.6 * num_rows), layout="constrained")
@@ -104,7 +104,7 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
 
 
 def thin(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
-    """Return at most about 2,000 points, the last among them: more than a picture has columns."""
+    """Return at most about 2,000 points, including the last: more than a picture is wide in pixels."""
     step = -(-len(points) // _MOST_POINTS)
     if step <= 1:
         return points
@@ -114,6 +114,6 @@ def thin(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]
 
 
 def _plain(text: str) -> str:
-    """Return text that matplotlib takes for no formula, and whose legend entry it does not leave out."""
+    """Return text that matplotlib does not treat as a formula, and does not leave out of the legend."""
     text = text.replace("$", r"\$")
     return " " + text if text.startswith("_") else text

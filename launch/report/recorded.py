@@ -1,4 +1,4 @@
-"""What a report reads of a run: its record, its curves, the returns of its newest episodes."""
+"""A run's data for its report: its record, its curves, the returns of its newest episodes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from launch.settings.values import find_leaves, show
 from learner.checkpoint import NoCheckpointError, load_newest_checkpoint
 
 _MOST_POINTS = 2000
-"""Points of a curve: more than a picture has columns."""
+"""Most points of a curve: more than a picture is wide in pixels."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A run directory, read when asked.
+    """A run directory, whose files are read when first needed.
 
     Args:
         path: of the run.
@@ -37,10 +37,10 @@ class Recorded:
 
     @cached_property
     def record(self) -> dict[str, Any]:
-        """`config.json`.
+        """The content of `config.json`.
 
         Raises:
-            NothingToResumeError: it is missing or cannot be read.
+            NothingToResumeError: the file is missing or cannot be read.
         """
         return read_record(self.path)
 
@@ -51,13 +51,13 @@ class Recorded:
 
     @property
     def changes(self) -> Mapping[str, Mapping[str, str]]:
-        """What differs from the preset; of runs that did not record it, as the preset is today."""
+        """The differences from the preset; for runs that did not record them, from the present preset."""
         changes: Mapping[str, Mapping[str, str]] = self.record.get("changes", changes_from_preset(self.config))
         return changes
 
     @property
     def repeat(self) -> str:
-        """The command that trains the same again, in a new directory."""
+        """The command that repeats the training in a new directory."""
         if not self.config.preset:
             return str(self.record["command"])
         if "sweep" in self.record:
@@ -71,7 +71,7 @@ class Recorded:
 
     @cached_property
     def latest(self) -> Latest:
-        """The newest of everything that was recorded.
+        """The newest value of every metric.
 
         Raises:
             OutputError: `metrics.db` is missing or damaged.
@@ -79,7 +79,7 @@ class Recorded:
         return read_latest(self._metrics_path)
 
     def series(self, names: Iterable[str]) -> dict[str, Series]:
-        """Return curves by name, as thin as a picture needs; names that were not recorded are left out.
+        """Return curves by name, thinned for a picture; names that were not recorded are left out.
 
         Raises:
             OutputError: `metrics.db` is missing or damaged.
@@ -88,12 +88,12 @@ class Recorded:
 
     @property
     def end(self) -> Tick | None:
-        """How far it came: the last tick, or None where nothing was recorded."""
+        """The last tick; None if nothing was recorded."""
         return self.latest.moment
 
     @cached_property
     def newest_returns(self) -> list[TaskResult]:
-        """The newest 20 training episodes of each task that has any, as of the newest checkpoint that verifies."""
+        """The newest 20 training episodes of each task with episodes, at the newest valid checkpoint."""
         try:
             checkpoint, _ = load_newest_checkpoint(RunDirectory(self.path, resumed=True).checkpoints_path)
         except NoCheckpointError:
@@ -104,13 +104,13 @@ class Recorded:
 
     @property
     def returns(self) -> list[tuple[float, float]]:
-        """The curve of that number as (env steps, value)."""
+        """The curve of the mean return as (env steps, value)."""
         series = self.series([RETURN]).get(RETURN, EMPTY)
         return list(zip(series.axes["env_steps"].tolist(), series.values.tolist(), strict=True))
 
     @property
     def mean_return(self) -> float:
-        """Of the last 20 training episodes; NaN before the first."""
+        """Mean return of the last 20 training episodes; NaN before the first."""
         return self.latest.values.get(RETURN, math.nan)
 
     @property

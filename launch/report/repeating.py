@@ -1,4 +1,4 @@
-"""The commands that train the same again, in new directories."""
+"""Commands that repeat a training in new directories."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def train_command(preset: str, changes: Mapping[str, Mapping[str, str]]) -> str:
     """Return the command of a run.
 
     Args:
-        preset: that it came from.
-        changes: from it (see `launch.records.preset_changes`).
+        preset: of the run.
+        changes: from the preset (see `launch.records.preset_changes`).
     """
     return shlex.join(["laser", "train", preset, *_flags(changes)])
 
@@ -27,7 +27,7 @@ def sweep_command(record: Mapping[str, Any], base: TrainConfig, changes: Mapping
 
     Args:
         record: of the sweep.
-        base: what its members have in common.
+        base: base config of its members.
         changes: of the base from its preset.
     """
     sweep = sweep_from_json(dict(record), base)

@@ -1,4 +1,4 @@
-"""`laser report`: reads a run or a sweep and writes its report."""
+"""The command `laser report`: reads a run or a sweep and writes its report."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from launch.report.sweep_report import write_sweep
 class ReportOptions:
     """Options of `laser report`."""
 
-    out: Annotated[Path | None, "where the page and the pictures go; none: report/ in the run's directory"] = None
-    episodes: Annotated[int, Bounds(least=0), "of a run: episodes to play for it; 0: what training found"] = 0
+    out: Annotated[Path | None, "directory of the page and its pictures; none: report/ in the run's directory"] = None
+    episodes: Annotated[int, Bounds(least=0), "evaluation episodes to play with a run's agent; 0: none"] = 0
     quiet: Annotated[bool, "print nothing but errors"] = False
     json: Annotated[bool, "print the result as one JSON object on the last line of standard output"] = False
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was written."""
+    """Files of a written report."""
 
     run_dir: Path
     page: Path
@@ -47,9 +47,9 @@ def report(path: Path, options: ReportOptions) -> Report:
     """Write `index.html` and its pictures as PNG files.
 
     Raises:
-        ConfigError: the package that draws is missing.
-        NothingToResumeError: there is no run or sweep, or no checkpoint to play with.
-        OutputError: its `metrics.db` is missing or damaged.
+        ConfigError: matplotlib is missing.
+        NothingToResumeError: there is no run or sweep, or no checkpoint for the evaluation.
+        OutputError: the `metrics.db` of a run is missing or damaged.
         CannotCreateError: the report cannot be written.
     """
     raise_problems(list(find_missing("report", ["matplotlib"])))

@@ -1,4 +1,4 @@
-"""The report of a run: scores with intervals, curves, what was set, how to repeat it."""
+"""The report of a run: scores with intervals, curves, settings, and the command that repeats the run."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def write_run(recorded: Recorded, evaluation: EvaluationResult | None) -> tuple[
         files[f"{panel.report}.png"] = picture
         page.picture(picture, f"{panel.title}: {', '.join(line.label for line in lines)}")
     if not files:
-        page.paragraph("Nothing was recorded that could be drawn.")
+        page.paragraph("No recorded curve can be drawn.")
     add_settings(page, recorded)
     return page, files
 
 
 def _panels(recorded: Recorded) -> Iterator[tuple[Panel, list[pictures.Line]]]:
-    """Yield the panels of the table of metrics that a report has, with their lines."""
+    """Yield the report's panels from the table of metrics, with their lines."""
     known = recorded.latest.values
     panels = [panel.of_run(known) for panel in PANELS if panel.report]
     series = recorded.series(names_of(panels))
@@ -65,26 +65,26 @@ def add_scores(page: Page, recorded: Recorded, evaluation: EvaluationResult | No
         kind = "greedy" if evaluation.greedy else "sampled"
         rows += _score_rows(f"evaluation, {kind} actions", evaluation.tasks)
     if not rows:
-        page.paragraph("No episode has finished by the newest checkpoint.")
+        page.paragraph("No episode had finished at the newest checkpoint.")
         return
     page.table(("task", "what", "episodes", "mean return", "95 % interval", "normalised", "the LASER paper"), rows)
     page.paragraph("Intervals are bootstrapped over episodes of this one run; they say nothing about other seeds.")
 
 
 def add_settings(page: Page, recorded: Recorded) -> None:
-    """Add how to repeat it, what differs from the preset, all settings, and versions."""
+    """Add the repeating command, the differences from the preset, all settings, and versions."""
     record = recorded.record
     page.heading("To repeat it")
     page.code(recorded.repeat)
-    page.paragraph(f"As it was typed: {record['command']}")
+    page.paragraph(f"The original command: {record['command']}")
     if len(record.get("history", [])) > 1:
-        page.paragraph(f"It was resumed {len(record['history']) - 1} times.")
+        page.paragraph(f"Number of times resumed: {len(record['history']) - 1}.")
     page.heading("Differs from the preset in")
     rows = [(key, change["preset"], change["run"]) for key, change in recorded.changes.items()]
     if rows:
         page.table(("key", "preset", "this run"), rows)
     else:
-        page.paragraph("Nothing." if recorded.config.preset else "It came from no preset.")
+        page.paragraph("Nothing." if recorded.config.preset else "The run has no preset.")
     page.heading("Config")
     page.table(("key", "value"), recorded.settings)
     page.heading("Versions")
@@ -112,5 +112,5 @@ def _score_rows(what: str, tasks: Sequence[TaskResult]) -> Iterable[Sequence[str
 
 
 def default_directory(path: Path) -> Path:
-    """Return where the report of a run or sweep goes unless another place is named."""
+    """Return the default directory of the report of a run or sweep."""
     return path / "report"

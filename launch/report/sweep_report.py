@@ -49,7 +49,9 @@ def write_sweep(path: Path, record: Mapping[str, Any]) -> tuple[Page, dict[str, 
         ("member", "mean return", "95 % interval over episodes", "env steps", "settings"),
         [_row(member) for member in members],
     )
-    page.paragraph("Scores are of the newest 20 training episodes. The best was chosen by them, so it looks too good.")
+    page.paragraph(
+        "Scores are of the newest 20 training episodes. The best member was chosen by them, so it looks too good."
+    )
     _add_groups(page, members)
     page.heading("Curves")
     lines = [
@@ -70,15 +72,15 @@ def write_sweep(path: Path, record: Mapping[str, Any]) -> tuple[Page, dict[str, 
     )
     if curve is not None:
         points = list(zip(curve.ends, curve.scores, strict=True))
-        words = "The best member at every point, as the paper draws it"
+        words = "The best member at every point, as in the paper"
         pictures["best.png"] = draw([Panel("frames per member", curve.name, [Line("best", points)])], words)
         page.picture(pictures["best.png"], words)
     if not pictures:
-        page.paragraph("Nothing was recorded that could be drawn.")
+        page.paragraph("No recorded curve can be drawn.")
     pictures |= _add_schedules(page, path, members)
     page.heading("To repeat it")
     page.code(Recorded(path).repeat)
-    page.paragraph(f"As it was typed: {record['command']}")
+    page.paragraph(f"The original command: {record['command']}")
     best = next((member for member in members if not member.error), None)
     if best is not None:
         page.heading(f"The best, member {best.number}, by itself")
@@ -122,7 +124,7 @@ def _row(member: _Member) -> Sequence[str]:
 
 
 def _add_groups(page: Page, members: Sequence[_Member]) -> None:
-    """Add means over members that differ by nothing but their seeds."""
+    """Add means over members that differ only in their seeds."""
     groups: defaultdict[str, list[float]] = defaultdict(list)
     for member in members:
         if math.isfinite(member.score):
@@ -133,14 +135,14 @@ def _add_groups(page: Page, members: Sequence[_Member]) -> None:
     page.heading("Over seeds")
     rows = []
     for name, scores in sorted(groups.items(), key=lambda item: -float(np.mean(item[1]))):
-        # A generator of its own: the interval of given scores does not depend on anything else.
+        # A new generator, so that the interval depends on the scores only.
         low, high = bootstrap_interval(np.array(scores)[:, None], mean, np.random.default_rng(0))
         rows.append((name, str(len(scores)), f"{np.mean(scores):,.2f}", f"{low:,.2f} to {high:,.2f}"))
     page.table(("settings", "seeds", "mean return", "95 % interval over seeds"), rows)
 
 
 def _add_schedules(page: Page, path: Path, members: Sequence[_Member]) -> dict[str, bytes]:
-    """Add what PBT did: who copied whom, and the schedule of the best member as a table and a picture."""
+    """Add the results of PBT: copies between members, and the best member's schedule as a table and a picture."""
     if not (path / "lineage.jsonl").is_file():
         return {}
     page.heading("Population based training")
@@ -161,11 +163,11 @@ def _add_schedules(page: Page, path: Path, members: Sequence[_Member]) -> dict[s
     changes = read_changes(best.recorded.path / SCHEDULE_NAME)
     end = float(best.recorded.end.env_steps) if not best.error and best.recorded.end else changes[-1].env_steps
     keys = sorted({key for change in changes for key in change.settings})
-    page.paragraph(f"The schedule of member {best.number}; laser train --schedule trains with it again.")
+    page.paragraph(f"The schedule of member {best.number}; laser train --settings-schedule trains with it again.")
     page.table(("env steps", *keys), [_schedule_row(change, keys) for change in changes])
     panels = [Panel("env steps", key, [Line("", _steps(changes, key, end), is_steps=True)]) for key in keys[:4]]
     picture = draw(panels, f"Schedule of member {best.number}")
-    page.picture(picture, "what PBT set the best member's settings to")
+    page.picture(picture, "the best member's settings over time, set by PBT")
     return {"schedule.png": picture}
 
 

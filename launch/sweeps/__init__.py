@@ -1,1 +1,1 @@
-"""Many members at once: grids, shared replays, population based training."""
+"""Sweeps of several members: grids, shared replays, population based training."""

@@ -1,4 +1,4 @@
-"""Population based training of living members: weights go through memory, settings to running learners."""
+"""Population based training of running members: weights are copied in memory, settings change in running learners."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 SCHEDULE_NAME = "schedule.json"
-"""File in a member's directory that holds its settings over time, traced back through its ancestors."""
+"""File in a member's directory with its settings schedule, traced back through its ancestors."""
 _CALL_DEADLINE_S = 120.0
 
 
 class PopulationTraining:
-    """Compares members when it is time, and carries out what `launch.sweeps.population` decides. Used from one thread.
+    """Compares members when due, and carries out the decisions of `launch.sweeps.population`. Used from one thread.
 
-    A member's fitness is its mean return over the last 20 training episodes (see `Recorder.fitness`). Whose turn it is
-    follows from env steps and episodes, and chance from the seed, the member and the number of its decisions: so a
-    lockstep sweep repeats, and a resumed one goes on as if it had not been interrupted.
+    A member's fitness is its mean return over the last 20 training episodes (see `Recorder.fitness`). Env steps and
+    episodes determine when a member is due. Random numbers depend on the seed, the member and the number of its
+    decisions. So a lockstep sweep repeats, and a resumed sweep continues as if it had not been interrupted.
 
     Args:
         config: see `PbtConfig`.
         supervisors: of all members.
-        runs: their directories, where each one's `schedule.json` is kept.
+        runs: the members' run directories, which hold their `schedule.json`.
         lineage: of this population.
         seed: of all decisions.
-        grid_keys: what differs between members from the start; those that can change are copied too.
+        grid_keys: keys of settings that differ between members from the start; those that can change are copied too.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class PopulationTraining:
         grid_keys: Sequence[str] = (),
     ):
         self._config = config
-        self._attendants = {supervisor.number: supervisor for supervisor in supervisors}
+        self._supervisors = {supervisor.number: supervisor for supervisor in supervisors}
         self._runs = {supervisor.number: run for supervisor, run in zip(supervisors, runs, strict=True)}
         self._paths = {number: run.path / SCHEDULE_NAME for number, run in self._runs.items()}
         self._lineage = lineage
         self._seed = seed
-        algorithms = {number: each.topology.config.algorithm for number, each in self._attendants.items()}
+        algorithms = {number: each.topology.config.algorithm for number, each in self._supervisors.items()}
         live = live_settings(algorithms[0])
         self._changing = config.changing(list(algorithms.values()))
         keys = [*self._changing, *(key for key in grid_keys if key in live and key not in self._changing)]
@@ -69,11 +69,11 @@ class PopulationTraining:
             }
             for number, algorithm in algorithms.items()
         }
-        snapshots = {number: each.recorder.snapshot() for number, each in self._attendants.items()}
+        snapshots = {number: each.recorder.snapshot() for number, each in self._supervisors.items()}
         lineage.forget_after({number: snapshot.env_steps for number, snapshot in snapshots.items()})
         self._settings = {number: dict(settings) for number, settings in self._first_settings.items()}
-        self._decided_at = dict.fromkeys(self._attendants, 0)
-        self._episodes_at = dict.fromkeys(self._attendants, 0)
+        self._decided_at = dict.fromkeys(self._supervisors, 0)
+        self._episodes_at = dict.fromkeys(self._supervisors, 0)
         for decision in lineage.decisions:
             self._settings[decision.member] = dict(decision.settings)
             self._decided_at[decision.member] = decision.env_steps
@@ -81,14 +81,14 @@ class PopulationTraining:
         self._write_schedules()
 
     def consider(self, supervisor: MemberSupervisor, snapshot: Snapshot) -> None:
-        """Compare a member with the others if it is time, and let it copy and change."""
+        """Compare a member with the others if it is due; copy another member and change settings as decided."""
         number, config = supervisor.number, self._config
         if snapshot.env_steps < config.burn_in or snapshot.env_steps - self._decided_at[number] < config.interval:
             return
         if snapshot.episodes - self._episodes_at[number] < NUM_RETURNS:
             return
         fitness = self._fitness()
-        if number not in fitness:  # of several tasks one may have no episode yet
+        if number not in fitness:  # one of several tasks may have no episode yet
             return
         self._decided_at[number], self._episodes_at[number] = snapshot.env_steps, snapshot.episodes
         num_decisions = sum(decision.member == number for decision in self._lineage.decisions)
@@ -114,15 +114,15 @@ class PopulationTraining:
         self._write_schedules()
 
     def _weights_of(self, model: int) -> Any:
-        """Return a member's weights; None where its learner does not answer, which is not the asking member's fault."""
+        """Return a member's weights; None if its learner does not answer: that must not fail the copying member."""
         try:
-            return _call(self._attendants[model].topology.learner, Learner.weights)
-        except Exception as error:  # noqa: BLE001 - whoever watches that learner finds the same, and fails that member
+            return _call(self._supervisors[model].topology.learner, Learner.weights)
+        except Exception as error:  # noqa: BLE001 - that learner's own supervisor meets the same error and fails it
             self._runs[model].log(f"its weights cannot be copied: {type(error).__name__}: {error}")
             return None
 
     def _fitness(self) -> dict[int, float]:
-        living = [each for each in self._attendants.values() if each.finished is not Ending.FAILED]
+        living = [each for each in self._supervisors.values() if each.finished is not Ending.FAILED]
         found = {supervisor.number: supervisor.recorder.fitness() for supervisor in living}
         return {number: fitness for number, fitness in found.items() if fitness is not None}
 

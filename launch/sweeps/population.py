@@ -1,8 +1,8 @@
-"""Population based training: which members copy whom, and how their settings change. Pure decisions, no weights.
+"""Decisions of population based training: copies between members and changes of settings, without any weights.
 
-Two published rules. IMPALA's: a member meets one other at random, copies it if that one is better by an absolute
-margin, and changes each setting with probability 1/3 by 1.2 or 1/1.2, whether it copied or not. Jaderberg's truncation
-selection: a member among the worst copies one among the best, and then changes every setting by 1.2 or 0.8.
+There are two published rules. IMPALA's: a member meets one other at random, copies it if that one is better by an
+absolute margin, and multiplies each setting with probability 1/3 by 1.2 or 1/1.2, whether it copied or not. Jaderberg's
+truncation selection: a member among the worst copies one among the best, and multiplies every setting by 1.2 or 0.8.
 
 Source: Espeholt et al. 2018 (IMPALA), appendix F; Jaderberg et al. 2017 (PBT), section 3.3 and 4.1.
 """
@@ -33,7 +33,7 @@ TRUNCATION_FACTORS = (1.2, 0.8)
 
 @dataclass(frozen=True)
 class PbtConfig:
-    """When members are compared, and how they change."""
+    """Settings of population based training: times of comparison, and rule of change."""
 
     rule: Annotated[
         Literal["impala", "truncation"], "impala: one random rival, absolute margin; truncation: worst copy best"
@@ -42,17 +42,17 @@ class PbtConfig:
     interval: Annotated[
         int, Bounds(least=1), "env steps between two comparisons; 20 new episodes must have ended as well"
     ] = 5_000
-    margin: Annotated[float, Bounds(least=0.0), "impala: how much better the rival must be"] = 0.0
+    margin: Annotated[float, Bounds(least=0.0), "impala: return by which the rival must be better"] = 0.0
     truncation: Annotated[float, Bounds(above=0.0, most=0.5), "truncation: share that counts as worst, and as best"] = (
         0.2
     )
-    perturb: Annotated[tuple[str, ...], "settings to change; of the default those that the algorithm has"] = (
+    perturb: Annotated[tuple[str, ...], "settings to change; by default those of these that the algorithm has"] = (
         "algorithm.learning-rate",
         "algorithm.entropy-cost",
     )
 
     def changing(self, algorithms: Sequence[AlgorithmConfig]) -> tuple[str, ...]:
-        """Return the settings to change: what was asked for, of the default only what can change and is not 0."""
+        """Return the settings to change: those of the user, or the default ones that can change and are not 0."""
         if self.perturb != PbtConfig.perturb:
             return self.perturb
         live = live_settings(algorithms[0])
@@ -63,11 +63,11 @@ class PbtConfig:
         )
 
     def warnings(self, configs: Sequence[TrainConfig], grid_keys: Collection[str]) -> Iterator[Problem]:
-        """Yield settings that have no effect, or another than hoped for.
+        """Yield warnings about settings without effect, or with an unexpected effect.
 
         Args:
             configs: of the members.
-            grid_keys: in what they differ.
+            grid_keys: keys of the settings that differ between members.
         """
         unused = "margin" if self.rule == "truncation" else "truncation"
         yield from find_unused(self, "pbt", [unused], f"the rule is {self.rule}", "leave it out")
@@ -76,19 +76,19 @@ class PbtConfig:
         whole = abs(reference.human - reference.random) if reference else math.inf
         if self.rule == "impala" and self.margin > whole:
             wrong = (
-                f"{self.margin:g} is more than lies between random and good play ({whole:g}): few will copy, or none"
+                f"{self.margin:g} is more than the range from random to good play ({whole:g}): few will copy, or none"
             )
             yield Problem("pbt.margin", wrong, "lower it")
         live = live_settings(configs[0].algorithm)
         for key in grid_keys:
             if key.startswith(("algorithm.", "learner.", "replay.")) and key not in live:
-                wrong = f"{key} cannot change while training: who copies another keeps its own, untold by schedules"
+                wrong = f"{key} cannot change while training: a member that copies keeps its own, and schedules lack it"
                 yield Problem("grid", wrong, "leave it out of the grid")
 
     def never(self, configs: Sequence[TrainConfig]) -> Iterator[Problem]:
-        """Yield why members with these configs would never copy each other or never change."""
+        """Yield the reasons why members with these configs would never copy each other or never change."""
         if len(configs) < 2:
-            yield Problem("rule", "a population of 1 has nobody to copy", "give at least two members")
+            yield Problem("rule", "a population of 1 has no other member to copy", "give at least two members")
         steps = min(config.steps for config in configs)
         if self.burn_in >= steps:
             yield Problem("burn-in", f"must be below the {steps} env steps of the run, got {self.burn_in}", "lower it")
@@ -107,9 +107,7 @@ class PbtConfig:
             yield Problem("rule", "returns in different environments cannot be compared", "take env out of the grid")
             return
         if any(config.settings_schedule is not None for config in configs):
-            wrong = (
-                "a population changes its settings itself, and a settings schedule would change them behind its back"
-            )
+            wrong = "a population changes its settings itself, and a settings schedule would change the same settings"
             yield Problem("rule", wrong, "leave --settings-schedule out, or --pbt")
         yield from self._setting_problems(algorithms)
 
@@ -118,7 +116,7 @@ class PbtConfig:
         if any(has_capped_score(task_ids(config.env)) for config in configs) and self.margin >= 1.0:
             wrong = f"must be below 1, the best capped normalised score, got {self.margin:g}"
         elif self.margin >= solved > 0.0:
-            wrong = f"must be below the return at which a member is at its end ({solved:g}), got {self.margin:g}"
+            wrong = f"must be below the return at which a member stops ({solved:g}), got {self.margin:g}"
         else:
             return
         yield Problem("margin", f"{wrong}: no rival is ever that much better", "lower it")
@@ -129,27 +127,27 @@ class PbtConfig:
         names = live_settings(algorithms[0])
         perturb = self.changing(algorithms)
         if self.perturb and not perturb:
-            wrong = f"{algorithms[0].name} has none of its default"
-            yield Problem("perturb", wrong, f"name what is to change: {', '.join(names)}")
+            wrong = f"{algorithms[0].name} has none of the default settings"
+            yield Problem("perturb", wrong, f"name settings to change, of: {', '.join(names)}")
         for key in dict.fromkeys(perturb):
             if self.perturb.count(key) > 1:
                 yield Problem("perturb", f"lists {key} twice", "name it once")
-            elif key not in names:  # written in another way, it would be taken for another setting
+            elif key not in names:  # another spelling of a key would count as another setting
                 best = nearest(key, list(names))
-                remedy = f"did you mean {best}?" if best else f"what can: {', '.join(names)}"
+                remedy = f"did you mean {best}?" if best else f"settings that can: {', '.join(names)}"
                 yield Problem("perturb", f"{key} cannot change while training", remedy)
             elif all(getattr(algorithm, names[key]) == 0.0 for algorithm in algorithms):
-                yield Problem("perturb", f"{key} is 0, and stays 0 whatever it is multiplied by", "give it a value")
+                yield Problem("perturb", f"{key} is 0, and multiplication keeps it at 0", "give it a value")
 
 
 def live_settings(algorithm: AlgorithmConfig) -> dict[str, str]:
-    """Return the fields that can change while training, by key."""
+    """Return the fields that can change during training, by key."""
     keys = setting_keys(dict.fromkeys(algorithm.live_settings, 0.0))
     return dict(zip(keys, algorithm.live_settings, strict=True))
 
 
 def find_strangers(members: Sequence[MemberPlan]) -> list[Problem]:
-    """Return which members' weights have other names or shapes than member 0's: the first difference of each."""
+    """Return a problem for each member whose weights differ in name or shape from member 0's: the first difference."""
     problems: list[Problem] = []
     first: dict[str, tuple[int, ...]] = {}
     like_first: list[AlgorithmConfig] = []
@@ -167,19 +165,19 @@ def find_strangers(members: Sequence[MemberPlan]) -> list[Problem]:
             like_first.append(frozen)
         else:
             wrong = f"members 0 and {number} cannot copy each other's weights: {strange} is not the same in both"
-            problems.append(Problem("pbt", wrong, "take what changes the networks out of the grid"))
+            problems.append(Problem("pbt", wrong, "take settings that change the networks out of the grid"))
     return problems
 
 
 def choose_model(
     config: PbtConfig, member: int, fitness: Mapping[int, float], generator: np.random.Generator
 ) -> int | None:
-    """Return whom a member copies, or None.
+    """Return the number of the member to copy, or None.
 
     Args:
         config: the rule.
-        member: who asks.
-        fitness: of all members that have one, the asking one too; larger is better.
+        member: number of the member that may copy.
+        fitness: of all members that have one, this member included; larger is better.
         generator: source of randomness.
     """
     others = sorted(number for number in fitness if number != member)
@@ -203,8 +201,8 @@ def perturbed(
 
     Args:
         config: the rule.
-        settings: values now, after the copy.
-        copied: whether the member has just copied another.
+        settings: present values, after a copy.
+        copied: whether the member has just copied another member.
         generator: source of randomness.
     """
     if config.rule == "truncation":
@@ -222,7 +220,7 @@ def perturbed(
 def within_bounds(
     wanted: Mapping[str, float], before: Mapping[str, float], algorithm: type[AlgorithmConfig]
 ) -> dict[str, float]:
-    """Return the wanted settings, but those of before where a wanted one leaves the range its config declares."""
+    """Return the wanted settings, with the old value for each one outside the range that its config declares."""
     infos = field_infos(algorithm)
     bounds = {key: infos[name].bounds or Bounds() for key, name in zip(wanted, field_names(wanted), strict=True)}
     return {key: value if bounds[key].complaint(value) is None else before[key] for key, value in wanted.items()}

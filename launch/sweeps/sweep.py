@@ -33,17 +33,17 @@ from launch.train import result_of
 
 @torch_threads(1)
 def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepResult:
-    """Train all members of a sweep until each has made its steps, is solved, or a signal asks to stop.
+    """Train all members of a sweep until each has made its steps or is solved, or a signal asks to stop.
 
-    A member that fails does not end the others; it is so only where all have.
+    A member that fails does not end the others. The sweep fails only if all members fail.
 
     Args:
         config: see `SweepConfig`; checked here before anything starts.
-        command: what the user typed, for the record.
+        command: the user's command line, for the record.
 
     Raises:
-        ConfigError: mistakes in the config, all of them.
-        LaunchError: a run directory, a checkpoint, memory or an environment stood in the way.
+        ConfigError: all mistakes in the config.
+        LaunchError: a problem with a run directory, a checkpoint, memory or an environment.
         StoppedError: a signal came; the state was saved.
     """
     members = config.members()
@@ -56,7 +56,7 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
         runs = [stack.enter_context(_open_member(member, run, command)) for member in members]
         stop = stack.enter_context(stop_on_signals())
         if not base.quiet:
-            sharing = "sharing one replay" if share_replay else "each with a replay of its own"
+            sharing = "sharing one replay" if share_replay else "each with its own replay"
             place = f"in {run.path}{plan.where}"
             say(f"{len(members)} members, {sharing}, {place}; they will need {plan.needs_in(run.path)}")
         try:

@@ -1,4 +1,4 @@
-"""The config of a sweep: a base, a grid of values by path, and the members that come of them."""
+"""The config of a sweep: a base config, a grid of values by key, and the members made from both."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ ONE_MEMBER = Problem(
 )
 
 PRESET = "preset"
-"""Key whose values in a grid are presets: members learn as those say, so they may run different algorithms."""
+"""Key whose values in a grid are presets: each member learns by its own preset, so algorithms may differ."""
 
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """What a sweep has beside the config of its members."""
+    """Options of a sweep besides the config of its members."""
 
     seeds: Annotated[
         int, Bounds(least=1, most=_MOST_MEMBERS), "members per point of the grid, each with a seed of its own"
     ] = 1
     share_replay: Annotated[
-        bool, "all members insert into one replay and draw from all of it; --no-share-replay: one of its own for each"
+        bool, "all members insert into one replay and draw from all of it; --no-share-replay: one replay per member"
     ] = True
     pbt: Annotated[bool, "population based training: members copy and change settings while they train"] = False
 
 
 @dataclass(frozen=True)
 class SweepMember:
-    """One member: its number, its config, and how that differs from the others'."""
+    """One member: its number, its config, and its overrides of the base config."""
 
     number: int
     config: TrainConfig
@@ -65,10 +65,10 @@ class SweepConfig:
     """A sweep.
 
     Args:
-        base: what all members have, and where the sweep leaves its files.
+        base: config of all members; its `run_dir` is the sweep's.
         grid: the values to try, by key.
         options: see `SweepOptions`.
-        pbt: how members evolve, if `options.pbt`.
+        pbt: settings of population based training, if `options.pbt`.
     """
 
     base: TrainConfig
@@ -77,10 +77,10 @@ class SweepConfig:
     pbt: PbtConfig = field(default_factory=PbtConfig)
 
     def members(self) -> list[SweepMember]:
-        """Return the members: the grid's points in the order of its keys, the last one fastest, each once per seed.
+        """Return the members: the grid's points in the order of its keys, the last key fastest, each once per seed.
 
         Raises:
-            ConfigError: every mistake that any of them has.
+            ConfigError: the mistakes of all members.
         """
         of_options = list(find_problems(self.options))
         problems = [*of_options, *self._grid_problems()]
@@ -112,7 +112,7 @@ class SweepConfig:
         return members
 
     def warnings(self) -> list[Problem]:
-        """Return settings of any member that have no effect, or another than hoped for, each once."""
+        """Return warnings about settings of any member without effect, or with an unexpected effect, each once."""
         configs = [member.config for member in self.members()]
         found = [problem for config in configs for problem in config.warnings()]
         if self.options.pbt:
@@ -122,12 +122,12 @@ class SweepConfig:
             for name in self.grid.get(PRESET, ()):
                 preferred = load_preset(name).replay.sampler
                 if preferred not in ("uniform", drawn):
-                    wrong = f"{drawn} draws for preset {name} too, whose own is {preferred}: they share one replay"
-                    found.append(Problem("replay.sampler", wrong, "use --no-share-replay to draw as each preset says"))
+                    wrong = f"{drawn} replaces {preferred}, the sampler of preset {name}: the members share one replay"
+                    found.append(Problem("replay.sampler", wrong, "use --no-share-replay for the presets' samplers"))
         return list(dict.fromkeys(found))
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `sweep_from_json` reads; the base stands beside it in the record."""
+        """Return the JSON values that `sweep_from_json` reads; the record holds the base separately."""
         grid = {key: [_text(value) for value in values] for key, values in self.grid.items()}
         return {"grid": grid, "options": dataclasses.asdict(self.options), "pbt": config_to_json(self.pbt)}
 
@@ -140,7 +140,7 @@ class SweepConfig:
                 remedy = "--seeds N trains each point N times"
                 problems.append(Problem("grid", f"{key} lists {', '.join(twice)} twice", remedy))
             if key in OF_THE_WHOLE_SWEEP:
-                problems.append(Problem("grid", f"{key} is one for the whole sweep", f"use --{key}"))
+                problems.append(Problem("grid", f"{key} has one value for the whole sweep", f"use --{key}"))
             elif self.options.share_replay and key.startswith("replay.") and key not in _OWN_IN_A_SHARED_REPLAY:
                 remedy = "use --no-share-replay, or one value"
                 problems.append(Problem("grid", f"{key} cannot differ: the members share one replay", remedy))
@@ -153,7 +153,7 @@ class SweepConfig:
         return problems
 
     def _overruled(self) -> list[Problem]:
-        """Return what was set for all members that the presets of the grid decide."""
+        """Return a problem for each setting given for all members that the grid's presets decide."""
         if not self.base.preset:
             return []
         learns = learning_as(self.base.preset, load_preset(self.base.preset), share_replay=True)
@@ -166,10 +166,10 @@ class SweepConfig:
 
 
 def learning_as(preset: str, base: TrainConfig, share_replay: bool) -> TrainConfig:
-    """Return `base` with what a preset says about learning: algorithm, network, and how much is replayed from when on.
+    """Return `base` with a preset's settings of learning: algorithm, network, and amount and start of replay.
 
-    Where and how long it trains, and what is shared, stays that of `base`. Where each has a replay of its own, the
-    preset also says how items are drawn.
+    Environment, length and shared settings stay those of `base`. If each member has its own replay, the sampler is the
+    preset's too.
 
     Raises:
         ConfigError: there is no such preset.
@@ -187,10 +187,10 @@ def parse_grid(
 ) -> tuple[dict[str, list[Any]], list[Problem]]:
     """Return the values of `KEY=V1,V2` texts, by key, and every mistake in them.
 
-    A value with commas of its own stands in brackets: `(64,64)`. What is wrong is left out.
+    A value that contains commas is in brackets: `(64,64)`. Values with mistakes are left out.
 
     Args:
-        base: whose keys they are.
+        base: config that has the keys.
         texts: one per --grid.
         given_outside: keys that the user set to one value.
     """
@@ -212,7 +212,7 @@ def parse_grid(
             problems.append(Problem("grid", f"{key} is given twice", "list all its values in one --grid"))
             continue
         if key in given_outside:
-            problems.append(Problem("grid", f"{key} has a value of its own outside of the grid", f"leave out --{key}"))
+            problems.append(Problem("grid", f"{key} also has a value outside of the grid", f"leave out --{key}"))
         read = []
         if key == PRESET:
             for value in values:
@@ -224,7 +224,7 @@ def parse_grid(
                 problems.append(Problem("grid", "preset lists no values", f"for example preset={base.preset}"))
             grid |= {key: read} if read else {}
             continue
-        if key == "env":  # a set stands for its tasks, a member each
+        if key == "env":  # a set of tasks becomes one member per task
             values = [task for value in values for task in SETS.get(value, (value,))]
         for value in values:
             changed, found = apply_overrides(base, {key: value}, NOT_FLAGS, "in --grid: ")
@@ -246,7 +246,7 @@ def sweep_from_json(record: dict[str, Any], base: TrainConfig) -> SweepConfig:
     """Rebuild a sweep from its record; values that a newer version added take their defaults.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the record cannot be read.
     """
     value = record["sweep"]
     texts = [f"{key}={','.join(f'({item})' for item in items)}" for key, items in value["grid"].items()]
@@ -258,10 +258,10 @@ def sweep_from_json(record: dict[str, Any], base: TrainConfig) -> SweepConfig:
 
 
 def read_base(record: dict[str, Any], path: Path) -> TrainConfig:
-    """Return the base of a sweep's record, for use in `path`.
+    """Return the base config of a sweep's record, for use in `path`.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the record cannot be read.
     """
     if "sweep" not in record:
         raise ConfigError([Problem("run-dir", f"{path} holds a run, not a sweep", "use laser train --resume")])

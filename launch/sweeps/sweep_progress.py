@@ -1,4 +1,4 @@
-"""What a user sees of a sweep: one line while it trains, and a table of its members at the end."""
+"""Output of a sweep: one line during training, and a table of its members at the end."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from launch.sweeps.sweep_result import SweepResult
 
 
 class SweepSnapshot:
-    """How far all members are."""
+    """Progress of all members."""
 
     def __init__(self, members: Sequence[Snapshot]):
         self.members = members
 
     @property
     def env_steps(self) -> int:
-        """Of the slowest member."""
+        """Env steps of the slowest member."""
         return min(member.env_steps for member in self.members)
 
     @property
@@ -50,7 +50,7 @@ def describe_sweep(snapshot: SweepSnapshot, num_env_steps: int, title: str = "")
 
 
 def closing_table(result: SweepResult, preset: str) -> str:
-    """Return what to say when a sweep has ended: its members by return, and what to try next."""
+    """Return the closing message of a sweep: its members by return, and commands to try next."""
     rows: list[tuple[str, ...]] = [("member", "return", "normalised", "env steps", "ended", "settings")]
     for item in result.ranked:
         shown = item.overrides | item.settings or {"seed": item.seed}

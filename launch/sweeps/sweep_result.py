@@ -1,4 +1,4 @@
-"""What a sweep came to: its members' results, and which is the best."""
+"""Result of a sweep: its members' results, and the best member."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from launch.train import TrainResult
 
 @dataclass(frozen=True)
 class MemberResult:
-    """What one member came to, and what set it apart: `overrides` at the start, `settings` of an evolved one now."""
+    """Result of one member: `overrides` are its settings from the grid, `settings` its present ones after PBT."""
 
     number: int
     overrides: dict[str, Any]
@@ -34,14 +34,14 @@ class MemberResult:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a sweep came to.
+    """Result of a sweep.
 
     Args:
         members: in the order of their numbers.
         seconds: of training.
-        run_dir: where everything was left; each member has a run directory of its own below.
-        share_replay: whether they shared one.
-        best_curve: the point-wise best of their bucketed curves; None where no bucket was completed.
+        run_dir: of the sweep; each member has a run directory of its own below it.
+        share_replay: whether the members shared one replay.
+        best_curve: the point-wise best of their bucketed curves; None if no bucket was completed.
     """
 
     members: list[MemberResult]
@@ -52,19 +52,20 @@ class SweepResult:
 
     @property
     def best(self) -> MemberResult | None:
-        """The member that is ranked first; None where they play different games, whose returns cannot be compared."""
+        """The member ranked first; None if members play different games, whose returns cannot be compared."""
         return None if len({item.overrides.get("env") for item in self.members}) > 1 else self.ranked[0]
 
     @cached_property
     def agents(self) -> AgentsCompared | None:
-        """Its settings over games and seeds by their last 20 training episodes, where there are several of either."""
+        """Settings over games and seeds, by the last 20 training episodes; None without several of either."""
         return compare_agents((item.overrides, item.result.task_returns) for item in self.members)
 
     @property
     def ranked(self) -> list[MemberResult]:
-        """The members by normalised score where all that have a return have one, else by mean return; the best first.
+        """The members, best first: by normalised score if all members with a return have one, else by mean return.
 
-        Those without a return are last. A mean return over several tasks is that of the task with the largest rewards.
+        Members without a return are last. Normalised scores come first because the task with the largest rewards
+        dominates a mean return over several tasks.
         """
         played = [member.result for member in self.members if not math.isnan(member.result.mean_return)]
         by_score = all(result.normalised_score is not None for result in played)

@@ -17,7 +17,7 @@ _GB = 1e9
 
 
 def measure(context: Context) -> None:
-    """Measure what bounds everything else."""
+    """Measure the limits of the device, which bound all other numbers."""
     device = torch.device(context.device)
     with context.measuring("device to device"):
         _measure_copies(context, device)
@@ -65,7 +65,7 @@ def _measure_host_copies(context: Context, device: torch.device) -> None:
 
 
 def _median_s(work: Callable[[], Any], device: torch.device, times: int) -> float:
-    """Return the median seconds of a call, by the GPU's own clock where there is one."""
+    """Return the median seconds of a call, by the GPU's own clock if there is a GPU."""
     for _ in range(3):
         work()
     if device.type == "cpu":

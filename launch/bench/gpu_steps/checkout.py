@@ -1,4 +1,4 @@
-"""The checkout that LASER runs from, where there is one: its tests, and the shared material they import."""
+"""The checkout that LASER runs from, if there is one: its tests, and the shared modules that they import."""
 
 from __future__ import annotations
 

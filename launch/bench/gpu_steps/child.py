@@ -1,4 +1,4 @@
-"""The process of one step: its command, and what runs in it."""
+"""The process of one step: its command line, and its main function."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def command(step: Step, seconds: float, folder: str, device: str, quick: bool, k
     """Return the command of a step's process.
 
     Args:
-        step: what it measures.
-        seconds: until it is killed.
+        step: the step to run.
+        seconds: until the process is killed.
         folder: of the steps that run at the same time (see `Turns`).
-        device: where networks compute.
+        device: torch device of the networks.
         quick: see `Context`.
         known: see `Context`.
     """
@@ -43,7 +43,7 @@ def command(step: Step, seconds: float, folder: str, device: str, quick: bool, k
         "share": step.share,
         "known": dict(known),
     }
-    # The sources that run now, wherever the user stands.
+    # The same sources as this process, from any working directory.
     root = str(Path(__file__).resolve().parents[3])
     program = (
         f"import sys; sys.path.insert(0, {root!r}); from launch.bench.gpu_steps.child import main; main(sys.argv[1])"
@@ -55,7 +55,7 @@ def main(task: str) -> None:
     """Run a step, and end the process without waiting for threads or for a driver that hangs.
 
     Args:
-        task: a JSON object, as `command` writes it.
+        task: JSON object from `command`.
     """
     # Printed text goes to standard error. Processes that this one starts do not inherit `output`.
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -66,14 +66,14 @@ def main(task: str) -> None:
         values: dict[str, Any] = json.loads(task)
         if values["device"] == "cpu" and values["quick"]:  # threads of several steps would wait for each other
             os.environ["OMP_NUM_THREADS"] = "1"
-        if values["share"][1] > 1:  # others compile beside it
+        if values["share"][1] > 1:  # other processes compile at the same time
             os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "2")
         module, _, function = values.pop("where").partition(":")
         turns = Turns(Path(values.pop("folder")), _PATIENCE * values["seconds"], values["seconds"] - _MARGIN_S)
         context = Context(output, share=tuple(values.pop("share")), turns=turns, **values)
         warnings.showwarning = context.warn
         getattr(importlib.import_module(f"launch.bench.gpu_steps.{module}"), function)(context)
-    except BaseException:  # noqa: BLE001 - its last line is what the runner shows
+    except BaseException:  # noqa: BLE001 - the runner shows the traceback's last line
         traceback.print_exc()
         code = 1
     for stream in (output, sys.stdout, sys.stderr):

@@ -1,4 +1,4 @@
-"""The context of a step: its task, its time, and the way that its results take."""
+"""The context of a step: its task, its time, and the output for its results."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _REST_S = 0.5
 
 
 class Context:
-    """The task of a step, and where it reports its results. Used from one thread.
+    """The task of a step, and the output for its results. Used from one thread.
 
     Args:
-        output: takes a line of JSON for every entry.
-        device: where networks compute.
+        output: gets a line of JSON for every entry.
+        device: torch device of the networks.
         quick: use tiny sizes: the numbers are no measurement.
         seconds: until the step is killed.
-        share: which of how many processes that share the step's work this is.
+        share: (index, count) among the processes that divide the step's work.
         known: results of earlier steps, by "STEP: NAME".
-        turns: with the steps that run at the same time; None: there are none.
+        turns: of the steps that run at the same time; None: there are no others.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Context:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether networks compute on a GPU."""
+        """Whether the device is a GPU."""
         return self.device.startswith("cuda")
 
     @property
@@ -69,7 +69,7 @@ class Context:
         stand_in: bool = False,
         details: Mapping[str, object] | None = None,
     ) -> None:
-        """Report a number; one that is not finite counts as failed."""
+        """Report a number; a number that is not finite counts as failed."""
         if not math.isfinite(value):
             self.fail(name, f"{value} {unit} is not a finite number")
             return
@@ -93,7 +93,7 @@ class Context:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        """Report a RuntimeWarning, once: LASER runs otherwise than configured. Replaces `warnings.showwarning`."""
+        """Report each RuntimeWarning once: LASER runs otherwise than configured. Replaces `warnings.showwarning`."""
         text = " ".join(str(message).split())[:_MOST_WORDS]
         print(f"{category.__name__}: {text}", file=sys.stderr)
         if issubclass(category, RuntimeWarning) and text not in self._warned:
@@ -102,27 +102,27 @@ class Context:
 
     @contextmanager
     def measuring(self, name: str) -> Iterator[None]:
-        """Report an error inside as the failure of one measurement, and go on."""
+        """Report an error inside as the failure of one measurement, and continue."""
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - said in one line; the traceback goes to standard error
+        except Exception as error:  # noqa: BLE001 - reported in one line; the traceback goes to standard error
             traceback.print_exc(file=sys.stderr)
             self.fail(name, f"{type(error).__name__}: {error}")
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Wait for this step's turn, and keep the steps that run at the same time from measuring inside."""
+        """Wait for this step's turn; inside, no other step measures."""
         if self._turns is None:
             yield
             return
         with self._turns.alone() as is_quiet:
-            self._beside = "" if is_quiet else "beside steps that still got ready"
+            self._beside = "" if is_quiet else "while other steps still prepared"
             yield
             self._beside = ""
             time.sleep(_REST_S)  # actors finish their unrolls after a run has ended
 
     def has_time(self, name: str, least_s: float) -> bool:
-        """Return whether so many seconds are left; where not, report `name` as skipped."""
+        """Return whether `least_s` seconds are left; if not, report `name` as skipped."""
         if self.left_s >= least_s:
             return True
         self.skip(name, f"the step's time is spent: {max(0.0, self.left_s):.0f} s were left")

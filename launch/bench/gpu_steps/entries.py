@@ -1,4 +1,4 @@
-"""Entries of the GPU check: numbers, failures and omissions, one line of JSON each, on the disk at once."""
+"""Entries of the GPU check: numbers, failures and omissions, one line of JSON each, written to disk at once."""
 
 from __future__ import annotations
 
@@ -22,17 +22,16 @@ class Entry:
     """A number of a step, or the reason why one is missing.
 
     Args:
-        kind: what it is: where the check runs, a number, something that was left out, an error, a warning, the end of a
-            step.
+        kind: machine of the check, number, omission, error, warning, or end of a step.
         part: A or B.
         step: the step's name.
         name: of the number, or of the measurement that was skipped or failed.
         value: the number.
         unit: of the number.
-        beside: a number published elsewhere, with its hardware.
-        note: why something was skipped or how it failed; for a number, what one must know to read it.
-        stand_in: measured on a CPU in place of something that only a GPU has.
-        details: more, as JSON values.
+        beside: a published number to compare with, and its hardware.
+        note: reason of an omission or failure; for a number, a remark on how to read it.
+        stand_in: measured on a CPU in place of a part that only a GPU has.
+        details: further JSON values.
     """
 
     kind: Kind
@@ -53,7 +52,7 @@ class Entry:
         return {key: value for key, value in values.items() if value or (key == "value" and value is not None)}
 
     def __str__(self) -> str:
-        """Return one line for a person."""
+        """Return one readable line."""
         if self.kind == "machine":
             return describe_machine(self.details)
         if self.kind == "result":
@@ -70,10 +69,10 @@ class Entry:
 
 
 def entry_from_json(values: Any) -> Entry:
-    """Return the entry of a line; keys of newer versions are passed over.
+    """Return the entry of a line; keys of newer versions are ignored.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the values are not an entry.
     """
     if not isinstance(values, dict) or values.get("kind") not in get_args(Kind):
         raise ValueError(f"not an entry: {values!r}")
@@ -93,18 +92,18 @@ def readable(value: float | None) -> str:
 
 
 def describe_machine(facts: dict[str, Any]) -> str:
-    """Return one line about where the check ran."""
+    """Return one line about the machine of the check."""
     return ", ".join(f"{name} {value}" for name, value in facts.items())
 
 
 class EntriesFile:
-    """A file that entries are appended to, each a line that is on the disk before the next is taken.
+    """A file of entries, a line each; every line is on the disk before the next measurement begins.
 
     Args:
-        path: of the file; None keeps nothing.
+        path: of the file; None: write nothing.
 
     Raises:
-        ConfigError: it cannot be written.
+        ConfigError: the file cannot be written.
     """
 
     def __init__(self, path: Path | None):
@@ -143,7 +142,7 @@ class EntriesFile:
 
 
 def read_entries(path: Path) -> Iterator[Entry]:
-    """Yield the entries of a file; a line that was cut off is passed over."""
+    """Yield the entries of a file; lines that were cut off are skipped."""
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             yield entry_from_json(json.loads(line))

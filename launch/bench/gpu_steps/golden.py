@@ -1,4 +1,4 @@
-"""Golden losses: ten updates of every algorithm on the device, beside those that the CPU has kept."""
+"""Golden losses: ten updates of every algorithm on the device, compared with the CPU's recorded losses."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _LEAST_S = {"eager": 2.0, "compiled": 15.0, "graphs": 15.0}
 # The step's time may not be enough to compile all of them.
 _FIRST = ("laser", "impala", "sac", "td3", "ppo", "dqn")
 _QUICK: dict[str, list[str]] = {"graphs": ["dqn"], "compiled": []}
-_BESIDE = "1e-4 is what the CPU's test lets processors differ by"
+_BESIDE = "1e-4 is the tolerance of the CPU's test between processors"
 
 
 def compare(context: Context) -> None:
-    """Compare this process's share of the algorithms, first all of them uncompiled, which takes moments."""
+    """Compare this process's share of the algorithms: first all of them eagerly, which takes moments."""
     tests = find_tests()
     if tests is None:
         context.skip("golden losses", "needs a checkout")
@@ -40,11 +40,11 @@ def compare(context: Context) -> None:
 def _compare_one(context: Context, golden: Any, name: str, mode: str, kept: dict[str, list[float]]) -> None:
     settings = settings_of(mode)
     with as_asked():
-        told = golden.follow(name, context.device, **settings)
-    difference = golden.largest_difference(told, kept)
+        results = golden.follow(name, context.device, **settings)
+    difference = golden.largest_difference(results, kept)
     if golden.draws_as_on_cpu(name, context.device, **settings):
         stand_in = mode == "graphs" and not context.on_gpu
         context.result(f"{name}, {mode}", difference, "relative difference", beside=_BESIDE, stand_in=stand_in)
     else:
-        note = "draws random numbers of its own there, so that only their being finite counts"
+        note = "draws other random numbers than the CPU, so only a finite difference counts"
         context.result(f"{name}, {mode}", difference, "relative difference", note=note, details={"draws_its_own": True})

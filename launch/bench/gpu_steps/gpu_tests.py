@@ -1,4 +1,4 @@
-"""The tests that are marked `gpu`: how many pass, and which fail."""
+"""The tests marked `gpu`: counts of their outcomes, and names of failed tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(context: Context) -> None:
 
     os.chdir(tests.parent)
     outcomes = _Outcomes(context)
-    # Of the files that mark any: collecting all of them takes longer than these tests.
+    # Only files with such a mark: collecting all test files takes longer than running these tests.
     arguments = ["-m", "gpu", "-q", "-p", "no:cacheprovider", *map(str, files_with_mark(tests))]
     code = int(pytest.main(arguments if context.on_gpu else [*arguments, "--collect-only"], [outcomes]))
     outcomes.say()
@@ -43,7 +43,7 @@ def files_with_mark(tests: Path) -> list[Path]:
 
 
 class _Outcomes:
-    """A plugin of pytest that counts."""
+    """A pytest plugin that counts outcomes."""
 
     def __init__(self, context: Context):
         self.counts: Counter[str] = Counter()
@@ -53,7 +53,7 @@ class _Outcomes:
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         index, count = self._context.share
-        # Neighbours are alike: dealt out one by one, those that compile are spread evenly.
+        # Neighbouring tests are similar: assigned in turn, tests that compile are spread evenly over the processes.
         items[:] = [item for item in items if item.get_closest_marker("gpu") is not None][index::count]
         if not self._context.on_gpu:
             self.counts["collected"] = len(items)
@@ -71,7 +71,7 @@ class _Outcomes:
         elif report.when == "call":
             self.counts["passed"] += 1
         if report.when == "teardown" and time.monotonic() - self._said_at >= _SAY_S:
-            self.say()  # a test may take the process with it
+            self.say()  # a later test may crash the process
 
     def pytest_runtest_teardown(self, item: Any, nextitem: Any) -> None:
         if nextitem is not None and self._context.left_s < _LEAST_S:

@@ -16,7 +16,7 @@ _QUERY_S = 10.0
 
 
 def machine_facts(device: str) -> dict[str, Any]:
-    """Return the facts that every number depends on, by name, without touching the GPU from this process."""
+    """Return the facts that every number depends on, by name, without use of the GPU in this process."""
     gpu, driver = _ask_driver() if device.startswith("cuda") else ("none", "none")
     has_affinity = hasattr(os, "sched_getaffinity")
     return {
@@ -27,7 +27,7 @@ def machine_facts(device: str) -> dict[str, Any]:
         "python": platform.python_version(),
         "processor": bench.processor(),
         "cores": len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count(),
-        # A copy without its history may have been told of it.
+        # A copy without Git history may get its commit from the environment.
         "commit": commit_of_sources() or os.environ.get("LASER_COMMIT") or "unknown",
     }
 

@@ -1,4 +1,4 @@
-"""The three ways in which an update runs on a GPU: eager, compiled, and compiled with one CUDA graph to launch."""
+"""The three modes of an update on a GPU: eager, compiled, and compiled and replayed as one CUDA graph."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def settings_of(mode: str) -> dict[str, Any]:
 
 @contextmanager
 def as_asked() -> Iterator[None]:
-    """Raise where what is compiled inside falls back to something slower, which else only warns.
+    """Raise if code inside cannot be compiled or recorded and falls back to a slower mode; without this it only warns.
 
     Raises:
-        RuntimeError: says what could not be done.
+        RuntimeError: with the text of the warning.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("error", ".* cannot be (compiled|recorded)", RuntimeWarning)

@@ -1,7 +1,7 @@
 """The plan of the GPU check: the steps of each part, their order, and their shares of its time.
 
-Steps of one slot run at the same time: what they compile, on cores that would idle, takes most of a short check. Those
-that measure then do so one at a time (`turns.py`).
+Steps of one slot run at the same time, since compilation takes most of a short check and would leave cores idle.
+They then measure one at a time (`turns.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from launch.bench.gpu_steps.runner import Slot, Step
 
 PART_S, QUICK_PART_S = 300.0, 85.0
-# Processes that share out what mostly compiles, of 16 cores.
+# Numbers of processes that divide steps which mostly compile, for 16 cores.
 _NUM_TESTS, _NUM_GOLDEN, _NUM_QUICK = 5, 6, 1
 
 PARTS: dict[str, tuple[Slot, ...]] = {
@@ -50,7 +50,7 @@ PARTS: dict[str, tuple[Slot, ...]] = {
             ),
             least_s=20.0,
         ),
-        # With what the others have left over.
+        # This slot has only the time that the others left over.
         Slot(0.0, (Step("few threads", "training:few_threads"), Step("grid of 8 x 64", "training:grid_8x64")), 30.0),
     ),
 }
@@ -70,7 +70,7 @@ def slots_of(part: str, quick: bool, name: str = "") -> list[Slot]:
     Args:
         part: A or B.
         quick: a quick check.
-        name: only steps with this in their names; they share the part's time.
+        name: only steps with this text in their names; they share the part's time.
     """
     slots = _quick_slots(part) if quick else list(PARTS[part])
     if not name:

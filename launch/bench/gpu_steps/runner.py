@@ -1,6 +1,6 @@
-"""The runner: steps one after the other, each in a process of its own, within their shares of a part's time.
+"""The runner of the GPU check: slots one after the other, with each step in a process of its own and a deadline.
 
-A step that hangs is killed at its deadline with everything it has started; what it said before counts.
+A step that hangs is killed at its deadline with its child processes; the entries that it reported before count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import psutil
 
 from launch.bench.gpu_steps.entries import Entry, entry_from_json
 
-_LOOK_S = 0.1
+_POLL_S = 0.1
 _PROGRESS_S = 10.0
 _MOST_WORDS = 300
 
@@ -34,7 +34,7 @@ class Step:
     Args:
         name: of the step.
         where: `module:function` under `launch.bench.gpu_steps`.
-        share: which of how many processes that share the step's work this is.
+        share: (index, count) among the processes that divide the step's work.
     """
 
     name: str
@@ -44,12 +44,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Slot:
-    """A stretch of a part's time, and the steps that run in it at the same time.
+    """A span of a part's time, and the steps that run in it at the same time.
 
     Args:
-        seconds: its share of the part; what earlier slots left over comes on top.
+        seconds: its share of the part; it also gets the time that earlier slots left over.
         steps: each in a process of its own.
-        least_s: with less than that left it is not worth starting.
+        least_s: with less time left the slot is skipped.
     """
 
     seconds: float
@@ -65,7 +65,7 @@ class Runner:
     """Runs the slots of a part. Used from one thread.
 
     Args:
-        command: what to start for a step.
+        command: returns the command line of a step.
         take: called with every entry at once.
         say: called with lines about progress.
         clock: seconds, for tests.
@@ -86,7 +86,7 @@ class Runner:
         Args:
             part: its name.
             slots: in their order.
-            seconds: of the whole part; slots that no time is left for are skipped, and said to be.
+            seconds: of the whole part; slots without time left are skipped and reported.
         """
         planned = self._clock()
         end = planned + seconds
@@ -112,7 +112,7 @@ class Runner:
                 stack.callback(child.close)  # on Ctrl-C too
                 running.append(child)
             while running and self._clock() < deadline:
-                _wait_for_output(running, min(_LOOK_S, max(0.0, deadline - self._clock())))
+                _wait_for_output(running, min(_POLL_S, max(0.0, deadline - self._clock())))
                 for child in list(running):
                     self._take_all(child.read())
                     if child.has_exited():
@@ -140,7 +140,7 @@ class Runner:
 
 
 class _Child:
-    """A step's process: leader of a process group of its own, whose standard output is entries."""
+    """A step's process: leader of its own process group, with entries on its standard output."""
 
     def __init__(self, part: str, step: Step, command: Sequence[str], clock: Callable[[], float]):
         self._part, self._step, self._clock = part, step, clock
@@ -160,7 +160,7 @@ class _Child:
         os.set_blocking(self.output.fileno(), False)
 
     def read(self) -> Iterator[Entry]:
-        """Yield the entries that have come since."""
+        """Yield the entries that have arrived since the last call."""
         while True:
             try:
                 block = os.read(self.output.fileno(), 65_536)
@@ -174,15 +174,15 @@ class _Child:
             try:
                 entry = entry_from_json(json.loads(line))
             except ValueError:
-                continue  # something else than the step printed to its standard output
+                continue  # a line on standard output that is no entry of the step
             yield replace(entry, part=self._part, step=self._step.name)
 
     def has_exited(self) -> bool:
-        """Return whether the process has exited. It is not reaped yet, so its group's number is still its own."""
+        """Return whether the process has exited. It is not reaped yet, so no other process gets its group's number."""
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def end(self) -> None:
-        """Kill the process and all that it has started, and keep its exit code; a second call does nothing."""
+        """Kill the process and its descendants, and keep its exit code; a second call does nothing."""
         if self._code is not None:
             return
         descendants = []
@@ -195,17 +195,17 @@ class _Child:
                 process.kill()
         try:
             self._code = self._process.wait(timeout=5.0)
-        except subprocess.TimeoutExpired:  # inside a driver that does not let go
+        except subprocess.TimeoutExpired:  # blocked inside a driver
             self._code = -signal.SIGKILL
 
     def close(self) -> None:
-        """End it if that has not been done, and close its files."""
+        """End the process if it still runs, and close its files."""
         self.end()
         self.output.close()
         self._words.close()
 
     def verdict(self, killed: bool = False) -> Entry:
-        """Return how it ended, once it has."""
+        """Return the entry about the end of the process, after `end`."""
         seconds = self._clock() - self._begun
         words = self._last_words()
         part, name = self._part, self._step.name
@@ -232,7 +232,7 @@ def _wait_for_output(children: Sequence[_Child], seconds: float) -> None:
             selector.register(child.output, selectors.EVENT_READ)
         begun = time.monotonic()
         if selector.select(seconds) and time.monotonic() - begun < 0.01:
-            time.sleep(0.01)  # an output that was closed is always ready
+            time.sleep(0.01)  # a closed output always counts as ready
 
 
 def _minutes(seconds: float) -> str:

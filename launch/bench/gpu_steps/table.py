@@ -1,4 +1,4 @@
-"""A table of what the GPU check has measured, for docs/gpu.md.
+"""A table of the GPU check's measurements, for docs/gpu.md.
 
 python -m launch.bench.gpu_steps.table FILE
 """
@@ -15,9 +15,9 @@ _HEAD = "| Part | Step | What | Value | Unit | Beside it, or to know |\n|---|---
 
 
 def table(entries: Iterable[Entry]) -> str:
-    """Return all numbers as Markdown, under the machine they were taken on, and below them what is missing.
+    """Return all numbers as Markdown, under a line about their machine, with missing numbers listed below.
 
-    Of a number that was measured twice on one machine the newest counts.
+    If a number was measured twice on one machine, the newest counts.
     """
     machines: list[tuple[str, dict[tuple[str, str, str], Entry], list[Entry]]] = []
     for entry in entries:

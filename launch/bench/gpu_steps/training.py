@@ -1,4 +1,4 @@
-"""The whole program on Pong: speed by actors and environments, learning, a sweep, inference on the GPU."""
+"""Whole runs on Pong: speed by numbers of actors and environments, learning, a sweep, inference on the GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from launch.settings.train_config import TrainConfig
 
 _ELSEWHERE = "200M frames within an hour on an A40 with 32 cores (published)"
 _ACTORS, _ENVS = 4, 64  # of each actor: 256 environments, about what 16 cores emulate while the learner has two of them
-_LEARNING_ENVS = 32  # fewer: the policy that acts is then newer
+_LEARNING_ENVS = 32  # fewer, so that the acting policy is newer
 _LEARNING_S, _POINT_S = 120.0, 10.0
 _RATES_AFTER_S = 15.0
 _SOLVED = 18.0
@@ -29,7 +29,7 @@ _QUICK_CELL_S = 0.5
 
 
 def learning(context: Context) -> None:
-    """Let the small net learn for two minutes, and report its curve and the program's speed."""
+    """Let the small net learn for two minutes, and report its curve and the run's speed."""
     config = _pong(context, _ACTORS, _LEARNING_ENVS)
     curve = _Curve(context)
     seconds = min(2.0 if context.quick else _LEARNING_S, context.left_s - _MARGIN_S)
@@ -39,7 +39,7 @@ def learning(context: Context) -> None:
 
 
 def residual(context: Context) -> None:
-    """Measure the program with IMPALA's residual net."""
+    """Measure a run with IMPALA's residual net."""
     config = _pong(context, _ACTORS, _ENVS, NetworkConfig(torso="impala_resnet"))
     (measured,) = measure_run([config], _seconds(context, 6.0), alone=context.alone)
     _say(context, f"residual net, {_environments(config)}", measured)
@@ -56,7 +56,7 @@ def grid_16(context: Context) -> None:
 
 
 def preset(context: Context) -> None:
-    """Measure one actor of 32 environments, as the preset has it."""
+    """Measure one actor of 32 environments, as in the preset."""
     _measure_cells(context, _pong(context, 1, 32), (1,))
 
 
@@ -66,14 +66,14 @@ def grid_8x64(context: Context) -> None:
 
 
 def few_threads(context: Context) -> None:
-    """Measure 4 actors of 64 environments whose groups have two emulation threads each, not half of all cores."""
+    """Measure 4 actors of 64 environments with two emulation threads per group, in place of half of all cores."""
     config = _pong(context, _ACTORS, _ENVS)
     config = dataclasses.replace(config, environment=dataclasses.replace(config.environment, emulation_threads=2))
     _measure_cells(context, config, (4,), ", two emulation threads each")
 
 
 def inference(context: Context) -> None:
-    """Measure policies that act on the GPU; the grid says how fast they are on the CPU."""
+    """Measure policies that act on the GPU; the grid has their speed on the CPU."""
     if not context.on_gpu:
         context.skip("inference on the GPU", "needs a GPU")
         return
@@ -83,7 +83,7 @@ def inference(context: Context) -> None:
 
 
 def _measure_cells(context: Context, config: TrainConfig, actors: Sequence[int], suffix: str = "") -> None:
-    """Measure a program with each of these numbers of actors; the first once more, with short thread switches."""
+    """Measure a run with each of these numbers of actors; the first number again, with short thread switches."""
     numbers = [min(number, config.num_actors) for number in actors]
     cells = [(number, False) for number in numbers] + [(numbers[0], True)]
     with ready_to_run([config]) as running, context.alone():
@@ -91,7 +91,7 @@ def _measure_cells(context: Context, config: TrainConfig, actors: Sequence[int],
 
 
 class _Cells:
-    """Measures cells while a program runs: pauses some of its actors, waits a moment, and counts env steps."""
+    """Measures the cells of a grid during one run: pauses some actors, waits a moment, and counts env steps."""
 
     def __init__(self, context: Context, running: Running, cells: Sequence[tuple[int, bool]], suffix: str):
         self._context, self._running, self._waiting, self._suffix = context, running, list(cells), suffix
@@ -104,7 +104,7 @@ class _Cells:
         self._settle_s, self._cell_s = settle_s, cell_s
 
     def is_over(self) -> bool:
-        """Do what is due; return whether all cells are measured, or no time is left for another."""
+        """Continue the measurement; return whether all cells are measured, or no time is left for another."""
         self._is_over = self._is_over or self._go_on()
         return self._is_over
 
@@ -203,14 +203,14 @@ class _Curve:
         self._rates_said = False
 
     def look(self, snapshots: Sequence[Snapshot]) -> bool:
-        """Take in how far the run is; return whether too little time is left to go on."""
+        """Report the run's progress; return whether too little time is left to continue."""
         (snapshot,) = snapshots
         self._newest = snapshot
         if snapshot.seconds >= self._next_s:
             self._next_s += self._point_s
             self._say_point(snapshot)
         if not self._rates_said and snapshot.seconds >= min(_RATES_AFTER_S, 1.5 * self._point_s):
-            self._rates_said = True  # in case the run does not come to its end
+            self._rates_said = True  # reported early, in case the run is killed before its end
             rate = snapshot.env_steps_per_second
             self._context.result("learning, first seconds", rate, "env steps/s", note=snapshot.bottleneck)
         if not self._solved and snapshot.episodes >= 20 and snapshot.mean_return >= _SOLVED:
@@ -220,7 +220,7 @@ class _Curve:
         return self._context.left_s < _MARGIN_S
 
     def end(self) -> None:
-        """Report the last point, and how far the run came."""
+        """Report the last point, and the return that was reached if Pong was not solved."""
         if self._newest is None:
             return
         self._say_point(self._newest)
@@ -242,7 +242,7 @@ class _Curve:
 
 def _say(context: Context, name: str, measured: MeasuredRun) -> None:
     """Report all numbers of a run."""
-    note = f"over {measured.seconds:.0f} s; {measured.bottleneck or 'too short to say what limits'}"
+    note = f"over {measured.seconds:.0f} s; {measured.bottleneck or 'too short to find the bottleneck'}"
     context.result(name, measured.env_steps_per_second, "env steps/s", note=note, details=_details(measured))
     frames = 3600 * measured.frames_per_second / 1e6
     context.result(f"{name}: per hour", frames, "million frames", beside=_ELSEWHERE)
@@ -258,7 +258,7 @@ def _say(context: Context, name: str, measured: MeasuredRun) -> None:
 
 
 def _say_briefly(context: Context, name: str, measured: MeasuredRun) -> None:
-    """Report the speed of a run, and the rest as a note."""
+    """Report the speed of a run, and its other numbers in a note."""
     inference = 100 * measured.actor_shares["inference"]
     note = (
         f"{measured.updates_per_second:.0f} updates/s, learner idle {100 * measured.idle_share:.0f} %, "
@@ -277,5 +277,5 @@ def _environments(config: TrainConfig) -> str:
 
 
 def _seconds(context: Context, seconds: float) -> float:
-    """Return how long to measure."""
+    """Return the seconds of measuring that fit into the step's time."""
     return 1.5 if context.quick else max(1.0, min(seconds, context.left_s - _MARGIN_S))

@@ -1,4 +1,4 @@
-"""Turns: steps that run at the same time get ready together, and then measure one at a time."""
+"""Turns of steps that run at the same time: they prepare together, and then measure one at a time."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_LOOK_S = 0.02
+_POLL_S = 0.02
 
 
 class Turns:
-    """A process's place among them. The kernel frees the file locks of a process that dies.
+    """One process's access to its turn, by file locks. The kernel frees the locks of a process that dies.
 
     Args:
-        folder: for the locks, the same for all.
-        patience_s: how long a process that is ready waits for others that are not.
-        give_up_s: after how long one that has not had its turn gives up.
+        folder: of the locks, the same for all processes.
+        patience_s: longest time that a ready process waits for others to become ready.
+        give_up_s: time after which a process without a turn gives up.
     """
 
     def __init__(self, folder: Path, patience_s: float, give_up_s: float):
@@ -30,10 +30,10 @@ class Turns:
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
-        """Wait until nobody else measures or gets ready; yields False where patience ended before all were ready.
+        """Wait until no other process measures or prepares; yield False if patience ended before all were ready.
 
         Raises:
-            TimeoutError: others took all the time.
+            TimeoutError: other processes took all the time.
         """
         fcntl.flock(self._starting, fcntl.LOCK_UN)
         if not _take(self._measuring, self._gives_up_at):
@@ -47,7 +47,7 @@ class Turns:
 
 
 def _take(lock: int, until: float) -> bool:
-    """Take a lock as soon as nobody else holds it; return whether that came before `until`."""
+    """Take a lock as soon as it is free; return whether that happened before `until`."""
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -55,4 +55,4 @@ def _take(lock: int, until: float) -> bool:
         except BlockingIOError:
             if time.monotonic() > until:
                 return False
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)

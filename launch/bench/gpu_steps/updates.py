@@ -21,9 +21,9 @@ from launch.bench.learner import Update, make_update, median_s
 from launch.presets import load_preset
 from learner.updating.updater import Updater
 
-# Published by LeanRL for its CUDA-graph variants on an H100; env steps are part of them.
+# Updates/s that LeanRL publishes for its CUDA-graph variants on an H100, env steps included.
 _LEANRL = {"sac": 725, "td3": 936}
-# Of Hopper-v5's shapes, which need no MuJoCo.
+# The shapes of Hopper-v5, so that MuJoCo is not needed.
 _HOPPER = EnvironmentSpec(
     "Hopper-v5", {"observation": VectorSpec((11,))}, ContinuousActions((-1.0,) * 3, (1.0,) * 3, (3,))
 )
@@ -44,7 +44,7 @@ def residual(context: Context) -> None:
 
 
 def residual_4x(context: Context) -> None:
-    """Measure the residual net with four times the channels, as LASER has it on Atari."""
+    """Measure the residual net with four times the channels, LASER's net on Atari."""
     _measure_frames(context, NetworkConfig(torso="impala_resnet", width=4))
 
 
@@ -54,7 +54,7 @@ def sac(context: Context) -> None:
 
 
 def td3(context: Context) -> None:
-    """Measure TD3's update, likewise."""
+    """Measure TD3's update, 256 x 256 and batches of 256."""
     _measure_steps(context, "td3")
 
 
@@ -71,7 +71,7 @@ def _measure_frames(context: Context, network: NetworkConfig) -> None:
     update = make_update(config)
     update = dataclasses.replace(update, batch=_with_random_frames(update.batch))
     modes: Sequence[str] = MODES
-    if context.quick and not context.on_gpu:  # compiled for a CPU the small net says all there is to say
+    if context.quick and not context.on_gpu:  # on a CPU one compiled net is enough to try the mode
         modes = ("eager", "graphs") if network.torso == "auto" else ("eager",)
     _measure_modes(context, update, modes)
 
@@ -79,13 +79,13 @@ def _measure_frames(context: Context, network: NetworkConfig) -> None:
 def _measure_steps(context: Context, preset: str) -> None:
     config = dataclasses.replace(load_preset(preset), runtime="local", device=context.device)
     beside = f"LeanRL {_LEANRL[preset]} on an H100, env step included"
-    # What is compared with the published number comes first.
+    # The mode to compare with the published number comes first.
     modes = ("eager",) if context.quick and not context.on_gpu else ("graphs", "eager", "compiled")
     _measure_modes(context, make_update(config, _HOPPER), modes, beside)
 
 
 def _measure_modes(context: Context, update: Update, modes: Sequence[str], beside: str = "") -> None:
-    """Compile the update in each mode, beside other steps, and then measure the modes one by one, alone."""
+    """Compile the update in each mode while other steps prepare, and then measure one mode at a time, alone."""
     device = torch.device(context.device)
     flops = update.count_flops(device)
     ready: dict[str, Updater] = {}
@@ -104,7 +104,7 @@ def _measure_modes(context: Context, update: Update, modes: Sequence[str], besid
 
 
 def _make_ready(context: Context, update: Update, mode: str) -> Updater:
-    """Return the update, compiled and called; report the seconds and the memory that this took."""
+    """Return the update after compilation and its first calls; report their seconds and memory."""
     device = torch.device(context.device)
     before = _start_counting_memory(device)
     started = time.perf_counter()
@@ -139,12 +139,12 @@ def _measure_mode(context: Context, update: Update, mode: str, step: Updater, fl
         share = 100 * flops / step_s / 1e12 / peak
         context.result(f"{mode}, share of the measured bf16 peak", share, "%", stand_in=not context.on_gpu)
     host_s = _host_s(step, moved, device)
-    note = "until the call returns; the GPU may still compute" if context.on_gpu else "a CPU computes until then"
+    note = "until the call returns; the GPU may still compute" if context.on_gpu else "a CPU has finished then"
     context.result(f"{mode}, host time", 1e3 * host_s, "ms", note=note, stand_in=stand_in)
 
 
 def _measure_transfer(context: Context, update: Update, step: Updater) -> None:
-    """Measure batches that come from the host's memory, as the learner's prefetching thread brings them."""
+    """Measure batches copied from the host's memory, as by the learner's prefetching thread."""
     device, seconds = torch.device(context.device), _QUICK_SECONDS if context.quick else _SECONDS
     num_bytes = sum(tensor.nbytes for tensor in _tensors(update.batch))
     moved = step.to_device(update.batch)
@@ -157,7 +157,7 @@ def _measure_transfer(context: Context, update: Update, step: Updater) -> None:
 
     name = "batches from the host"
     both_s = _in_a_row_s(update_and_copy_the_next, device, seconds)
-    note = "each copied while the one before is learned from"
+    note = "each batch is copied during the update of the batch before"
     context.result(f"{name}, frames", update.num_rows / both_s, "frames/s", note=note)
     if not context.on_gpu:
         return  # nothing is copied
@@ -169,7 +169,7 @@ def _measure_transfer(context: Context, update: Update, step: Updater) -> None:
 
 
 def _in_a_row_s(work: Callable[[], Any], device: torch.device, seconds: float) -> float:
-    """Return the mean seconds of a call among many in a row, with no wait in between, as a learner makes them."""
+    """Return the mean seconds of a call among many in a row without a wait in between, as in a learner."""
     for _ in range(2):
         work()
     _synchronize(device)
@@ -193,7 +193,7 @@ def _host_s(step: Updater, batch: Batch, device: torch.device) -> float:
 
 
 def _with_random_frames(batch: Batch) -> Batch:
-    """Return the batch with noise for frames: zeros would cost a GPU less power, and so be faster."""
+    """Return the batch with noise as frames: zeros would cost a GPU less power, and so be faster."""
     observations = {
         name: torch.randint_like(value, 256) if value.dtype == torch.uint8 else torch.randn_like(value)
         for name, value in batch.observations.items()

@@ -1,4 +1,4 @@
-/* The little that a page does by itself: colours, downloads of figures, cells of tables. No text becomes markup here. */
+/* Code of the pages in the browser: colours, clocks, downloads of figures, cells of tables. No text becomes markup. */
 (function () {
   "use strict";
 
@@ -29,11 +29,11 @@
   });
   applyTheme(window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 
-  /* Clocks: elements of class "clock", each with a store whose new value asks the dashboard anew. They are looked at
-     here and not by Dash, which goes through the whole page for every tick, even for one that asks for nothing. */
-  const LOOK_MS = 500, LOST_MS = 15000;
-  /* A page may draw on the cores that train. Where drawing blocks it for long, its curves rest: forty times as long as
-     the tasks of more than 50 ms took, which browsers report, and at most 20 s. */
+  /* Clocks: elements of class "clock", each with a store whose new value sends a request to the dashboard. This code
+     runs them in place of Dash, which would go through the whole page at every tick, even one without a request. */
+  const TICK_MS = 500, LOST_MS = 15000;
+  /* A page may draw on the cores that train. After long drawing its curves rest: forty times as long as the tasks of
+     more than 50 ms took, which browsers report, and at most 20 s. */
   const REST = 40, LONGEST_REST_MS = 20000;
   const underWay = {}, last = {};
   let busyMs = 0;
@@ -43,9 +43,9 @@
     }).observe({ type: "longtask" });
   }
 
-  /* Asks what is due; returns how long nothing else can be. Each look wakes the page, so there are few. */
+  /* Starts the requests that are due; returns the pause until the next tick. Ticks are few, since each wakes the page. */
   function tick() {
-    let pause = LOOK_MS;
+    let pause = TICK_MS;
     if (!window.dash_clientside.set_props) return pause;
     const now = Date.now();
     for (const clock of document.getElementsByClassName("clock")) {
@@ -63,16 +63,16 @@
     return pause;
   }
 
-  /* Nobody looks at a hidden page, so it does nothing: ten open tabs cost as much as one. */
-  let looking;
-  function look() {
-    clearTimeout(looking);
-    if (!document.hidden) looking = setTimeout(look, tick());
+  /* A hidden page does nothing, so that ten open tabs cost as much as one. */
+  let timer;
+  function run() {
+    clearTimeout(timer);
+    if (!document.hidden) timer = setTimeout(run, tick());
   }
-  document.addEventListener("visibilitychange", look);
-  look();
+  document.addEventListener("visibilitychange", run);
+  run();
 
-  /* Drawing is what an update costs, so only what can be seen is sent and drawn again. */
+  /* Drawing is the main cost of an update, so only visible panels are sent and redrawn. */
   function visiblePanels() {
     const near = window.innerHeight / 3;
     return Array.from(document.querySelectorAll(".panel .dash-graph")).filter(function (graph) {
@@ -137,7 +137,7 @@
       props.value);
   };
 
-  /* Saving what a figure shows. */
+  /* Saving the content of a figure. */
   document.addEventListener("click", function (event) {
     const button = event.target.closest("[data-save]");
     if (!button) return;
@@ -176,7 +176,7 @@
     return rows.join("\n") + "\n";
   }
 
-  /* Words are quoted, and never a formula to the program that opens the file. */
+  /* Texts are quoted, and never a formula for the spreadsheet that opens the file. */
   function cell(value) {
     if (typeof value !== "string") return String(value);
     return '"' + value.replace(/^([=+\-@\t\r])/, "'$1").replace(/"/g, '""') + '"';

@@ -1,4 +1,4 @@
-"""What pages are made of: panels with their downloads, tables, controls. Text goes in as text, never as markup."""
+"""Parts of pages: panels with their downloads, tables, controls. Text is always inserted as text, never as markup."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from launch.recording.progress import duration
 
 GRAPH_CONFIG: Any = {
     "displaylogo": False,
-    # Dragging zooms and a double click comes back; the bar would cover the legend. Saving has buttons of its own.
+    # Dragging zooms and a double click zooms out; the mode bar would cover the legend. Each panel has save buttons.
     "displayModeBar": False,
     "doubleClickDelay": 400,
 }
 
 CLOCK_MS = 1500
-"""How often a page asks whether there is anything new."""
+"""Milliseconds between a page's requests for new data."""
 
 
 def clock(name: str, interval_ms: int = CLOCK_MS, *, rests: bool = False, is_stopped: bool = False) -> html.Div:
-    """Return what makes a page ask again, as the input `Input(name, "data")` of a callback.
+    """Return a clock that triggers a callback repeatedly, by the callback's input `Input(name, "data")`.
 
-    It stands still while an answer is under way, since Dash drops an answer once it has asked anew, and while nobody
-    looks at the page; one that rests (for curves) leaves the cores to training a while (see `tick` in
-    assets/dashboard.js). The properties `data-stopped` and `data-interval` of `NAME-ticks` may be changed.
+    The clock stops while a response is pending, since Dash drops a response after a newer request, and while the page
+    is hidden. A clock with `rests` (for curves) pauses after long drawing, to leave the cores to training (see `tick`
+    in assets/dashboard.js). The properties `data-stopped` and `data-interval` of `NAME-ticks` may be changed.
 
     Args:
         name: of the clock; ends in "-clock".
-        interval_ms: from one question to the next.
-        rests: asks less often where drawing takes long.
-        is_stopped: does not run yet.
+        interval_ms: between two requests.
+        rests: send fewer requests if drawing takes long.
+        is_stopped: do not run yet.
     """
     how: dict[str, Any] = {"data-interval": interval_ms, "data-rests": rests, "data-stopped": is_stopped}
     return html.Div(dcc.Store(id=name), id=f"{name}-ticks", className="clock", **how)
@@ -66,7 +66,7 @@ def panel(
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], empty: str = "", class_name: str = "") -> Any:
-    """Return rows of text as a table, or what to say where there are none."""
+    """Return rows of text as a table, or the text `empty` if there are no rows."""
     body = [html.Tr([html.Td(cell) for cell in row]) for row in rows]
     if not body:
         return html.P(empty, className="quiet")
@@ -76,19 +76,19 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], empty: str = "", c
 
 
 def words_of(sentences: Sequence[str]) -> list[Any]:
-    """Return what is wrong, a line each; nothing where all is well."""
+    """Return a paragraph for each finding."""
     return [html.P(sentence, className="finding") for sentence in sentences]
 
 
 def axis_choice(name: str) -> Any:
-    """Return the choice of the horizontal axis."""
+    """Return the control for the x axis."""
     words = AXIS_TITLES | {"seconds": "seconds"}
     options = [{"label": words[axis], "value": axis} for axis in AXIS_TITLES]
     return labelled("axis", dcc.RadioItems(id=name, options=options, value="env_steps", inline=True), "choice")
 
 
 def smoothing_choice(name: str) -> Any:
-    """Return the choice of how many neighbours are averaged."""
+    """Return the control for the number of neighbours to average."""
     slider = dcc.Slider(
         id=name, min=0, max=50, step=1, value=0, marks={0: "0", 25: "25", 50: "50"}, updatemode="mouseup"
     )
@@ -101,26 +101,26 @@ def labelled(text: str, control: Any, class_name: str = "") -> html.Div:
 
 
 def tile(name: str, value: str, about: str = "") -> html.Div:
-    """Return one number with its name."""
+    """Return a tile with one number and its name."""
     return html.Div([html.Span(name, className="label"), html.Strong(value), html.Small(about)], className="tile")
 
 
 def number(value: float | None, digits: int = 1) -> str:
-    """Return a number as a person reads it; "" where there is none."""
+    """Return a readable number; "" for None and NaN."""
     if value is None or value != value:
         return ""
     return f"{value:,.{digits}f}" if abs(value) < 1e6 else f"{value / 1e6:,.2f} M"
 
 
 def ago(seconds: float | None) -> str:
-    """Return how long ago something was."""
+    """Return an age in words."""
     if seconds is None:
         return ""
     return "now" if seconds < 5 else f"{duration(seconds)} ago"
 
 
 def size(value: float | None) -> str:
-    """Return bytes as a person reads them."""
+    """Return a readable number of bytes."""
     if value is None:
         return ""
     for unit in ("B", "KiB", "MiB"):

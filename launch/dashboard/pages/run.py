@@ -1,4 +1,4 @@
-"""The page of one run: how it stands in words and numbers, its panels, the ledger, and its config."""
+"""The page of one run: its state in words and numbers, its panels, the ledger, and its config."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _BOTTLENECK = known_key("bottleneck")
 
 
 def layout(library: Library, search: str) -> Any:
-    """Return the page of the run that an address names."""
+    """Return the page of the run in the address."""
     entry = library.find(query_value(search, "key"))
     if entry is None:
         return html.Div([html.H1("Run"), html.P("there is no such run here (any more); choose one under Runs")])
@@ -78,7 +78,7 @@ def layout(library: Library, search: str) -> Any:
                             for name in sorted(library.summary(entry).latest.values)
                         ],
                         multi=True,
-                        placeholder="choose metrics to see them in a panel of their own",
+                        placeholder="choose metrics to show in a separate panel",
                     ),
                     panel("Chosen metrics", {"panel": "any"}),
                 ],
@@ -119,12 +119,12 @@ def register(app: Dash, library: Library) -> None:
         asked = [str(each.get("panel")) for each in ids if isinstance(each, dict)]
         names = tuple(texts(wanted, 20))
         settings = (one_of(axis, AXES, "env_steps"), whole(smoothing, 0, 50, 0), names, theme)
-        # What was asked for is part of what was drawn: the answer to a click is lost when the clock asks after it.
+        # The controls are part of the state: if the clock's request follows a click, the click's response is lost.
         state = f"{library.picture_version([entry], _POINTS)} {settings}"
         due = asked
         before = drawn if isinstance(drawn, dict) else {}
         if ctx.triggered_id == "run-clock":
-            # What is out of sight gets a new figure with the first tick after it has come in sight.
+            # A panel outside the visible part is redrawn at the first tick after it becomes visible.
             visible = texts(tick.get("visible"), 100) if isinstance(tick, dict) else []
             due = [name for name in asked if name in visible and before.get(name) != state]
             if not due:
@@ -151,7 +151,7 @@ def register(app: Dash, library: Library) -> None:
         if entry is None:
             raise PreventUpdate
         summary = library.summary(entry)
-        # A run that hangs writes nothing new; that itself is news.
+        # A run that hangs writes nothing new, so its age is part of the state.
         state = (library.version([entry]), summary.status, int((summary.age_s or 0.0) // 30))
         parts, known = news(*library.once(("words", key, state), lambda: _words(library, summary)), seen)
         return *parts, known
@@ -213,7 +213,7 @@ def _tiles(summary: Summary) -> list[Any]:
 
 
 def _ledger(values: dict[str, float]) -> list[tuple[str, str]]:
-    """Return the rows of the ledger; of runs without one, what was counted in its place."""
+    """Return the rows of the ledger; for runs without a ledger, their substitute counters."""
     rows = list(rows_of("ledger"))
     found = [(key, row) for row in rows if not row.is_substitute for key in row.keys(values)]
     if found:
@@ -249,12 +249,12 @@ def _config(entry: Entry) -> Any:
             if isinstance(change, dict):
                 rows.append([printable(str(part)) for part in (key, change.get("preset", ""), change.get("run", ""))])
     preset = printable(str(entry.config.get("preset", "") or "none"))
-    same = "nothing: it is the preset as it stands" if isinstance(changes, dict) else "not recorded by this run"
+    same = "nothing: it is the unchanged preset" if isinstance(changes, dict) else "not recorded by this run"
     facts = [("command", record.get("command")), ("begun", record.get("created")), ("commit", record.get("commit"))]
     versions = record.get("versions")
     if isinstance(versions, dict):
         facts.append(("versions", ", ".join(f"{name} {value}" for name, value in versions.items())))
-    # One text: a page updates the slower the more cells it has.
+    # One text in place of a table: more cells make a page update more slowly.
     resolved = "\n".join(
         f"{printable(key):44} {printable(str(value), 400)}" for key, value in flat(entry.config).items()
     )
@@ -267,12 +267,12 @@ def _config(entry: Entry) -> Any:
                         [
                             html.H3(f"Differs from preset {preset} in"),
                             table(("key", "preset", "this run"), rows, same),
-                            html.H3("Where it comes from"),
+                            html.H3("Origin"),
                             table(("", ""), [(name, printable(str(value), 2000)) for name, value in facts if value]),
                         ],
                         className="panel",
                     ),
-                    html.Section([html.H3("All of it"), html.Pre(resolved or "no config")], className="panel scroll"),
+                    html.Section([html.H3("Settings"), html.Pre(resolved or "no config")], className="panel scroll"),
                 ],
                 className="halves",
             ),

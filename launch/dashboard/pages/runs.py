@@ -1,4 +1,4 @@
-"""The page of all runs: a table that sorts and filters, and a comparison of those that are chosen in it."""
+"""The page of all runs: a table with sorting and filters, and a comparison of the chosen runs."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _TEXT = {"filter": "agTextColumnFilter"}
 _NUMBER = {
     "filter": "agNumberColumnFilter",
     "filterParams": {"defaultOption": "greaterThanOrEqual"},
-    "headerTooltip": "a number below it keeps the runs with at least so much",
+    "headerTooltip": "type a number below to keep the runs with at least this value",
     "type": "rightAligned",
     "valueFormatter": {"function": "shown(params)"},
 }
 _AGE = _NUMBER | {
     "filterParams": {"defaultOption": "lessThanOrEqual"},
     "filterValueGetter": {"function": "hours(params)"},
-    "headerTooltip": "since the newest numbers; a number below it keeps the runs of the last so many hours",
+    "headerTooltip": "since the newest numbers; type a number N below to keep the runs of the last N hours",
     "valueFormatter": {"function": "ago(params)"},
 }
 _COLUMNS = [
@@ -149,13 +149,13 @@ def register(app: Dash, library: Library) -> None:
     )
     def fill(_: Any, seen: Any) -> Any:
         rows = _rows(library)
-        # Ages move by themselves, so they do not count as news; the page tells them from the time of the numbers.
+        # Ages do not count as changes: the page computes them from the time of the newest numbers.
         state = str(hash(str(rows)))
         if state == seen:
             raise PreventUpdate
         return rows, _where(library, rows), state
 
-    # In the page: an answer that renders the table anew can meet a click on it, which is then lost.
+    # The search runs in the browser: a response that renders the table again may swallow a click on it.
     app.clientside_callback(  # type: ignore[no-untyped-call]
         ClientsideFunction("laser", "search"),
         Input("search", "value"),
@@ -196,7 +196,7 @@ def register(app: Dash, library: Library) -> None:
         half_width = whole(smoothing, 0, 50, 0)
         extras = tuple(word for word in ("seeds", "log") if isinstance(show, list) and word in show)
         name = metric if isinstance(metric, str) else DEFAULT_METRIC
-        # What was asked for is part of what was seen: the answer to a click is lost when the clock asks after it.
+        # The controls are part of the state: if the clock's request follows a click, the click's response is lost.
         state = str((library.picture_version(entries, _POINTS), name, chosen, half_width, extras, theme))
         if state == seen:
             raise PreventUpdate
@@ -205,9 +205,9 @@ def register(app: Dash, library: Library) -> None:
             lambda: _figure(library, entries, name, chosen, half_width, extras, theme),
         )
         runs = "1 run" if len(entries) == 1 else f"{len(entries)} runs"
-        said = f"{runs} chosen" if keys_of_rows(selected) else "nothing chosen: the newest runs are shown"
+        note = f"{runs} chosen" if keys_of_rows(selected) else "nothing chosen: the newest runs are shown"
         query = urlencode({"runs": ",".join(entry.key for entry in entries), "metric": name})
-        return figure, said, f"/csv?{query}", state
+        return figure, note, f"/csv?{query}", state
 
 
 def _figure(
@@ -237,7 +237,7 @@ def _figure(
 
 
 def _compared(library: Library, selected: Any) -> list[Entry]:
-    """Return the runs to compare: those that were chosen, members in place of a sweep; else the newest few."""
+    """Return the runs to compare: the chosen ones, with members in place of a sweep, else the newest few."""
     entries = library.entries()
     chosen = [entries[key] for key in keys_of_rows(selected) if key in entries]
     if chosen:
@@ -254,7 +254,7 @@ def _newest(summary: Summary) -> float:
 
 def _rows(library: Library) -> list[dict[str, Any]]:
     summaries = [library.summary(entry) for entry in library.entries().values()]
-    # Running runs first, then the newest: what one came to see.
+    # Running runs first, then the newest: users look for these.
     return [_row(summary) for summary in sorted(summaries, key=lambda item: (item.status != "running", -_newest(item)))]
 
 
@@ -288,7 +288,7 @@ def _rounded(value: float | None) -> float | None:
 
 def _where(library: Library, rows: list[dict[str, Any]]) -> str:
     if not rows:
-        return f"no runs in {printable(str(library.root))} yet: laser train cartpole makes one"
+        return f"no runs in {printable(str(library.root))} yet: laser train cartpole starts one"
     running = sum(row["status"] == "running" for row in rows)
     return f"{len(rows)} in {printable(str(library.root))}, {running} running"
 

@@ -1,4 +1,4 @@
-"""The page of a sweep: members side by side, settings against result, the best curve, and a population's lineage."""
+"""The page of a sweep: its members, the return over a setting, the best curve, and a population's lineage."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from launch.records.series import AXES
 
 
 def layout(library: Library, search: str) -> Any:
-    """Return the page of the sweep that an address names."""
+    """Return the page of the sweep in the address."""
     entry = library.find(query_value(search, "key"))
     if entry is None or not entry.is_sweep:
         return html.Div([html.H1("Sweep"), html.P("there is no such sweep here (any more); choose one under Runs")])
@@ -41,7 +41,7 @@ def layout(library: Library, search: str) -> Any:
     keys = _keys(entry, members)
     decisions = read_decisions(entry.path / "lineage.jsonl")
     sharing = _option(entry, "share_replay")
-    how = "sharing one replay" if sharing else "each with a replay of its own"
+    how = "sharing one replay" if sharing else "each with its own replay"
     lanes_px = max(260, 90 + 34 * len(members))
     evolving = bool(decisions) or bool(_option(entry, "pbt"))
     return html.Div(
@@ -135,7 +135,7 @@ def layout(library: Library, search: str) -> Any:
                                 "Lineage",
                                 "lineage",
                                 height_px=lanes_px,
-                                about="arrow and diamond: copied; circle: changed its settings; thick: the ancestors",
+                                about="arrow and diamond: copy; circle: changed settings; thick line: the ancestors",
                             ),
                             panel(
                                 "Schedule",
@@ -201,7 +201,7 @@ def register(app: Dash, library: Library) -> None:
         whose = next((member for member in members if member.key == traced), members[0] if members else None)
         half_width = whole(smoothing, 0, 50, 0)
         asked = (name, chosen, its_key, whose.key if whose else "", half_width, theme)
-        # What was asked for is part of what was drawn: the answer to a click is lost when the clock asks after it.
+        # The controls are part of the state: if the clock's request follows a click, the click's response is lost.
         state = f"{library.picture_version(members, sweep_figures.NUM_POINTS)} {len(decisions)} {asked}"
         if state == drawn:
             raise PreventUpdate
@@ -253,7 +253,7 @@ def _option(entry: Entry, name: str) -> Any:
 
 
 def _keys(entry: Entry, members: list[Entry]) -> list[str]:
-    """Return what sets members apart: the grid's keys, and what a population changes."""
+    """Return the keys in which members differ: the grid's keys, and the settings that a population changes."""
     sweep = entry.record.get("sweep")
     grid = sweep.get("grid") if isinstance(sweep, dict) else None
     pbt = sweep.get("pbt") if isinstance(sweep, dict) else None

@@ -1,4 +1,4 @@
-"""The page to watch: the newest video of every run, and on request the newest agent playing, step by step."""
+"""The page Watch: the newest video of every run, and on request the newest agent playing, step by step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REMEMBERED = 200
 
 
 def layout(library: Library, search: str) -> Any:
-    """Return the page; its address may name the run to begin with."""
+    """Return the page; its address may name the first run to show."""
     runs = [entry for entry in library.entries().values() if not entry.is_sweep and not entry.problem]
     playable = [entry for entry in runs if (entry.path / "checkpoints").is_dir()]
     wanted = query_value(search, "key")
@@ -70,7 +70,7 @@ def layout(library: Library, search: str) -> Any:
                 [
                     html.Section(
                         [
-                            html.Header([html.H3("What the environment draws")]),
+                            html.Header([html.H3("Picture of the environment")]),
                             html.Div(html.Img(id="live-picture", alt=""), className="screen"),
                         ],
                         className="panel",
@@ -78,7 +78,7 @@ def layout(library: Library, search: str) -> Any:
                     html.Div(
                         [
                             html.Div(id="live-tiles", className="tiles"),
-                            panel("What the policy thinks of each action", "live-actions", waiting, height_px=190),
+                            panel("Action probabilities, or mean and std", "live-actions", waiting, height_px=190),
                             panel("Value estimate and reward", "live-values", waiting, height_px=190),
                         ]
                     ),
@@ -118,7 +118,7 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
         if asked == "live-speed":
             return bool(is_paused), interval, no_update, no_update
         if asked == "live-pause":
-            return True, interval, no_update, "paused; One step goes on by one"
+            return True, interval, no_update, "paused; One step continues by one step"
         if asked == "live-stop":
             live.stop()
             return True, interval, no_update, "stopped"
@@ -190,7 +190,7 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
     def refresh(_: Any, seen: Any, wanted: Any) -> Any:
         found = _newest_videos(library)
         state = str([(entry.key, name) for _, entry, name in found])
-        # A video that plays must not begin again because nothing has changed.
+        # Without an update a video that plays does not start again.
         if seen is None or state == seen:
             return no_update, state
         return _videos(library, wanted if isinstance(wanted, str) else ""), state
@@ -233,7 +233,7 @@ def _videos(library: Library, wanted: str) -> list[Any]:
     if len(found) > _MOST_VIDEOS:
         left = len(found) - _MOST_VIDEOS
         shown.append(
-            html.P(f"{left} more runs have videos; 'watch it' on a run's page puts it first", className="quiet")
+            html.P(f"{left} more runs have videos; 'watch it' on a run's page shows its video first", className="quiet")
         )
     return shown
 

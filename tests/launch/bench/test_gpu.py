@@ -103,7 +103,7 @@ sys.exit(main(["bench", "gpu", "--device", "cpu", "--out", {str(out)!r}]))
     check.send_signal(signal.SIGTERM)
     _, err = check.communicate(timeout=30)
     assert check.returncode == 128 + signal.SIGTERM
-    assert err.decode().splitlines()[-1] == f"stopped: by SIGTERM; what was measured is in {out}"
+    assert err.decode().splitlines()[-1] == f"stopped: by SIGTERM; the results so far are in {out}"
     assert [entry.kind for entry in read_entries(out)] == ["machine", "result"]
     assert not psutil.pid_exists(int(pid.read_text()))
 

@@ -319,7 +319,7 @@ def test_the_agent_plays_live_step_by_step(browser, address, root) -> None:
     first = wait("a picture", lambda: browser.execute_script(picture), 60.0)
     assert first.startswith("data:image/png;base64,")
     wait("another picture", lambda: browser.execute_script(picture) != first)
-    wait("probabilities", lambda: traces(browser, "What the policy thinks of each action"))
+    wait("probabilities", lambda: traces(browser, "Action probabilities, or mean and std"))
     assert "value estimate" in find(browser, "#live-tiles").text
     find(browser, "#live-pause").click()
     time.sleep(0.5)

@@ -55,7 +55,7 @@ def test_a_healthy_run_is_not_talked_about() -> None:
         ({"status": "failed", "log": "failed: ValueError: bad"}, "the run failed: ValueError: bad"),
         (
             {"status": "interrupted"},
-            "the run ended without saying why, as a killed process does: --resume continues it",
+            "the run recorded no end, as after a kill: --resume continues it",
         ),
         ({"age_s": 300.0}, "nothing has been recorded for 300 s although the run holds its lock: it has stalled"),
         ({"age_s": None}, "nothing has been recorded yet"),
@@ -63,7 +63,7 @@ def test_a_healthy_run_is_not_talked_about() -> None:
             {"values": {"totals/restarts/died": 2.0, "totals/restarts/hung": 1.0}},
             "3 workers had to be replaced (2 died, 1 hung)",
         ),
-        ({"values": {"totals/shards_lost": 1.0}}, "1 replay shards are gone, and what they held"),
+        ({"values": {"totals/shards_lost": 1.0}}, "1 replay shards are lost with their contents"),
         (
             {"values": {"totals/evaluations_failed/raised": 2.0, "totals/evaluations_failed/evaluator_died": 1.0}},
             "3 evaluations failed (1 evaluator died, 2 raised)",
@@ -78,12 +78,12 @@ def test_a_healthy_run_is_not_talked_about() -> None:
         ),
         (
             {"growth": {"totals/time/insert_wait": 30.0, "totals/time/learner_wait": 0.0}},
-            "actors wait for the replay's rate limiter (75 % of their time): the learner is slower than they are",
+            "actors wait for the replay's rate limiter (75 % of their time): the learner is slower than the actors",
         ),
         (
             {"growth": {"totals/time/insert_wait": 30.0, "totals/time/learner_wait": 8.0}},
             "actors wait for the replay's rate limiter (75 % of their time), and the learner waits too: "
-            "replay in between is slow",
+            "the replay is slow",
         ),
         (
             {"values": {"accept_fraction_foreign_replay": 0.08}},
@@ -97,7 +97,7 @@ def test_a_healthy_run_is_not_talked_about() -> None:
         ),
         (
             {"values": {"entropy": 1e-5}},
-            "the policy hardly varies any more (entropy 1.0e-05 nats): a larger entropy cost keeps it open",
+            "the policy is nearly deterministic (entropy 1.0e-05 nats): raise the entropy cost",
         ),
         ({"values": {"gradient_norm": 1000.0}}, "gradients are clipped hard: their norm is 1e+03, the limit 40"),
     ],

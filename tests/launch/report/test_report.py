@@ -161,7 +161,7 @@ def test_a_run_that_has_just_begun_has_a_report(made, tmp_path, capsys):
     shutil.rmtree(path / "checkpoints")
     assert run(["report", str(path), "--json"]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert "No episode has finished by the newest checkpoint." in words_of(path / "report" / "index.html")[0]
+    assert "No episode had finished at the newest checkpoint." in words_of(path / "report" / "index.html")[0]
     assert result["page"].endswith("report/index.html")
 
 

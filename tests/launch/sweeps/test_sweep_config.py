@@ -59,7 +59,7 @@ def test_presets_draw_their_own_way_where_each_has_a_replay_of_its_own():
     shared = parse_sweep(words)
     assert {member.config.replay.sampler for member in shared.members()} == {"uniform"}
     (found,) = [str(item) for item in shared.warnings() if item.key == "replay.sampler"]
-    assert "uniform draws for preset rainbow too, whose own is per" in found
+    assert "uniform replaces per, the sampler of preset rainbow" in found
 
 
 def test_members_learn_as_the_presets_of_the_grid_say():
@@ -92,7 +92,7 @@ def test_a_record_gives_the_sweep_back():
         (["--grid", "seed=1,1"], "grid: seed lists 1 twice"),
         (["--grid", "seed=1,2", "--grid", "seed=3"], "grid: seed is given twice"),
         (["--grid", "seed=1,2", "--seeds", "2"], "grid: seed lists the seeds, and so does --seeds"),
-        (["--grid", RATES, "--algorithm.learning-rate", "1"], "grid: algorithm.learning-rate has a value of its own"),
+        (["--grid", RATES, "--algorithm.learning-rate", "1"], "grid: algorithm.learning-rate also has a value"),
         (
             ["--grid", "seed=" + ",".join(map(str, range(4097)))],
             "grid: makes 4,097 members, and a sweep has at most 4,096",
@@ -100,7 +100,7 @@ def test_a_record_gives_the_sweep_back():
         (["--grid", "algorithm.learningrate=1,2"], "algorithm.learningrate: in --grid: unknown key; did you mean"),
         (["--grid", "steps=x,2"], "steps: in --grid: must be a whole number, got 'x'"),
         (["--grid", "algorithm.learning-rate=-1,1"], "algorithm.learning-rate: must be above 0, got -1.0"),
-        (["--grid", "run-dir=a,b"], "grid: run-dir is one for the whole sweep"),
+        (["--grid", "run-dir=a,b"], "grid: run-dir has one value for the whole sweep"),
         (["--grid", "replay.capacity-steps=1e4,2e4"], "grid: replay.capacity-steps cannot differ"),
         (
             ["--grid", "preset=cartpole,acer_cartpol"],
