@@ -46,6 +46,7 @@ def test_missing_and_wrong_versions(monkeypatch):
         return version(name)
 
     monkeypatch.setattr(doctor, "requires", lambda name: lines)
+    monkeypatch.setattr("importlib.metadata.requires", lambda name: lines)
     monkeypatch.setattr(doctor, "version", found)
     findings = {finding.subject: finding for finding in doctor.check_requirements()}
     assert findings["numpy"].state == "ok"
