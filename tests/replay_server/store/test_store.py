@@ -1,5 +1,6 @@
 """A shard against a naive twin that keeps lists of rows, under random operations."""
 
+import json
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +11,7 @@ from laser.ports import ColumnSpec, SampleRequest, wait
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings
 from replay_server.serving.shard import Shard
+from replay_server.store.store import Store
 
 LENGTH = 4
 
@@ -186,3 +188,128 @@ def test_a_page_reference_too_few_is_noticed():
     with pytest.raises(AssertionError):
         shard.check_valid()
     shard.close()
+
+
+def make_store(*members, frames=False, **config):
+    return Store(make_spec(LENGTH, frames=frames), ReplayConfig(**{"capacity_steps": 4 * LENGTH} | config), members)
+
+
+def insert(store, stream, num_unrolls):
+    """Insert the next unrolls of a stream into a store, as a shard does."""
+    first = stream.sequence
+    unrolls = join([stream.next_unroll() for _ in range(num_unrolls)])
+    sequences = range(first, first + num_unrolls)
+    store.insert(unrolls, np.arange(num_unrolls), [(1, 0, 0, stream.environment)] * num_unrolls, sequences)
+    store.check_valid()
+
+
+def test_there_is_no_room_while_all_that_is_left_waits_in_queues():
+    store = make_store(MemberSettings(0, online_capacity=4))
+    stream = Stream(store.spec, np.random.default_rng(0), mean_length=2)
+    insert(store, stream, 4)
+    assert store.make_room(4, 0)
+    insert(store, stream, 4)
+    # Four pages may be drawn from and four more hold queued unrolls: all eight are in use.
+    assert not store.make_room(1, 0)
+    assert store.index.num_steps == 0
+    assert store.num_removed == 0
+    store.release(store.members[0].dequeue(2))
+    assert store.num_removed == 2
+    assert store.make_room(2, 0)
+    assert not store.make_room(3, 0)
+
+
+def test_room_is_made_by_forgetting_the_oldest_and_no_more_than_that():
+    store = make_store(MemberSettings(0))
+    insert(store, Stream(store.spec, np.random.default_rng(0), mean_length=None), 4)
+    assert store.make_room(0, 0)
+    assert (store.num_removed, store.index.num_steps) == (0, 4 * LENGTH)
+    assert store.make_room(3, 0)
+    assert (store.num_removed, store.index.num_steps) == (3, LENGTH)
+    assert (store.pages.rows["rewards"][store.index.live_pages.items[0] * LENGTH]) == 3 * LENGTH
+
+
+def test_a_message_that_can_never_be_stored_is_told_of():
+    store = make_store(MemberSettings(0), frames=True, capacity_bytes=4096)
+    num_blocks = store.arena.num_blocks
+    assert store.never_fits(4, num_blocks) is None
+    assert "5 unrolls in one message exceed a shard's capacity of 4" in store.never_fits(5, 0)
+    assert f"exceed a shard's {store.sizes.arena_bytes}" in store.never_fits(1, num_blocks + 1)
+    without = make_store(MemberSettings(0))
+    assert without.never_fits(4, 10**9) is None
+
+
+def test_the_blocks_of_a_message_are_those_of_the_unrolls_that_are_kept():
+    store = make_store(MemberSettings(0), frames=True)
+    stream = Stream(store.spec, np.random.default_rng(0))
+    unrolls = join([stream.next_unroll() for _ in range(3)])
+    lengths = unrolls.frames["image"].lengths
+    blocks = [-(-int(length) // store.arena.block_bytes) for length in lengths]
+    assert store.blocks_needed(unrolls, np.array([0, 2])) == blocks[0] + blocks[2]
+    assert store.blocks_needed(unrolls, np.arange(3)) == sum(blocks)
+    assert make_store(MemberSettings(0)).blocks_needed(unrolls, np.arange(3)) == 0
+
+
+def test_frames_come_back_as_they_were_stored_and_not_when_they_are_gone():
+    store = make_store(MemberSettings(0), frames=True)
+    stream = Stream(store.spec, np.random.default_rng(0), mean_length=None)
+    insert(store, stream, 3)
+    pages = store.index.live_pages.items.copy()
+    packed = store.frames(pages)["image"]
+    for place, page in enumerate(pages):
+        blob = packed.payload[packed.starts[place] :][: packed.lengths[place]]
+        np.testing.assert_array_equal(blob, stream.blob(int(store.pages.headers["sequence"][page])))
+    free = len(store.arena.free)
+    assert store.make_room(4, 0)
+    assert len(store.arena.free) == store.arena.num_blocks > free
+    assert make_store(MemberSettings(0)).frames(pages) == {}
+
+
+def test_a_member_that_comes_late_has_columns_of_what_is_stored():
+    store = make_store(MemberSettings(0))
+    insert(store, Stream(store.spec, np.random.default_rng(0)), 3)
+    late = MemberSettings(1, columns=(ColumnSpec("priority", 2.0),))
+    before = store.num_bytes
+    store.add_member(late)
+    assert store.num_bytes > before
+    member = store.members[1]
+    assert (member.columns.arrays["priority"][store.index.live_pages.items] == 2.0).all()
+    store.add_member(late)
+    assert store.members[1] is member
+    with pytest.raises(ValueError, match="member 1 is known with other settings"):
+        store.add_member(MemberSettings(1))
+    store.check_valid()
+
+
+def test_what_a_state_must_fit_differs_where_a_setting_of_the_memory_does():
+    columns = (ColumnSpec("priority", 1.0),)
+    mine = make_store(MemberSettings(0, columns=columns), sampler="per")
+    same = make_store(MemberSettings(0, columns=columns), sampler="per", remover="fifo")
+    assert json.loads(json.dumps(mine.fingerprint(), default=str)) == json.loads(
+        json.dumps(same.fingerprint(), default=str)
+    )
+    for other, name in (
+        (make_store(MemberSettings(0, columns=columns), sampler="per", capacity_steps=5 * LENGTH), "pages"),
+        (make_store(MemberSettings(0, online_capacity=1, columns=columns), sampler="per"), "pages"),
+        (make_store(MemberSettings(0, columns=columns), sampler="per", frames=True), "images"),
+        (make_store(MemberSettings(0, columns=columns), sampler="uniform"), "sampler"),
+        (make_store(MemberSettings(0, columns=columns), sampler="per", priority_exponent=0.9), "priority exponent"),
+        (make_store(MemberSettings(0), sampler="per"), "columns by member"),
+        (make_store(MemberSettings(1, columns=columns), sampler="per"), "columns by member"),
+    ):
+        assert mine.fingerprint()[name] != other.fingerprint()[name], name
+    # Without priorities their exponent is no part of what must fit.
+    drawn = [make_store(MemberSettings(0), sampler="uniform", priority_exponent=e).fingerprint() for e in (0.5, 0.9)]
+    assert drawn[0] == drawn[1]
+
+
+def test_a_store_that_is_full_of_frames_forgets_until_there_are_blocks():
+    store = make_store(MemberSettings(0), frames=True, capacity_steps=100 * LENGTH, capacity_bytes=20_000)
+    stream = Stream(store.spec, np.random.default_rng(0), mean_length=3)
+    insert(store, stream, 6)
+    in_use = store.arena.num_blocks - len(store.arena.free)
+    wanted = len(store.arena.free) + in_use // 2
+    assert store.make_room(1, wanted)
+    assert len(store.arena.free) >= wanted
+    assert 0 < store.num_removed < 6
+    store.check_valid()

@@ -1,4 +1,4 @@
-"""A learner that is changed while it trains: its settings, and weights taken over from another."""
+"""A whole learner: what it reports, saves and publishes, and how it is changed while it trains."""
 
 import dataclasses
 import time
@@ -10,7 +10,7 @@ import torch
 from actors.actor import Actor
 from laser.algorithms.impala import Impala
 from laser.algorithms.v_racer import VRacer
-from laser.ports import wait
+from laser.ports import PortClosedError, wait
 from launch.planning.member_plan import plan_member, plan_population
 from launch.presets import load_preset
 from launch.recording.recorder import Recorder
@@ -20,6 +20,7 @@ from launch.topology import place_member, place_population
 from launch.train import train
 from learner.experience.collate import example_batch
 from learner.feedback.column_writer import ColumnWriter
+from learner.feedback.prioritizer_link import PrioritizerLink
 from learner.learner import Learner
 from learner.publishing.publisher import Publisher
 from learner.updating.eager import EagerUpdater
@@ -264,3 +265,98 @@ def test_a_shard_that_is_lost_amid_column_writes_costs_numbers_and_not_the_learn
         stats = wait(topology.replay.stats(), 5.0, "stats")
         assert stats.shards[1] is None
         runtime.close()
+
+
+def test_a_report_counts_from_the_start_and_averages_since_the_last(pair):
+    _, call = pair
+    first = call(0, "report")
+    assert first.source == "learner"
+    assert first.counters["learner_steps"] == 1
+    assert {"loss", "charts/learning_rate", "parameter_version"} <= set(first.gauges)
+    again = call(0, "report")
+    assert again.counters["learner_steps"] == 1
+    assert "loss" not in again.gauges  # there was no update since
+    call(0, "step", 2)
+    assert call(0, "report").counters["learner_steps"] == 3
+    assert call(0, "report").counters.keys() >= {"time/learner_wait", "time/learner_step", "column_writes_failed"}
+
+
+def test_the_learning_rate_falls_to_zero_as_the_run_goes_on():
+    config = load_preset("cartpole", {"num_envs": 4, "replay.min_steps": 0, "algorithm.learning_rate": 0.01})
+    found = {}
+    for schedule in ("linear", "constant"):
+        algorithm = dataclasses.replace(config.algorithm, learning_rate_schedule=schedule)
+        runtime = LocalRuntime()
+        with Recorder(in_turns=True) as recorder:
+            topology = place_member(plan_member(dataclasses.replace(config, algorithm=algorithm)), runtime, recorder)
+
+            def call(method, *arguments, learner=topology.learner):
+                return wait(learner.call(method, *arguments), 60, "the learner")
+
+            call(Learner.warm_up)
+            for worker in topology.actors:
+                wait(worker.call(Actor.run_unroll), 60, "unroll")
+            rates = []
+            for progress in (0.0, 0.25, 1.0, 1.5):
+                call(Learner.set_progress, progress)
+                call(Learner.step)
+                rates.append(call(Learner.report).gauges["charts/learning_rate"])
+            found[schedule] = rates
+            runtime.close()
+    assert found["linear"] == pytest.approx([0.01, 0.0075, 0.0, 0.0])
+    assert found["constant"] == pytest.approx([0.01] * 4)
+
+
+def test_the_first_parameters_are_out_before_anything_is_learned_and_a_second_warm_up_publishes_none():
+    config = load_preset("cartpole", {"num_envs": 4, "replay.min_steps": 0})
+    runtime = LocalRuntime()
+    with Recorder(in_turns=True) as recorder:
+        topology = place_member(plan_member(config), runtime, recorder)
+        assert wait(topology.parameters.newest(-1), 5, "parameters") is None
+        for _ in range(2):
+            assert "cpu" in wait(topology.learner.call(Learner.warm_up), 60, "warm_up")
+            assert wait(topology.parameters.newest(-1), 5, "parameters").version == 0
+        assert wait(topology.learner.call(Learner.report), 60, "report").gauges["parameter_version"] == 0.0
+        runtime.close()
+
+
+def test_the_current_parameters_can_be_seen_without_publishing_them(pair):
+    topologies, call = pair
+    call(0, "change_settings", {"learning_rate": 0.1})
+    published = wait(topologies[0].parameters.newest(-1), 5, "parameters")
+    seen = call(0, "newest")
+    np.testing.assert_array_equal(seen.vector, published.vector)
+    assert wait(topologies[0].parameters.newest(published.version), 5, "parameters") is None
+
+
+def test_a_restored_learner_learns_the_same_from_the_same(pair):
+    """Weights, moments, random numbers and counters: then one more step on the same batch cannot differ."""
+    topologies, call = pair
+    state = call(0, "state_dict")
+    call(1, "load_state_dict", state)
+    assert same(call(0, "weights"), call(1, "weights"))
+    restored = call(1, "state_dict")
+    assert restored["numbers"]["num_steps"] == state["numbers"]["num_steps"] == 1
+    assert restored["numbers"]["version"] == state["numbers"]["version"]
+    np.testing.assert_array_equal(restored["arrays"]["generator"], state["arrays"]["generator"])
+    newest = [wait(topology.parameters.newest(-1), 5, "parameters") for topology in topologies]
+    assert newest[0].version == newest[1].version
+    np.testing.assert_array_equal(newest[0].vector, newest[1].vector)
+    # What is saved is a copy: learning on does not reach into it.
+    weights = {name: value.clone() for name, value in state["tensors"]["networks"].items()}
+    call(0, "step")
+    assert all(torch.equal(value, state["tensors"]["networks"][name]) for name, value in weights.items())
+
+
+def test_a_lesson_that_cannot_be_read_from_the_replay_is_counted_and_costs_no_run(pair, monkeypatch):
+    _, call = pair
+
+    def hear(self, mean_return):
+        raise PortClosedError("shard 0 is closed")
+
+    call(0, "hear_return", 3.0)
+    assert "sampler_lessons_failed" not in call(0, "report").counters
+    monkeypatch.setattr(PrioritizerLink, "hear", hear)
+    for count in (1.0, 2.0):
+        call(0, "hear_return", 3.0)
+        assert call(0, "report").counters["sampler_lessons_failed"] == count
