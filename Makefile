@@ -2,6 +2,7 @@
 # make test       every quick check: lint, format, types, import contracts, unit tests
 # make test-slow  the tests that take longer or start Ray
 # make test-gpu   the tests that need a CUDA device
+# make mutation-check  seed small mistakes into losses, samplers and ledgers; do the tests notice them? (an hour or so)
 # make docs       docs/metrics.md, from the table of metrics
 # make gpu-bundle the wheels for a machine without internet that has torch, in gpu-bundle/ (docs/gpu.md)
 #
@@ -31,7 +32,11 @@ BUNDLE_WITH := ale-py mujoco
 BUNDLE_WITHOUT :=
 BUNDLE_LIMIT_MB := 52
 
-.PHONY: help run install test lint format types imports images unit test-slow test-gpu docs gpu-bundle clean
+# How many mistakes `make mutation-check` seeds, and how many it tests at the same time.
+MUTANTS := 200
+MUTATION_JOBS := 2
+
+.PHONY: help run install test lint format types imports images unit test-slow test-gpu mutation-check docs gpu-bundle clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -80,6 +85,11 @@ test-slow: $(TEST_READY)
 test-gpu: $(TEST_READY)
 	@echo "== GPU tests"
 	@$(BIN)/python -m pytest --all-packages -m "gpu"
+
+# MUTANTS=0 seeds all there are.
+mutation-check: $(TEST_READY)
+	@echo "== mutation check"
+	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/mutation_check.py --mutants $(MUTANTS) --jobs $(MUTATION_JOBS)
 
 docs: $(TEST_READY)
 	@$(BIN)/python -m launch.recording.metrics_page > docs/metrics.md

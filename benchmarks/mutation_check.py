@@ -46,7 +46,7 @@ SOURCES = (
     "replay_server/serving/ledger.py",
     "replay_server/store/rate_limiter.py",
 )
-# The tests of the files in a folder, after the mirrored one: `laser/ops/scan.py` has `tests/laser/ops/test_scan.py`.
+# What else tests the files in a folder.
 TESTS_OF_FOLDER = {
     "laser/ops": ("tests/laser/ops", "tests/laser/algorithms"),
     "laser/algorithms": ("tests/laser/algorithms", "tests/laser/networks", "tests/laser/test_user_classes.py"),
@@ -58,7 +58,7 @@ TESTS_OF_FOLDER = {
     "replay_server/serving": ("tests/replay_server", "tests/contracts/test_shared_replay.py"),
     "replay_server/store": ("tests/replay_server", "tests/contracts/test_shared_replay.py"),
 }
-# Tests of a file that stand elsewhere, or under another name.
+# Tests of a file beside the mirrored one: `laser/ops/scan.py` has `tests/laser/ops/test_scan.py`.
 TESTS_OF_FILE = {
     "laser/algorithms/actor_critic.py": ("tests/laser/algorithms/test_losses.py",),
     "laser/algorithms/base.py": (
@@ -168,16 +168,20 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
     return sorted(found, key=lambda mutant: (mutant.line, mutant.old, mutant.new))
 
 
-def tests_of(path: str) -> list[str]:
-    """Return the tests that concern a file, those nearest to it first."""
+def tests_of(path: str) -> list[list[str]]:
+    """Return the tests that concern a file in three stages: those nearest to it, the others, the golden losses."""
     folder, _, name = path.rpartition("/")
     mirrored = f"tests/{folder}/test_{name}"
-    wanted = [mirrored] if (ROOT / mirrored).exists() else []
-    wanted += TESTS_OF_FILE.get(path, ())
-    for place in TESTS_OF_FOLDER[folder]:
-        below = sorted(ROOT.glob(f"{place}/**/test_*.py")) if (ROOT / place).is_dir() else [ROOT / place]
-        wanted += [test.relative_to(ROOT).as_posix() for test in below]
-    return [test for test in dict.fromkeys(wanted) if test not in LEFT_OUT]
+    near = [*([mirrored] if (ROOT / mirrored).exists() else []), *TESTS_OF_FILE.get(path, ())]
+    others = [
+        test for place in TESTS_OF_FOLDER[folder] for test in _test_files(place) if test not in (*near, *LEFT_OUT)
+    ]
+    return [near, others, list(GOLDEN) if path.startswith("laser/") else []]
+
+
+def _test_files(place: str) -> list[str]:
+    below = sorted(ROOT.glob(f"{place}/**/test_*.py")) if (ROOT / place).is_dir() else [ROOT / place]
+    return [test.relative_to(ROOT).as_posix() for test in below]
 
 
 def check(mutants: Sequence[Mutant], jobs: int, console: Console) -> dict[Mutant, str]:
@@ -202,6 +206,8 @@ def check(mutants: Sequence[Mutant], jobs: int, console: Console) -> dict[Mutant
                     if outcome == "survived":
                         progress.console.print(f"[bold]survived[/] {escape(str(run.mutant))}", soft_wrap=True)
                     progress.advance(task)
+                    if not console.is_terminal and len(outcomes) % 10 == 0:
+                        progress.console.print(f"{len(outcomes)} of {len(mutants)} mutants tested")
         finally:
             for run in running:
                 _stop(run.pid)
@@ -221,6 +227,8 @@ def main() -> int:
     paths = sorted(path.relative_to(ROOT).as_posix() for pattern in SOURCES for path in ROOT.glob(pattern))
     if unknown := sorted(set(arguments.files) - set(paths)):
         options.error(f"FILE must match one of {', '.join(SOURCES)}, got {', '.join(unknown)}")
+    # A `kill` ends the tests under way and removes the copies, as Ctrl-C does.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutation check: stopped"))
     console = Console(width=None if sys.stdout.isatty() else 120)
     made = [m for path in paths for m in mutants_of(path, (ROOT / path).read_text(encoding="utf-8"))]
     for place in sorted(set(EQUIVALENT) - {(mutant.path, mutant.old, mutant.new) for mutant in made}):
@@ -322,8 +330,8 @@ def _copy_of_checkout(tree: Path) -> Path:
 def _see_that_tests_pass(paths: set[str], tree: Path, progress: Progress) -> None:
     """Run the tests of all files as the code is: a test that fails anyway kills every mutant."""
     task = progress.add_task("tests of the code as it is", total=None)
-    tests = list(dict.fromkeys(test for path in sorted(paths) for test in tests_of(path)))
-    pid = _fork(tree, [[*tests, *GOLDEN]])
+    tests = dict.fromkeys(test for path in sorted(paths) for stage in tests_of(path) for test in stage)
+    pid = _fork(tree, [list(tests)])
     while (status := _status(pid)) is None:
         time.sleep(0.1)
     if status:
@@ -334,7 +342,7 @@ def _see_that_tests_pass(paths: set[str], tree: Path, progress: Progress) -> Non
 
 def _start(mutant: Mutant, tree: Path) -> Run:
     _write(tree / mutant.path, mutant.text)
-    pid = _fork(tree, [tests_of(mutant.path), list(GOLDEN)])
+    pid = _fork(tree, tests_of(mutant.path))
     return Run(mutant, tree, pid, time.monotonic() + MUTANT_TIMEOUT_S)
 
 
@@ -358,7 +366,7 @@ def _write(source: Path, text: str) -> None:
 
 
 def _fork(tree: Path, stages: list[list[str]]) -> int:
-    """Start tests in a process of its own; its status is 0, 1, or GOLDEN_ALONE when the first stage passed.
+    """Start tests in a process of its own; its status is 0, 1, or GOLDEN_ALONE when the first two stages passed.
 
     A fork starts with torch and pytest imported, which take longer than most tests.
     """
@@ -368,6 +376,7 @@ def _fork(tree: Path, stages: list[list[str]]) -> int:
         return pid
     status = 1
     try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.setsid()
         os.chdir(tree)
         output = os.open("output", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -382,8 +391,8 @@ def _fork(tree: Path, stages: list[list[str]]) -> int:
 def _run_tests(tree: Path, stages: list[list[str]]) -> int:
     options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout", str(TEST_TIMEOUT_S), "--hypothesis-seed", "0"]
     for stage, tests in enumerate(stages):
-        if pytest.main([*options, *tests]):
-            return GOLDEN_ALONE if stage else 1
+        if tests and pytest.main([*options, *tests]):
+            return GOLDEN_ALONE if stage == 2 else 1
         assert Path(sys.modules["laser"].__file__).is_relative_to(tree), "the tests import another checkout"
     return 0
 

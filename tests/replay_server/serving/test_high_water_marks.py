@@ -60,3 +60,18 @@ def test_marks_survive_a_restore():
     other.load_state_dict(streams.state_dict())
     asked = headers((0, 2, 0, 1), (0, 2, 0, 2), (0, 1, 0, 9))
     assert other.plan(asked).verdicts.tolist() == [DUPLICATE, FRESH, OLD_INCARNATION]
+
+
+def test_what_has_arrived_is_counted_by_start_with_what_was_lost():
+    streams = HighWaterMarks()
+    streams.commit(streams.plan(headers((0, 0, 0, 0), (0, 0, 1, 2), (0, 0, 0, 1), (0, 0, 0, 1))))
+    assert dict(streams.arrived) == {(0, 0, 0): 2 + 3}
+    plan = streams.plan(headers((0, 0, 0, 4), (0, 1, 0, 0), (0, 0, 1, 9), (1, 0, 0, 1)))
+    assert plan.verdicts.tolist() == [FRESH, FRESH, OLD_INCARNATION, FRESH]
+    assert plan.num_lost == 2 + 1
+    streams.commit(plan)
+    assert dict(streams.arrived) == {(0, 0, 0): 5 + 3, (0, 0, 1): 1, (0, 1, 0): 2}
+    # Counted since this was made, not over restores.
+    other = HighWaterMarks()
+    other.load_state_dict(streams.state_dict())
+    assert not other.arrived

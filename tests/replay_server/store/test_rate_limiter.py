@@ -79,3 +79,38 @@ def test_infinity_only_waits_for_min_steps():
     assert limiter.sample_lacks(5, 9) == "9 of 10 steps stored"
     assert limiter.sample_lacks(10**9, 10) is None
     assert limiter.insert_lacks(10**9) is None
+
+
+def test_an_insert_and_a_sample_may_go_just_as_far_as_the_band():
+    # The band is 3 * 20 +- 15: from 45 to 75.
+    limiter = RateLimiter(RateLimit(3.0, min_steps=20, max_insert_steps=5, max_sample_steps=10, error_buffer=15.0))
+    limiter.inserted_steps = 20
+    assert limiter.difference == 60.0
+    assert limiter.insert_lacks(5) is None
+    assert limiter.insert_lacks(6) == (
+        "the rate limiter waits for the learner to draw: 0 steps drawn for 20 inserted, at 3 samples per insert"
+    )
+    assert limiter.sample_lacks(15, 20) is None
+    limiter.sampled_steps = 6
+    assert limiter.difference == 54.0
+    assert limiter.sample_lacks(9, 20) is None
+    assert limiter.sample_lacks(10, 20) == (
+        "the rate limiter waits for actors to insert: 6 steps drawn for 20 inserted, at 3 samples per insert"
+    )
+
+
+def test_what_is_forgiven_need_not_be_drawn():
+    limiter = RateLimiter(RateLimit(3.0, min_steps=20, max_insert_steps=5, max_sample_steps=10, error_buffer=15.0))
+    limiter.inserted_steps, limiter.sampled_steps = 120, 30
+    assert limiter.insert_lacks(1) is not None
+    limiter.forgiven_steps = 90
+    assert limiter.difference == (120 - 90) * 3.0 - 30
+    assert limiter.insert_lacks(5) is None
+    other = RateLimiter(limiter.limit)
+    other.load_state_dict(limiter.state_dict())
+    assert other.difference == limiter.difference == 60.0
+    assert (other.inserted_steps, other.sampled_steps, other.forgiven_steps) == (120, 30, 90)
+    # With the inequality off there is no difference, however much was drawn.
+    free = RateLimiter(RateLimit())
+    free.load_state_dict(limiter.state_dict())
+    assert free.difference == 0.0
