@@ -130,3 +130,20 @@ def test_step_sizes_shrink_with_all_updates():
     assert config.rate_factor(0) == 1.0
     assert config.rate_factor(5) == pytest.approx(1.0 / (1.0 + 0.01 * 100))
     assert PpoConfig(annealing=0.0).rate_factor(1000) == 1.0
+
+
+def test_every_batch_is_fresh_and_of_the_newest_policy():
+    """The ratios of the first pass are then 1: nobody acted for this batch with another version."""
+    assert PpoConfig().max_policy_lag == 0
+    assert PpoConfig(num_epochs=3, num_minibatches=5).passes == (3, 5)
+    assert list(PpoConfig().problems()) == []
+    (problem,) = PpoConfig(replay_fraction=0.5).problems()
+    assert str(problem) == "replay-fraction: must be 0: ppo learns from fresh experience only, got 0.5; leave it out"
+
+
+def test_a_step_size_of_the_critics_own_needs_a_critic_of_its_own():
+    shared, separate = NetworkConfig(), NetworkConfig(separate_critic=True)
+    config = PpoConfig(baseline_rate=3.0)
+    assert config.warnings(separate, "fifo") == []
+    assert [problem.key for problem in config.warnings(shared, "fifo")] == ["algorithm.baseline-rate"]
+    assert PpoConfig(baseline_rate=1.0).warnings(shared, "fifo") == []

@@ -127,6 +127,31 @@ def test_a_page_goes_with_the_last_episode_that_has_rows_of_it():
     assert len(book.pages.free) == book.pages.num_pages
 
 
+def test_a_page_that_is_gone_is_no_neighbour():
+    book = Book()
+    one, two, three = book.append("B++-B", "B++-B", "B++-b")
+    assert book.index.next_page[[one, two, three]].tolist() == [two, three, NO_PAGE]
+    assert book.index.previous_page[[one, two, three]].tolist() == [NO_PAGE, one, two]
+    middle = next(episode for episode in book.index.episodes.values() if episode.pages == [two])
+    assert book.forget(middle) == [two]
+    assert (book.index.next_page == NO_PAGE).all()
+    assert (book.index.previous_page == NO_PAGE).all()
+
+
+def test_a_long_episode_is_forgotten_with_the_pages_between():
+    book = Book()
+    pages = book.append("b-B++", "+++++", "+++++", "+-B++")
+    book.index.close_stream(KEY)
+    *_, long, last = book.index.episodes.values()
+    assert book.forget(long) == pages[1:3]
+    live = book.index.episode_of_row
+    assert sorted(zip(*(part.tolist() for part in np.nonzero(live != NO_EPISODE)), strict=True)) == [
+        (pages[3], 2),
+        (pages[3], 3),
+    ]
+    assert book.index.num_steps == last.num_steps == 2
+
+
 def test_an_open_episode_is_forgotten_from_its_oldest_page_on():
     book = Book()
     _, two, three = book.append("-B+++", "+++++", "+++++")
