@@ -316,3 +316,17 @@ def test_priorities_are_the_unrolls_mean_critic_losses(threshold):
     assert priorities.shape == (1, batch.shape[1])
     # The value loss is the sum of all columns' critic losses.
     torch.testing.assert_close((priorities * batch.valid.sum(0)).sum(), output.metrics["value_loss"])
+
+
+def test_the_priority_of_an_unroll_is_a_mean_over_its_steps_alone():
+    """Column 0 has one step, column 1 none at all."""
+    batch = double_batch()
+    valid = batch.valid.clone()
+    valid[1:, 0] = valid[:, 1] = False
+    valid[0, 0] = True
+    batch = dataclasses.replace(batch, valid=valid, importance_weights=torch.eye(batch.shape[1])[0].double())
+    output, _ = evaluate(ImpalaConfig(entropy_cost=0.0), batch)
+    priorities = output.per_step["priority"].detach()[0]
+    # The weights leave column 0 as the only one in the value loss.
+    torch.testing.assert_close(priorities[0], output.metrics["value_loss"])
+    assert priorities[1] == 0.0

@@ -142,3 +142,28 @@ def test_only_the_newest_frame_of_a_stack_is_looked_at(channels, matters):
         for frames in (batch.observations["observation"], other)
     )
     assert (before != after) == matters
+
+
+def test_its_loss_is_the_literal_one_across_terminations_and_rejected_rows():
+    """Targets as a loop in float64, of a batch whose own discount is another than the task's."""
+    generator = torch.Generator().manual_seed(3)
+    control = PixelControl(ENVIRONMENT, 4, 0.7)
+    batch = make()
+    assert (batch.discounts[batch.valid] == 0.0).sum() >= 1
+    batch = dataclasses.replace(batch, discounts=torch.where(batch.discounts == 0.0, 0.0, 1.0))
+    values = torch.randn(7, 3, 3, 9, 6, generator=generator)
+    used = batch.valid & (torch.rand(6, 3, generator=generator) < 0.8)
+    weights = torch.rand(6, 3, generator=generator) * used
+    pictures = batch.observations["observation"][:, :, -3:].double() / 255.0
+    expected = 0.0
+    for b in range(3):
+        follows = None  # the target of the row after, if that one is learned from
+        for t in reversed(range(6)):
+            change = (pictures[t + 1, b] - pictures[t, b]).abs()
+            target = change.reshape(3, 9, 4, 6, 4).mean((0, 2, 4))
+            if batch.discounts[t, b] != 0.0:
+                target = target + 0.7 * (values[t + 1, b].double().amax(0) if follows is None else follows)
+            follows = target if used[t, b] else None
+            errors = target - values[t, b, batch.actions[t, b]].double()
+            expected += 0.5 * weights[t, b].item() * errors.square().sum().item()
+    assert control.loss(values, batch, used, weights).item() == pytest.approx(expected, rel=1e-5)

@@ -1,6 +1,7 @@
 """ReF-ER on IMPALA's and LASER's losses, with discrete and continuous actions."""
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from random_batches import ACTIONS, make_batch, make_environment
 
 from laser.algorithms.impala import ImpalaConfig
 from laser.algorithms.laser import LaserConfig
-from laser.algorithms.refer import ReferConfig
+from laser.algorithms.refer import ReferConfig, bounded_rhos
 from laser.networks.config import NetworkConfig
 
 REFER = ReferConfig()
@@ -112,3 +113,10 @@ def test_rewards_of_a_column_that_is_far_everywhere_change_nothing(config):
     near = others.clone()
     near[:, 3] *= 100.0
     assert not torch.equal(gradients[0], run(config, dataclasses.replace(batch, rewards=near), 1.0, 1.2)[1])
+
+
+def test_ratios_that_the_replay_keeps_are_finite_whatever_the_log_ratios_are():
+    # NaN: both policies exclude the action, -inf - -inf. Such a step is as far from the policy as can be.
+    log_rhos = torch.tensor([math.nan, -math.inf, math.inf, -8.0, 8.0, 0.0, 0.5], dtype=torch.float64)
+    expected = [math.exp(each) for each in (-7.0, -7.0, 7.0, -7.0, 7.0, 0.0, 0.5)]
+    assert bounded_rhos(log_rhos).tolist() == pytest.approx(expected, rel=1e-12)

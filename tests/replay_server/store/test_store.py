@@ -8,6 +8,8 @@ import pytest
 from replay_helpers import Stream, join, make_spec
 
 from laser.ports import ColumnSpec, SampleRequest, wait
+from laser.specs import ArraySpec, DiscreteActions, EnvironmentSpec, FramesSpec, VectorSpec
+from laser.unroll import PackedFrames, UnrollSpec
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings
 from replay_server.serving.shard import Shard
@@ -313,3 +315,27 @@ def test_a_store_that_is_full_of_frames_forgets_until_there_are_blocks():
     assert len(store.arena.free) >= wanted
     assert 0 < store.num_removed < 6
     store.check_valid()
+
+
+def test_the_images_of_an_unroll_do_not_mix():
+    """Two images an unroll: each page has two places in the arena."""
+    observations = {"observation": VectorSpec((1,)), "left": FramesSpec((4, 4)), "right": FramesSpec((4, 4))}
+    environment = EnvironmentSpec("Two-v0", observations, DiscreteActions(3))
+    spec = UnrollSpec(LENGTH, environment, {"logits": ArraySpec((3,))})
+    store = Store(spec, ReplayConfig(capacity_steps=4 * LENGTH, capacity_bytes=100_000), [MemberSettings(0)])
+    stream = Stream(spec, np.random.default_rng(0), mean_length=None)
+    for number in range(12):
+        message = stream.next_unroll()
+        for name in spec.frames:
+            # As long as its number says, so that no two are alike.
+            payload = np.full(100 * (number + 1) + (name == "left"), number, np.uint8)
+            message.frames[name] = PackedFrames(payload, np.zeros(1, np.int64), np.array([len(payload)]))
+        assert store.make_room(1, store.blocks_needed(message, np.arange(1)))
+        store.insert(message, np.arange(1), [(1, 0, 0, 0)], [number])
+        store.check_valid()
+        pages = store.index.live_pages.items
+        numbers = store.pages.headers["sequence"][pages]
+        assert sorted(numbers) == list(range(max(0, number - 3), number + 1))
+        for name, packed in store.frames(pages).items():
+            assert packed.lengths.tolist() == (100 * (numbers + 1) + (name == "left")).tolist()
+            assert packed.payload[packed.starts].tolist() == numbers.tolist()
