@@ -438,9 +438,10 @@ def _report(outcomes: dict[Mutant, str], share: float, console: Console) -> int:
         table.add_row(path, *map(str, numbers), end_section=path == max(files))
     console.print(table)
     for title, outcome in (("killed by the golden losses alone", "golden"), ("survived", "survived")):
-        console.print(f"[bold]{title}[/]")
-        for mutant in sorted((m for m, became in outcomes.items() if became == outcome), key=str):
-            console.print(str(mutant), soft_wrap=True, markup=False, highlight=False)
+        listed = sorted(str(mutant) for mutant, became in outcomes.items() if became == outcome)
+        if listed:
+            console.print(f"[bold]{title}[/]")
+            console.print("\n".join(listed), soft_wrap=True, markup=False, highlight=False)
     console.print(f"{killed:.1f} % of {total.total()} mutants killed, aim {share:g} %")
     return int(killed < share)
 

@@ -1,4 +1,5 @@
 import dataclasses
+import math
 from typing import ClassVar
 
 import pytest
@@ -52,6 +53,16 @@ def test_a_second_class_with_the_same_name_is_refused(monkeypatch):
 )
 def test_mistakes_are_one_line_each(changes, message):
     assert [str(problem) for problem in find_problems(LaserConfig(**changes))] == [message]
+
+
+def test_infinite_clips_are_allowed_and_those_of_zero_are_not():
+    names = ("rho_clip", "c_clip", "pg_rho_clip")
+    assert list(find_problems(ImpalaConfig(**dict.fromkeys(names, math.inf)))) == []
+    assert [problem.key for problem in find_problems(ImpalaConfig(**dict.fromkeys(names, 0.0)))] == [
+        "rho-clip",
+        "c-clip",
+        "pg-rho-clip",
+    ]
 
 
 def test_an_infinite_threshold_is_allowed():
