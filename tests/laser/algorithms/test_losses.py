@@ -330,3 +330,18 @@ def test_the_priority_of_an_unroll_is_a_mean_over_its_steps_alone():
     # The weights leave column 0 as the only one in the value loss.
     torch.testing.assert_close(priorities[0], output.metrics["value_loss"])
     assert priorities[1] == 0.0
+
+
+@pytest.mark.parametrize(("normalize", "advantage"), [("scale", 1.0), ("standardize", 0.0)])
+def test_the_advantage_of_a_single_row_is_its_own_scale_and_its_own_mean(normalize, advantage):
+    batch = double_batch()
+    only = torch.zeros_like(batch.valid)
+    only[3, 2] = True
+    batch = dataclasses.replace(batch, valid=only)
+    config = ImpalaConfig(normalize_advantages=normalize)
+    output, _ = evaluate(config, batch)
+    _, networks = build(config)
+    with torch.no_grad():
+        logits = networks(batch.observations, None, None, batch.first, {}).policy["logits"][3, 2]
+    log_pi = logits.log_softmax(-1)[batch.actions[3, 2]]
+    assert abs(output.metrics["pg_loss"].item()) == pytest.approx(advantage * -log_pi.item(), abs=1e-6)
