@@ -60,7 +60,7 @@ class Shared:
         self.replay.close()
         for shard in self.shards:
             shard.close()
-            assert not any(shard._stats().imbalances.values())
+            shard.check_valid()
 
 
 @pytest.fixture(params=[1, 2], ids=["one shard", "two shards"])

@@ -67,5 +67,7 @@ def test_writes_that_make_no_sense_are_refused_and_change_nothing():
     for writes, message in wrong:
         with pytest.raises(PortError, match=message):
             wait(shard.write(writes), 5, "write")
-    assert (shard._members[0].columns.arrays["priority"] == 1.0).all()
+    stored = wait(shard.sample(SampleRequest(0, 20)), 5, "sample")
+    assert (stored.columns["priority"] == 1.0).all()
+    assert (stored.columns["value"] == -2.0).all()
     shard.close()
