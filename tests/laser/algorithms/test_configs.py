@@ -67,3 +67,19 @@ def test_infinite_clips_are_allowed_and_those_of_zero_are_not():
 
 def test_an_infinite_threshold_is_allowed():
     assert not list(find_problems(LaserConfig(trust_region_threshold=float("inf"))))
+
+
+@pytest.mark.parametrize(("fraction", "num_replayed"), [(0.0, 0), (0.3, 3), (0.34, 3), (0.36, 4), (1.0, 10)])
+def test_a_batch_is_fresh_and_replayed_unrolls_together(fraction, num_replayed):
+    config = ImpalaConfig(batch_size=10, replay_fraction=fraction)
+    assert (config.num_online, config.num_replayed) == (10 - num_replayed, num_replayed)
+    assert config.num_drawn == num_replayed
+
+
+def test_items_are_unrolls_of_the_runs_length_or_single_steps():
+    lengths = {name: config().rows_per_item(20) for name, config in find_algorithms().items()}
+    assert {name for name, length in lengths.items() if length == 1} == {
+        name for name, config in find_algorithms().items() if config.view == "steps"
+    }
+    assert (lengths["impala"], lengths["td3"]) == (20, 1)
+    assert set(lengths.values()) == {1, 20}
