@@ -89,6 +89,16 @@ LEFT_OUT = ("tests/laser/algorithms/test_compiled.py",)
 # By file, old line and new line: mutants that behave as the code does, and why.
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
+        "laser/algorithms/acer.py",
+        "moved = (projected != gradient).any(-1).float()",
+        "moved = (projected != gradient).all(-1).float()",
+    ): "the projection subtracts a multiple of average / pi, which is 0 for no action",
+    (
+        "laser/algorithms/metrics.py",
+        "weights = torch.cat([values, values.new_ones(len(values), 1)], 1)[:, self._weight_of]",
+        "weights = torch.cat([values, values.new_ones(len(values), 2)], 1)[:, self._weight_of]",
+    ): "a second column of ones is read by nobody",
+    (
         "laser/algorithms/impala.py",
         "kls = torch.where(batch.valid, self.distribution.kl(batch.mu, pi), 0.0)",
         "kls = torch.where(batch.valid, self.distribution.kl(batch.mu, pi), 1.0)",

@@ -120,3 +120,16 @@ def test_ratios_that_the_replay_keeps_are_finite_whatever_the_log_ratios_are():
     log_rhos = torch.tensor([math.nan, -math.inf, math.inf, -8.0, 8.0, 0.0, 0.5], dtype=torch.float64)
     expected = [math.exp(each) for each in (-7.0, -7.0, 7.0, -7.0, 7.0, 0.0, 0.5)]
     assert bounded_rhos(log_rhos).tolist() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("refer", "remover", "keys"),
+    [
+        (ReferConfig(), "far_policy", []),
+        (ReferConfig(), "fifo", ["replay.remover"]),
+        (ReferConfig(enabled=False), "fifo", []),
+        (ReferConfig(enabled=False), "far_policy", []),
+    ],
+)
+def test_another_remover_than_refers_own_is_warned_of(refer, remover, keys):
+    assert [problem.key for problem in refer.warnings(remover)] == keys

@@ -280,6 +280,9 @@ def test_acting_is_random_until_something_was_learned(name):
     random = act()
     assert (torch.histc(random.actions, 4, -1, 1) / random.actions.numel() - 0.25).abs().max() < 0.03
     assert not random.mu[prefix + "mean"].any()
+    # What is stored as the behaviour has the spread of what was drawn.
+    drawn = random.actions.atanh() if name == "sac" else random.actions
+    assert drawn.std().item() == pytest.approx(random.mu[prefix + "std"].mean().item(), rel=0.03)
     greedy = act(greedy=True)
     step(float_batch(), 1e-5, {})
     learned = act()

@@ -152,3 +152,6 @@ def test_the_action_gap_is_the_mean_distance_to_the_other_actions():
     ]
     assert ops.mean_action_gap(torch.tensor(q_values), torch.tensor(rows)).item() == pytest.approx(np.mean(gaps))
     assert ops.mean_action_gap(torch.tensor(q_values), torch.zeros(4, 3, dtype=torch.bool)).item() == 0.0
+    single = torch.zeros(4, 3, dtype=torch.bool)
+    single[tuple(np.argwhere(rows)[0])] = True
+    assert ops.mean_action_gap(torch.tensor(q_values), single).item() == pytest.approx(gaps[0])
