@@ -7,9 +7,9 @@ until one fails. A mutant is killed by a failing test, by a crash or by a test t
 of them pass. The golden losses run last: they notice that numbers moved, not that numbers are wrong, so what only they
 kill is counted by itself. The aim is that 95 % of the mutants are killed.
 
-Mistakes are: + for -, * for /, & for |, `and` for `or` and the reverse; < for <= and other comparisons; a number one too
-large; min for max; a sign, a `not` or a clamp left out; a condition reversed; the branches of `where`, True and False
-exchanged.
+Mistakes are: + for -, * for /, & for |, `and` for `or` and the reverse; < for <= and other comparisons; a number one
+too large; min for max; a sign, a `not` or a clamp left out; a condition reversed; the branches of `where`, True and
+False exchanged.
 
 Mutants that change nothing are not made (docstrings, type hints, errors' messages, asserts, `zip`'s strict), nor are
 those of defaults in a config, which are choices. `EQUIVALENT` lists others that no test can kill, with the reason.
