@@ -107,6 +107,16 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "kls = torch.where(batch.valid, self.distribution.kl(batch.mu, pi), 0.0)",
         "kls = torch.where(batch.valid, self.distribution.kl(batch.mu, pi), 1.0)",
     ): "rows without a transition have weight 0 in the loss and in the mean; any finite number will do",
+    (
+        "laser/algorithms/impala.py",
+        "pg_advantages = torch.where(learned, pg_advantages - mean, 0.0)",
+        "pg_advantages = torch.where(learned, pg_advantages - mean, 1.0)",
+    ): "rows that are not learned from have weight 0 in the loss and in the scale",
+    (
+        "replay_server/samplers/sum_tree.py",
+        "return float(self._sums[-1].sum())",
+        "return float(self._sums[0].sum())",
+    ): "every level of the tree has the same sum; the lowest is the longest",
 }
 TEST_TIMEOUT_S = 60
 MUTANT_TIMEOUT_S = 600

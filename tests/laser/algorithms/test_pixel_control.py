@@ -167,3 +167,8 @@ def test_its_loss_is_the_literal_one_across_terminations_and_rejected_rows():
             errors = target - values[t, b, batch.actions[t, b]].double()
             expected += 0.5 * weights[t, b].item() * errors.square().sum().item()
     assert control.loss(values, batch, used, weights).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_cell_may_be_as_large_as_the_picture():
+    head = PixelControl(ENVIRONMENT, 24, 0.9).make_head(5)
+    assert head(torch.zeros(1, 5)).shape == (1, 3, 1, 1)

@@ -295,3 +295,14 @@ def test_the_live_setting_counts_like_the_config():
     expected = changed.loss(networks, {"slow": slow}, batch, {}, None).loss
     assert algorithm.loss(networks, {"slow": slow}, batch, {"entropy_cost": 0.7}, None).loss == expected
     assert algorithm.loss(networks, {"slow": slow}, batch, {}, None).loss != expected
+
+
+def test_the_distance_from_the_behaviour_is_that_from_mu_to_pi():
+    algorithm, networks, slow = build(behaviour_policy="recorded")
+    batch = double_batch(algorithm)
+    output = algorithm.loss(networks, {"slow": slow}, batch, {}, None)
+    last_actions, last_rewards = last_of(batch)
+    pi = networks(batch.observations, last_actions, last_rewards, batch.first, batch.core_state).policy["logits"][:-1]
+    mu, pi = (torch.distributions.Categorical(logits=logits) for logits in (batch.mu["logits"], pi))
+    expected = torch.distributions.kl_divergence(mu, pi)[batch.valid].mean()
+    assert output.metrics["kl_from_behaviour"].item() == pytest.approx(expected.item(), rel=1e-5)

@@ -414,3 +414,11 @@ def test_images_can_be_seen_beside_vectors(name):
     metrics, output = step(example_batch(spec, 4, [column.name for column in algorithm.columns], "steps"), 1e-4, {})
     assert metrics["updates_applied"] == 1.0
     assert output.column_writes["rho"].shape == (1, 4)
+
+
+@pytest.mark.parametrize("name", ["ddpg", "bounded", "naf"])
+def test_the_numbers_of_each_step_stand_in_one_row_as_those_of_unrolls_do(name):
+    algorithm, networks, targets = build(ALL[name])
+    output, _ = run(algorithm, networks, targets, make_steps(algorithm, networks, num_columns=5, std=0.2))
+    shapes = {key: tuple(value.shape) for key, value in (output.per_step | output.column_writes).items()}
+    assert shapes == {"td_error": (1, 5), "q": (1, 5), "rho": (1, 5)}
