@@ -98,3 +98,13 @@ def test_draws_follow_the_weights():
     assert statistic < limit
     wrong = num * np.roll(weights, 1)[positive] / weights.sum() + 1e-9
     assert ((counts[positive] - wrong) ** 2 / wrong).sum() > limit
+
+
+@pytest.mark.usefixtures("top")
+def test_a_point_where_one_item_ends_is_the_next_ones():
+    rng = np.random.default_rng(0)
+    weights = rng.integers(0, 4, 5000).astype(float)  # whole numbers, so that every sum is exact
+    tree = SumTree(5000)
+    tree.write(np.arange(5000), weights)
+    points = np.arange(weights.sum())
+    np.testing.assert_array_equal(tree.find(points), np.searchsorted(np.cumsum(weights), points, side="right"))
