@@ -280,7 +280,11 @@ def test_mistakes_are_one_line_each(changes, message):
             "algorithm: reactor needs discrete actions, probe has ContinuousActions; use laser",
         ),
         (DiscreteActions(1), {}, "algorithm: reactor needs a choice, probe has one action"),
-        (DISCRETE, {"separate_critic": True}, "network.separate-critic: reactor's policy reads the torso of its critic"),
+        (
+            DISCRETE,
+            {"separate_critic": True},
+            "network.separate-critic: reactor's policy reads the torso of its critic",
+        ),
     ],
 )
 def test_what_it_cannot_learn_from_is_refused(actions, network, message):
