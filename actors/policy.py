@@ -52,9 +52,10 @@ class PolicyState:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a state from `state_dict`."""
-        self.last_action, self.last_reward, self.first = state["last_action"], state["last_reward"], state["first"]
-        self.core_state = {name: state[f"core_state/{name}"] for name in self.core_state}
+        """Restore a state from `state_dict`; copies the arrays, which from another process cannot be written."""
+        self.last_action, self.last_reward = state["last_action"].copy(), state["last_reward"].copy()
+        self.first = state["first"].copy()
+        self.core_state = {name: state[f"core_state/{name}"].copy() for name in self.core_state}
 
 
 class Policy:

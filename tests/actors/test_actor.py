@@ -282,6 +282,17 @@ def test_when_the_budget_is_spent_the_environments_words_come_through():
         actor.run_unroll()
 
 
+def read_only(value):
+    """Return a state with the arrays that another process hands over: nobody may write to them."""
+    if isinstance(value, np.ndarray):
+        value = value.copy()
+        value.flags.writeable = False
+        return value
+    if isinstance(value, dict):
+        return {name: read_only(item) for name, item in value.items()}
+    return [read_only(item) for item in value] if isinstance(value, list) else value
+
+
 def test_saved_and_restored_it_goes_on_as_if_nothing_had_happened():
     one, other = FakeReplay(), FakeReplay()
     actor, _ = make_actor([ScriptedEnvironment(LENGTHS)], one)
@@ -292,7 +303,7 @@ def test_saved_and_restored_it_goes_on_as_if_nothing_had_happened():
     twin._policy.algorithm.calls = actor._policy.algorithm.calls
     twin._policy.version = actor._policy.version
     twin._parameters.version = actor._parameters.version
-    twin.load_state_dict(state)
+    twin.load_state_dict(read_only(state))
     for _ in range(3):
         actor.run_unroll()
         twin.run_unroll()

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+import torch
 from hosted import NUM_BATCHES, RecordingRuntime, first_batches
 
 from laser.ports import PortClosedError, wait
@@ -24,11 +25,12 @@ from launch.presets import load_preset
 from launch.recording.recorder import Recorder
 from launch.runtimes.local_runtime import LocalRuntime
 from launch.runtimes.runtime import WorkerDiedError
+from launch.supervision.ending import Ending
 from launch.supervision.free import FreeSchedule
 from launch.supervision.lockstep import LockstepSchedule
 from launch.supervision.member_supervisor import MemberSupervisor
 from launch.topology import place_member
-from learner.checkpoint import list_checkpoints
+from learner.checkpoint import list_checkpoints, load_newest_checkpoint
 from learner.learner import Learner
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
@@ -75,6 +77,26 @@ def test_ray_and_one_process_train_on_the_same_batches(runtime, local, shards):
     assert here[2].learner_steps == there[2].learner_steps > NUM_BATCHES
     assert here[1].version == there[1].version
     np.testing.assert_array_equal(here[1].vector, there[1].vector)
+
+
+def test_a_lockstep_run_on_ray_ends_where_a_worker_died_and_says_who(runtime):
+    config = small(runtime="ray", schedule="lockstep", steps=1_000_000)
+    with Recorder(in_turns=True) as recorder:
+        topology = place_member(plan_member(config), runtime, recorder)
+        wait(topology.learner.call(Learner.warm_up), 120.0, "the learner")
+        killed = []
+
+        def kill_later():
+            if recorder.position().env_steps > 500 and not killed:
+                killed.append(topology.actors[1].pid)
+                os.kill(killed[0], signal.SIGKILL)
+            return False
+
+        schedule = LockstepSchedule([MemberSupervisor(topology, recorder)], kill_later, lambda *_: None)
+        with pytest.raises(PortClosedError, match="actor/1 has ended"):
+            schedule.run()
+        assert schedule.supervisors[0].finished is Ending.FAILED
+        assert topology.actors[1].incarnation == 0, "it was replaced, which cannot repeat bit by bit"
 
 
 def test_the_comparison_can_tell_another_seed(local):
@@ -244,3 +266,21 @@ def test_a_signal_saves_the_run_and_a_dead_shard_ends_it_with_one_line(tmp_path)
     assert len(lines) == 1, errors
     assert re.match(r"error: runtime: shard \d of the replay \(process \d+\) has ended: ", lines[0]), errors
     assert_gone(seen)
+
+
+@pytest.mark.slow
+def test_a_lockstep_run_resumed_on_ray_equals_a_whole_one_in_one_process(tmp_path):
+    def run(name, steps, *words):
+        command = [sys.executable, "-m", "launch", "train", "cartpole", "--steps", str(steps), "--num-actors", "2"]
+        command += ["--num-envs", "4", "--replay.num-shards", "2", "--replay.min-steps", "128", "--checkpoint-replay"]
+        command += ["--quiet", "--stop-at-return", "inf", "--run-dir", str(tmp_path / name), *words]
+        subprocess.run(command, check=True, timeout=120, cwd=tmp_path)
+
+    run("whole", 1600)
+    for steps, words in ((800, ()), (1600, ("--resume",))):
+        run("parts", steps, "--runtime", "ray", "--schedule", "lockstep", *words)
+    whole, parts = (load_newest_checkpoint(tmp_path / name / "checkpoints")[0].tensors for name in ("whole", "parts"))
+    assert {group: set(part) for group, part in whole.items()} == {group: set(part) for group, part in parts.items()}
+    for group, part in whole.items():
+        for name, value in part.items():
+            assert torch.equal(value, parts[group][name]), f"{group}/{name}"

@@ -130,9 +130,14 @@ def make_keys(shard, pages, generations, rows):
 
 
 def saved(value):
-    """Return a shard's state as checkpoints keep it: arrays as they are, everything else through JSON."""
+    """Return a shard's state as checkpoints keep it: arrays as they are, everything else through JSON.
+
+    Nobody may write to the arrays, as to those that another process hands over.
+    """
     if isinstance(value, np.ndarray):
-        return value.copy()
+        value = value.copy()
+        value.flags.writeable = False
+        return value
     if isinstance(value, dict):
         assert all(isinstance(key, str) for key in value)
         return {key: saved(item) for key, item in value.items()}
