@@ -19,7 +19,7 @@ from laser.ports import ParameterPort, ReplayPort
 from laser.prioritization.base import Prioritizer
 from laser.torch_threads import flush_denormals, set_torch_threads
 from launch.planning.computing import learner_threads, placed_device
-from launch.planning.member_plan import MemberPlan, num_evaluation_envs
+from launch.planning.member_plan import MemberPlan
 from learner.learner import Learner
 from replay_server.client.sharded_replay import ShardedReplay
 
@@ -100,7 +100,7 @@ def make_evaluator(member: MemberPlan, incarnation: int) -> Evaluator:
     set_torch_threads(1)
     config = member.config
     return Evaluator(
-        lambda: make_environment(config.env, num_evaluation_envs(member), config.environment.for_evaluation()),
+        lambda: make_environment(config.env, member.num_evaluation_envs, config.environment.for_evaluation()),
         lambda: Policy(
             member.algorithm,
             member.environment,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from actors.policy_lag import PolicyLagLimit
@@ -33,8 +33,6 @@ class MemberPlan:
         population: number of members.
         first_actor: number of the member's first actor. Actor numbers run on over the whole population, since a header
             identifies a sequence of unrolls by its actor.
-        first_incarnation: first incarnation of the member's actors; it grows with every resumption, so that no
-            actor's sequence of unrolls continues by mistake.
         device: device of the learner.
         unrolls: layout of inserted unrolls: a shared replay has room for the recurrent states of all its members.
         own_unrolls: layout of the unrolls that the member learns from, with its own recurrent states only.
@@ -44,6 +42,8 @@ class MemberPlan:
         lag_limit: limit on the actors' policy lag for an on-policy algorithm; None for others.
         env_groups: sizes of the groups of an actor's environments.
         compiles_policy: whether actors compile their networks.
+        first_incarnation: first incarnation of the member's actors; it grows with every resumption, so that no
+            actor's sequence of unrolls continues by mistake.
     """
 
     config: TrainConfig
@@ -52,7 +52,6 @@ class MemberPlan:
     number: int
     population: int
     first_actor: int
-    first_incarnation: int
     device: ChosenDevice
     unrolls: UnrollSpec
     own_unrolls: UnrollSpec
@@ -62,6 +61,7 @@ class MemberPlan:
     lag_limit: PolicyLagLimit | None
     env_groups: tuple[int, ...]
     compiles_policy: bool
+    first_incarnation: int = 0
 
     def name(self, role: str) -> str:
         """Return the name of the member's learner or evaluator: the role itself if there is only one member."""
@@ -76,56 +76,16 @@ class MemberPlan:
         """Number of incarnations that an actor may use by itself: one, and one more for every rebuild."""
         return self.config.environment.max_restarts + 1
 
+    @property
+    def num_evaluation_envs(self) -> int:
+        """Number of environments of the evaluator: the same number for each task."""
+        num_tasks = len(self.environment.tasks)
+        return math.ceil(self.config.evaluation.num_envs / num_tasks) * num_tasks
 
-def plan_member(
-    config: TrainConfig,
-    environment: EnvironmentSpec | None = None,
-    algorithm: Algorithm | None = None,
-    *,
-    number: int = 0,
-    population: int = 1,
-    first_actor: int = 0,
-    first_incarnation: int = 0,
-    carried_states: Mapping[str, ArraySpec] | None = None,
-) -> MemberPlan:
-    """Return the plan of one member.
 
-    Args:
-        config: a checked config.
-        environment: spec of the environment `config.env`; None: it is made here.
-        algorithm: the algorithm, built for that environment; None: it is built here.
-        number: see `MemberPlan`.
-        population: see `MemberPlan`.
-        first_actor: see `MemberPlan`.
-        first_incarnation: see `MemberPlan`.
-        carried_states: recurrent states of all members that share the replay, by name; None: the member's own.
-
-    Raises:
-        ConfigError: the environment cannot be made.
-        ValueError: the algorithm cannot learn in the environment.
-    """
-    environment = environment or describe_environment(config.env, config.environment)
-    algorithm = algorithm or config.algorithm.build(environment, config.network)
-    own_unrolls = UnrollSpec(config.unroll_length, environment, algorithm.behaviour, dict(algorithm.core_state))
-    states = {**algorithm.core_state, **(carried_states or {})}
-    return MemberPlan(
-        config,
-        environment,
-        algorithm,
-        number,
-        population,
-        first_actor,
-        first_incarnation,
-        device=choose_device(config, environment),
-        unrolls=dataclasses.replace(own_unrolls, core_state=states),
-        own_unrolls=own_unrolls,
-        replay=member_settings(config, algorithm, number),
-        walks_streams=walks_streams(config, algorithm),
-        prioritizer=find_prioritizer(config, algorithm),
-        lag_limit=lag_limit(config),
-        env_groups=_group_sizes(config.num_envs, num_env_groups(config)),
-        compiles_policy=compiles_policy(config, environment),
-    )
+def plan_member(config: TrainConfig, environment: EnvironmentSpec | None = None) -> MemberPlan:
+    """Return the plan of an agent that is trained alone; see `plan_population`."""
+    return plan_population([config], None if environment is None else [environment])[0]
 
 
 def plan_population(
@@ -142,6 +102,10 @@ def plan_population(
         environments: spec of each config's environment; None: they are made here.
         algorithms: each member's algorithm; None: they are built here.
         share_replay: one replay for all members.
+
+    Raises:
+        ConfigError: an environment cannot be made.
+        ValueError: an algorithm cannot learn in its environment.
     """
     environments = environments or [describe_environment(config.env, config.environment) for config in configs]
     algorithms = algorithms or [
@@ -154,22 +118,31 @@ def plan_population(
     members: list[MemberPlan] = []
     first_actor = 0
     for number, (config, environment, algorithm) in enumerate(zip(configs, environments, algorithms, strict=True)):
+        own_unrolls = UnrollSpec(config.unroll_length, environment, algorithm.behaviour, dict(algorithm.core_state))
         members.append(
-            plan_member(
+            MemberPlan(
                 config,
                 environment,
                 algorithm,
                 number=number,
                 population=len(configs),
                 first_actor=first_actor,
-                carried_states=carried,
+                device=choose_device(config, environment),
+                unrolls=dataclasses.replace(own_unrolls, core_state={**own_unrolls.core_state, **carried}),
+                own_unrolls=own_unrolls,
+                replay=member_settings(config, algorithm, number),
+                walks_streams=walks_streams(config, algorithm),
+                prioritizer=find_prioritizer(config, algorithm),
+                lag_limit=_lag_limit(config),
+                env_groups=_group_sizes(config.num_envs, num_env_groups(config)),
+                compiles_policy=compiles_policy(config, environment),
             )
         )
         first_actor += config.num_actors
     return members
 
 
-def lag_limit(config: TrainConfig) -> PolicyLagLimit | None:
+def _lag_limit(config: TrainConfig) -> PolicyLagLimit | None:
     """Return the limit on the actors' policy lag for an on-policy algorithm; None for others."""
     algorithm = config.algorithm
     if algorithm.max_policy_lag is None or not algorithm.num_online:
@@ -185,9 +158,3 @@ def _group_sizes(num_envs: int, num_groups: int) -> tuple[int, ...]:
     """Return the sizes of groups that are as equal as possible."""
     ends = [num_envs * group // num_groups for group in range(num_groups + 1)]
     return tuple(end - begin for begin, end in itertools.pairwise(ends))
-
-
-def num_evaluation_envs(member: MemberPlan) -> int:
-    """Return the number of environments of the member's evaluator: the same number for each task."""
-    num_tasks = len(member.environment.tasks)
-    return math.ceil(member.config.evaluation.num_envs / num_tasks) * num_tasks

@@ -26,21 +26,35 @@ _HEADROOM = 0.9
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """The bytes a run will need at most, by component; `networks` is the share of weights in actors and learner."""
+    """The bytes a run will need at most, by component.
+
+    Args:
+        replay: what is stored.
+        actors: of all members.
+        learner: of all members.
+        networks: the share of weights in actors and learner.
+        shard_processes: what the processes of shards need beside what they store; 0 where shards share a process.
+    """
 
     replay: int
     actors: int
     learner: int
     networks: int = 0
+    shard_processes: int = 0
 
     @property
     def total(self) -> int:
-        """Sum of replay, actors and learner."""
-        return self.replay + self.actors + self.learner
+        """Sum of all components."""
+        return self.shards + self.actors + self.learner
+
+    @property
+    def shards(self) -> int:
+        """The replay with the processes of its shards."""
+        return self.replay + self.shard_processes
 
     def __str__(self) -> str:
         """Return the total and its parts in words."""
-        parts = f"replay {size(self.replay)}, actors {size(self.actors)}, learner {size(self.learner)}"
+        parts = f"replay {size(self.shards)}, actors {size(self.actors)}, learner {size(self.learner)}"
         return f"{size(self.total)} ({parts})"
 
 
@@ -60,13 +74,14 @@ def estimate_memory(
     has_processes = members[0].config.has_processes
     num_learners = len(members) if has_processes else 1
     return MemoryEstimate(
-        replay=replay_bytes + (num_shards * _SHARD_PROCESS_BYTES if has_processes else 0),
+        replay=replay_bytes,
         actors=sum(actors for actors, _ in parts),
         learner=sum(learner for _, learner in parts) + num_learners * _PROCESS_BYTES,
         networks=sum(
             4 * number * (_LEARNER_COPIES + member.config.num_actors)
             for member, number in zip(members, num_weights, strict=True)
         ),
+        shard_processes=num_shards * _SHARD_PROCESS_BYTES if has_processes else 0,
     )
 
 

@@ -81,7 +81,7 @@ class Plan:
             num_actors,
             next((member.device.name for member in self.members if member.device.name != "cpu"), "cpu"),
             num_shards,
-            self.memory.replay // num_shards,
+            self.memory.shards // num_shards,
             self.memory.learner // len(self.members),
             self.memory.actors // max(1, num_actors),
         )

@@ -59,7 +59,7 @@ def test_every_shard_takes_the_messages_of_its_actors():
 
 def test_a_replaced_actor_shares_no_incarnation_with_the_rebuilds_of_the_one_before():
     config = load_preset("cartpole", {"environment.max_restarts": 2})
-    member = plan_member(config, first_incarnation=10)
+    member = dataclasses.replace(plan_member(config), first_incarnation=10)
     used: set[int] = set()
     for incarnation in range(3):
         actor = make_actor(member, None, None, 0, incarnation)
