@@ -9,6 +9,8 @@ from laser.algorithms.impala import ImpalaConfig
 from laser.algorithms.laser import LaserConfig
 from laser.algorithms.refer import ReferConfig
 from laser.config import field_infos, find_problems
+from laser.networks.config import NetworkConfig
+from laser.specs import ContinuousActions, DiscreteActions, EnvironmentSpec, VectorSpec
 
 
 def test_algorithms_are_found_by_name():
@@ -23,6 +25,30 @@ def test_defaults_are_without_problems_and_every_field_has_help(name):
     config = find_algorithms()[name]
     assert not list(find_problems(config()))
     assert all(info.help for info in field_infos(config).values())
+
+
+@pytest.mark.parametrize("name", find_algorithms())
+def test_far_steps_are_counted_exactly_where_a_column_has_a_bound(name):
+    for config in variants(find_algorithms()[name]()):
+        algorithm = build(config)
+        assert config.counts_far_policy == any(column.far_bound > 0.0 for column in algorithm.columns)
+
+
+def variants(config):
+    """Return a config, and the same with ReF-ER the other way where it has that."""
+    if not hasattr(config, "refer"):
+        return [config]
+    other = dataclasses.replace(config.refer, enabled=not config.refer.enabled)
+    return [config, dataclasses.replace(config, refer=other)]
+
+
+def build(config):
+    for actions in (DiscreteActions(3), ContinuousActions((-1.0, -1.0), (1.0, 1.0))):
+        try:
+            return config.build(EnvironmentSpec("x", {"x": VectorSpec((2,))}, actions), NetworkConfig())
+        except ValueError:
+            continue
+    raise AssertionError(config)
 
 
 def test_a_second_class_with_the_same_name_is_refused(monkeypatch):

@@ -67,6 +67,8 @@ def test_means_and_explained_variance():
     assert explained_variance(targets - 3.0, targets, rows).item() > 0.999, "a constant error leaves the variance"
     assert abs(explained_variance(torch.zeros(2, 3), targets, rows).item()) < 1e-6
     assert explained_variance(targets, torch.ones(2, 3), rows).item() == 0.0
+    single = torch.tensor([[True, False, False], [False, False, False]])
+    assert explained_variance(3 * targets, targets, single).item() == 0.0, "one target does not vary"
     half = torch.tensor([[True, True, False], [True, False, True]])
     expected = 1 - (targets - 2 * targets)[half].var() / targets[half].var()
     torch.testing.assert_close(explained_variance(2 * targets, targets, half), expected)

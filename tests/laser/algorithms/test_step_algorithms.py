@@ -325,6 +325,18 @@ def statistics(num_far=0.0, num_steps=100.0):
     )
 
 
+def test_the_size_of_a_single_step_is_its_own():
+    networks = RacerConfig().build(make_environment(CONTINUOUS), NETWORK).seeded_networks(0)
+    seen = np.array([1.0, -2.0, 0.5, 5.0])
+    sums = {"num_steps": 1.0, "observation/observation": seen, "observation_squares/observation": seen**2}
+    updates = networks.normalizer.observation_updates(sums)
+    np.testing.assert_allclose(updates["mean_0"].numpy(), seen, rtol=1e-6)
+    np.testing.assert_allclose(updates["std_0"].numpy(), 0.0, atol=1e-6)
+    assert networks.normalizer.reward_updates({"num_steps": 1.0, "reward_squares": 9.0})[
+        "reward_scale"
+    ].item() == pytest.approx(3.0, rel=1e-5)
+
+
 def test_sizes_are_measured_when_learning_starts_and_rewards_again_and_again():
     config = RacerConfig(reward_interval=10, refer=ReferConfig(annealing=0.1, beta_rate=0.25, initial_beta=0.5))
     algorithm = config.build(make_environment(CONTINUOUS), NETWORK)
