@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -58,12 +58,8 @@ def __dir__() -> list[str]:
 
 @functools.cache
 def _enter() -> None:
-    """Do what the `laser` command does first: look for other packages of the same names, set up the process."""
-    place = Path(__file__).resolve().parents[1] / "launch" / "shadowing.py"
-    spec = importlib.util.spec_from_file_location("_laser_shadowing", place)
-    assert spec is not None
-    assert spec.loader is not None
-    shadowing = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(shadowing)
-    shadowing.check_packages()
+    """Take the first steps of the `laser` command: check for packages of the same names, and set up the process."""
+    # By its path: the name `launch` may belong to a file of the user's.
+    shadowing = runpy.run_path(str(Path(__file__).resolve().parents[1] / "launch" / "shadowing.py"))
+    shadowing["check_packages"]()
     importlib.import_module("launch.process_settings").prepare_process()

@@ -1,1 +1,1 @@
-"""Wires components together and talks to the user."""
+"""The launcher: it wires components together, runs them, and reports to the user."""

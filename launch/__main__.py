@@ -16,8 +16,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code (see `launch.errors`).
 
     Args:
-        arguments: without the program's name; default: the process's own, which then ends here if a thread of it cannot
-            be ended.
+        arguments: without the program's name; default: those of the process, which then ends here if one of its
+            threads cannot be ended.
     """
     complaint = shadowing_error()
     if complaint is not None:

@@ -1,4 +1,4 @@
-"""Settings of a process that computes with torch: environment variables that libgomp and torch read once."""
+"""Process settings: environment variables that libgomp and torch read once."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _LATE = (
 
 
 def prepare_process() -> None:
-    """Set what libgomp and torch read from the environment, as far as the user has not set it.
+    """Set the variables that the user has not set.
 
-    Called before torch is imported by every way in: the `laser` command, the names of the package `laser`, and every
-    process that Ray starts. Processes that this one starts inherit it. A second call changes nothing.
+    Every entry point calls this before torch is imported: the `laser` command, the names of the package `laser`, and
+    each process that Ray starts. Child processes inherit the variables. A second call changes nothing.
 
     Warns:
-        RuntimeWarning: torch is imported already, and has loaded libgomp without it.
+        RuntimeWarning: torch is imported already, and has loaded libgomp without them.
     """
     if "OMP_WAIT_POLICY" not in os.environ and "GOMP_SPINCOUNT" not in os.environ:
         if "torch" in sys.modules and sys.platform == "linux":  # elsewhere torch brings another OpenMP
@@ -34,17 +34,17 @@ def prepare_process() -> None:
 
 
 def spin_count() -> str:
-    """Return how often a thread that shares out an operator looks for the others before it sleeps.
+    """Return the number of polls with which a thread of an operator waits for the others before it sleeps.
 
-    libgomp's default spins for some milliseconds. When two learners of two threads each run on two cores, each spins
-    while what it waits for cannot run: TD3 with nets of 256x256 then made 14 updates/s, alone 225. With 2,000 looks two
-    at once made 160 updates/s each on an Intel Xeon and with 5,000 100; but alone 333 and 391, since what is done in
-    Python between two updates takes as long as 5,000 looks. So it is 5,000 where the machine has cores to spare for two
-    threads as this process begins.
+    libgomp's default polls for some milliseconds. When two learners of two threads each run on two cores, a thread
+    polls while the thread it waits for cannot run: TD3 with nets of 256x256 then made 14 updates/s, alone 225. With
+    2,000 polls two such learners made 160 updates/s each on an Intel Xeon, and with 5,000 polls 100. One learner alone
+    made 333 and 391, since the Python code between two updates takes as long as 5,000 polls. The number is 5,000 if
+    the machine has two idle cores when this process begins, else 2,000.
     """
     try:
         with open("/proc/loadavg", encoding="ascii") as file:
-            others = int(file.read().split()[3].partition("/")[0]) - 1  # threads that run at this moment, and not this
+            others = int(file.read().split()[3].partition("/")[0]) - 1  # threads that run now, without this one
     except (OSError, ValueError, IndexError):  # not Linux, or hidden
         others = 0
     return "5000" if others + 2 <= (os.cpu_count() or 1) else "2000"

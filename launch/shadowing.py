@@ -1,6 +1,6 @@
-"""Notices another package of the name of one of ours, before it causes an error that nobody understands.
+"""Detection of files and packages that have the name of one of LASER's packages and hide it.
 
-`laser` loads this file by its place, since the name `launch` may be another's, too.
+`laser` runs this file by its path, since the name `launch` may be hidden, too.
 """
 
 from __future__ import annotations
@@ -9,16 +9,12 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
-# Nothing of LASER's is imported here, since that may be the wrong one.
+# This file imports nothing of LASER, which may be hidden.
 PACKAGES = ("laser", "actors", "learner", "replay_server", "launch")
 
 
 def shadowing_error() -> str | None:
-    """Return the line a user of the command reads if a package of ours is missing or would be imported from elsewhere.
-
-    Returns:
-        None if all is well.
-    """
+    """Return the command's line about a package of LASER that is missing or hidden; None if there is none."""
     for name, place in find_shadowed():
         elsewhere = ", or start from another directory" if place else ""
         return f"error: {name}: {explain(name, place)}{elsewhere}"
@@ -26,24 +22,24 @@ def shadowing_error() -> str | None:
 
 
 def check_packages() -> None:
-    """See that the packages of ours are the ones that would be imported.
+    """Check that no package of LASER is missing or hidden.
 
     Raises:
-        ImportError: one is missing or would be imported from elsewhere; the message says which and where.
+        ImportError: one is; the message names it, the file that hides it and the remedy.
     """
     for name, place in find_shadowed():
         raise ImportError(explain(name, place), name=name, path=place or None)
 
 
 def explain(name: str, place: str) -> str:
-    """Return what is wrong with a package that `find_shadowed` found, and what to do."""
+    """Return the problem and the remedy, for a pair from `find_shadowed`."""
     if place:
         return f"Python finds {place} instead of LASER's package {name}; rename or move it"
     return f"the package {name} is missing; reinstall LASER"
 
 
 def find_shadowed() -> Iterator[tuple[str, str]]:
-    """Yield (package, where it was found instead) for each that does not lie beside this one; "" if nowhere."""
+    """Yield (package, path of what hides it) for each package that is hidden; the path is "" if it is missing."""
     home = Path(__file__).resolve().parent.parent
     for name in PACKAGES:
         spec = importlib.util.find_spec(name)
