@@ -16,6 +16,7 @@ from launch.bench.gpu_steps.turns import Turns
 from launch.standard_output import finite
 
 _MOST_WORDS = 300
+_MOST_REPORT = 8000
 _REST_S = 0.5
 
 
@@ -80,9 +81,10 @@ class Context:
         """Report that a measurement is left out, and why."""
         self._say(Entry("skipped", name=name, note=why))
 
-    def fail(self, name: str, why: str) -> None:
-        """Report that a measurement failed, and why."""
-        self._say(Entry("failed", name=name, note=" ".join(why.split())[:_MOST_WORDS]))
+    def fail(self, name: str, why: str, report: str = "") -> None:
+        """Report that a measurement failed, and why; the end of `report`, a traceback, is kept in the entry's details."""
+        details = {"report": report[-_MOST_REPORT:]} if report else {}
+        self._say(Entry("failed", name=name, note=" ".join(why.split())[:_MOST_WORDS], details=details))
 
     def warn(
         self,
@@ -107,7 +109,7 @@ class Context:
             yield
         except Exception as error:  # noqa: BLE001 - reported in one line; the traceback goes to standard error
             traceback.print_exc(file=sys.stderr)
-            self.fail(name, f"{type(error).__name__}: {error}")
+            self.fail(name, f"{type(error).__name__}: {error}", traceback.format_exc())
 
     @contextmanager
     def alone(self) -> Iterator[None]:

@@ -60,12 +60,12 @@ class _Outcomes:
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
-            self._context.fail(f"collecting {report.nodeid}", _last_line(report))
+            self._context.fail(f"collecting {report.nodeid}", _last_line(report), str(report.longreprtext))
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed:
             self.counts["failed"] += 1
-            self._context.fail(report.nodeid, _last_line(report))
+            self._context.fail(report.nodeid, _last_line(report), str(report.longreprtext))
         elif report.skipped:
             self.counts["skipped"] += 1
         elif report.when == "call":

@@ -25,6 +25,7 @@ from launch.bench.gpu_steps.entries import Entry, entry_from_json
 _POLL_S = 0.1
 _PROGRESS_S = 10.0
 _MOST_WORDS = 300
+_MOST_REPORT = 8000
 
 
 @dataclass(frozen=True)
@@ -207,23 +208,28 @@ class _Child:
     def verdict(self, killed: bool = False) -> Entry:
         """Return the entry about the end of the process, after `end`."""
         seconds = self._clock() - self._begun
-        words = self._last_words()
+        text = self._last_text()
+        words = _last_words(text)
+        details = {"report": text}
         part, name = self._part, self._step.name
         if killed:
-            return Entry(
-                "failed", part, name, note=f"killed at its deadline after {seconds:.0f} s; last words: {words}"
-            )
+            note = f"killed at its deadline after {seconds:.0f} s; last words: {words}"
+            return Entry("failed", part, name, note=note, details=details)
         if self._code:
             how = f"signal {-self._code}" if self._code < 0 else f"exit code {self._code}"
-            return Entry("failed", part, name, note=f"{words} ({how}, after {seconds:.0f} s)")
+            return Entry("failed", part, name, note=f"{words} ({how}, after {seconds:.0f} s)", details=details)
         return Entry("ended", part, name, note=f"after {seconds:.1f} s", details={"seconds": round(seconds, 2)})
 
-    def _last_words(self) -> str:
+    def _last_text(self) -> str:
         self._words.seek(0, os.SEEK_END)
-        self._words.seek(max(0, self._words.tell() - 8192))
-        lines = [line.strip() for line in self._words.read().decode(errors="replace").splitlines()]
-        last = next((line for line in reversed(lines) if line), "none")
-        return last if len(last) <= _MOST_WORDS else last[: _MOST_WORDS - 3] + "..."
+        self._words.seek(max(0, self._words.tell() - _MOST_REPORT))
+        return self._words.read().decode(errors="replace")
+
+
+def _last_words(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines()]
+    last = next((line for line in reversed(lines) if line), "none")
+    return last if len(last) <= _MOST_WORDS else last[: _MOST_WORDS - 3] + "..."
 
 
 def _wait_for_output(children: Sequence[_Child], seconds: float) -> None:

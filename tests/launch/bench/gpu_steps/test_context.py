@@ -35,7 +35,10 @@ def test_what_goes_wrong_costs_one_measurement(output, capsys):
         raise RuntimeError("CUDA error:\n  out of memory")
     with context.measuring("b"):
         context.result("b", 1.0, "ms")
-    assert said(output)[0] == {"kind": "failed", "name": "a", "note": "RuntimeError: CUDA error: out of memory"}
+    failed = said(output)[0]
+    report = failed.pop("details")["report"]
+    assert failed == {"kind": "failed", "name": "a", "note": "RuntimeError: CUDA error: out of memory"}
+    assert report.startswith("Traceback") and "test_context.py" in report
     assert said(output)[1]["kind"] == "result"
     assert "Traceback" in capsys.readouterr().err
 
