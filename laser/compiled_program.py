@@ -8,6 +8,7 @@ need a check.
 from __future__ import annotations
 
 import dataclasses
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar, cast
@@ -57,6 +58,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     # `laser.graphed_program` records the graphs: those that torch records belong to the thread that imported it first.
     "cuda": {"triton.cudagraphs": False},
 }
+_COMPILING = threading.Lock()  # torch's tracer keeps state in global variables
 _ALIGNMENT_BYTES = 16  # alignment that the widest loads need
 
 
@@ -162,6 +164,11 @@ class CompiledProgram(Generic[R]):
             self._compile(structure, tensors)
 
     def _compile(self, structure: Any, tensors: list[Tensor]) -> _Compiled:
+        with _COMPILING:
+            compiled = self._compiled[structure] = self._trace_and_compile(structure, tensors)
+        return compiled
+
+    def _trace_and_compile(self, structure: Any, tensors: list[Tensor]) -> _Compiled:
         found: list[Any] = []
 
         def flat(*values: Tensor) -> list[Tensor]:
@@ -188,8 +195,7 @@ class CompiledProgram(Generic[R]):
         except Exception as error:  # the function, torch and the compiler may raise anything
             why = " ".join(str(error).split())[:200]
             raise CompilationError(f"{type(error).__name__}: {why}") from error
-        compiled = self._compiled[structure] = _Compiled(run, found[-1], draws)
-        return compiled
+        return _Compiled(run, found[-1], draws)
 
 
 def _example(tensor: Tensor) -> Tensor:

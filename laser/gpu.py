@@ -29,6 +29,15 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+def keep_float32_exact(device: torch.device) -> None:
+    """Turn TensorFloat32 off on a GPU: torch lets cuDNN round the float32 inputs of convolutions to 10 bits.
+
+    With the same batch five times, that moved a loss of 0.49 by 0.4. Whoever wants speed chooses bfloat16.
+    """
+    if device.type == "cuda":
+        torch.backends.cudnn.allow_tf32 = False
+
+
 def own_stream(device: torch.device) -> None:
     """Give the calling thread a CUDA stream of its own, so that learners that share a GPU do not take turns."""
     if device.type == "cuda":

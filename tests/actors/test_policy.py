@@ -28,9 +28,6 @@ POLICIES = {
     "recurrent laser": (LaserConfig(), DISCRETE, "lstm"),
 }
 
-# torch's own, while it compiles
-pytestmark = pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")
-
 
 def make(name, seed=0, **options):
     config, actions, core = POLICIES[name]

@@ -1,6 +1,7 @@
 """Compiled code against the function it was made of."""
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -9,9 +10,6 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from laser import compiled_program
 from laser.compiled_program import CompilationError, CompiledProgram
-
-# torch's own, while it compiles
-pytestmark = pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,3 +132,19 @@ def test_a_branch_that_hangs_on_a_number_is_refused_in_one_line():
     program = CompiledProgram(lambda held, x: x if x.sum() > 0 else -x)
     with pytest.raises(CompilationError, match=r"^[^\n]{10,260}$"):
         program(torch.ones(2))
+
+
+@pytest.mark.slow
+def test_threads_compile_at_the_same_time():
+    def compile_one(number):
+        def function(held, x):
+            for step in range(40):
+                x = x * 1.01 + step + number
+            return x
+
+        program = CompiledProgram(function)
+        program.compile(torch.ones(3 + number))
+        return program(torch.zeros(3 + number)).shape[0]
+
+    with ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(compile_one, range(6))) == [3, 4, 5, 6, 7, 8]

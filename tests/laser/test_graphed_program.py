@@ -7,8 +7,6 @@ from laser.compiled_program import CompiledProgram
 from laser.graphed_program import GraphedProgram
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
-# torch's own, while it compiles
-pytestmark = pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +113,6 @@ def test_threads_record_and_replay_side_by_side():
             called(batch_in_pieces(step, "cuda"), 1)
         return (held[0] - others[0]).abs().max().item()
 
-    train(0)  # compiles, which only one thread may do at a time
     with ThreadPoolExecutor(4) as threads:
         assert max(threads.map(train, range(4))) < 1e-3
 

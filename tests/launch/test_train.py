@@ -35,7 +35,6 @@ def small(path: Path, **changes: object) -> TrainConfig:
     return dataclasses.replace(config, replay=replay, **values)
 
 
-@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")  # torch's own, while it compiles
 @pytest.mark.parametrize("compiled", ["off", pytest.param("on", marks=pytest.mark.slow)])
 def test_lockstep_repeats_bit_by_bit(tmp_path, compiled):
     learner = LearnerConfig(compile=compiled)

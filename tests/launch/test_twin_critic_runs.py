@@ -42,7 +42,6 @@ def test_a_resumed_run_equals_one_that_was_never_interrupted(name, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")  # torch's own, while it compiles
 @pytest.mark.parametrize("name", ["sac", "td3"])
 def test_compiled_noise_repeats_and_goes_on_where_it_was(name, tmp_path):
     # As wide as the nets that torch shares out over two threads.

@@ -82,7 +82,7 @@ class Context:
         self._say(Entry("skipped", name=name, note=why))
 
     def fail(self, name: str, why: str, report: str = "") -> None:
-        """Report that a measurement failed, and why; the end of `report`, a traceback, is kept in the entry's details."""
+        """Report that a measurement failed, and why; the end of `report`, a traceback, is kept in the details."""
         details = {"report": report[-_MOST_REPORT:]} if report else {}
         self._say(Entry("failed", name=name, note=" ".join(why.split())[:_MOST_WORDS], details=details))
 

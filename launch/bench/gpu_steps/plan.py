@@ -12,7 +12,7 @@ from launch.bench.gpu_steps.runner import Slot, Step
 
 PART_S, QUICK_PART_S = 300.0, 85.0
 # Numbers of processes that divide steps which mostly compile, for 16 cores.
-_NUM_TESTS, _NUM_GOLDEN, _NUM_QUICK = 5, 6, 1
+_NUM_TESTS, _NUM_GOLDEN, _NUM_QUICK = 10, 6, 1
 
 PARTS: dict[str, tuple[Slot, ...]] = {
     "A": (

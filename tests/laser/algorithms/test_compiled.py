@@ -17,8 +17,6 @@ from learner.updating.factory import make_updater
 
 @pytest.mark.slow
 # torch's own, while it compiles
-@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore:.*should not be instantiated.*:DeprecationWarning")
 @pytest.mark.parametrize("name", LOSSES)
 def test_one_program_updates_as_step_by_step(name):
     algorithm = make_algorithm(*LOSSES[name])
@@ -43,8 +41,6 @@ def test_a_warm_up_compiles_all_that_training_needs(name, monkeypatch):
 
 # Groups that are not always due, draws, slow targets, and several passes.
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore:.*should not be instantiated.*:DeprecationWarning")
 @pytest.mark.parametrize("name", ["td3", "sac", "ppo", "impala, ReF-ER"])
 def test_so_does_what_a_gpu_would_replay_as_a_graph(name):
     algorithm = make_algorithm(*LOSSES[name])
@@ -61,8 +57,6 @@ def test_so_it_is_on_a_gpu(name, how):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore:.*should not be instantiated.*:DeprecationWarning")
 def test_so_do_convolutions_over_stacks_of_frames():
     compare(*pictures(), "compiled", rtol=1e-3, atol=1e-4)
 
@@ -82,7 +76,7 @@ def test_losses_in_bfloat16_are_near_those_in_float32(settings):
         step = make_step(algorithm, batch, device, precision=precision, **settings)
         step = step.warm_up(batch, {})
         moved = step.to_device(batch)
-        losses.append(torch.stack([step(moved, 1e-3, {})[1].loss.cpu() for _ in range(5)]))
+        losses.append(torch.stack([step(moved, 1e-5, {})[1].loss.cpu() for _ in range(5)]))
     torch.testing.assert_close(losses[1], losses[0], rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(losses[2], losses[0], rtol=5e-2, atol=1e-2)
     assert not torch.equal(losses[2], losses[1])

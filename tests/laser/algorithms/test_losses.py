@@ -267,7 +267,6 @@ def test_the_loss_changes_nothing_it_is_given():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # torch's own, while compiling
 @pytest.mark.parametrize("actions", ACTIONS.values(), ids=ACTIONS)
 @pytest.mark.parametrize("config", [ImpalaConfig(), LaserConfig(num_kl_samples=10_000)], ids=["impala", "laser"])
 def test_it_compiles_whole(actions, config):

@@ -111,7 +111,6 @@ def test_networks_of_your_own_keep_their_heads(options):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # torch's own, while compiling
 def test_a_recurrent_agent_with_everything_compiles_whole():
     config = LaserConfig(pixel_control_cost=0.5, popart=True, reward_transform="asymmetric")
     algorithm = config.build(ENVIRONMENT, NetworkConfig(core="preco", core_size=16))

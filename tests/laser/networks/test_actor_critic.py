@@ -145,7 +145,6 @@ def test_nor_are_actions(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # torch's own, while compiling
 @pytest.mark.parametrize("observations", [VECTORS, FRAMES, MIXED], ids=["vectors", "frames", "mixed"])
 def test_it_compiles_whole_under_autocast(observations):
     network, values = make(observations), sample(observations)

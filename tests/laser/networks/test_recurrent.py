@@ -201,7 +201,6 @@ def test_gradients_reach_every_parameter_and_autocast_keeps_states_and_heads_in_
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # torch's own, while compiling
 @pytest.mark.parametrize("core", CORES)
 def test_it_compiles_whole_with_its_gradient(core):
     network, rows = make_network(core), make_rows(dtype=torch.float32)

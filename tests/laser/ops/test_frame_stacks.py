@@ -78,7 +78,6 @@ def test_compiles_whole(padding):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")  # torch's own, while it starts inductor
 @pytest.mark.parametrize("padding", ["zeros", "repeat"])
 def test_compiles_whole_with_inductor(padding):
     frames, first = random_case(4, (8, 6))

@@ -72,7 +72,6 @@ def test_no_gradient_crosses_an_episodes_beginning():
     assert not hidden.grad.any()
 
 
-@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")
 def test_it_is_a_well_formed_operation_for_the_compiler():
     inputs = make(dtype=torch.float32)
     inputs[0].requires_grad_(), inputs[1].requires_grad_()

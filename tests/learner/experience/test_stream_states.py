@@ -380,7 +380,6 @@ def test_after_several_passes_all_columns_have_their_state():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")  # torch's own, while it compiles
 def test_nothing_is_compiled_once_the_learner_is_warm(monkeypatch):
     setup = Setup(compile="on", recompute_core_state=True, learning_rate=1e-3)
     setup.collect(60)

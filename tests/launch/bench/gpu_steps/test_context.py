@@ -38,7 +38,8 @@ def test_what_goes_wrong_costs_one_measurement(output, capsys):
     failed = said(output)[0]
     report = failed.pop("details")["report"]
     assert failed == {"kind": "failed", "name": "a", "note": "RuntimeError: CUDA error: out of memory"}
-    assert report.startswith("Traceback") and "test_context.py" in report
+    assert report.startswith("Traceback")
+    assert "test_context.py" in report
     assert said(output)[1]["kind"] == "result"
     assert "Traceback" in capsys.readouterr().err
 
