@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, cast
 import torch
 from torch import Tensor
 
-from laser.gpu import is_pinned_for, keep_float32_exact, on_stream, side_stream
+from laser.gpu import is_pinned_for, on_stream, set_up_cudnn, side_stream
 from laser.packing import Packing
 from laser.tensor_trees import flatten, unflatten
 
@@ -26,7 +26,7 @@ class HostCalls(Generic[R]):
     """
 
     def __init__(self, function: Callable[..., R], device: torch.device):
-        keep_float32_exact(device)
+        set_up_cudnn(device)
         self.stream = side_stream(device, priority=-1)
         self._function = function
         self._device = device

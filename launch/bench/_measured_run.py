@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 
-from actors.actor import Actor
 from laser.ports import wait
 from laser.torch_threads import torch_threads
 from launch.planning.member_plan import plan_population
@@ -17,11 +16,10 @@ from launch.planning.needs import Needs
 from launch.recording.recorder import Recorder, Snapshot
 from launch.settings.train_config import TrainConfig
 from launch.supervision.member_supervisor import MemberSupervisor
-from launch.supervision.session import make_runtime, make_schedule
+from launch.supervision.session import START_DEADLINE_S, make_runtime, make_schedule, warm_up
 from launch.topology import Topology, place_population
 from learner.learner import Learner
 
-START_DEADLINE_S = 600.0
 """Seconds until the first update, compilation included."""
 _LEARNER_SECONDS = ("learner_step", "publish", "learner_wait")
 _ACTOR_SECONDS = ("environment", "inference", "insert_wait")
@@ -106,10 +104,7 @@ def ready_to_run(configs: Sequence[TrainConfig], *, share_replay: bool = False) 
         runtime = make_runtime(configs[0], Needs(num_learners=len(configs), num_actors=num_actors))
         stack.callback(runtime.close)
         topologies = place_population(members, recorders, runtime, share_replay)
-        for topology in topologies:
-            wait(topology.learner.call(Learner.warm_up), START_DEADLINE_S, f"{topology.learner.name} to start")
-            for actor in topology.actors:
-                wait(actor.call(Actor.warm_up), START_DEADLINE_S, f"{actor.name} to start")
+        warm_up(topologies)
         yield Running(topologies, recorders, time.monotonic() - begun)
 
 

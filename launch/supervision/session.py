@@ -42,6 +42,8 @@ from launch.supervision.tracking import note_missing_tensorboard, open_trackers
 from launch.topology import Topology, place_population
 from learner.learner import Learner
 
+START_DEADLINE_S = 600.0
+"""Seconds for a worker to compile, or to make its environments."""
 LEASE_S = 30.0
 """Seconds without progress after which a member of a sweep no longer delays the others."""
 _POINTS_OF_A_CURVE, _MOST_BETWEEN_POINTS = 250, 5_000  # the limit, in env steps, lets the curve of a long run grow soon
@@ -116,7 +118,7 @@ def run_session(
         ]
         topologies = place_population(members, recorders, runtime, plan.share_replay)
         try:
-            descriptions = [warm_up(topology) for topology in topologies]
+            descriptions = warm_up(topologies)
         except Exception as error:
             for run in runs:
                 log_failure(run, error)
@@ -170,17 +172,35 @@ def run_session(
         return [explained(outcome, each) for outcome, each in zip(outcomes, plan.configs, strict=True)]
 
 
-def warm_up(topology: Topology) -> str:
-    """Compile networks and make environments, one component after the other; return how the learner computes.
+def warm_up(topologies: Sequence[Topology]) -> list[str]:
+    """Compile networks and make environments; return how each learner computes.
+
+    All workers start at the same time: a learner compiles while actors make their environments. In lockstep they start
+    one after the other, since environments of a user's own may draw from global random numbers.
 
     Raises:
         EnvironmentBudgetError: an environment failed too often before its first step.
         HungEnvironmentError: an environment did not return from its construction or first reset.
     """
-    how: str = wait(topology.learner.call(Learner.warm_up), 600.0, "the learner to start")
-    for actor in topology.actors:
-        wait_unless_hung(actor.call(Actor.warm_up), actor, topology.config, 600.0, f"{actor.name} to start")
-    return how
+    in_turns = topologies[0].config.takes_turns
+    begun = [_Starting(topology, in_turns) for topology in topologies]
+    return [starting.wait() for starting in begun]
+
+
+class _Starting:
+    """The start of one member's workers."""
+
+    def __init__(self, topology: Topology, in_turns: bool):
+        self._topology = topology
+        self._learner = topology.learner.call(Learner.warm_up)
+        self._actors = [] if in_turns else [actor.call(Actor.warm_up) for actor in topology.actors]
+
+    def wait(self) -> str:
+        how: str = wait(self._learner, START_DEADLINE_S, "the learner to start")
+        for number, actor in enumerate(self._topology.actors):
+            call = self._actors[number] if self._actors else actor.call(Actor.warm_up)
+            wait_unless_hung(call, actor, self._topology.config, START_DEADLINE_S, f"{actor.name} to start")
+        return how
 
 
 def make_runtime(config: TrainConfig, needs: Needs) -> Runtime:

@@ -11,7 +11,7 @@ from torch import nn
 
 from laser.algorithms.base import Algorithm, Schedule
 from laser.flat_parameters import FlatParameters
-from laser.gpu import ToDevice, keep_float32_exact, to_device
+from laser.gpu import ToDevice, set_up_cudnn, to_device
 from learner.updating.optimizer import FlatOptimizer
 from learner.updating.target_network import TargetNetwork
 
@@ -27,7 +27,7 @@ class TrainState:
     """
 
     def __init__(self, algorithm: Algorithm, networks: nn.Module, device: torch.device, seed: int):
-        keep_float32_exact(device)
+        set_up_cudnn(device)
         self.device = device
         self.networks = networks.to(device).train()
         self.parameters = FlatParameters(self.networks, algorithm.acts_with)

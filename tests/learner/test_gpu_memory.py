@@ -78,13 +78,21 @@ def test_every_kind_of_loss_is_counted(preset):
     assert estimate(preset, {}, bfloat16=False) > 0
 
 
-def test_more_rows_wider_numbers_and_uncompiled_updates_take_more():
+def test_more_rows_wider_numbers_and_uncompiled_updates_take_more(monkeypatch):
+    monkeypatch.setattr(gpu_memory, "_CONVOLUTION_BYTES", 0)
     small = estimate("pong", {"network.torso": "impala_resnet"})
     assert estimate("pong", {"network.torso": "impala_resnet", "unroll_length": 40}) > 1.8 * small
     assert estimate("pong", {"network.torso": "impala_resnet", "algorithm.batch_size": 64}) > 1.8 * small
     assert estimate("pong", {"network.torso": "impala_resnet"}, bfloat16=False) > 1.7 * small
     assert estimate("pong", {"network.torso": "impala_resnet"}, compiled=False) > 1.2 * small
     assert estimate("pong", {"network.torso": "impala_resnet", "learner.num_prefetch": 8}) > small
+
+
+def test_room_for_convolutions_is_added_for_frames_alone(monkeypatch):
+    before = estimate("pong", {}), estimate("sac", {}, bfloat16=False)
+    monkeypatch.setattr(gpu_memory, "_CONVOLUTION_BYTES", 0)
+    after = estimate("pong", {}), estimate("sac", {}, bfloat16=False)
+    assert (before[0] - after[0], before[1] - after[1]) == (384 * 2**20, 0)
 
 
 def test_live_bytes_are_those_of_tensors_that_are_not_forgotten():

@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from laser.config import find_problems
+from laser.networks import pixels as pixels_module
 from laser.networks.atari_cnn import AtariCNN
 from laser.networks.config import NetworkConfig
 from laser.networks.encoder import ObservationEncoder
@@ -101,6 +102,19 @@ def test_pixels_count_as_if_scaled_to_one(dtype):
         got = layer(pixels)
     assert got.dtype == dtype
     torch.testing.assert_close(got.double(), expected, rtol=0, atol=1e-5 if dtype == torch.float32 else 2e-2)
+
+
+def test_channels_of_zeros_for_a_gpu_change_no_feature_and_no_gradient(monkeypatch):
+    layer, pixels, gradients, seen = PixelConv2d(4, 8, 8, stride=4), frames(3, 4, 36, 36), [], []
+    convolve = F.conv2d
+    monkeypatch.setattr(F, "conv2d", lambda pixels, *rest: seen.append(pixels.shape[1]) or convolve(pixels, *rest))
+    for at_once in (1, 8):
+        monkeypatch.setitem(pixels_module._CHANNELS_AT_ONCE, "cpu", at_once)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            features = layer(pixels)
+        gradients.append((features, *torch.autograd.grad(features.square().sum(), [layer.weight, layer.bias])))
+    assert seen == [4, 8]
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-2, atol=1e-2)
 
 
 def test_frames_are_laid_out_channels_last_once(monkeypatch):
