@@ -64,9 +64,9 @@ class GymnasiumSuite(Suite):
         registered = _find(id)
         has_own_vector = registered.vector_entry_point is not None and not registered.additional_wrappers
         if (config.vectorization == "auto" and has_own_vector) or registered.entry_point is None:
-            return _make_own_vector(id, registered, num_envs)
+            return _make_own_vector(id, registered, num_envs, config)
         first = _build(id, registered, _render_mode(registered.entry_point))
-        spec, reader, writer = describe_spaces(id, first, first.observation_space, first.action_space)
+        spec, reader, writer = describe_spaces(id, first, first.observation_space, first.action_space, config)
         if config.vectorization == "async":
             first.close()
             makers = _makers(id, registered, num_envs)
@@ -168,7 +168,7 @@ def _render_mode(entry_point: Any) -> str | None:
     return "rgb_array" if "rgb_array" in modes else None
 
 
-def _make_own_vector(id: str, registered: EnvSpec, num_envs: int) -> VectorEnvironment:
+def _make_own_vector(id: str, registered: EnvSpec, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
     mode = _render_mode(registered.vector_entry_point)
     arguments: dict[str, Any] = {} if mode is None else {"render_mode": mode}
     build = functools.partial(
@@ -185,7 +185,7 @@ def _make_own_vector(id: str, registered: EnvSpec, num_envs: int) -> VectorEnvir
             'put "autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP into its metadata',
         )
     described = describe_spaces(
-        id, environments, environments.single_observation_space, environments.single_action_space
+        id, environments, environments.single_observation_space, environments.single_action_space, config
     )
     spec, reader, writer = described
     return GymnasiumVector(spec, environments, reader, writer)
@@ -196,6 +196,7 @@ def describe_spaces(
     environment: gymnasium.Env | VectorEnv,
     observations: gymnasium.Space[Any],
     actions: gymnasium.Space[Any],
+    config: EnvironmentConfig,
     remedy: str = "",
 ) -> tuple[EnvironmentSpec, ObservationReader, ActionWriter]:
     """Return the spec of an environment, the reader of its observations and the writer of its actions.
@@ -205,13 +206,14 @@ def describe_spaces(
         environment: one environment, or a vector of them.
         observations: observation space of one environment.
         actions: action space of one environment.
+        config: least size of pictures.
         remedy: advice for unsupported spaces, where the user cannot change the environment.
 
     Raises:
         ConfigError: LASER does not support one of the spaces; the environment is closed then.
     """
     try:
-        reader = observation_reader(observations, _frame_stack(environment))
+        reader = observation_reader(observations, _frame_stack(environment), config.picture_size)
         writer = action_writer(actions)
     except UnsupportedSpaceError as error:
         environment.close()

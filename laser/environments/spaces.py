@@ -22,10 +22,11 @@ from laser.specs import (
     VectorSpec,
 )
 
-# Below this many pixels per side the smallest convolutional torso has no output: such arrays are vectors.
-LEAST_FRAME_SIZE = 20
+# Pixels per side below which arrays of pixels are vectors, unless the config says otherwise.
+_PICTURE_SIZE = 5
 _SUPPORTED_OBSERVATIONS = "Box, Discrete, MultiDiscrete with as many values everywhere, or a Dict of those"
 _NO_BOUND = 1e9
+_MOST_CHANNELS = 16
 _SUPPORTED_ACTIONS = "Discrete, MultiDiscrete of one axis, and Box of floats with finite bounds"
 
 
@@ -63,7 +64,7 @@ class ArrayReader:
             )
         kind = value.dtype.kind
         if isinstance(self.spec, FramesSpec):
-            fits, wanted = value.dtype == np.uint8, "uint8"
+            fits, wanted = str(value.dtype) == self.dtype, self.dtype
         elif isinstance(self.spec, CategorySpec):
             fits, wanted = kind in "iu", "an integer dtype"
         else:
@@ -76,7 +77,7 @@ class ArrayReader:
         if isinstance(self.spec, FramesSpec):
             if self.spec.channels_first:
                 batch = np.moveaxis(batch, 1, -1)
-            frames: np.ndarray = np.array(batch, order="C")
+            frames: np.ndarray = np.array(batch, np.uint8, order="C")
             return frames.reshape(len(batch), self.spec.stack, *self.spec.frame_shape)
         if isinstance(self.spec, CategorySpec):
             start, num_values = self.spec.start, self.spec.num_values
@@ -156,12 +157,17 @@ class ObservationReader:
         return observation
 
 
-def observation_reader(space: spaces.Space[Any], stack: FrameStack | None = None) -> ObservationReader:
+def observation_reader(
+    space: spaces.Space[Any], stack: FrameStack | None = None, picture_size: int = _PICTURE_SIZE
+) -> ObservationReader:
     """Return the reader for an observation space.
+
+    Arrays of uint8 or bool of two axes, or of three with at most 16 channels, are pictures if they are large enough.
 
     Args:
         space: observation space of one environment.
         stack: frame stack of a wrapper, if there is one; image arrays then have the stack as their first axis.
+        picture_size: pixels of a picture's shortest side, at least.
 
     Raises:
         UnsupportedSpaceError: the message names the part that is not supported.
@@ -169,12 +175,12 @@ def observation_reader(space: spaces.Space[Any], stack: FrameStack | None = None
     if isinstance(space, spaces.Dict):
         if not space.spaces:
             raise UnsupportedSpaceError("observation space Dict() is empty; it must hold at least one Box or Discrete")
-        arrays = {str(name): _array_reader(str(name), part, stack) for name, part in space.spaces.items()}
+        arrays = {str(name): _array_reader(str(name), part, stack, picture_size) for name, part in space.spaces.items()}
         return ObservationReader(arrays, is_dict=True)
-    return ObservationReader({"observation": _array_reader("observation", space, stack)}, is_dict=False)
+    return ObservationReader({"observation": _array_reader("observation", space, stack, picture_size)}, is_dict=False)
 
 
-def _array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None) -> ArrayReader:
+def _array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None, picture_size: int) -> ArrayReader:
     if isinstance(space, spaces.Discrete):
         return ArrayReader(CategorySpec(int(space.n), start=int(space.start)), (), "int64")
     if isinstance(space, spaces.MultiDiscrete) and np.ptp(space.nvec) == 0 and np.ptp(space.start) == 0:
@@ -185,23 +191,24 @@ def _array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None)
     shape, dtype = space.shape, str(space.dtype)
     if 0 in shape:
         raise UnsupportedSpaceError(f"{name} has the space {space}, which holds no numbers; leave it out")
-    if dtype == "uint8":
-        if stack is not None and _is_image(shape[1:]):
-            return ArrayReader(FramesSpec(shape[1:], stack.depth, stack.padding), shape, dtype)
-        if _is_image(shape):
-            return ArrayReader(FramesSpec(shape), shape, dtype)
+    if dtype in ("uint8", "bool"):
+        high = 1 if dtype == "bool" else 255
+        if stack is not None and _is_picture(shape[1:], picture_size):
+            return ArrayReader(FramesSpec(shape[1:], stack.depth, stack.padding, high=high), shape, dtype)
+        if _is_picture(shape, picture_size):
+            return ArrayReader(FramesSpec(shape, high=high), shape, dtype)
         # Without a stacking wrapper, these channels need not be a rolling stack: keep all of them.
-        if len(shape) == 3 and _is_image((*shape[1:], shape[0])):
-            return ArrayReader(FramesSpec((*shape[1:], shape[0]), channels_first=True), shape, dtype)
+        if len(shape) == 3 and _is_picture((*shape[1:], shape[0]), picture_size):
+            return ArrayReader(FramesSpec((*shape[1:], shape[0]), channels_first=True, high=high), shape, dtype)
     # Narrow floats are widened when they are collected; float64 is cast once, when the batch is converted.
     return ArrayReader(VectorSpec(shape), shape, "float64" if dtype not in ("float32", "float16") else "float32")
 
 
-def _is_image(shape: tuple[int, ...]) -> bool:
-    """Return whether a uint8 shape is (height, width) or (height, width, few colours) of a useful size."""
-    if len(shape) not in (2, 3) or min(shape[:2]) < LEAST_FRAME_SIZE:
+def _is_picture(shape: tuple[int, ...], picture_size: int) -> bool:
+    """Return whether a shape is (height, width) or (height, width, few channels) of a useful size."""
+    if len(shape) not in (2, 3) or min(shape[:2]) < picture_size:
         return False
-    return len(shape) == 2 or shape[2] <= 16
+    return len(shape) == 2 or shape[2] <= _MOST_CHANNELS
 
 
 def _first_bad(values: np.ndarray, original: np.ndarray | None = None) -> str:
