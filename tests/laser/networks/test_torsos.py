@@ -93,9 +93,7 @@ def test_centered_filters_do_not_answer_to_an_even_background(torso):
 def test_units_that_are_not_there_cannot_be_normalised():
     (problem,) = find_problems(NetworkConfig(layer_norm=True, torso="crelu_cnn"))
     assert problem.key == "layer-norm"
-    assert (
-        problem.remedy == "use false, or network.torso atari_cnn, nature_cnn, minatar_cnn, conv, impala_resnet"
-    )
+    assert problem.remedy == "use false, or network.torso atari_cnn, nature_cnn, minatar_cnn, conv, impala_resnet"
     assert not list(find_problems(NetworkConfig(layer_norm=True, torso="impala_resnet")))
     with pytest.raises(ValueError, match=r"network.layer-norm: normalises the units behind frames"):
         ObservationEncoder({"state": VectorSpec((3,))}, NetworkConfig(layer_norm=True))
