@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from laser.networks.config import NetworkConfig
+from laser.networks.encoder import describe_observations
 from laser.torch_threads import torch_threads
 from launch.recording.progress import Progress, closing_message
 from launch.records.run_directory import RunDirectory, open_run
@@ -76,6 +78,8 @@ def train(config: TrainConfig, command: Sequence[str] | None = None) -> TrainRes
         stop = stack.enter_context(stop_on_signals())
         if not config.quiet:
             say(f"training in {run.path}{plan.where}; it will need {plan.needs_in(run.path)}")
+            if type(config.network) is NetworkConfig:
+                say(describe_observations(plan.members[0].environment.observations, config.network))
         (outcome,) = run_session(
             plan,
             [run],

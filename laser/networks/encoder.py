@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -75,6 +76,24 @@ class ObservationEncoder(nn.Module):
             embedded: Tensor = self.embeddings[self._embedded_names.index(name)](value.long())
             return embedded.flatten(1)
         return value.flatten(1) if value.ndim > 1 else value.unsqueeze(-1)
+
+
+def describe_observations(observations: Mapping[str, ObservationSpec], config: NetworkSettings) -> str:
+    """Return what each observation counts as, and the torso that sees it, for the user."""
+    mlp = "" if any(isinstance(spec, FramesSpec) for spec in observations.values()) else " (mlp)"
+    parts = []
+    for name, spec in observations.items():
+        if isinstance(spec, FramesSpec):
+            height, width = spec.frame_shape[:2]
+            channels = f"{spec.channels} channel{'s' if spec.channels > 1 else ''}"
+            parts.append(f"{name} is a picture of {height}x{width} with {channels} ({torso_name(spec, config)})")
+        elif isinstance(spec, CategorySpec):
+            what = f"{math.prod(spec.shape)} values" if spec.shape else "one value"
+            parts.append(f"{name} is {what} of {spec.num_values}{mlp}")
+        else:
+            size = math.prod(spec.shape)
+            parts.append(f"{name} is {size} number{'s' if size > 1 else ''}{mlp}")
+    return ", ".join(parts)
 
 
 def _width(spec: ObservationSpec) -> int:

@@ -8,11 +8,11 @@ from laser.config import find_problems
 from laser.networks import pixels as pixels_module
 from laser.networks.config import NetworkConfig
 from laser.networks.conv_net import CONV_NETS, ConvNet
-from laser.networks.encoder import ObservationEncoder
+from laser.networks.encoder import ObservationEncoder, describe_observations
 from laser.networks.impala_resnet import ImpalaResNet
 from laser.networks.mlp import MLP
 from laser.networks.pixels import PixelConv2d, flatten_pixels
-from laser.specs import FramesSpec, VectorSpec
+from laser.specs import CategorySpec, FramesSpec, VectorSpec
 
 
 def frames(*shape):
@@ -197,3 +197,20 @@ def test_auto_takes_the_net_of_a_pictures_size_and_bools_count_one():
 def test_filters_that_are_none_are_one_line(text):
     (problem,) = find_problems(NetworkConfig(filters=text))
     assert (problem.key, problem.wrong[:30]) == ("filters", "must be (number,size,stride) o")
+
+
+def test_what_each_observation_counts_as_is_said():
+    assert (
+        describe_observations({"observation": VectorSpec((11,))}, NetworkConfig()) == "observation is 11 numbers (mlp)"
+    )
+    observations = {
+        "cells": FramesSpec((10, 9, 4), high=1),
+        "screen": SCREEN,
+        "words": CategorySpec(30, (5,)),
+        "speed": VectorSpec(()),
+    }
+    assert describe_observations(observations, NetworkConfig()) == (
+        "cells is a picture of 10x9 with 4 channels (minatar_cnn), screen is a picture of 84x84 with 4 channels "
+        "(atari_cnn), words is 5 values of 30, speed is 1 number"
+    )
+    assert "(nature_cnn)" in describe_observations({"screen": SCREEN}, NetworkConfig(torso="nature_cnn"))
