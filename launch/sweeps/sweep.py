@@ -125,6 +125,6 @@ def _evolution_of(
 ) -> Callable[[Sequence[MemberSupervisor]], Evolution]:
     def make(supervisors: Sequence[MemberSupervisor]) -> Evolution:
         lineage = Lineage(run.path / "lineage.jsonl")
-        return PopulationTraining(config.pbt, supervisors, runs, lineage, config.base.seed, list(config.grid))
+        return PopulationTraining(config.pbt, supervisors, runs, lineage, config.base.seed, config.keys)
 
     return make
