@@ -51,6 +51,9 @@ class SweepOptions:
     share_replay: Annotated[
         bool, "all members insert into one replay and draw from all of it; --no-share-replay: one replay per member"
     ] = True
+    concurrent: Annotated[
+        int, Bounds(least=0, most=_MOST_MEMBERS), "members that train at the same time, the others wait; 0: all"
+    ] = 0
     pbt: Annotated[bool, "population based training: members copy and change settings while they train"] = False
 
 
@@ -191,9 +194,21 @@ class SweepConfig:
         if self.options.sample and not self.space:
             remedy = "for example --space 'algorithm.learning-rate=log(1e-4,1e-2)'"
             problems.append(Problem("sample", "has no effect without --space", remedy))
+        problems += self._waiting_problems()
         if not self.keys and not self.options.sample and self.options.seeds == 1:
             problems.append(ONE_MEMBER)
         return problems
+
+    def _waiting_problems(self) -> Iterator[Problem]:
+        """Yield why members of this sweep cannot wait for their turn."""
+        if not self.options.concurrent:
+            return
+        if self.options.pbt:
+            wrong = "members that wait cannot be compared, and population based training compares all members"
+            yield Problem("concurrent", wrong, "leave out --concurrent or --pbt")
+        if self.options.share_replay and self.base.checkpoint_replay:
+            wrong = "a shared replay is saved with member 0, which ends before members that wait"
+            yield Problem("concurrent", wrong, "leave out --concurrent or --checkpoint-replay")
 
     def _repeated(self) -> Iterator[Problem]:
         """Yield a problem for each value, point or key that is given more than once, and for lists that do not pair."""
