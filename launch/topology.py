@@ -67,7 +67,11 @@ def place_member(member: MemberPlan, runtime: Runtime, reports: ReportPort) -> T
 
 
 def place_population(
-    members: Sequence[MemberPlan], reports: Sequence[ReportPort], runtime: Runtime, share_replay: bool = False
+    members: Sequence[MemberPlan],
+    reports: Sequence[ReportPort],
+    runtime: Runtime,
+    share_replay: bool = False,
+    waiting: Sequence[MemberPlan] = (),
 ) -> list[Topology]:
     """Place every component of all members on a runtime. No worker ticks yet.
 
@@ -76,9 +80,10 @@ def place_population(
         reports: the port that receives each member's reports.
         runtime: the runtime that runs the components.
         share_replay: one set of shards for all members, instead of one for each.
+        waiting: further members that `place_later` will add; a shared replay has their settings from the start.
     """
     replays = [list(members)] if share_replay else [[member] for member in members]
-    factories = [shard_factories(users) for users in replays]
+    factories = [shard_factories([*users, *(waiting if share_replay else ())]) for users in replays]
     placed = iter(runtime.shards([factory for of_replay in factories for factory in of_replay]))
     sinks = iter(reports)
     topologies = []
@@ -88,6 +93,21 @@ def place_population(
             owns_replay = member is users[0]
             topologies.append(_place_member(member, owns_replay, shards, runtime, runtime.reports(next(sinks))))
     return topologies
+
+
+def place_later(
+    member: MemberPlan, reports: ReportPort, runtime: Runtime, shared: Sequence[ShardPort] | None
+) -> Topology:
+    """Place every component of a member of a running population. No worker ticks yet.
+
+    Args:
+        member: one of the members that were `waiting` when the population was placed.
+        reports: the port that receives the member's reports.
+        runtime: the runtime that runs the components.
+        shared: shards of the shared replay; None: the member gets shards of its own.
+    """
+    shards = runtime.shards(list(shard_factories([member]))) if shared is None else list(shared)
+    return _place_member(member, shared is None, shards, runtime, runtime.reports(reports))
 
 
 def shard_factories(users: Sequence[MemberPlan]) -> list[ShardFactory]:

@@ -15,7 +15,7 @@ from laser.networks.config import NetworkConfig
 from laser.networks.encoder import describe_observations
 from laser.torch_threads import torch_threads
 from launch.recording.progress import Progress, closing_message
-from launch.records.run_directory import RunDirectory, open_run
+from launch.records.run_directory import open_run
 from launch.settings.train_config import TrainConfig
 from launch.standard_output import say
 from launch.supervision.member_supervisor import Outcome
@@ -92,10 +92,10 @@ def train(config: TrainConfig, command: Sequence[str] | None = None) -> TrainRes
             raise stop.error(f"saved at {snapshot.env_steps:,} env steps; --resume --run-dir {here} continues")
         if not config.quiet:
             say(closing_message(snapshot, run.path, config.preset, config.steps))
-        return result_of(outcome, run)
+        return result_of(outcome, run.path)
 
 
-def result_of(outcome: Outcome, run: RunDirectory) -> TrainResult:
+def result_of(outcome: Outcome, run_dir: Path) -> TrainResult:
     """Return the result of a member that has ended."""
     snapshot = outcome.snapshot
     return TrainResult(
@@ -105,7 +105,7 @@ def result_of(outcome: Outcome, run: RunDirectory) -> TrainResult:
         learner_steps=snapshot.learner_steps,
         mean_return=snapshot.mean_return,
         episodes=snapshot.episodes,
-        run_dir=run.path,
+        run_dir=run_dir,
         finished=outcome.finished,
         normalised_score=snapshot.normalised_score,
         task_returns=snapshot.task_returns,

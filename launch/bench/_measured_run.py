@@ -16,7 +16,8 @@ from launch.planning.needs import Needs
 from launch.recording.recorder import Recorder, Snapshot
 from launch.settings.train_config import TrainConfig
 from launch.supervision.member_supervisor import MemberSupervisor
-from launch.supervision.session import START_DEADLINE_S, make_runtime, make_schedule, warm_up
+from launch.supervision.places import START_DEADLINE_S
+from launch.supervision.session import make_runtime, make_schedule, warm_up
 from launch.topology import Topology, place_population
 from learner.learner import Learner
 

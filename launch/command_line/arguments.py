@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from laser.config import ConfigError, Problem, field_infos, find_problems, key_of, raise_problems
 from laser.environments import task_ids
@@ -17,9 +16,19 @@ from launch.settings.toml_file import read_config_file
 from launch.settings.train_config import NOT_FLAGS, TrainConfig
 from launch.settings.values import Leaf, apply_choices, apply_overrides, find_leaves, unknown_key
 from launch.sweeps.population import PbtConfig
-from launch.sweeps.sweep_config import ONE_MEMBER, SweepConfig, SweepOptions, parse_grid, read_base, sweep_from_json
+from launch.sweeps.search_space import parse_space
+from launch.sweeps.sweep_config import (
+    ONE_MEMBER,
+    SweepConfig,
+    SweepOptions,
+    find_unpaired,
+    read_base,
+    sweep_from_json,
+)
+from launch.sweeps.value_lists import parse_lists
 
-_GRID = "grid"
+_LISTED = ("grid", "zip", "space")
+"""Flags that may be given several times."""
 _PBT = "pbt."
 
 
@@ -49,7 +58,7 @@ def parse_train(arguments: Sequence[str]) -> TrainConfig:
 def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
     """Return the sweep of a `laser sweep` command line, with all its members checked.
 
-    Precedence is as for `laser train`. A resumed sweep keeps its grid and options.
+    Precedence is as for `laser train`. A resumed sweep keeps its grid, zip, space and options.
 
     Raises:
         ConfigError: every mistake at once.
@@ -70,7 +79,10 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
         resumed = sweep_from_json(record, base)
         options, pbt = resumed.options, resumed.pbt
     shaped = _with_values(base, file_name, values)[0]
-    all_keys = [leaf.key for leaf in [*find_leaves(shaped), *of_sweep] if leaf.key not in NOT_FLAGS] + [_GRID, "config"]
+    all_keys = [leaf.key for leaf in [*find_leaves(shaped), *of_sweep] if leaf.key not in NOT_FLAGS] + [
+        *_LISTED,
+        "config",
+    ]
     known = {key: value for key, value in values.items() if key_of(key) in all_keys}
     sections = [key for key in all_keys if key != "pbt"]  # `pbt` is a switch and a section: name the section's keys
     problems += [unknown_key(key_of(key), sections) for key in values if key not in known]
@@ -83,18 +95,23 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
     problems += [dataclasses.replace(problem, key=_PBT + problem.key) for problem in found]
     if evolving and not options.pbt:
         problems += [Problem(_PBT + key, "has no effect without --pbt", "add --pbt") for key in evolving]
-    texts = given.lists.get(_GRID, [])
-    grid, found = parse_grid(base, texts, [key_of(key) for key in known])
-    problems += found
+    outside, texts = [key_of(key) for key in known], given.lists
+    grid, wrong = parse_lists(base, texts.get("grid", []), outside)
+    zipped, unpaired = parse_lists(base, texts.get("zip", []), outside, "zip")
+    space, strange = parse_space(base, texts.get("space", []), outside)
+    problems += [*wrong, *unpaired, *strange]
+    sweep = SweepConfig(base, grid, options, pbt, zipped, space)
     if resumed is not None:
-        problems += _changes(resumed, grid, options, pbt)
-        grid = resumed.grid
-    sweep = SweepConfig(base, grid, options, pbt)
+        problems += _changes(resumed, sweep)
+        sweep = dataclasses.replace(sweep, grid=resumed.grid, zipped=resumed.zipped, space=resumed.space)
     try:
         sweep.members()
     except ConfigError as error:
-        has_grid = texts or any(problem.key == _GRID for problem in problems)
-        problems += [problem for problem in error.problems if problem != ONE_MEMBER or not has_grid]
+        # Values with mistakes are left out, so the sweep seems to have one member, no pairs, or nothing to draw.
+        hidden = [ONE_MEMBER] if texts or any(problem.key in _LISTED for problem in problems) else []
+        hidden += find_unpaired(zipped) if unpaired else []
+        hidden += [item for item in error.problems if item.key == "sample" and strange]
+        problems += [problem for problem in error.problems if problem not in hidden]
     raise_problems(list(dict.fromkeys([*problems, *_further_problems(base, problems)])))
     return sweep
 
@@ -106,7 +123,7 @@ def with_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tupl
         ConfigError: the environment is unknown, or LASER does not support it.
     """
     switches = switches_of(of_sweep) | _switches()
-    name, given = split_named(arguments, find_presets(), lambda name: switches, switches, {_GRID} if of_sweep else ())
+    name, given = split_named(arguments, find_presets(), lambda name: switches, switches, _LISTED if of_sweep else ())
     env = given.values.get("env", "").strip()
     if name or not env:
         return list(arguments), ""
@@ -122,7 +139,7 @@ def _read_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tup
         presets,
         lambda name: own | _switches_of_preset(name, arguments),
         own | _switches(),
-        {_GRID} if of_sweep else (),
+        _LISTED if of_sweep else (),
     )
     problems = [*given.problems, *surplus(given.positionals[1:])]
     if not given.positionals:
@@ -133,7 +150,7 @@ def _read_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tup
     preset = load_preset(name)
     shaped = apply_choices(preset, given.values)
     keys = [leaf.key for leaf in [*find_leaves(shaped), *of_sweep] if leaf.key not in NOT_FLAGS]
-    problems += without_value(given, [*keys, "config", *([_GRID] if of_sweep else [])])
+    problems += without_value(given, [*keys, "config", *(_LISTED if of_sweep else ())])
     return preset, dataclasses.replace(given, problems=problems)
 
 
@@ -207,15 +224,25 @@ def _with_values(
     return config, [*problems, *found]
 
 
-def _changes(resumed: SweepConfig, grid: Mapping[str, Any], options: SweepOptions, pbt: PbtConfig) -> list[Problem]:
+def _changes(resumed: SweepConfig, asked: SweepConfig) -> list[Problem]:
     """Return a problem for each change that a resumed sweep does not allow."""
-    kept = "a resumed sweep keeps its own"
-    problems = [Problem(_GRID, kept, "leave it out, or start a new sweep")] if grid not in ({}, resumed.grid) else []
-    problems += [
-        Problem(key_of(key), kept, "leave it out, or start a new sweep")
-        for key in ("seeds", "share_replay", "pbt")
-        if getattr(options, key) != getattr(resumed.options, key)
+    kept, remedy = "a resumed sweep keeps its own", "leave it out, or start a new sweep"
+    problems = [
+        Problem(flag, kept, remedy)
+        for flag, then, now in (
+            ("grid", resumed.grid, asked.grid),
+            ("zip", resumed.zipped, asked.zipped),
+            ("space", resumed.space, asked.space),
+        )
+        if now not in ({}, then)
     ]
-    if pbt != resumed.pbt:
+    problems += [
+        Problem(key_of(key), kept, remedy)
+        for key in ("seeds", "sample", "share_replay", "pbt")
+        if getattr(asked.options, key) != getattr(resumed.options, key)
+    ]
+    if resumed.space and asked.base.seed != resumed.base.seed:
+        problems.append(Problem("seed", f"{kept}, with which its settings were drawn", remedy))
+    if asked.pbt != resumed.pbt:
         problems.append(Problem("pbt", f"{kept} settings", "leave them out, or start a new sweep"))
     return problems

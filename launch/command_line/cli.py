@@ -33,8 +33,9 @@ usage: laser COMMAND ...
   laser train [PRESET] [--env ID] [--steps N] [--seed S] [--run-dir DIR] [--runtime local|ray]
                      [--schedule free|lockstep] [--config FILE.toml] [--resume] [--json] [--KEY VALUE ...]
                                                                                     train an agent
-  laser sweep [PRESET] --grid KEY=V1,V2 [--grid ...] [--share-replay | --no-share-replay] [--seeds N] [--pbt]
-                     [--resume] [--json] [--KEY VALUE ...]                          train several, at the same pace
+  laser sweep [PRESET] [--grid KEY=V1,V2 ...] [--zip KEY=V1,V2 ...] [--space KEY=RANGE ... --sample N] [--seeds N]
+                     [--share-replay | --no-share-replay] [--pbt] [--resume] [--json] [--KEY VALUE ...]
+                                                                                    train several, at the same pace
   laser eval RUN_DIR [--episodes N] [--video] [--json]                              evaluate a trained agent
   laser report RUN_OR_SWEEP [--out DIR] [--json]                                    one page with curves and scores
   laser dashboard [RUNS_DIR] [--port P]                                             watch runs in a browser
@@ -128,7 +129,13 @@ def _sweep_help(arguments: list[str]) -> int:
 
     preset = next((argument for argument in arguments if not argument.startswith("-")), "PRESET")
     print(f"usage: laser sweep {preset} --grid KEY=V1,V2 [--grid ...] [--KEY VALUE ...]\n")
-    print(f"  {'--grid KEY=V1,V2':<40}values to try, for any key of laser train or presets; in all combinations\n")
+    for flag, purpose in (
+        ("--grid KEY=V1,V2", "values to try, for any key of laser train or presets; in all combinations"),
+        ("--zip KEY=V1,V2", "values to try together with those at the same place of the other --zip lists"),
+        ("--space KEY=RANGE", "log(LOW,HIGH), uniform(LOW,HIGH), integers(LOW,HIGH) or {V1,V2}, for --sample"),
+    ):
+        print(f"  {flag:<40}{purpose}")
+    print()
     print(format_flags([*find_leaves(SweepOptions()), *find_leaves(PbtConfig(), "pbt.")]).replace("run:", "sweep:", 1))
     print(f"\nEvery key of laser train works too: laser train {preset} --help lists them.")
     return 0

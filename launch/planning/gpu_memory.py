@@ -33,8 +33,8 @@ class GpuEstimate:
         return "".join(f", and {_words(names[name], num_bytes)}" for name, num_bytes in self.of_each.items())
 
 
-def estimate_gpus(members: Sequence[MemberPlan]) -> GpuEstimate:
-    """Return the memory that all learners on each GPU will need together.
+def estimate_gpus(members: Sequence[MemberPlan], num_at_once: int | None = None) -> GpuEstimate:
+    """Return the memory that the learners on each GPU will need together: the `num_at_once` largest, or all.
 
     On Ray a learner's GPU is not known yet, so the estimate is that of the largest learner on a GPU of its own. There
     is no estimate for `auto` on a cluster, which may have no GPU.
@@ -57,7 +57,8 @@ def estimate_gpus(members: Sequence[MemberPlan]) -> GpuEstimate:
         name = "cuda:0" if device == "auto" else f"cuda:{index_of(device)}"
         of_each.setdefault(name, []).append(known[key])
     in_processes = members[0].config.has_processes
-    return GpuEstimate({name: _total(parts, in_processes) for name, parts in of_each.items()})
+    num_at_once = num_at_once or len(members)
+    return GpuEstimate({name: _total(parts, in_processes, num_at_once) for name, parts in of_each.items()})
 
 
 def find_gpu_problems(estimate: GpuEstimate, num_members: int = 1) -> Iterator[Problem]:
@@ -76,11 +77,11 @@ def find_gpu_problems(estimate: GpuEstimate, num_members: int = 1) -> Iterator[P
         yield Problem(key, f"about {size(needed)} are needed on the GPU ({name}), where {size(free)} are free", remedy)
 
 
-def _total(parts: Sequence[int | None], in_processes: bool) -> int | None:
+def _total(parts: Sequence[int | None], in_processes: bool, num_at_once: int) -> int | None:
     counted = [part for part in parts if part is not None]
     if len(counted) < len(parts):
         return None
-    return CONTEXT_BYTES + (max(counted) if in_processes else sum(counted))
+    return CONTEXT_BYTES + sum(sorted(counted)[-(1 if in_processes else num_at_once) :])
 
 
 def _is_uncompiled(config: TrainConfig) -> bool:

@@ -30,7 +30,7 @@ class MemberPlan:
         environment: spec of the environment `config.env`.
         algorithm: the algorithm, built for that environment; it holds no parameters, so all components share it.
         number: the member's number in headers and in the replay; an agent alone is member 0.
-        population: number of members.
+        population: number of members that train at the same time.
         first_actor: number of the member's first actor. Actor numbers run on over the whole population, since a header
             identifies a sequence of unrolls by its actor.
         device: device of the learner.
@@ -94,6 +94,7 @@ def plan_population(
     algorithms: Sequence[Algorithm] | None = None,
     *,
     share_replay: bool = False,
+    num_at_once: int | None = None,
 ) -> list[MemberPlan]:
     """Return the plans of all members, in the order of their numbers.
 
@@ -102,6 +103,7 @@ def plan_population(
         environments: spec of each config's environment; None: they are made here.
         algorithms: each member's algorithm; None: they are built here.
         share_replay: one replay for all members.
+        num_at_once: number of members that train at the same time; None: all.
 
     Raises:
         ConfigError: an environment cannot be made.
@@ -125,7 +127,7 @@ def plan_population(
                 environment,
                 algorithm,
                 number=number,
-                population=len(configs),
+                population=num_at_once or len(configs),
                 first_actor=first_actor,
                 device=choose_device(config, environment),
                 unrolls=dataclasses.replace(own_unrolls, core_state={**own_unrolls.core_state, **carried}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,30 +59,44 @@ class MemoryEstimate:
 
 
 def estimate_memory(
-    members: Sequence[MemberPlan], num_weights: Sequence[int], replay_bytes: int, num_shards: int
+    members: Sequence[MemberPlan],
+    num_weights: Sequence[int],
+    replay_bytes: int,
+    num_shards: int,
+    num_at_once: int | None = None,
 ) -> MemoryEstimate:
-    """Return the memory that all members of a population will need.
+    """Return the memory that the members of a population will need at most.
 
     Args:
         members: the plans of the members.
         num_weights: number of weights in each member's networks.
         replay_bytes: the most that all replays together need.
         num_shards: number of shards of all replays together.
+        num_at_once: number of members that train at the same time, in any composition; None: all.
     """
+    num_at_once = num_at_once or len(members)
     parts = [_member_bytes(*each) for each in zip(members, num_weights, strict=True)]
     # Threads share one process; on Ray every learner imports torch again, and every shard has a process, too.
     has_processes = members[0].config.has_processes
-    num_learners = len(members) if has_processes else 1
+    num_learners = num_at_once if has_processes else 1
     return MemoryEstimate(
         replay=replay_bytes,
-        actors=sum(actors for actors, _ in parts),
-        learner=sum(learner for _, learner in parts) + num_learners * _PROCESS_BYTES,
-        networks=sum(
-            4 * number * (_LEARNER_COPIES + member.config.num_actors)
-            for member, number in zip(members, num_weights, strict=True)
+        actors=_largest((actors for actors, _ in parts), num_at_once),
+        learner=_largest((learner for _, learner in parts), num_at_once) + num_learners * _PROCESS_BYTES,
+        networks=_largest(
+            (
+                4 * number * (_LEARNER_COPIES + member.config.num_actors)
+                for member, number in zip(members, num_weights, strict=True)
+            ),
+            num_at_once,
         ),
         shard_processes=num_shards * _SHARD_PROCESS_BYTES if has_processes else 0,
     )
+
+
+def _largest(parts: Iterable[int], num: int) -> int:
+    """Return the sum of the `num` largest parts."""
+    return sum(sorted(parts)[-num:])
 
 
 def _member_bytes(member: MemberPlan, num_weights: int) -> tuple[int, int]:

@@ -38,12 +38,14 @@ class Plan:
         share_replay: one replay for all members.
         memory: the memory that all members will need.
         gpus: the GPU memory that their learners will need.
+        num_at_once: number of members that train at the same time; the others wait for their turn.
     """
 
     members: list[MemberPlan]
     share_replay: bool
     memory: MemoryEstimate
     gpus: GpuEstimate
+    num_at_once: int
 
     @cached_property
     def configs(self) -> list[TrainConfig]:
@@ -74,42 +76,49 @@ class Plan:
     @property
     def needs(self) -> Needs:
         """The resources that the session requests from a cluster."""
-        num_shards = _num_shards(self.members, self.share_replay)
-        num_actors = sum(config.num_actors for config in self.configs)
+        num_shards = _num_shards(self.members[: self.num_at_once], self.share_replay)
+        num_actors = sum(sorted(config.num_actors for config in self.configs)[-self.num_at_once :])
         return Needs(
-            len(self.members),
+            self.num_at_once,
             num_actors,
             next((member.device.name for member in self.members if member.device.name != "cpu"), "cpu"),
             num_shards,
             self.memory.shards // num_shards,
-            self.memory.learner // len(self.members),
+            self.memory.learner // self.num_at_once,
             self.memory.actors // max(1, num_actors),
         )
 
 
-def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False) -> Plan:
+def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False, concurrent: int = 0) -> Plan:
     """Return the plan of a session.
+
+    Args:
+        configs: of the members.
+        share_replay: one replay for all members.
+        concurrent: the most members that may train at the same time; 0: all.
 
     Raises:
         ConfigError: the configs have mistakes, the members cannot share a replay, or there is too little memory.
     """
     raise_problems(list(dict.fromkeys(problem for config in configs for problem in find_problems(config))))
     environments, algorithms, problems = _build_algorithms(configs)
-    raise_problems(list(dict.fromkeys([*_find_empty_shards(configs, share_replay), *problems])))
-    members = plan_population(configs, environments, algorithms, share_replay=share_replay)
+    num_at_once = min(concurrent or len(configs), len(configs))
+    at_once = configs[:num_at_once] if share_replay else configs
+    raise_problems(list(dict.fromkeys([*_find_empty_shards(at_once, share_replay), *problems])))
+    members = plan_population(configs, environments, algorithms, share_replay=share_replay, num_at_once=num_at_once)
     problems = list(_find_small_arenas(members))
     if share_replay:
         problems += _find_differences([member.own_unrolls for member in members])
         problems += _find_memoryless(configs, members[0].unrolls.core_state)
     raise_problems(list(dict.fromkeys(problems)))
     try:
-        memory = _plan_memory(members, share_replay)
+        memory = _plan_memory(members, share_replay, num_at_once)
     except ValueError as error:  # networks are built here for the first time
         raise ConfigError(_named_problems(error)) from error
-    gpus = estimate_gpus(members)
+    gpus = estimate_gpus(members, num_at_once)
     if not configs[0].has_processes:  # with processes the learners do not run in this one
-        raise_problems(list(find_gpu_problems(gpus, len(configs))))
-    return Plan(members, share_replay, memory, gpus)
+        raise_problems(list(find_gpu_problems(gpus, num_at_once)))
+    return Plan(members, share_replay, memory, gpus, num_at_once)
 
 
 def _num_shards(members: Sequence[MemberPlan], share_replay: bool) -> int:
@@ -221,8 +230,8 @@ def _find_memoryless(configs: Sequence[TrainConfig], states: Mapping[str, ArrayS
     ]
 
 
-def _plan_memory(members: Sequence[MemberPlan], share_replay: bool) -> MemoryEstimate:
-    """Return the memory that a session will need.
+def _plan_memory(members: Sequence[MemberPlan], share_replay: bool, num_at_once: int) -> MemoryEstimate:
+    """Return the memory that a session will need at most, with its largest members at the same time.
 
     Raises:
         ConfigError: the session does not fit on this machine.
@@ -232,7 +241,8 @@ def _plan_memory(members: Sequence[MemberPlan], share_replay: bool) -> MemoryEst
     if share_replay:
         held = replay_bytes(first.unrolls, first.config.replay, settings)
     else:
-        held = sum(replay_bytes(member.unrolls, member.config.replay, [member.replay]) for member in members)
+        each = [replay_bytes(member.unrolls, member.config.replay, [member.replay]) for member in members]
+        held = sum(sorted(each)[-num_at_once:])
     counts: dict[object, int] = {}
     num_weights = []
     for member in members:
@@ -241,9 +251,10 @@ def _plan_memory(members: Sequence[MemberPlan], share_replay: bool) -> MemoryEst
         if key not in counts:
             counts[key] = _num_weights(member.algorithm)
         num_weights.append(counts[key])
-    estimate = estimate_memory(members, num_weights, held, _num_shards(members, share_replay))
+    num_shards = _num_shards(members[:num_at_once], share_replay)
+    estimate = estimate_memory(members, num_weights, held, num_shards, num_at_once)
     if not first.config.ray_address:  # on a cluster the memory of its nodes counts
-        raise_problems(list(find_memory_problems(estimate, available_memory(), len(members), share_replay)))
+        raise_problems(list(find_memory_problems(estimate, available_memory(), num_at_once, share_replay)))
     return estimate
 
 

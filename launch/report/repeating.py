@@ -10,6 +10,7 @@ from launch.settings.train_config import TrainConfig
 from launch.settings.values import find_leaves, show
 from launch.sweeps.population import PbtConfig
 from launch.sweeps.sweep_config import SweepOptions, sweep_from_json
+from launch.sweeps.value_lists import list_text
 
 
 def train_command(preset: str, changes: Mapping[str, Mapping[str, str]]) -> str:
@@ -32,9 +33,11 @@ def sweep_command(record: Mapping[str, Any], base: TrainConfig, changes: Mapping
     """
     sweep = sweep_from_json(dict(record), base)
     words = ["laser", "sweep", base.preset, *_flags(changes)]
-    for key, values in sweep.grid.items():
-        texts = [repr(value) if isinstance(value, float) else show(value) for value in values]
-        words += ["--grid", f"{key}={','.join(f'({text})' if ',' in text else text for text in texts)}"]
+    for flag, lists in (("--grid", sweep.grid), ("--zip", sweep.zipped)):
+        for key, values in lists.items():
+            words += [flag, f"{key}={list_text(values)}"]
+    for key, dimension in sweep.space.items():
+        words += ["--space", f"{key}={dimension}"]
     defaults = {leaf.key: leaf.value for leaf in [*find_leaves(SweepOptions()), *find_leaves(PbtConfig(), "pbt.")]}
     for leaf in [*find_leaves(sweep.options), *(find_leaves(sweep.pbt, "pbt.") if sweep.options.pbt else ())]:
         if leaf.value != defaults[leaf.key]:

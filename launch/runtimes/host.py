@@ -135,6 +135,7 @@ class Host(Generic[C]):
                     close()
                 except BaseException as error:  # noqa: BLE001 - as above; the first failure explains more
                     self._failure = self._failure or _as_failure(error)
+            self._component = None  # a worker may be known for longer than its networks should take memory
 
     def _serve_calls(self) -> None:
         while not self._closed.is_set():

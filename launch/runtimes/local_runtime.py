@@ -11,7 +11,7 @@ from laser.futures import done
 from laser.ports import ParameterPort, ReplayPort, ReportPort
 from launch.recording.tracker import Tracker
 from launch.runtimes.host import Host
-from launch.runtimes.runtime import ShardPort
+from launch.runtimes.runtime import ShardPort, Worker
 
 C = TypeVar("C")
 P = ParamSpec("P")
@@ -78,8 +78,9 @@ class LocalRuntime:
 
     def shards(self, factories: list[Callable[[], Any]]) -> list[ShardPort]:
         """Make the shards in this process."""
-        self._shards = [factory() for factory in factories]
-        return list(self._shards)
+        shards = [factory() for factory in factories]
+        self._shards += shards
+        return shards
 
     def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
         """Return a shard, assigned to the actors in turn."""
@@ -103,6 +104,16 @@ class LocalRuntime:
         worker = LocalWorker(name, factory, reports)
         self._workers.append(worker)
         return worker
+
+    def release(self, workers: Sequence[Worker[Any]], parameters: ParameterPort, shards: Sequence[ShardPort]) -> None:
+        """End the workers' threads, and close the shards."""
+        for shard in [each for each in self._shards if each in shards]:
+            shard.close()
+            self._shards.remove(shard)
+        for worker in self._workers:
+            if worker in workers:
+                worker.close()
+        self._workers = [worker for worker in self._workers if worker not in workers]
 
     def close(self) -> None:
         """End all threads. Shards close first, so that no worker waits for them any more."""

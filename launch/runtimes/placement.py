@@ -108,6 +108,10 @@ class Placement:
             return Seat(self._ours.id)
         return self._seats[name]
 
+    def release(self, name: str) -> None:
+        """Give up the seat of a worker, if it has one."""
+        self._seats.pop(name, None)
+
     @property
     def _ours(self) -> Node:
         return next(node for node in self._nodes if node.is_ours)

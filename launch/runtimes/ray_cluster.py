@@ -79,6 +79,10 @@ class Cluster:
         """Return Ray's options for a worker, which may have been placed before, on a node that is alive now."""
         return _options(self._placement.worker(name, _living_nodes(self._reserved)))
 
+    def release(self, name: str) -> None:
+        """Give up the seat of a worker that has ended."""
+        self._placement.release(name)
+
     def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
         """Return a port that finds the shard nearest to the actor's node."""
         return NearestShard(cast(Sequence[RayReplay], shards), actor)

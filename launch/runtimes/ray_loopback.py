@@ -68,6 +68,9 @@ class OwnRay:
         """Return Ray's options for a worker."""
         return {"num_cpus": 0}
 
+    def release(self, name: str) -> None:
+        """Do nothing: the worker reserved nothing."""
+
     def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
         """Return a shard, assigned to the actors in turn, as in the local runtime."""
         return shards[actor % len(shards)]

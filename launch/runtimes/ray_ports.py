@@ -127,6 +127,10 @@ class RayReplay:
         answer = self._call(lambda: self._handle.load_state_dict.remote(state))
         wait(answer, _STATE_DEADLINE_S, f"{self._name} to take its state")
 
+    def kill(self) -> None:
+        """End the process at once."""
+        ray.kill(self._handle)
+
     def _call(self, make: Callable[[], Any]) -> Future[Any]:
         return call_remote(make, self._name, RETRY_S)
 
@@ -227,6 +231,10 @@ class RayParameters:
 
         self._call(lambda: self._handle.newest.remote(newer_than)).add_done_callback(settle)
         return answer
+
+    def kill(self) -> None:
+        """End the process at once."""
+        ray.kill(self._handle)
 
     def _call(self, make: Callable[[], Any]) -> Future[Any]:
         return call_remote(make, "the parameter store", RETRY_S)

@@ -40,8 +40,15 @@ from launch.runtimes.kept_process import kept_as_it_was
 from launch.runtimes.ray_cluster import Cluster
 from launch.runtimes.ray_loopback import OwnRay
 from launch.runtimes.ray_metrics import RayMetrics
-from launch.runtimes.ray_ports import RETRY_S, call_remote, serve_parameters, serve_shards
-from launch.runtimes.runtime import ShardPort, WorkerDiedError
+from launch.runtimes.ray_ports import (
+    RETRY_S,
+    RayParameters,
+    RayReplay,
+    call_remote,
+    serve_parameters,
+    serve_shards,
+)
+from launch.runtimes.runtime import ShardPort, Worker, WorkerDiedError
 
 C = TypeVar("C")
 P = ParamSpec("P")
@@ -83,7 +90,6 @@ class RayRuntime:
         with kept_as_it_was():
             self._places = Cluster(address, self._needs) if address else OwnRay()
         self._workers: list[RayWorker[Any]] = []
-        self._ports: list[ShardPort] = []
 
     @property
     def notes(self) -> Sequence[str]:
@@ -92,8 +98,7 @@ class RayRuntime:
 
     def shards(self, factories: list[Callable[[], Any]]) -> list[ShardPort]:
         """Place each shard in a process of its own."""
-        self._ports = cast(list[ShardPort], serve_shards(factories, self._places.shards(len(factories)), self._needs))
-        return self._ports
+        return cast(list[ShardPort], serve_shards(factories, self._places.shards(len(factories)), self._needs))
 
     def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
         """Return a shard on the actor's own node if there is one."""
@@ -116,6 +121,19 @@ class RayRuntime:
         worker = RayWorker(name, factory, reports, functools.partial(self._places.worker, name))
         self._workers.append(worker)
         return worker
+
+    def release(self, workers: Sequence[Worker[Any]], parameters: ParameterPort, shards: Sequence[ShardPort]) -> None:
+        """End the processes of these components."""
+        ending = [worker for worker in self._workers if worker in workers]
+        closing = [worker.close() for worker in ending]
+        ray.wait(closing, num_returns=len(closing), timeout=_CLOSE_DEADLINE_S)
+        for worker in ending:
+            worker.kill()
+            self._places.release(worker.name)
+        cast(RayParameters, parameters).kill()
+        for shard in shards:
+            cast(RayReplay, shard).kill()
+        self._workers = [worker for worker in self._workers if worker not in ending]
 
     def close(self) -> None:
         """Let the workers that still answer close their components, and end all processes of this run."""

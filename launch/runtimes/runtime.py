@@ -102,5 +102,14 @@ class Runtime(Protocol):
             reports: receiver of the component's reports.
         """
 
+    def release(self, workers: Sequence[Worker[Any]], parameters: ParameterPort, shards: Sequence[ShardPort]) -> None:
+        """End these components for good, so that others can use their room.
+
+        Args:
+            workers: workers that have been stopped.
+            parameters: their parameter store.
+            shards: shards that no other worker uses.
+        """
+
     def close(self) -> None:
         """End all components that were placed."""

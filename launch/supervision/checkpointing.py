@@ -170,21 +170,22 @@ def restore_all(
     Raises:
         NothingToResumeError: no member has a checkpoint.
     """
-    saved: list[SavedMember | None] = []
-    lost: list[NothingToResumeError | None] = []
-    for run, member in zip(runs, members, strict=True):
-        state, error = None, None
-        if member.config.resume:
-            try:
-                state = _restore(run, member)
-            except NothingToResumeError as reason:
-                error = reason
-        saved.append(state)
-        lost.append(error)
+    read = [restore(run, member) for run, member in zip(runs, members, strict=True)]
+    saved, lost = [state for state, _ in read], [error for _, error in read]
     errors = [error for error in lost if error is not None]
     if errors and not any(saved):
         raise errors[0]
     return saved, lost
+
+
+def restore(run: RunDirectory, member: MemberPlan) -> tuple[SavedMember | None, NothingToResumeError | None]:
+    """Read a resumed member's checkpoint; return it, None for a new run, or the reason why none was found."""
+    if not run.resumed:
+        return None, None
+    try:
+        return _restore(run, member), None
+    except NothingToResumeError as error:
+        return None, error
 
 
 def _restore(run: RunDirectory, member: MemberPlan) -> SavedMember:

@@ -10,7 +10,7 @@ from laser.ports import wait
 from launch.supervision.ending import Ending
 from launch.supervision.member_supervisor import MemberSupervisor
 from launch.supervision.pace import PaceLimit
-from launch.supervision.schedule import CALL_DEADLINE_S, Evolution, Save, Schedule
+from launch.supervision.schedule import CALL_DEADLINE_S, Evolution, Save, Schedule, Waiting
 from learner.learner import Learner
 
 # Seconds between two checks of a population.
@@ -29,6 +29,7 @@ class FreeSchedule(Schedule):
         save: see `Schedule`.
         evolution: see `Schedule`.
         pace: limit on the members' pace, by their place among the supervisors; None: no limit.
+        waiting: see `Schedule`.
     """
 
     def __init__(
@@ -38,8 +39,9 @@ class FreeSchedule(Schedule):
         save: Save,
         evolution: Evolution | None = None,
         pace: PaceLimit | None = None,
+        waiting: Waiting | None = None,
     ):
-        super().__init__(supervisors, should_stop, save, evolution)
+        super().__init__(supervisors, should_stop, save, evolution, waiting)
         self.pace = pace
 
     def run(self) -> None:
@@ -57,7 +59,8 @@ class FreeSchedule(Schedule):
         if self.pace is not None:
             places = enumerate(self.supervisors)
             self.pace.start({i: each.recorder.position().env_steps for i, each in places if not each.finished})
-        while self.running:
+        stops = False
+        while self.running or (self.has_waiting and not stops):
             time.sleep(_LOOK_INTERVAL_S if self.pace is None else _PACED_LOOK_INTERVAL_S)
             for place, supervisor in enumerate(self.supervisors):
                 supervisor.recorder.check()
@@ -67,12 +70,15 @@ class FreeSchedule(Schedule):
                     elif supervisor.finished is not Ending.FAILED:
                         supervisor.collect_evaluation()  # one still running at the member's end; others do not wait
             self._keep_pace()
-            if self.should_stop():
+            stops = self.should_stop()
+            for supervisor in self.fill_places(stops, wait=False):
+                supervisor.start()
+            if stops:
                 for supervisor in self.running:
                     with self.failing_alone(supervisor):
                         self._end(supervisor, Ending.STOPPED)
             self.save_if_due()
-        if not self.should_stop():  # a stop must not wait for episodes to end
+        if not stops:  # a stop must not wait for episodes to end
             self._collect_evaluations()
 
     def _collect_evaluations(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Concatenate, ParamSpec, TypeVar
 
 from actors.actor import Actor
@@ -28,7 +28,8 @@ _UPDATES_PER_CALL = 16
 class LockstepSchedule(Schedule):
     """Repeats: collect in order, acknowledge, learn, publish. Every run makes the same calls in the same order.
 
-    Members take turns: the next turn is that of the member with the fewest env steps, the first among equals.
+    Members take turns: the next turn is that of the member with the fewest env steps, the first among equals. A member
+    that had to wait for its place takes turns with the others as if it had begun with the slowest of them.
     """
 
     def run(self) -> None:
@@ -42,22 +43,33 @@ class LockstepSchedule(Schedule):
         for supervisor in self.running:
             with self.failing_alone(supervisor):
                 turns[supervisor.number].evaluate_if_due()  # an evaluation that a stop interrupted
-        while running := self.running:
-            turn = min((turns[supervisor.number] for supervisor in running), key=lambda turn: turn.env_steps)
-            supervisor = turn.supervisor
-            with self.failing_alone(supervisor):
-                why = turn.take()
-                if why:
-                    turn.report()
-                    supervisor.stop(why)
-                elif self.evolution is not None:
-                    self.evolution.consider(supervisor, supervisor.recorder.position())
-            if self.should_stop():
+        stops = False
+        while self.running or (self.has_waiting and not stops):
+            running = [turns[supervisor.number] for supervisor in self.running]
+            if running:
+                self._take(min(running, key=lambda turn: turn.position))
+            stops = self.should_stop()
+            if stops:
                 for other in self.running:
                     with self.failing_alone(other):
                         turns[other.number].report()
                         other.stop(Ending.STOPPED)
             self.save_if_due()
+            for other in self.fill_places(stops, wait=True):
+                turns = {number: turn for number, turn in turns.items() if turn.supervisor in self.supervisors}
+                with self.failing_alone(other):
+                    turns[other.number] = _Turn(other, self.should_stop)
+                    turns[other.number].join(running)
+
+    def _take(self, turn: _Turn) -> None:
+        supervisor = turn.supervisor
+        with self.failing_alone(supervisor):
+            why = turn.take()
+            if why:
+                turn.report()
+                supervisor.stop(why)
+            elif self.evolution is not None:
+                self.evolution.consider(supervisor, supervisor.recorder.position())
 
 
 class _Turn:
@@ -67,9 +79,19 @@ class _Turn:
         self.supervisor = supervisor
         self._should_stop = should_stop
         self.env_steps = supervisor.recorder.position().env_steps
+        self._ahead = 0
         self._num_updates = 0
         self._reported_at = -math.inf
         self._handed_out_before = self._stats().members[supervisor.number].online_handed_out
+
+    @property
+    def position(self) -> int:
+        """The env steps by which members take turns."""
+        return self.env_steps + self._ahead
+
+    def join(self, others: Sequence[_Turn]) -> None:
+        """Take turns with these members from now on."""
+        self._ahead = min((other.position for other in others), default=self.env_steps) - self.env_steps
 
     def take(self) -> Ending:
         """Collect, learn and publish; return the ending of the member's training, or `Ending.NONE`."""

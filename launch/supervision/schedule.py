@@ -26,6 +26,23 @@ class Evolution(Protocol):
         """Decide about a member, if a decision is due, and carry the decision out."""
 
 
+class Waiting(Protocol):
+    """The members that wait for a place (see `launch.supervision.places`)."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no member waits and none is being started."""
+
+    def give_back(self, supervisor: MemberSupervisor) -> None:
+        """Take the place of a member that has ended, after its last checkpoint."""
+
+    def begin(self) -> None:
+        """Let members begin to start on the free places, without waiting for them."""
+
+    def ready(self, wait: bool) -> list[MemberSupervisor]:
+        """Return the supervisors of members that have started; with `wait`, of all that are being started."""
+
+
 class Schedule(ABC):
     """The base of both schedules: when to save, when to stop, and that a member's failure does not end the others.
 
@@ -34,6 +51,7 @@ class Schedule(ABC):
         should_stop: returns whether to stop, e.g. after a signal; called between steps.
         save: writes a checkpoint of a member with its snapshot; called when one is due.
         evolution: rule that may change members, called for each member again and again.
+        waiting: the members that wait for the place of one that ends; None: all train at the same time.
     """
 
     def __init__(
@@ -42,12 +60,15 @@ class Schedule(ABC):
         should_stop: Callable[[], bool],
         save: Save,
         evolution: Evolution | None = None,
+        waiting: Waiting | None = None,
     ):
         self.supervisors = list(supervisors)
+        self.waiting = waiting
         self.should_stop = should_stop
         self.save = save
         self.evolution = evolution
         self._saved_at = time.monotonic()
+        self._ended_at: dict[int, float] = {}
 
     @abstractmethod
     def run(self) -> None:
@@ -61,6 +82,37 @@ class Schedule(ABC):
     def running(self) -> list[MemberSupervisor]:
         """The supervisors of members that have not ended."""
         return [supervisor for supervisor in self.supervisors if not supervisor.finished]
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a member waits for a place or is being started."""
+        return self.waiting is not None and not self.waiting.is_empty
+
+    def fill_places(self, stops: bool, wait: bool) -> list[MemberSupervisor]:
+        """Give the places of ended members to waiting ones; return the supervisors of those that have started.
+
+        A member keeps its place while its last evaluation runs, at most for `CALL_DEADLINE_S`. After a stop no further
+        member begins, but those that are being started get a checkpoint, so that a resumed sweep continues with them.
+
+        Args:
+            stops: whether a stop was requested.
+            wait: whether to wait for members that are being started.
+        """
+        if self.waiting is None:
+            return []
+        for supervisor in [each for each in self.supervisors if each.finished]:
+            ended_at = self._ended_at.setdefault(supervisor.number, time.monotonic())
+            if time.monotonic() - ended_at > CALL_DEADLINE_S:
+                supervisor.give_up_evaluation()
+            if supervisor.finished is Ending.FAILED or supervisor.evaluation is None:
+                self.waiting.give_back(supervisor)
+                self.supervisors.remove(supervisor)
+        if not stops:
+            self.waiting.begin()
+        started = self.waiting.ready(wait or stops)
+        self.supervisors += started
+        self.end_finished()
+        return [each for each in started if not each.finished]
 
     def end_finished(self) -> None:
         """Stop members that have nothing left to do: in a resumed population some may have ended before."""
@@ -112,5 +164,5 @@ class Schedule(ABC):
             Exception: the error itself, if no other member is left.
         """
         supervisor.stop(Ending.FAILED, error)
-        if all(other.finished is Ending.FAILED for other in self.supervisors):
+        if self.waiting is None and all(other.finished is Ending.FAILED for other in self.supervisors):
             raise error

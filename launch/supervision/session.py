@@ -10,9 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
-from actors.actor import Actor
 from laser.environments import task_ids
-from laser.ports import wait
 from launch.errors import LaunchError, NothingToResumeError
 from launch.planning.busy_cores import note_busy_cores
 from launch.planning.member_plan import MemberPlan
@@ -24,7 +22,6 @@ from launch.recording.task_returns import bucket_frames
 from launch.recording.tracker import Tracker
 from launch.records.metrics_db import MetricsDb
 from launch.records.run_directory import RunDirectory
-from launch.runtimes.hangs import wait_unless_hung
 from launch.runtimes.local_runtime import LocalRuntime
 from launch.runtimes.runtime import Runtime
 from launch.settings.train_config import TrainConfig
@@ -36,28 +33,26 @@ from launch.supervision.free import FreeSchedule
 from launch.supervision.lockstep import LockstepSchedule
 from launch.supervision.member_supervisor import MemberSupervisor, Outcome
 from launch.supervision.pace import PaceLimit
-from launch.supervision.schedule import Evolution, Save, Schedule
+from launch.supervision.places import OpenRun, Places, Starting
+from launch.supervision.schedule import Evolution, Save, Schedule, Waiting
 from launch.supervision.signals import StopSignal
 from launch.supervision.tracking import note_missing_tensorboard, open_trackers
 from launch.topology import Topology, place_population
-from learner.learner import Learner
 
-START_DEADLINE_S = 600.0
-"""Seconds for a worker to compile, or to make its environments."""
 LEASE_S = 30.0
 """Seconds without progress after which a member of a sweep no longer delays the others."""
 _POINTS_OF_A_CURVE, _MOST_BETWEEN_POINTS = 250, 5_000  # the limit, in env steps, lets the curve of a long run grow soon
 _SLACK_ROUNDS, _SLACK_SHARE = 4, 0.02
 
 
-def plan_session(configs: Sequence[TrainConfig], share_replay: bool = False) -> Plan:
-    """Return the plan of a session that fits on this machine or on its cluster.
+def plan_session(configs: Sequence[TrainConfig], share_replay: bool = False, concurrent: int = 0) -> Plan:
+    """Return the plan of a session that fits on this machine or on its cluster; see `make_plan`.
 
     Raises:
         ConfigError: the configs have mistakes, the members cannot share a replay, or there is too little memory.
         LaunchError: the cluster cannot be used.
     """
-    plan = make_plan(configs, share_replay)
+    plan = make_plan(configs, share_replay, concurrent)
     if plan.config.ray_address:
         from launch.runtimes.ray_cluster import check_cluster
 
@@ -71,6 +66,7 @@ def run_session(
     stop: StopSignal,
     show: Callable[[Sequence[Recorder]], AbstractContextManager[Any]],
     make_evolution: Callable[[Sequence[MemberSupervisor]], Evolution] | None = None,
+    openers: Sequence[OpenRun] = (),
 ) -> list[Outcome]:
     """Train all members until each has done its steps, is solved or has failed, or a signal stops the session.
 
@@ -78,29 +74,33 @@ def run_session(
 
     Args:
         plan: a plan from `plan_session`.
-        runs: the members' run directories.
+        runs: run directories of the members that begin at once.
         stop: the signal that may stop the session.
         show: returns a context manager that displays the progress of these recorders.
         make_evolution: returns a rule that may change members while they train.
+        openers: opens the run directory of each further member, which waits until another one has ended.
 
     Returns:
-        the outcome of each member.
+        the outcome of each member that has begun, in the order of their numbers: all of them without a stop.
 
     Raises:
         LaunchError: no member could be trained to its end, e.g. because of a checkpoint or an environment.
     """
-    config = plan.config
+    config, at_once = plan.config, plan.members[: len(runs)]
     with ExitStack() as stack:
         # Workers on Ray have processes of their own, which report their own usage.
         usage = ProcessUsage(with_children=not config.has_processes)
-        recorders = [
-            stack.enter_context(_open_recorder(stack, run, member, usage, trackers))
-            for run, member, trackers in zip(runs, plan.members, open_trackers(stack, runs, plan.configs), strict=True)
-        ]
-        saved, lost = restore_all(runs, plan.members)
+        recorders: list[Recorder] = []
+        all_files = []
+        opened = open_trackers(stack, runs, [member.config for member in at_once])
+        for run, member, trackers in zip(runs, at_once, opened, strict=True):
+            all_files.append(stack.enter_context(ExitStack()))
+            recorders.append(all_files[-1].enter_context(_open_recorder(all_files[-1], run, member, usage, trackers)))
+        saved, lost = restore_all(runs, at_once)
         for state in saved:
             for warning in state.warnings if state and not config.quiet else ():
                 say(f"warning: {warning}")
+        closing = stack.enter_context(ExitStack())  # of members that began later: after the runtime
         runtime = make_runtime(config, plan.needs)
         stack.callback(runtime.close)
         for run, recorder in zip(runs, recorders, strict=True):
@@ -114,9 +114,10 @@ def run_session(
                 say(f"warning: {note}")
         members = [
             dataclasses.replace(member, first_incarnation=state.next_incarnation if state else 0)
-            for member, state in zip(plan.members, saved, strict=True)
+            for member, state in zip(at_once, saved, strict=True)
         ]
-        topologies = place_population(members, recorders, runtime, plan.share_replay)
+        waiting = plan.members[len(runs) :]
+        topologies = place_population(members, recorders, runtime, plan.share_replay, waiting)
         try:
             descriptions = warm_up(topologies)
         except Exception as error:
@@ -137,70 +138,79 @@ def run_session(
         for supervisor, nothing in zip(supervisors, lost, strict=True):
             if nothing is not None:
                 supervisor.stop(Ending.FAILED, nothing)
-        directories = {supervisor.number: run for supervisor, run in zip(supervisors, runs, strict=True)}
+        outcomes: dict[int, Outcome] = {}
+
+        def open_recorder(files: ExitStack, run: RunDirectory, member: MemberPlan) -> Recorder:
+            (trackers,) = open_trackers(files, [run], [member.config])
+            recorder = files.enter_context(_open_recorder(files, run, member, usage, trackers))
+            for tracker in runtime.trackers(str(run.path)):
+                recorder.track(tracker)
+            recorders.append(recorder)
+            return recorder
 
         def save(supervisor: MemberSupervisor, snapshot: Snapshot) -> None:
-            save_member(directories[supervisor.number], supervisor.topology, supervisor.recorder, snapshot)
+            save_member(places.runs[supervisor.number], supervisor.topology, supervisor.recorder, snapshot)
 
-        evolution = make_evolution(supervisors) if make_evolution is not None else None
-        schedule = make_schedule(plan.configs, supervisors, lambda: stop.requested, save, evolution)
-        for recorder in recorders:
-            recorder.begin()
-        try:
-            with show(recorders):
-                schedule.run()
-        except Exception as error:
-            for supervisor in supervisors:
-                log_failure(directories[supervisor.number], error)
-                _save_what_can_be_saved(directories[supervisor.number], supervisor)
-            raise as_launch_error(error, config, runs) from error
-        for supervisor in supervisors:
-            run = directories[supervisor.number]
+        def save_now(supervisor: MemberSupervisor) -> None:
+            _save_unless_lost(supervisor, save)
+
+        def finish(supervisor: MemberSupervisor) -> None:
+            run = places.runs[supervisor.number]
             if supervisor.error is None:
-                _save_the_end(supervisor, save)
+                save_now(supervisor)
             if supervisor.error is None:
                 run.log(f"finished: {supervisor.finished}")
             else:
                 log_failure(run, supervisor.error)
                 _save_what_can_be_saved(run, supervisor)
-        errors = [supervisor.error for supervisor in supervisors if supervisor.error is not None]
-        if len(errors) == len(supervisors):
+            outcomes[supervisor.number] = supervisor.outcome
+
+        shared = topologies[0].shards if plan.share_replay else None
+        places = closing.enter_context(Places(waiting, openers, open_recorder, runtime, shared, finish, save_now))
+        for supervisor, run, files in zip(supervisors, runs, all_files, strict=True):
+            places.hold(supervisor.number, run, files)
+        evolution = make_evolution(supervisors) if make_evolution is not None else None
+        schedule = make_schedule(
+            [member.config for member in at_once],
+            supervisors,
+            lambda: stop.requested,
+            save,
+            evolution,
+            places if waiting else None,
+        )
+        for supervisor in supervisors:
+            supervisor.recorder.begin()
+            if waiting and not supervisor.finished:
+                save_now(supervisor)
+        try:
+            with show(recorders):
+                schedule.run()
+        except Exception as error:
+            for supervisor in schedule.supervisors:
+                log_failure(places.runs[supervisor.number], error)
+                _save_what_can_be_saved(places.runs[supervisor.number], supervisor)
+            raise as_launch_error(error, config, runs) from error
+        for supervisor in schedule.supervisors:
+            finish(supervisor)
+        ended = [outcomes[number] for number in sorted(outcomes)]
+        errors = [outcome.error for outcome in ended if outcome.error is not None]
+        if len(errors) == len(ended):
             # A member without a checkpoint does not explain why the others, which continued, failed.
             first = next((error for error in errors if not isinstance(error, NothingToResumeError)), errors[0])
             raise as_launch_error(first, config, runs) from first
-        outcomes = [supervisor.outcome for supervisor in supervisors]
-        return [explained(outcome, each) for outcome, each in zip(outcomes, plan.configs, strict=True)]
+        return [explained(outcome, plan.configs[number]) for number, outcome in sorted(outcomes.items())]
 
 
 def warm_up(topologies: Sequence[Topology]) -> list[str]:
     """Compile networks and make environments; return how each learner computes.
-
-    All workers start at the same time: a learner compiles while actors make their environments. In lockstep they start
-    one after the other, since environments of a user's own may draw from global random numbers.
 
     Raises:
         EnvironmentBudgetError: an environment failed too often before its first step.
         HungEnvironmentError: an environment did not return from its construction or first reset.
     """
     in_turns = topologies[0].config.takes_turns
-    begun = [_Starting(topology, in_turns) for topology in topologies]
+    begun = [Starting(topology, in_turns) for topology in topologies]
     return [starting.wait() for starting in begun]
-
-
-class _Starting:
-    """The start of one member's workers."""
-
-    def __init__(self, topology: Topology, in_turns: bool):
-        self._topology = topology
-        self._learner = topology.learner.call(Learner.warm_up)
-        self._actors = [] if in_turns else [actor.call(Actor.warm_up) for actor in topology.actors]
-
-    def wait(self) -> str:
-        how: str = wait(self._learner, START_DEADLINE_S, "the learner to start")
-        for number, actor in enumerate(self._topology.actors):
-            call = self._actors[number] if self._actors else actor.call(Actor.warm_up)
-            wait_unless_hung(call, actor, self._topology.config, START_DEADLINE_S, f"{actor.name} to start")
-        return how
 
 
 def make_runtime(config: TrainConfig, needs: Needs) -> Runtime:
@@ -249,16 +259,19 @@ def make_schedule(
     should_stop: Callable[[], bool],
     save: Save,
     evolution: Evolution | None = None,
+    waiting: Waiting | None = None,
 ) -> Schedule:
     """Return the schedule that the configs name; see `Schedule` for the arguments."""
     if configs[0].takes_turns:
-        return LockstepSchedule(supervisors, should_stop, save, evolution)
-    pace = PaceLimit(len(supervisors), slack_steps(configs), LEASE_S) if len(supervisors) > 1 else None
-    return FreeSchedule(supervisors, should_stop, save, evolution, pace)
+        return LockstepSchedule(supervisors, should_stop, save, evolution, waiting)
+    # A member that begins late would hold back the others.
+    paces = len(supervisors) > 1 and waiting is None
+    pace = PaceLimit(len(supervisors), slack_steps(configs), LEASE_S) if paces else None
+    return FreeSchedule(supervisors, should_stop, save, evolution, pace, waiting)
 
 
-def _save_the_end(supervisor: MemberSupervisor, save: Callable[[MemberSupervisor, Snapshot], None]) -> None:
-    """Write a member's last checkpoint; if its learner was lost after its end, only this member fails."""
+def _save_unless_lost(supervisor: MemberSupervisor, save: Save) -> None:
+    """Write a checkpoint before a member's first step or after its last; if its learner was lost, only it fails."""
     try:
         save(supervisor, supervisor.recorder.snapshot())
     except LaunchError:

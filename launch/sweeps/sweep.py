@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from laser.config import raise_problems
@@ -48,17 +51,20 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
     """
     members = config.members()
     base, share_replay = config.base, config.options.share_replay
-    plan = plan_session([member.config for member in members], share_replay)
+    plan = plan_session([member.config for member in members], share_replay, config.options.concurrent)
     if config.options.pbt:
         raise_problems(find_strangers(plan.members))
     with ExitStack() as stack:
         run = stack.enter_context(open_run(base, command, facts={"sweep": config.to_json()}))
-        runs = [stack.enter_context(_open_member(member, run, command)) for member in members]
+        openers = [partial(_open_member, member, run, command) for member in members]
+        runs = [stack.enter_context(opener()) for opener in openers[: plan.num_at_once]]
         stop = stack.enter_context(stop_on_signals())
+        waits = f", {plan.num_at_once} at a time" if plan.num_at_once < len(members) else ""
         if not base.quiet:
             sharing = "sharing one replay" if share_replay else "each with its own replay"
             place = f"in {run.path}{plan.where}"
-            say(f"{len(members)} members, {sharing}, {place}; they will need {plan.needs_in(run.path)}")
+            say(f"{len(members)} members{waits}, {sharing}, {place}; they will need {plan.needs_in(run.path)}")
+        begun_at = time.monotonic()
         try:
             outcomes = run_session(
                 plan,
@@ -66,53 +72,63 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
                 stop,
                 lambda recorders: _progress(config, plan, recorders),
                 _evolution_of(config, run, runs) if config.options.pbt else None,
+                openers[plan.num_at_once :],
             )
         finally:
             run.goes_on = all(its_run.goes_on for its_run in runs)
+        env_steps = sum(outcome.snapshot.env_steps for outcome in outcomes)
+        run.log(f"finished: {', '.join(outcome.finished for outcome in outcomes)}")
+        if stop.requested:
+            here = shlex.quote(str(run.path))
+            raise stop.error(f"saved at {env_steps:,} env steps; --resume --run-dir {here} continues")
+        paths = [_path_of(member, run) for member in members]
         results = [
             MemberResult(
                 member.number,
                 member.overrides,
                 member.config.seed,
-                result_of(outcome, its_run),
+                result_of(outcome, path),
                 "" if outcome.error is None else " ".join(str(outcome.error).split()),
-                read_changes(its_run.path / SCHEDULE_NAME)[-1].settings if config.options.pbt else {},
+                read_changes(path / SCHEDULE_NAME)[-1].settings if config.options.pbt else {},
             )
-            for member, outcome, its_run in zip(members, outcomes, runs, strict=True)
+            for member, outcome, path in zip(members, outcomes, paths, strict=True)
         ]
         result = SweepResult(
             results,
-            max(item.result.seconds for item in results),
+            time.monotonic() - begun_at if waits else max(item.result.seconds for item in results),
             run.path,
             config.options.share_replay,
             read_best_curve(
                 [
-                    MemberRecord(its_run.metrics_path, member.config.env, member.overrides)
-                    for member, its_run in zip(members, runs, strict=True)
+                    MemberRecord(RunDirectory(path, False).metrics_path, member.config.env, member.overrides)
+                    for member, path in zip(members, paths, strict=True)
                 ]
             ),
         )
-        env_steps = sum(item.result.env_steps for item in results)
-        run.log(f"finished: {', '.join(item.result.finished for item in results)}")
-        if stop.requested:
-            here = shlex.quote(str(run.path))
-            raise stop.error(f"saved at {env_steps:,} env steps; --resume --run-dir {here} continues")
         if not base.quiet:
             say(closing_table(result, base.preset))
         return result
 
 
 def _open_member(member: SweepMember, run: RunDirectory, command: Sequence[str] | None) -> Any:
-    path = run.path / "members" / str(member.number)
+    path = _path_of(member, run)
+    # A member whose turn had not come when the sweep was stopped has no directory.
+    resume = member.config.resume and path.exists()
     shown = {key: show(value) for key, value in member.overrides.items()}
     facts = {"member": {"index": member.number, "overrides": shown}}
-    return open_run(dataclasses.replace(member.config, run_dir=path), command, facts=facts)
+    return open_run(dataclasses.replace(member.config, run_dir=path, resume=resume), command, facts=facts)
+
+
+def _path_of(member: SweepMember, run: RunDirectory) -> Path:
+    return run.path / "members" / str(member.number)
 
 
 def _progress(config: SweepConfig, plan: Plan, recorders: Sequence[Recorder]) -> Progress:
     steps = min(member.steps for member in plan.configs)
     return Progress(
-        lambda: SweepSnapshot([recorder.snapshot() for recorder in recorders]),
+        lambda: SweepSnapshot(
+            [recorder.snapshot() for recorder in list(recorders)], len(plan.members) - len(recorders)
+        ),
         steps,
         config.base.env,
         config.base.quiet,
@@ -125,6 +141,6 @@ def _evolution_of(
 ) -> Callable[[Sequence[MemberSupervisor]], Evolution]:
     def make(supervisors: Sequence[MemberSupervisor]) -> Evolution:
         lineage = Lineage(run.path / "lineage.jsonl")
-        return PopulationTraining(config.pbt, supervisors, runs, lineage, config.base.seed, list(config.grid))
+        return PopulationTraining(config.pbt, supervisors, runs, lineage, config.base.seed, config.keys)
 
     return make

@@ -1,23 +1,24 @@
-"""The config of a sweep: a base config, a grid of values by key, and the members made from both."""
+"""The config of a sweep: a base config, the values to try by key, and the members made from both."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from laser.config import Bounds, ConfigError, Problem, find_problems, key_of, raise_problems
-from laser.environments.named_sets import SETS
+from laser.config import Bounds, ConfigError, Problem, find_problems, raise_problems
 from launch.presets import load_preset
 from launch.settings.json_form import config_from_json, config_to_json
 from launch.settings.seeds import seed_for
 from launch.settings.train_config import NOT_FLAGS, TrainConfig
-from launch.settings.values import apply_overrides, find_leaves, show
+from launch.settings.values import apply_overrides, find_leaves
 from launch.sweeps.population import PbtConfig
+from launch.sweeps.search_space import Dimension, draw_settings, find_space_problems, num_distinct, parse_space
+from launch.sweeps.value_lists import PRESET, find_repeated, parse_lists, value_text
 
 _MOST_MEMBERS = 4096
 
@@ -25,6 +26,8 @@ OF_THE_WHOLE_SWEEP = ("run-dir", "runtime", "quiet", "json", "resume", "checkpoi
 """Keys that all members have in common."""
 
 _OWN_IN_A_SHARED_REPLAY = ("replay.min-steps", "replay.samples-per-insert")
+
+_THE_SAME_IN_A_SHARED_REPLAY = ("env", "unroll-length", "environment.action-repeat")
 
 _OF_A_PRESET = ("algorithm.", "network.", *_OWN_IN_A_SHARED_REPLAY)
 
@@ -34,9 +37,6 @@ ONE_MEMBER = Problem(
     "for example --grid algorithm.learning-rate=3e-4,6e-4, or --seeds 4",
 )
 
-PRESET = "preset"
-"""Key whose values in a grid are presets: each member learns by its own preset, so algorithms may differ."""
-
 
 @dataclass(frozen=True)
 class SweepOptions:
@@ -45,9 +45,15 @@ class SweepOptions:
     seeds: Annotated[
         int, Bounds(least=1, most=_MOST_MEMBERS), "members per point of the grid, each with a seed of its own"
     ] = 1
+    sample: Annotated[
+        int, Bounds(least=0, most=_MOST_MEMBERS), "settings to draw at random from the ranges and choices of --space"
+    ] = 0
     share_replay: Annotated[
         bool, "all members insert into one replay and draw from all of it; --no-share-replay: one replay per member"
     ] = True
+    concurrent: Annotated[
+        int, Bounds(least=0, most=_MOST_MEMBERS), "members that train at the same time, the others wait; 0: all"
+    ] = 0
     pbt: Annotated[bool, "population based training: members copy and change settings while they train"] = False
 
 
@@ -69,32 +75,52 @@ class SweepConfig:
         grid: the values to try, by key.
         options: see `SweepOptions`.
         pbt: settings of population based training, if `options.pbt`.
+        zipped: lists of equal length by key; the first values are tried together, then the second ones, and so on.
+        space: ranges and choices by key, from which `options.sample` settings are drawn with the seed of `base`.
     """
 
     base: TrainConfig
     grid: dict[str, list[Any]]
     options: SweepOptions = field(default_factory=SweepOptions)
     pbt: PbtConfig = field(default_factory=PbtConfig)
+    zipped: dict[str, list[Any]] = field(default_factory=dict)
+    space: dict[str, Dimension] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys whose values differ between members."""
+        return list(dict.fromkeys([*self.grid, *self.zipped, *self.space]))
+
+    @property
+    def _by_flag(self) -> dict[str, Mapping[str, Any]]:
+        return {"grid": self.grid, "zip": self.zipped, "space": self.space}
 
     def members(self) -> list[SweepMember]:
-        """Return the members: the grid's points in the order of its keys, the last key fastest, each once per seed.
+        """Return the members: each point of the grid with each of the zipped and the drawn settings, once per seed.
+
+        The last key of the grid changes faster than its first one; drawn settings change faster still, and seeds most.
 
         Raises:
             ConfigError: the mistakes of all members.
         """
         of_options = list(find_problems(self.options))
-        problems = [*of_options, *self._grid_problems()]
+        problems = [*of_options, *self._listed_problems()]
+        wrong = find_space_problems(self.space, self.base)
         if self.options.pbt:
             problems += [dataclasses.replace(item, key=f"pbt.{item.key}") for item in find_problems(self.pbt)]
-        num_seeds = max(1, self.options.seeds)
-        num_members = math.prod(map(len, self.grid.values())) * num_seeds
+        num_seeds, num_samples = max(1, self.options.seeds), max(0, self.options.sample) if self.space else 0
+        rows = [dict(zip(self.zipped, row, strict=True)) for row in zip(*self.zipped.values(), strict=False)] or [{}]
+        num_members = math.prod(map(len, self.grid.values())) * len(rows) * max(1, num_samples) * num_seeds
         if num_members > _MOST_MEMBERS:
-            wrong = f"makes {num_members:,} members, and a sweep has at most {_MOST_MEMBERS:,}"
-            raise ConfigError([*problems, *([] if of_options else [Problem("grid", wrong, "list fewer values")])])
-        points = list(itertools.product(*self.grid.values()))
-        members = []
-        for number, (point, _) in enumerate(itertools.product(points, range(num_seeds))):
-            overrides = dict(zip(self.grid, point, strict=True))
+            too_many = f"makes {num_members:,} members, and a sweep has at most {_MOST_MEMBERS:,}"
+            found = [] if of_options else [Problem("grid" if self.grid else "sample", too_many, "list fewer values")]
+            raise ConfigError([*problems, *wrong, *found])
+        drawn = [] if wrong else draw_settings(self.space, self.base, num_samples, self.base.seed)
+        grid = [dict(zip(self.grid, point, strict=True)) for point in itertools.product(*self.grid.values())]
+        points = [point | row | draw for point, row, draw in itertools.product(grid, rows, drawn or [{}])]
+        problems += wrong
+        members: list[SweepMember] = []
+        for number, (overrides, _) in enumerate(itertools.product(points, range(num_seeds))):
             start, where, values = self.base, "", dict(overrides)
             if PRESET in values:
                 name = values.pop(PRESET)
@@ -105,6 +131,8 @@ class SweepConfig:
                 config = dataclasses.replace(config, seed=seed_for(self.base.seed, "member", number))
             members.append(SweepMember(number, config, overrides))
             problems += find_problems(config)
+        if num_samples:  # each draw breaks a rule with another value
+            problems = list({(item.key, item.remedy): item for item in reversed(problems)}.values())[::-1]
         if self.options.pbt and not problems:
             configs = [member.config for member in members]
             problems += [dataclasses.replace(item, key=f"pbt.{item.key}") for item in self.pbt.never(configs)]
@@ -113,13 +141,19 @@ class SweepConfig:
 
     def warnings(self) -> list[Problem]:
         """Return warnings about settings of any member without effect, or with an unexpected effect, each once."""
-        configs = [member.config for member in self.members()]
+        members = self.members()
+        configs = [member.config for member in members]
         found = [problem for config in configs for problem in config.warnings()]
+        if self.space and self.options.sample > (held := num_distinct(self.space, self.base)):
+            wrong = (
+                f"the space holds {held:.0f} settings, so some of the {self.options.sample} are drawn more than once"
+            )
+            found.append(Problem("sample", wrong, "use --grid to try each once"))
         if self.options.pbt:
-            found += self.pbt.warnings(configs, self.grid)
+            found += self.pbt.warnings(configs, self.keys)
         if self.options.share_replay:
             drawn = self.base.replay.sampler
-            for name in self.grid.get(PRESET, ()):
+            for name in dict.fromkeys(member.overrides[PRESET] for member in members if PRESET in member.overrides):
                 preferred = load_preset(name).replay.sampler
                 if preferred not in ("uniform", drawn):
                     wrong = f"{drawn} replaces {preferred}, the sampler of preset {name}: the members share one replay"
@@ -128,29 +162,68 @@ class SweepConfig:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON values that `sweep_from_json` reads; the record holds the base separately."""
-        grid = {key: [_text(value) for value in values] for key, values in self.grid.items()}
-        return {"grid": grid, "options": dataclasses.asdict(self.options), "pbt": config_to_json(self.pbt)}
+        grid, zipped = (
+            {key: [value_text(value) for value in values] for key, values in lists.items()}
+            for lists in (self.grid, self.zipped)
+        )
+        space = {key: str(dimension) for key, dimension in self.space.items()}
+        options = dataclasses.asdict(self.options)
+        return {"grid": grid, "zip": zipped, "space": space, "options": options, "pbt": config_to_json(self.pbt)}
 
-    def _grid_problems(self) -> list[Problem]:
-        problems = []
-        for key, values in self.grid.items():
-            shown = [show(value) for value in values]
-            twice = sorted({value for value in shown if shown.count(value) > 1})
-            if twice:
-                remedy = "--seeds N trains each point N times"
-                problems.append(Problem("grid", f"{key} lists {', '.join(twice)} twice", remedy))
-            if key in OF_THE_WHOLE_SWEEP:
-                problems.append(Problem("grid", f"{key} has one value for the whole sweep", f"use --{key}"))
-            elif self.options.share_replay and key.startswith("replay.") and key not in _OWN_IN_A_SHARED_REPLAY:
-                remedy = "use --no-share-replay, or one value"
-                problems.append(Problem("grid", f"{key} cannot differ: the members share one replay", remedy))
-        if PRESET in self.grid:
+    def _listed_problems(self) -> list[Problem]:
+        """Return the mistakes in the keys and in the numbers of values; members and space report those in values."""
+        problems = list(self._repeated())
+        for flag, keys in self._by_flag.items():
+            for key, listed in keys.items():
+                fixed = key.startswith("replay.") and key not in _OWN_IN_A_SHARED_REPLAY
+                differs = not isinstance(listed, list) or len(listed) > 1
+                if key in OF_THE_WHOLE_SWEEP:
+                    problems.append(Problem(flag, f"{key} has one value for the whole sweep", f"use --{key}"))
+                elif self.options.share_replay and (fixed or (differs and key in _THE_SAME_IN_A_SHARED_REPLAY)):
+                    remedy = "use --no-share-replay, or one value"
+                    problems.append(Problem(flag, f"{key} cannot differ: the members share one replay", remedy))
+        if PRESET in self.keys:
             problems += self._overruled()
-        if "seed" in self.grid and self.options.seeds > 1:
-            problems.append(Problem("grid", "seed lists the seeds, and so does --seeds", "leave one of them out"))
-        if not self.grid and self.options.seeds == 1:
+        if "seed" in self.keys and self.options.seeds > 1:
+            flag = next(flag for flag, keys in self._by_flag.items() if "seed" in keys)
+            problems.append(Problem(flag, "seed lists the seeds, and so does --seeds", "leave one of them out"))
+        if self.space and not self.options.sample:
+            problems.append(
+                Problem("sample", "is missing: a space needs a number of settings to draw", "use --sample 20")
+            )
+        if self.options.sample and not self.space:
+            remedy = "for example --space 'algorithm.learning-rate=log(1e-4,1e-2)'"
+            problems.append(Problem("sample", "has no effect without --space", remedy))
+        problems += self._waiting_problems()
+        if not self.keys and not self.options.sample and self.options.seeds == 1:
             problems.append(ONE_MEMBER)
         return problems
+
+    def _waiting_problems(self) -> Iterator[Problem]:
+        """Yield why members of this sweep cannot wait for their turn."""
+        if not self.options.concurrent:
+            return
+        if self.options.pbt:
+            wrong = "members that wait cannot be compared, and population based training compares all members"
+            yield Problem("concurrent", wrong, "leave out --concurrent or --pbt")
+        if self.options.share_replay and self.base.checkpoint_replay:
+            wrong = "a shared replay is saved with member 0, which ends before members that wait"
+            yield Problem("concurrent", wrong, "leave out --concurrent or --checkpoint-replay")
+
+    def _repeated(self) -> Iterator[Problem]:
+        """Yield a problem for each value, point or key that is given more than once, and for lists that do not pair."""
+        remedy = "--seeds N trains each point N times"
+        for key, values in self.grid.items():
+            if twice := find_repeated(values):
+                yield Problem("grid", f"{key} lists {twice} twice", remedy)
+        unpaired = find_unpaired(self.zipped)
+        if unpaired:
+            yield from unpaired
+        elif twice := find_repeated(list(zip(*self.zipped.values(), strict=True))):
+            yield Problem("zip", f"{', '.join(self.zipped)} list {twice} twice", remedy)
+        for one, other in (("grid", "zip"), ("grid", "space"), ("zip", "space")):
+            both = [key for key in self._by_flag[one] if key in self._by_flag[other]]
+            yield from (Problem(other, f"{key} has values in --{one} too", "leave one of them out") for key in both)
 
     def _overruled(self) -> list[Problem]:
         """Return a problem for each setting given for all members that the grid's presets decide."""
@@ -163,6 +236,15 @@ class SweepConfig:
             for leaf in find_leaves(self.base)
             if leaf.key.startswith(_OF_A_PRESET) and decided.get(leaf.key) != leaf.value
         ]
+
+
+def find_unpaired(zipped: Mapping[str, Sequence[Any]]) -> list[Problem]:
+    """Return a problem if zipped lists differ in length."""
+    lengths = {key: len(values) for key, values in zipped.items()}
+    if len(set(lengths.values())) < 2:
+        return []
+    listed = " and ".join(f"{key} lists {length}" for key, length in lengths.items())
+    return [Problem("zip", f"{listed} values, which cannot pair one to one", "list as many of each")]
 
 
 def learning_as(preset: str, base: TrainConfig, share_replay: bool) -> TrainConfig:
@@ -182,66 +264,6 @@ def learning_as(preset: str, base: TrainConfig, share_replay: bool) -> TrainConf
     return apply_overrides(config, own)[0]
 
 
-def parse_grid(
-    base: TrainConfig, texts: Sequence[str], given_outside: Sequence[str]
-) -> tuple[dict[str, list[Any]], list[Problem]]:
-    """Return the values of `KEY=V1,V2` texts, by key, and every mistake in them.
-
-    A value that contains commas is in brackets: `(64,64)`. Values with mistakes are left out.
-
-    Args:
-        base: config that has the keys.
-        texts: one per --grid.
-        given_outside: keys that the user set to one value.
-    """
-    grid: dict[str, list[Any]] = {}
-    problems: list[Problem] = []
-    types = {leaf.key: leaf for leaf in find_leaves(base)}
-    for text in texts:
-        key, equals, listed = text.partition("=")
-        key = key_of(key.strip())
-        values = _split(listed)
-        if not equals or not key:
-            problems.append(Problem("grid", f"must be KEY=V1,V2, got {text!r}", "for example seed=0,1,2"))
-            continue
-        if sum(map(listed.count, "([")) != sum(map(listed.count, ")]")):
-            remedy = "for example network.hidden-sizes=(64,64),(128,128)"
-            problems.append(Problem("grid", f"{text} has a bracket without its other half", remedy))
-            continue
-        if key in grid:
-            problems.append(Problem("grid", f"{key} is given twice", "list all its values in one --grid"))
-            continue
-        if key in given_outside:
-            problems.append(Problem("grid", f"{key} also has a value outside of the grid", f"leave out --{key}"))
-        read = []
-        if key == PRESET:
-            for value in values:
-                found = _preset_problems(value)
-                problems += found
-                if not found:
-                    read.append(value.replace("-", "_"))
-            if not values:
-                problems.append(Problem("grid", "preset lists no values", f"for example preset={base.preset}"))
-            grid |= {key: read} if read else {}
-            continue
-        if key == "env":  # a set of tasks becomes one member per task
-            values = [task for value in values for task in SETS.get(value, (value,))]
-        for value in values:
-            changed, found = apply_overrides(base, {key: value}, NOT_FLAGS, "in --grid: ")
-            problems += found if found and found[0] not in problems else []
-            if not found:
-                read.append({leaf.key: leaf.value for leaf in find_leaves(changed)}[key])
-        if not values:
-            if key in types:
-                problems.append(
-                    Problem("grid", f"{key} lists no values", f"for example {key}={show(types[key].value)}")
-                )
-            else:
-                problems += apply_overrides(base, {key: ""}, NOT_FLAGS, "in --grid: ")[1]
-        grid |= {key: read} if read else {}
-    return grid, problems
-
-
 def sweep_from_json(record: dict[str, Any], base: TrainConfig) -> SweepConfig:
     """Rebuild a sweep from its record; values that a newer version added take their defaults.
 
@@ -249,12 +271,17 @@ def sweep_from_json(record: dict[str, Any], base: TrainConfig) -> SweepConfig:
         ConfigError: the record cannot be read.
     """
     value = record["sweep"]
-    texts = [f"{key}={','.join(f'({item})' for item in items)}" for key, items in value["grid"].items()]
+    grid, wrong = parse_lists(base, _texts(value["grid"]), ())
+    zipped, unpaired = parse_lists(base, _texts(value.get("zip", {})), (), "zip")
+    space, strange = parse_space(base, [f"{key}={text}" for key, text in value.get("space", {}).items()], ())
     options, problems = apply_overrides(SweepOptions(), value["options"])
     pbt, found = apply_overrides(PbtConfig(), value["pbt"])
-    grid, wrong = parse_grid(base, texts, ())
-    raise_problems([*problems, *found, *wrong])
-    return SweepConfig(base, grid, options, pbt)
+    raise_problems([*problems, *found, *wrong, *unpaired, *strange])
+    return SweepConfig(base, grid, options, pbt, zipped, space)
+
+
+def _texts(lists: Mapping[str, list[str]]) -> list[str]:
+    return [f"{key}={','.join(f'({item})' for item in items)}" for key, items in lists.items()]
 
 
 def read_base(record: dict[str, Any], path: Path) -> TrainConfig:
@@ -266,28 +293,3 @@ def read_base(record: dict[str, Any], path: Path) -> TrainConfig:
     if "sweep" not in record:
         raise ConfigError([Problem("run-dir", f"{path} holds a run, not a sweep", "use laser train --resume")])
     return dataclasses.replace(config_from_json(record["config"]), run_dir=path)
-
-
-def _preset_problems(name: str) -> list[Problem]:
-    try:
-        load_preset(name)
-    except ConfigError as error:
-        return [dataclasses.replace(problem, key="grid") for problem in error.problems]
-    return []
-
-
-def _text(value: Any) -> str:
-    return repr(value) if isinstance(value, float) else show(value)
-
-
-def _split(text: str) -> list[str]:
-    """Return the parts between commas, leaving those inside brackets together."""
-    parts, depth, start = [], 0, 0
-    for index, letter in enumerate(text + ","):
-        depth += (letter in "([") - (letter in ")]")
-        if letter == "," and depth <= 0:
-            part = text[start:index].strip()
-            bracketed = part.startswith(("(", "[")) and part.endswith((")", "]"))
-            parts.append(part[1:-1].strip() if bracketed else part)
-            start = index + 1
-    return [part for part in parts if part]

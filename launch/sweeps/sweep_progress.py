@@ -13,10 +13,11 @@ from launch.sweeps.sweep_result import SweepResult
 
 
 class SweepSnapshot:
-    """Progress of all members."""
+    """Progress of all members that have begun, and the number of those that wait for their turn."""
 
-    def __init__(self, members: Sequence[Snapshot]):
+    def __init__(self, members: Sequence[Snapshot], num_waiting: int = 0):
         self.members = members
+        self.num_waiting = num_waiting
 
     @property
     def env_steps(self) -> int:
@@ -37,12 +38,13 @@ def describe_sweep(snapshot: SweepSnapshot, num_env_steps: int, title: str = "")
     slowest = min(members, key=lambda member: member.env_steps)
     fastest = max(member.env_steps for member in members)
     returns = [member.mean_return for member in members if math.isfinite(member.mean_return)]
+    waiting = f" · {snapshot.num_waiting} members wait" if snapshot.num_waiting else ""
     return status_line(
         title,
         f"{slowest.env_steps:,} to {fastest:,} of {num_env_steps:,} env steps "
-        f"({percent(slowest.env_steps, num_env_steps)})",
+        f"({percent(slowest.env_steps, num_env_steps)}){waiting}",
         sum(member.env_steps_per_second for member in members),
-        sum(max(0, num_env_steps - member.env_steps) for member in members),
+        sum(max(0, num_env_steps - member.env_steps) for member in members) + snapshot.num_waiting * num_env_steps,
         f"return {max(returns):,.1f} best, {math.fsum(returns) / len(returns):,.1f} mean" if returns else "",
         snapshot.gauges,
         slowest.bottleneck,

@@ -38,7 +38,7 @@ class SweepResult:
 
     Args:
         members: in the order of their numbers.
-        seconds: of training.
+        seconds: of training; if members waited for their turn, of this command.
         run_dir: of the sweep; each member has a run directory of its own below it.
         share_replay: whether the members shared one replay.
         best_curve: the point-wise best of their bucketed curves; None if no bucket was completed.

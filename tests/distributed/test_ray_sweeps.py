@@ -7,13 +7,15 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 
+import psutil
 import pytest
 
 from launch.presets import change, load_preset
 from launch.records.lineage import Lineage
 from launch.records.metrics_db import read_series
-from launch.supervision import session
+from launch.supervision import places, session
 from launch.sweeps.population import PbtConfig
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig, SweepOptions
@@ -50,7 +52,8 @@ class Shared:
             for worker in topology.workers:
                 worker.kill()
         for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # a replay of a member's own ends with the member
+                os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture
@@ -107,3 +110,36 @@ def test_a_population_on_ray_goes_on_without_a_killed_learner_and_with_it_when_r
     again = sweep(make_sweep(path, 7000, resume=True))
     assert [member.result.finished for member in again.members] == ["steps"] * 3
     assert again.members[2].result.env_steps >= 7000
+
+
+def is_alive(pid):
+    """Return whether a process runs; Ray's own process collects those that have ended."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.parametrize("share_replay", [True, False])
+def test_members_on_ray_take_turns(tmp_path, topologies, monkeypatch, share_replay):
+    pids = []
+    place_later = places.place_later
+
+    def watched(member, *arguments):
+        deadline = time.monotonic() + 20.0
+        while any(map(is_alive, pids)):
+            assert time.monotonic() < deadline, "processes of a member that has ended still run"
+            time.sleep(0.1)
+        topologies[:] = [place_later(member, *arguments)]
+        pids[:] = [worker.pid for worker in topologies[0].workers]
+        pids.extend(port.pid for port in topologies[0].shards if not share_replay)
+        return topologies[0]
+
+    monkeypatch.setattr(places, "place_later", watched)
+    config = make_sweep(tmp_path / "run", 600, **{"replay.num-shards": 1})
+    options = SweepOptions(share_replay=share_replay, concurrent=1)
+    result = sweep(dataclasses.replace(config, options=options))
+    assert [member.result.finished for member in result.members] == ["steps"] * 3
+    late = result.members[2].result.run_dir / "metrics.db"
+    drawn = [value for _, value in read_series(late, "num_steps_foreign_replay")]
+    assert (max(drawn, default=0.0) > 0.0) is share_replay

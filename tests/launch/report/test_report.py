@@ -112,6 +112,14 @@ def test_options_of_a_sweep_are_repeated(grid, options, pbt):
     assert (again.grid, again.options, again.pbt) == (grid, options, pbt)
 
 
+def test_zip_and_space_are_repeated():
+    words = ["cartpole", "--zip", "algorithm.discount=0.9,0.8", "--zip", "network.hidden-sizes=(8,),(8,9)"]
+    words += ["--space", "algorithm.learning-rate=log(1e-4,1e-2)", "--space", "algorithm.batch-size={16,32}"]
+    before = parse_sweep([*words, "--sample", "3"])
+    command = sweep_command({"sweep": before.to_json()}, before.base, {})
+    assert parse_sweep(shlex.split(command)[2:]) == before
+
+
 def test_the_report_of_a_sweep(made, tmp_path):
     path = tmp_path / "sweep"
     shutil.copytree(made / "sweep", path)

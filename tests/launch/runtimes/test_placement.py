@@ -118,3 +118,11 @@ def test_what_does_not_fit_is_said_in_one_line(needs, words):
     (problem,) = find_placement_problems(nodes, needs)
     assert words in str(problem)
     assert not list(find_placement_problems(nodes, Needs(1, 7, num_shards=2, shard_bytes=600 * MB)))
+
+
+def test_the_seat_of_a_worker_that_has_ended_is_free_again():
+    placement = Placement([Node("a", "10.0.0.1", 2, is_ours=True)], Needs(1, 1))
+    first = [placement.worker(name) for name in ("learner/0", "actor/0")]
+    for name in ("learner/0", "actor/0", "evaluator/0"):
+        placement.release(name)
+    assert [placement.worker(name) for name in ("learner/1", "actor/1")] == first == [Seat("a", 1.0)] * 2

@@ -8,7 +8,9 @@ from laser.config import ConfigError
 from laser.environments.named_sets import ATARI16
 from launch.command_line.arguments import parse_sweep
 from launch.presets import load_preset
-from launch.sweeps.sweep_config import SweepConfig, SweepOptions, parse_grid, sweep_from_json
+from launch.records.run_directory import open_run
+from launch.sweeps.sweep_config import SweepConfig, SweepOptions, sweep_from_json
+from launch.sweeps.value_lists import parse_lists
 
 RATES = "algorithm.learning-rate=1e-3,3e-3"
 
@@ -40,12 +42,12 @@ def test_seeds_may_be_listed():
 
 
 def test_values_with_commas_stand_in_brackets():
-    grid = parse_grid(load_preset("cartpole"), ["network.hidden-sizes=(64,64),[32,],16"], ())[0]
+    grid = parse_lists(load_preset("cartpole"), ["network.hidden-sizes=(64,64),[32,],16"], ())[0]
     assert grid == {"network.hidden-sizes": [(64, 64), (32,), (16,)]}
 
 
 def test_a_set_of_games_in_a_grid_is_a_member_each():
-    grid = parse_grid(load_preset("rainbow"), ["env=atari16,ALE/Zaxxon-v5"], ())[0]
+    grid = parse_lists(load_preset("rainbow"), ["env=atari16,ALE/Zaxxon-v5"], ())[0]
     assert grid["env"] == [*ATARI16, "ALE/Zaxxon-v5"]
 
 
@@ -73,6 +75,93 @@ def test_members_learn_as_the_presets_of_the_grid_say():
         assert config.replay == dataclasses.replace(preset.replay, capacity_steps=9000)
         assert (config.steps, config.env) == (5000, "CartPole-v1")
     assert sweep_from_json({"sweep": sweep.to_json()}, sweep.base) == sweep
+
+
+SPACE = ["algorithm.learning-rate=log(1e-4,1e-2)", "network.hidden-sizes={(64,64),(256,)}"]
+
+
+def spaced(*arguments, space=SPACE):
+    return parse_sweep(["cartpole", *(word for text in space for word in ("--space", text)), *arguments])
+
+
+def test_zipped_lists_pair():
+    zipped = ["--zip", RATES, "--zip", "network.hidden-sizes=(64,64),(32,)"]
+    overrides = [member.overrides for member in parse_sweep(["cartpole", *zipped]).members()]
+    assert overrides == [
+        {"algorithm.learning-rate": 1e-3, "network.hidden-sizes": (64, 64)},
+        {"algorithm.learning-rate": 3e-3, "network.hidden-sizes": (32,)},
+    ]
+
+
+def test_samples_are_the_same_for_the_same_seed_only():
+    drawn = [
+        [member.overrides for member in spaced("--sample", "5", "--seed", seed).members()] for seed in ("0", "0", "1")
+    ]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert len({item["algorithm.learning-rate"] for item in drawn[0]}) == 5
+    configs = [member.config for member in spaced("--sample", "5").members()]
+    assert [config.algorithm.learning_rate for config in configs] == [
+        item["algorithm.learning-rate"] for item in drawn[0]
+    ]
+
+
+def test_grid_zip_samples_and_seeds_multiply():
+    listed = ["--grid", "algorithm.entropy-cost=0.1,0.2", "--zip", "algorithm.discount=0.9,0.8", "--zip"]
+    sweep = spaced(*listed, "algorithm.baseline-cost=0.5,1", "--sample", "3", "--seeds", "2")
+    members = sweep.members()
+    assert len(members) == 2 * 2 * 3 * 2
+    assert len({member.config.seed for member in members}) == len(members)
+    points = [tuple(member.overrides.values()) for member in members]
+    drawn = [tuple(member.overrides.values()) for member in spaced("--sample", "3").members()]
+    expected = [
+        (entropy, discount, baseline, *draw)
+        for entropy in (0.1, 0.2)
+        for discount, baseline in ((0.9, 0.5), (0.8, 1.0))
+        for draw in drawn
+        for _ in range(2)
+    ]
+    assert points == expected
+    assert sweep_from_json({"sweep": sweep.to_json()}, sweep.base) == sweep
+
+
+def test_presets_may_be_drawn_and_zipped():
+    arguments = ["--zip", "preset=cartpole,acer-cartpole", "--zip", "algorithm.discount=0.9,0.8"]
+    configs = [member.config for member in parse_sweep(["cartpole", *arguments]).members()]
+    assert [(config.algorithm.name, config.algorithm.discount) for config in configs] == [("laser", 0.9), ("acer", 0.8)]
+    drawn = spaced("--sample", "20", space=["preset={cartpole,acer_cartpole}"]).members()
+    assert {member.config.algorithm.name for member in drawn} == {"laser", "acer"}
+
+
+def test_a_record_without_zip_and_space_is_read():
+    sweep = parse_sweep(["cartpole", "--grid", RATES])
+    record = sweep.to_json()
+    del record["zip"], record["space"], record["options"]["sample"]
+    assert sweep_from_json({"sweep": record}, sweep.base) == sweep
+
+
+def test_more_samples_than_settings_are_warned_of():
+    arguments = ["cartpole", "--space", "algorithm.batch-size=integers(16,18)", "--sample"]
+    keys = [[item.key for item in parse_sweep([*arguments, num]).warnings()] for num in ("3", "4")]
+    assert keys[1] == [*keys[0], "sample"]
+
+
+def test_a_resumed_sweep_keeps_its_space(tmp_path):
+    base = dataclasses.replace(load_preset("cartpole"), run_dir=tmp_path / "run")
+    sweep = dataclasses.replace(spaced("--sample", "3"), base=base)
+    with open_run(base, ["test"], facts={"sweep": sweep.to_json()}):
+        pass
+    resume = ["--resume", "--run-dir", str(tmp_path / "run")]
+    again = spaced(*resume, space=[])
+    assert again.members()[2].overrides == sweep.members()[2].overrides
+    assert spaced(*resume, "--sample", "3").space == sweep.space, "the same space again is no other space"
+    for arguments, says in (
+        (["--space", "algorithm.learning-rate=log(1e-4,1e-3)"], "space: a resumed sweep keeps its own"),
+        (["--sample", "4"], "sample: a resumed sweep keeps its own"),
+        (["--seed", "1"], "seed: a resumed sweep keeps its own, with which its settings were drawn"),
+        (["--zip", RATES], "zip: a resumed sweep keeps its own"),
+    ):
+        (found,) = mistakes(*resume, *arguments)
+        assert found.startswith(says)
 
 
 def test_a_record_gives_the_sweep_back():
@@ -116,6 +205,44 @@ def test_a_record_gives_the_sweep_back():
             ["--grid", "preset=cartpole,acer_cartpole", "--grid", "algorithm.baseline-cost=0.5,1"],
             "algorithm.baseline-cost: of preset acer_cartpole: unknown key",
         ),
+        (["--zip"], "zip: needs a value"),
+        (["--zip", RATES, "--zip", "seed=1,2,3"], "zip: algorithm.learning-rate lists 2 and seed lists 3 values"),
+        (["--zip", RATES, "--zip", "seed=1,2,x"], "seed: in --zip: must be a whole number, got 'x'"),
+        (["--zip", "seed=1,1", "--zip", "steps=5000,5000"], "zip: seed, steps list 1,5000 twice"),
+        (["--zip", RATES, "--grid", RATES], "zip: algorithm.learning-rate has values in --grid too"),
+        (["--zip", "algorithm.discount=1.5,0.9"], "algorithm.discount: must be in"),
+        (["--zip", "run-dir=a,b"], "zip: run-dir has one value for the whole sweep"),
+        (["--zip", "unroll-length=8,16"], "zip: unroll-length cannot differ: the members share one replay"),
+        (["--grid", "env=CartPole-v1,Acrobot-v1"], "grid: env cannot differ: the members share one replay"),
+        (["--grid", RATES, "--sample", "5"], "sample: has no effect without --space"),
+        (["--space", SPACE[0]], "sample: is missing: a space needs a number of settings to draw; use --sample 20"),
+        (["--space", SPACE[0], "--sample", "-1"], "sample: must be in [0, 4096], got -1"),
+        (["--space", SPACE[0], "--sample", "1000", "--seeds", "5"], "sample: makes 5,000 members, and a sweep has at"),
+        (
+            ["--space", "replay.capacity-steps=integers(10000,20000)", "--sample", "3"],
+            "space: replay.capacity-steps cann",
+        ),
+        (["--space", "unroll-length={8,16}", "--sample", "3"], "space: unroll-length cannot differ"),
+        (
+            ["--space", "quiet={true,false}", "--sample", "3"],
+            "space: quiet has one value for the whole sweep; use --quiet",
+        ),
+        (
+            ["--space", "seed={1,2}", "--sample", "2", "--seeds", "2"],
+            "space: seed lists the seeds, and so does --seeds",
+        ),
+        (
+            ["--space", SPACE[0], "--sample", "3", "--algorithm.learning-rate", "1"],
+            "space: algorithm.learning-rate also",
+        ),
+        (
+            ["--space", SPACE[0], "--sample", "3", "--zip", RATES],
+            "space: algorithm.learning-rate has values in --zip too",
+        ),
+        (["--space", "algorithm.c-clip=uniform(1.5,3)", "--sample", "9"], "algorithm.c-clip: must be at most"),
+        (["--grid", RATES, "--concurrent", "-1"], "concurrent: must be in [0, 4096], got -1"),
+        (["--grid", RATES, "--concurrent", "1", "--pbt"], "concurrent: members that wait cannot be compared"),
+        (["--grid", RATES, "--concurrent", "1", "--checkpoint-replay"], "concurrent: a shared replay is saved with"),
         (["--grid", RATES, "--stepz", "5"], "stepz: unknown key; did you mean steps?"),
         (["--grid", RATES, "--sedes", "5"], "sedes: unknown key; did you mean"),
         (["--grid", RATES, "--seeds", "0"], "seeds: must be in [1, 4096], got 0"),
@@ -152,6 +279,16 @@ def test_ranges_of_grid_options_and_evolution_are_told_with_all_else():
     }
     assert len(found) == 7
     assert "grid: network.hidden-sizes=(64 has a bracket without its other half" in "\n".join(found)
+
+
+def test_mistakes_of_a_space_are_told_with_all_else():
+    found = mistakes(
+        *["--space", "algorithm.learning-rate=log(1e-2,1e-4)", "--space", "algorithm.entropi-cost=uniform(0,1)"],
+        *["--space", "network.hidden-sizes={}", "--zip", "steps=x", "--grid", "seed=", "--sample", "0", "--sedes", "5"],
+    )
+    assert [line.partition(":")[0] for line in found] == [
+        *["sedes", "grid", "steps", "algorithm.entropi-cost", "space", "space"]
+    ], found
 
 
 def test_own_replays_may_differ_in_size():
