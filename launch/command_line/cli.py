@@ -238,7 +238,7 @@ def _parse_options(
     missing = [Problem(name, "is missing", "see --help") for name in positionals[len(given.positionals) :]]
     options, found = apply_overrides(options, given.values)
     too_many = surplus(given.positionals[len(positionals) + len(optional) :])
-    valueless = without_value(given, [leaf.key for leaf in find_leaves(options)])
+    valueless = without_value(given, list(find_leaves(options)))
     raise_problems([*given.problems, *missing, *too_many, *valueless, *found, *find_problems(options)])
     return given.positionals, options
 

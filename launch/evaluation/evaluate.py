@@ -36,6 +36,7 @@ from launch.records.run_directory import RunDirectory, read_record, saved_config
 from launch.records.videos import find_video_problems, save_video
 from launch.runtimes.hangs import wait_unless_hung
 from launch.runtimes.host import Host
+from launch.settings.json_form import plain
 from launch.settings.train_config import TrainConfig
 from learner.checkpoint import Checkpoint, NoCheckpointError, load_best_checkpoint, load_newest_checkpoint
 
@@ -193,7 +194,7 @@ def _in_force(env: str, protocol: EnvironmentConfig) -> dict[str, Any]:
     """Return the protocol's flags that affect these environments."""
     flags = frozenset().union(*(find_suite(id).flags for id in task_ids(env)))
     values = {name: value for name, value in vars(protocol).items() if name in flags}
-    return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
+    return {name: plain(value) for name, value in values.items()}
 
 
 class LoadedPolicy:

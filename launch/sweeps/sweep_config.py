@@ -16,7 +16,7 @@ from launch.presets import load_preset
 from launch.settings.json_form import config_from_json, config_to_json
 from launch.settings.seeds import seed_for
 from launch.settings.train_config import NOT_FLAGS, TrainConfig
-from launch.settings.values import apply_overrides, find_leaves, show
+from launch.settings.values import apply_overrides, find_leaves, show, value_at
 from launch.sweeps.population import PbtConfig
 
 _MOST_MEMBERS = 4096
@@ -227,10 +227,10 @@ def parse_grid(
         if key == "env":  # a set of tasks becomes one member per task
             values = [task for value in values for task in SETS.get(value, (value,))]
         for value in values:
-            changed, found = apply_overrides(base, {key: value}, NOT_FLAGS, "in --grid: ")
+            changed, found = apply_overrides(base, {key: value}, NOT_FLAGS, "in --grid: ", all_texts=True)
             problems += found if found and found[0] not in problems else []
             if not found:
-                read.append({leaf.key: leaf.value for leaf in find_leaves(changed)}[key])
+                read.append(value_at(changed, key))
         if not values:
             if key in types:
                 problems.append(

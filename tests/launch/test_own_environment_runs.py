@@ -1,0 +1,48 @@
+"""Runs on a user's own environment, with arguments and wrappers: every later command makes the same one."""
+
+import dataclasses
+import pathlib
+
+import numpy as np
+import pytest
+
+import laser
+from laser.environments import EnvironmentConfig
+
+ENVIRONMENT = EnvironmentConfig(kwargs={"size": 2, "length": 7}, wrappers="own_worlds:Longer(number=3)")
+
+
+@pytest.fixture
+def worlds(monkeypatch):
+    monkeypatch.syspath_prepend(str(pathlib.Path(__file__).parents[1] / "contracts"))
+    import own_worlds
+
+    return own_worlds
+
+
+def config_for(env, path, **changes):
+    values = {"env": env, "steps": 320, "quiet": True, "run_dir": path, "runtime": "lockstep", "num_envs": 4}
+    config = laser.load_preset("cartpole")
+    learner = dataclasses.replace(config.learner, compile="off")
+    return dataclasses.replace(config, environment=ENVIRONMENT, learner=learner, **values | changes)
+
+
+def test_every_later_command_makes_the_same_environment(worlds, tmp_path):
+    result = laser.train(config_for(worlds.World, tmp_path / "run"))
+    assert result.finished == "steps"
+    evaluated = laser.evaluate(tmp_path / "run", 4, quiet=True)
+    assert evaluated.env == "own_worlds:World"
+    assert evaluated.tasks[0].lengths == [7] * 4
+    assert evaluated.to_json()["protocol"]["kwargs"] == {"size": 2, "length": 7}
+    policy = laser.load_policy(tmp_path / "run")
+    assert policy.act(np.zeros(5, np.float32)) in (0, 1)
+    with pytest.raises(ValueError, match=r"must have shape \(5,\), got \(4,\)"):
+        policy.act(np.zeros(4, np.float32))
+    resumed = laser.train(config_for(worlds.World, tmp_path / "run", resume=True, steps=640))
+    assert resumed.env_steps >= 640
+
+
+def test_a_function_of_this_process_trains_in_threads(worlds, tmp_path):
+    result = laser.train(config_for(lambda size, length: worlds.World(size, length), tmp_path / "run"))
+    assert result.finished == "steps"
+    assert laser.evaluate(tmp_path / "run", 2, quiet=True).tasks[0].lengths == [7, 7]
