@@ -19,18 +19,12 @@ from gymnasium.vector import VectorEnv
 from gymnasium.wrappers import FrameStackObservation
 
 from laser.config import ConfigError, Problem
+from laser.environments.arrays import FrameStack, UnsupportedSpaceError
 from laser.environments.base import VectorEnvironment, words_of
 from laser.environments.config import EnvironmentConfig
 from laser.environments.own import find_own, is_only_here, takes
 from laser.environments.processes import ProcessEnvironments
-from laser.environments.spaces import (
-    ActionWriter,
-    FrameStack,
-    ObservationReader,
-    UnsupportedSpaceError,
-    action_writer,
-    observation_reader,
-)
+from laser.environments.spaces import ActionWriter, ObservationReader, action_writer, observation_reader
 from laser.environments.suite import Suite, env_error, unknown_id
 from laser.environments.sync import SyncEnvironments
 from laser.environments.vector import GymnasiumVector

@@ -8,27 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from actors.evaluator import Evaluator
 from actors.film import Film
-from actors.policy import Policy, PolicyState
+from actors.policy import Policy
 from laser.config import ConfigError, raise_problems
 from laser.environments import EnvironmentConfig, EnvironmentFailedError, make_environment, task_ids
 from laser.environments.base import Transition, VectorEnvironment
-from laser.environments.spaces import ActionWriter
 from laser.environments.suite import find_suite
 from laser.ports import Parameters
-from laser.specs import (
-    CategorySpec,
-    ContinuousActions,
-    DiscreteActions,
-    EnvironmentSpec,
-    FramesSpec,
-    environment_spec_from_json,
-)
+from laser.specs import EnvironmentSpec, environment_spec_from_json
 from launch.errors import LaunchError, NothingToResumeError, OutputError
 from launch.evaluation.evaluation_result import EvaluationResult, TaskResult
+from launch.evaluation.loaded_policy import LoadedPolicy
 from launch.evaluation.playing import Playing
 from launch.evaluation.sweep_evaluation import MemberEvaluation, MemberRecord, SweepEvaluation, read_best_curve
 from launch.recording.progress import Progress
@@ -195,66 +186,6 @@ def _in_force(env: str, protocol: EnvironmentConfig) -> dict[str, Any]:
     flags = frozenset().union(*(find_suite(id).flags for id in task_ids(env)))
     values = {name: value for name, value in vars(protocol).items() if name in flags}
     return {name: plain(value) for name, value in values.items()}
-
-
-class LoadedPolicy:
-    """A trained agent for one environment at a time: `action = policy.act(observation)`.
-
-    The object holds the state of recurrent agents between steps; call `reset()` when an episode begins. Not
-    thread-safe.
-    """
-
-    def __init__(self, policy: Policy, environment: EnvironmentSpec):
-        self.environment = environment
-        self._policy = policy
-        is_real = isinstance(environment.actions, ContinuousActions)
-        self._writer = ActionWriter(environment.actions, "float32" if is_real else "int64")
-        self._state = PolicyState(1, environment, policy.algorithm)
-
-    def reset(self) -> None:
-        """Begin an episode."""
-        self._state = PolicyState(1, self.environment, self._policy.algorithm)
-
-    def act(self, observation: Any, reward: float = 0.0) -> Any:
-        """Choose an action in the environment's format.
-
-        Args:
-            observation: as the Gymnasium environment returned it: an array, a number, or a dict of these. Frames are
-                `[stack, height, width]`, or in the environment's own shape.
-            reward: of the last action; only agents that take it as input need it.
-
-        Returns:
-            an int, an int array, or a float array within the environment's bounds.
-
-        Raises:
-            ValueError: the observation does not fit the environment that the agent was trained on.
-        """
-        self._state.last_reward[:] = reward
-        actions, _ = self._policy.act(self._batch_of_one(observation), self._state)
-        self._state.first[:] = False
-        self._state.last_action[:] = actions
-        action = self._writer.write(actions)[0]
-        return action.item() if isinstance(self.environment.actions, DiscreteActions) else np.asarray(action)
-
-    def _batch_of_one(self, observation: Any) -> dict[str, np.ndarray]:
-        named = observation if isinstance(observation, dict) else {"observation": observation}
-        if set(named) != set(self.environment.observations):
-            raise ValueError(f"observation must have {sorted(self.environment.observations)}, got {sorted(named)}")
-        batch = {}
-        value: np.ndarray
-        for name, spec in self.environment.observations.items():
-            if isinstance(spec, FramesSpec):
-                value, shape = np.array(named[name], np.uint8), (spec.stack, *spec.frame_shape)
-                value = np.moveaxis(value, 0, -1) if spec.channels_first and value.ndim == 3 else value
-                value = value[None] if value.ndim == len(spec.frame_shape) else value
-            elif isinstance(spec, CategorySpec):
-                value, shape = np.array(named[name], np.int32) - np.int32(spec.start), spec.shape
-            else:
-                value, shape = np.array(named[name], np.float32), spec.shape
-            if value.shape != shape:
-                raise ValueError(f"observation {name} must have shape {shape}, got {value.shape}")
-            batch[name] = value[None]
-        return batch
 
 
 def load_policy(

@@ -141,8 +141,12 @@ def _made_for(config: TrainConfig) -> dict[str, Any]:
     """Return the settings on which actors' states depend: actors with other settings begin anew."""
     whole = config_to_json(config)
     made_for = {name: whole[name] for name in ("num_actors", "num_envs", "unroll_length")}
-    environment = {name: value for name, value in whole["environment"].items() if name not in _HOW_TO_WAIT}
-    # Left out on a CPU, as in checkpoints from before there was a choice, so that runs continue from those too.
+    # Left out by default, as in checkpoints from before there was a choice, so that runs continue from those too.
+    environment = {
+        name: value
+        for name, value in whole["environment"].items()
+        if name not in _HOW_TO_WAIT and (value or name not in ("kwargs", "wrappers"))
+    }
     device = {} if config.actor.device == "cpu" else {"actor_device": config.actor.device}
     return made_for | device | {"env_groups": config.actor.env_groups, "environment": environment}
 

@@ -66,5 +66,32 @@ class Registered:
     """Is hidden by the registered id of the same name."""
 
 
+class Everything(World):
+    """Observes a sample of nearly every kind of space."""
+
+    def __init__(self):
+        super().__init__()
+        self.observation_space = spaces.Dict(
+            {
+                "robot": spaces.Dict({"arms": spaces.Tuple([spaces.Box(-1, 1, (2,)), spaces.Discrete(3, start=4)])}),
+                "word": spaces.Text(4, min_length=0, charset="ab"),
+                "flags": spaces.MultiBinary([2, 2]),
+                "choices": spaces.MultiDiscrete([3, 2], start=[1, 0]),
+                "city": spaces.Discrete(3000, start=-7),
+                "screen": spaces.Box(0, 255, (24, 24, 3), np.uint8),
+            }
+        )
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            self.observation_space.seed(seed)
+        self._time = 0
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        self._time += 1
+        return self.observation_space.sample(), float(action), False, self._time >= self._length, {}
+
+
 if "Registered" not in gymnasium.registry:
     gymnasium.register("Registered", "own_worlds:World", kwargs={"size": 6})

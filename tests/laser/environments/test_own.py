@@ -55,6 +55,22 @@ def test_wrappers_also_go_around_an_environment_that_has_a_vector_form():
     np.testing.assert_array_equal(part.rewards, [0, 0])
 
 
+def test_nearly_every_space_reads_the_same_in_turn_and_in_processes():
+    seen = []
+    for vectorization in ("sync", "async"):
+        environment = make_environment("own_worlds:Everything", 2, EnvironmentConfig(vectorization=vectorization))
+        parts = [environment.reset(3)]
+        for _ in range(7):
+            environment.send(np.array([0, 1]))
+            parts.append(environment.recv()[0].observations)
+        environment.close()
+        seen.append(parts)
+    for one, other in zip(*seen, strict=True):
+        assert one.keys() == other.keys() == environment.spec.observations.keys()
+        for name in one:
+            np.testing.assert_array_equal(one[name], other[name])
+
+
 def test_arguments_reach_a_vector_form():
     environment = make_environment("CartPole-v1", 2, EnvironmentConfig(kwargs={"sutton_barto_reward": True}))
     environment.reset(1)
