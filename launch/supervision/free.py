@@ -28,6 +28,7 @@ class FreeSchedule(Schedule):
         should_stop: see `Schedule`.
         save: see `Schedule`.
         evolution: see `Schedule`.
+        look: see `Schedule`.
         pace: limit on the members' pace, by their place among the supervisors; None: no limit.
     """
 
@@ -37,9 +38,10 @@ class FreeSchedule(Schedule):
         should_stop: Callable[[], bool],
         save: Save,
         evolution: Evolution | None = None,
+        look: Callable[[], None] = lambda: None,
         pace: PaceLimit | None = None,
     ):
-        super().__init__(supervisors, should_stop, save, evolution)
+        super().__init__(supervisors, should_stop, save, evolution, look)
         self.pace = pace
 
     def run(self) -> None:
@@ -67,6 +69,7 @@ class FreeSchedule(Schedule):
                     elif supervisor.finished is not Ending.FAILED:
                         supervisor.collect_evaluation()  # one still running at the member's end; others do not wait
             self._keep_pace()
+            self.look()
             if self.should_stop():
                 for supervisor in self.running:
                     with self.failing_alone(supervisor):

@@ -52,6 +52,7 @@ class LockstepSchedule(Schedule):
                     supervisor.stop(why)
                 elif self.evolution is not None:
                     self.evolution.consider(supervisor, supervisor.recorder.position())
+            self.look()
             if self.should_stop():
                 for other in self.running:
                     with self.failing_alone(other):

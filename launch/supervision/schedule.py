@@ -34,6 +34,7 @@ class Schedule(ABC):
         should_stop: returns whether to stop, e.g. after a signal; called between steps.
         save: writes a checkpoint of a member with its snapshot; called when one is due.
         evolution: rule that may change members, called for each member again and again.
+        look: called between steps, again and again, on the schedule's thread.
     """
 
     def __init__(
@@ -42,11 +43,13 @@ class Schedule(ABC):
         should_stop: Callable[[], bool],
         save: Save,
         evolution: Evolution | None = None,
+        look: Callable[[], None] = lambda: None,
     ):
         self.supervisors = list(supervisors)
         self.should_stop = should_stop
         self.save = save
         self.evolution = evolution
+        self.look = look
         self._saved_at = time.monotonic()
 
     @abstractmethod

@@ -29,6 +29,7 @@ from launch.runtimes.local_runtime import LocalRuntime
 from launch.runtimes.runtime import Runtime
 from launch.settings.train_config import TrainConfig
 from launch.standard_output import say
+from launch.supervision.callbacks import Caller
 from launch.supervision.checkpointing import restore_all, save_member
 from launch.supervision.ending import Ending
 from launch.supervision.failures import as_launch_error, explained, log_failure
@@ -71,6 +72,7 @@ def run_session(
     stop: StopSignal,
     show: Callable[[Sequence[Recorder]], AbstractContextManager[Any]],
     make_evolution: Callable[[Sequence[MemberSupervisor]], Evolution] | None = None,
+    make_caller: Callable[[Recorder], Caller] | None = None,
 ) -> list[Outcome]:
     """Train all members until each has done its steps, is solved or has failed, or a signal stops the session.
 
@@ -82,6 +84,7 @@ def run_session(
         stop: the signal that may stop the session.
         show: returns a context manager that displays the progress of these recorders.
         make_evolution: returns a rule that may change members while they train.
+        make_caller: returns what calls the callbacks of a session of one member.
 
     Returns:
         the outcome of each member.
@@ -140,13 +143,22 @@ def run_session(
         directories = {supervisor.number: run for supervisor, run in zip(supervisors, runs, strict=True)}
 
         def save(supervisor: MemberSupervisor, snapshot: Snapshot) -> None:
-            save_member(directories[supervisor.number], supervisor.topology, supervisor.recorder, snapshot)
+            path = save_member(directories[supervisor.number], supervisor.topology, supervisor.recorder, snapshot)
+            if caller is not None:
+                caller.saved(path)
+
+        def should_stop() -> bool:
+            return stop.requested or (caller is not None and caller.is_stopping)
 
         evolution = make_evolution(supervisors) if make_evolution is not None else None
-        schedule = make_schedule(plan.configs, supervisors, lambda: stop.requested, save, evolution)
+        caller = make_caller(recorders[0]) if make_caller is not None else None
+        look = (lambda: None) if caller is None else caller.look
+        schedule = make_schedule(plan.configs, supervisors, should_stop, save, evolution, look)
         for recorder in recorders:
             recorder.begin()
         try:
+            if caller is not None:
+                caller.start()
             with show(recorders):
                 schedule.run()
         except Exception as error:
@@ -168,6 +180,8 @@ def run_session(
             # A member without a checkpoint does not explain why the others, which continued, failed.
             first = next((error for error in errors if not isinstance(error, NothingToResumeError)), errors[0])
             raise as_launch_error(first, config, runs) from first
+        if caller is not None:
+            caller.finish()
         outcomes = [supervisor.outcome for supervisor in supervisors]
         return [explained(outcome, each) for outcome, each in zip(outcomes, plan.configs, strict=True)]
 
@@ -249,12 +263,13 @@ def make_schedule(
     should_stop: Callable[[], bool],
     save: Save,
     evolution: Evolution | None = None,
+    look: Callable[[], None] = lambda: None,
 ) -> Schedule:
     """Return the schedule that the configs name; see `Schedule` for the arguments."""
     if configs[0].takes_turns:
-        return LockstepSchedule(supervisors, should_stop, save, evolution)
+        return LockstepSchedule(supervisors, should_stop, save, evolution, look)
     pace = PaceLimit(len(supervisors), slack_steps(configs), LEASE_S) if len(supervisors) > 1 else None
-    return FreeSchedule(supervisors, should_stop, save, evolution, pace)
+    return FreeSchedule(supervisors, should_stop, save, evolution, look, pace)
 
 
 def _save_the_end(supervisor: MemberSupervisor, save: Callable[[MemberSupervisor, Snapshot], None]) -> None:
