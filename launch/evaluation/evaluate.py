@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,9 +12,16 @@ from typing import Any, Literal
 from actors.evaluator import Evaluator
 from actors.film import Film
 from actors.policy import Policy
-from laser.config import ConfigError, raise_problems
-from laser.environments import EnvironmentConfig, EnvironmentFailedError, make_environment, task_ids
+from laser.config import ConfigError, Problem, raise_problems
+from laser.environments import (
+    EnvironmentConfig,
+    EnvironmentFailedError,
+    describe_environment,
+    make_environment,
+    task_ids,
+)
 from laser.environments.base import Transition, VectorEnvironment
+from laser.environments.own import id_of
 from laser.environments.suite import find_suite
 from laser.ports import Parameters
 from laser.specs import EnvironmentSpec, environment_spec_from_json
@@ -38,6 +46,8 @@ def evaluate(
     run_dir: str | Path,
     episodes: int = 20,
     *,
+    env: Any = "",
+    kwargs: Mapping[str, Any] | None = None,
     checkpoint: Which = "newest",
     greedy: bool = False,
     num_envs: int = 4,
@@ -56,6 +66,9 @@ def evaluate(
         run_dir: directory of a run, or of a sweep, whose members all play. If it was trained with classes of your own,
             their modules are imported: do this with your own runs only.
         episodes: number of episodes per task, rounded up to the same number on each environment.
+        env: another environment with the same spaces, as an id, a class or a function; "": the one of the training. It
+            is made with the wrappers of the training, and with `kwargs` alone as its arguments.
+        kwargs: arguments of the environment, in addition to those of the training.
         checkpoint: the newest, or the one with the best score.
         greedy: the most likely action instead of a sample.
         num_envs: environments side by side.
@@ -70,13 +83,15 @@ def evaluate(
 
     Raises:
         NothingToResumeError: there is no run or no valid checkpoint.
-        ConfigError: an environment cannot be made, or a video was asked for and the environment cannot be drawn.
+        ConfigError: an environment cannot be made or has other spaces, or a video was asked for and the environment
+            cannot be drawn.
         LaunchError: an environment failed. A sweep raises only if none of its members could play.
     """
     changes: dict[str, Any] = {"test_levels": test_levels or None}
     changes |= {"max_noops": max_noops, "sticky_actions": sticky_actions, "max_episode_frames": max_episode_frames}
     changes = {name: value for name, value in changes.items() if value is not None}
-    game = _Game(episodes, checkpoint, greedy, num_envs, seed, device, changes, video, quiet)
+    id = id_of(env) if callable(env) else str(env)
+    game = _Game(id, dict(kwargs or {}), episodes, checkpoint, greedy, num_envs, seed, device, changes, video, quiet)
     path = Path(run_dir)
     result = game.play_sweep(path) if "sweep" in read_record(path) else game.play(path)
     if not quiet:
@@ -88,6 +103,8 @@ def evaluate(
 class _Game:
     """Conditions of an evaluation, the same for every agent of a sweep."""
 
+    env: str
+    kwargs: dict[str, Any]
     episodes: int
     checkpoint: Which
     greedy: bool
@@ -100,11 +117,16 @@ class _Game:
 
     def play(self, run_dir: Path) -> EvaluationResult:
         agent = read_agent(run_dir, self.checkpoint)
-        env, step = agent.config.env, agent.checkpoint.step
+        env, step = self.env or agent.config.env, agent.checkpoint.step
+        is_other = env != agent.config.env
         protocol = replace(agent.config.environment.for_evaluation(), **self.changes)
+        protocol = replace(protocol, kwargs={**({} if is_other else protocol.kwargs), **self.kwargs})
+        if is_other or self.kwargs:
+            _check_spaces(agent, env, protocol)
         if self.video:
             raise_problems(list(find_video_problems("video", env, protocol)))
-        videos = [self._video_path(run_dir, step, id if len(task_ids(env)) > 1 else "") for id in task_ids(env)]
+        names = [id if is_other or len(task_ids(env)) > 1 else "" for id in task_ids(env)]
+        videos = [self._video_path(run_dir, step, name) for name in names]
         tasks = [self._play_task(agent, id, protocol, path) for id, path in zip(task_ids(env), videos, strict=True)]
         return EvaluationResult(run_dir, env, step, tasks, self.greedy, self.seed, _in_force(env, protocol))
 
@@ -179,6 +201,14 @@ class _Game:
     def _video_path(self, run_dir: Path, step: int, task: str) -> Path | None:
         name = f"eval-{step:09d}-seed{self.seed}" + (f"-{slug(task)}" if task else "")
         return run_dir / "videos" / f"{name}.mp4" if self.video else None
+
+
+def _check_spaces(agent: Agent, env: str, protocol: EnvironmentConfig) -> None:
+    found, trained = describe_environment(env, protocol), agent.environment
+    for what in ("observations", "actions"):
+        if getattr(found, what) != getattr(trained, what):
+            wrong = f"{env} has other {what} than {trained.id}: {getattr(found, what)}, not {getattr(trained, what)}"
+            raise ConfigError([Problem("env", wrong, "choose one with the same spaces")])
 
 
 def _in_force(env: str, protocol: EnvironmentConfig) -> dict[str, Any]:

@@ -72,6 +72,10 @@ class TrainConfig:
     quiet: Annotated[bool, "print nothing but errors"] = False
     json: Annotated[bool, "print the result as one JSON object on the last line of standard output"] = False
     resume: Annotated[bool, "continue the run in run-dir, or the newest one of this preset and environment"] = False
+    init_from: Annotated[
+        str, "start with the weights of another run: RUN, RUN@best or RUN@STEP; everything else starts anew"
+    ] = ""
+    init_strict: Annotated[bool, "init-from: refuse other spaces or networks; false: take the tensors that fit"] = True
     settings_schedule: Annotated[
         Path | None, "JSON file of settings to change during the run; laser sweep --pbt writes one for every member"
     ] = None
@@ -209,6 +213,8 @@ class TrainConfig:
                 "set it to replay more",
             )
         yield from self._sampler_warnings()
+        if not self.init_strict and not self.init_from:
+            yield Problem("init-strict", "has no effect without init-from", "leave it out")
         yield from replay.unused()
         if replay.remover == "far_policy" and not algorithm.counts_far_policy:
             yield Problem(

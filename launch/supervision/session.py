@@ -34,6 +34,7 @@ from launch.supervision.checkpointing import restore_all, save_member
 from launch.supervision.ending import Ending
 from launch.supervision.failures import as_launch_error, explained, log_failure
 from launch.supervision.free import FreeSchedule
+from launch.supervision.initial_weights import read_initial_weights
 from launch.supervision.lockstep import LockstepSchedule
 from launch.supervision.member_supervisor import MemberSupervisor, Outcome
 from launch.supervision.pace import PaceLimit
@@ -55,10 +56,13 @@ def plan_session(configs: Sequence[TrainConfig], share_replay: bool = False) -> 
     """Return the plan of a session that fits on this machine or on its cluster.
 
     Raises:
-        ConfigError: the configs have mistakes, the members cannot share a replay, or there is too little memory.
+        ConfigError: the configs have mistakes, the members cannot share a replay, there is too little memory, or the
+            weights to start from do not fit.
         LaunchError: the cluster cannot be used.
     """
     plan = make_plan(configs, share_replay)
+    for member in plan.members:
+        read_initial_weights(member)  # now, since a run directory is not made for nothing
     if plan.config.ray_address:
         from launch.runtimes.ray_cluster import check_cluster
 
@@ -126,13 +130,21 @@ def run_session(
             for run in runs:
                 log_failure(run, error)
             raise as_launch_error(error, config, runs) from error
+        taken: list[str] = []
         for run, topology, recorder, state, how in zip(runs, topologies, recorders, saved, descriptions, strict=True):
             if state is not None:
                 owner = next(place for place, each in enumerate(topologies) if each.shards is topology.shards)
                 kept = saved[owner]
                 state.load_into(topology, recorder, replay_restored=kept is not None and kept.has_replay)
+            initial = read_initial_weights(topology.member)
+            if initial is not None:
+                initial.load_into(topology.learner)
+                run.log(initial.words)
+                taken.append(initial.words)
             run.goes_on = True
             run.log(f"running: {topology.describe()}; learner: {how}")
+        for words in () if config.quiet else dict.fromkeys(taken):
+            say(words)
         supervisors = [
             MemberSupervisor(topology, recorder, run.videos_path)
             for topology, recorder, run in zip(topologies, recorders, runs, strict=True)

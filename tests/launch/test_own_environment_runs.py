@@ -1,6 +1,7 @@
 """Runs on a user's own environment, with arguments and wrappers: every later command makes the same one."""
 
 import dataclasses
+import json
 import pathlib
 
 import gymnasium
@@ -8,7 +9,9 @@ import numpy as np
 import pytest
 
 import laser
+from laser.config import ConfigError
 from laser.environments import EnvironmentConfig
+from launch.command_line.cli import run as command_line
 
 ENVIRONMENT = EnvironmentConfig(kwargs={"size": 2, "length": 7}, wrappers="own_worlds:Longer(number=3)")
 
@@ -42,6 +45,27 @@ def test_every_later_command_makes_the_same_environment(worlds, tmp_path):
         policy.act(np.zeros(4, np.float32))
     resumed = laser.train(config_for(worlds.World, tmp_path / "run", resume=True, steps=640))
     assert resumed.env_steps >= 640
+
+
+def test_an_agent_plays_in_another_environment_with_the_same_spaces(worlds, tmp_path, capsys):
+    laser.train(config_for(worlds.World, tmp_path / "run"))
+    run = tmp_path / "run"
+
+    def lengths(**options):
+        return laser.evaluate(run, 2, quiet=True, **options).tasks[0].lengths
+
+    assert lengths(kwargs={"length": 3}) == [3, 3]
+    assert lengths(env="own_worlds:World", kwargs={"length": 3}) == [3, 3]
+    assert lengths(env=worlds.make_world, kwargs={"size": 2}) == [5, 5]
+    with pytest.raises(ConfigError, match=r"^env: own_worlds:make_world has other observations than own_w"):
+        lengths(env=worlds.make_world)
+    with pytest.raises(ConfigError, match=r"^env: .* has other observations"):
+        lengths(kwargs={"size": 3})
+    command = ["eval", str(run), "--env", "own_worlds:make_world", "--kwargs.size", "2", "--episodes", "2", "--json"]
+    assert command_line(command) == 0
+    printed = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (printed["env"], printed["protocol"]["kwargs"]) == ("own_worlds:make_world", {"size": 2})
+    assert printed["protocol"]["wrappers"] == ENVIRONMENT.wrappers
 
 
 def test_a_function_of_this_process_trains_in_threads(worlds, tmp_path):
