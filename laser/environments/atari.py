@@ -64,10 +64,15 @@ class AtariSuite(Suite):
             _wrapped(id, game, num_envs, config) if config.wrappers else AtariEnvironments(id, game, num_envs, config)
         )
 
+    def describe(self, id: str, config: EnvironmentConfig) -> EnvironmentSpec:
+        """Return the spec of a game; warn of wrappers here, once, and not in every actor."""
+        if config.wrappers:
+            warnings.warn(f"{id}: wrappers need single games, so the faster vector of games is not used", stacklevel=3)
+        return super().describe(id, config)
+
 
 def _wrapped(id: str, game: str, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
     """Return single games inside the user's wrappers, which see grey screens; frames are stacked outside of them."""
-    warnings.warn(f"{id}: wrappers need single games, so the faster vector of games is not used", stacklevel=5)
     alone = replace(config, frame_stack=1, emulation_threads=1)
 
     def make() -> gymnasium.Env:

@@ -88,15 +88,12 @@ def test_a_class_is_drawn_in_the_mode_that_it_takes():
 
 
 def test_wrapped_atari_games_keep_the_protocol_and_say_what_it_costs():
-    pytest.importorskip("ale_py")
-    config = EnvironmentConfig(
-        wrappers="gymnasium.wrappers:TransformReward", frame_stack=3, frame_skip=2, full_action_space=True
-    )
-    with pytest.warns(UserWarning, match="ALE/Pong-v5: wrappers need single games"), pytest.raises(ConfigError):
-        make_environment("ALE/Pong-v5", 1, config)
     config = EnvironmentConfig(wrappers="gymnasium.wrappers:ClipReward(-0.5, 0.5)", frame_stack=3, frame_skip=2)
-    with pytest.warns(UserWarning, match="so the faster vector of games is not used"):
-        environment = make_environment("ALE/Pong-v5", 2, config)
+    with pytest.warns(UserWarning, match=r"ALE/Pong-v5: wrappers need single games, so .* is not used") as said:
+        described = describe_environment("ALE/Pong-v5", config)
+    assert len(said) == 1
+    environment = make_environment("ALE/Pong-v5", 2, config)
+    assert environment.spec == described
     assert environment.spec.observations["observation"] == FramesSpec((84, 84), 3)
     assert environment.spec.action_repeat == 2
     first = environment.reset(3)["observation"]
@@ -108,7 +105,7 @@ def test_wrapped_atari_games_keep_the_protocol_and_say_what_it_costs():
         environment.send(np.zeros(2, np.int64))
         rewards += environment.recv()[0].rewards.tolist()
     assert min(rewards) == -0.5
-    assert (environment.render() == environment.recv.__self__.render()).all()
+    assert environment.render().shape == (84, 84, 3)
     environment.close()
 
 
