@@ -6,6 +6,7 @@ reference is SB3 PPO with the RL Zoo's tuned settings. Target: at most 25,000 en
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 
@@ -24,7 +25,17 @@ def main() -> None:
     sb3_python = peer_venv.peer_python("sb3", options.venvs)
 
     def sb3(seed: int) -> dict:
-        command = [sb3_python, peer_venv.SCRIPTS / "sb3_ppo_cartpole.py", "--seed", str(seed)]
+        command = [sb3_python, peer_venv.SCRIPTS / "sb3_train.py", "--algorithm", "ppo", "--env", "CartPole-v1"]
+        command += [
+            "--steps",
+            100_000,
+            "--target",
+            475,
+            "--seed",
+            seed,
+            "--settings",
+            json.dumps(peer_venv.PPO_CARTPOLE),
+        ]
         return measure.run_json(command, timeout_s=600)
 
     def laser(seed: int) -> dict:

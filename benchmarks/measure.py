@@ -71,16 +71,16 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def run_json(command: Sequence[str | Path | float], timeout_s: float) -> dict:
+def run_json(command: Sequence[str | Path | float], timeout_s: float, python_path: Path | str = "") -> dict:
     """Run a command and return the JSON object on the last line of its standard output.
 
-    `load_before` and `wall_s` (imports included) are added to it.
+    `load_before` and `wall_s` (imports included) are added to it. `python_path` is the command's PYTHONPATH.
 
     Raises:
         BenchmarkError: the command failed, took longer than `timeout_s`, or its last line is not a JSON object.
     """
     words = [str(word) for word in command]
-    environment = {**os.environ, "PYTHONPATH": ""}
+    environment = {**os.environ, "PYTHONPATH": str(python_path)}
     load, begun = os.getloadavg()[0], time.perf_counter()
     try:
         done = subprocess.run(

@@ -11,8 +11,20 @@ from measure import ROOT
 
 TORCH = "torch>=2.10,<2.14"  # the same as LASER's, so that the comparison is not between versions of torch
 REQUIREMENTS = {
-    "sb3": ("stable-baselines3==2.7.*", "gymnasium[mujoco]", "mujoco>=3.2,<4", TORCH),
+    "sb3": ("stable-baselines3==2.7.*", "gymnasium[mujoco,box2d]", "mujoco>=3.2,<4", "minatar", "packaging", TORCH),
     "rllib": ("ray[rllib]==2.60.*", "ale-py==0.12.*", "opencv-python-headless", TORCH),
+}
+# RL Zoo's tuned settings; the step size and the clip range shrink to 0 over 100,000 env steps.
+PPO_CARTPOLE = {
+    "n_envs": 8,
+    "n_steps": 32,
+    "batch_size": 256,
+    "n_epochs": 20,
+    "gamma": 0.98,
+    "gae_lambda": 0.8,
+    "ent_coef": 0.0,
+    "learning_rate": "lin_0.001",
+    "clip_range": "lin_0.2",
 }
 SCRIPTS = ROOT / "benchmarks" / "peers"
 

@@ -54,12 +54,14 @@ class FramesSpec:
         stack: number of frames in one observation.
         padding: what a stack holds before the first frame of an episode: "zeros" or "repeat" (of the first frame).
         channels_first: whether the environment puts colours before height and width; LASER itself never does.
+        high: largest value of a pixel: 255, or 1 for pictures of bools. Networks see value / high.
     """
 
     frame_shape: tuple[int, ...]
     stack: int = 1
     padding: Literal["zeros", "repeat"] = "zeros"
     channels_first: bool = field(default=False, compare=False)
+    high: int = 255
 
     @property
     def num_frame_bytes(self) -> int:

@@ -53,6 +53,9 @@ class ImpalaConfig(RewardConfig):
     c_clip: Annotated[float, Clip, "bound on importance ratios in traces; at most rho-clip"] = 1.0
     pg_rho_clip: Annotated[float, Clip, "bound on importance ratios in the policy gradient"] = 1.0
     trace_lambda: Annotated[float, Fraction, "shortens the traces; 1 for n-step targets"] = 1.0
+    lambda_advantages: Annotated[
+        bool, "shorten advantages like the targets (GAE where pi is the behaviour); false: bootstrap from the targets"
+    ] = False
     reduction: Annotated[
         Literal["sum", "mean_per_column"],
         "sum over rows and sequences, as published; or divided by the batch size, which then does not scale steps",
@@ -271,6 +274,7 @@ class Impala(ActorCriticAlgorithm):
             c_clip=config.c_clip,
             pg_rho_clip=config.pg_rho_clip,
             lambda_=config.trace_lambda,
+            lambda_advantages=config.lambda_advantages,
             accept=accept,
             valid=batch.valid,
         )

@@ -26,8 +26,8 @@ __all__ = [
     "tasks_of",
 ]
 
-# Flags that work in every suite: they concern the handling of failures, not the environment.
-_COMMON_FLAGS = frozenset({"deadline_s", "max_restarts"})
+# Flags that work in every suite: the handling of failures, and which arrays of any environment are pictures.
+_COMMON_FLAGS = frozenset({"deadline_s", "max_restarts", "picture_size"})
 
 
 def make_environment(

@@ -11,8 +11,9 @@ from gymnasium import spaces
 from laser.environments.base import EnvironmentFailedError
 from laser.specs import CategorySpec, FramesSpec, ObservationSpec, VectorSpec
 
-# Below this many pixels per side the smallest convolutional torso has no output: such arrays are vectors.
-LEAST_FRAME_SIZE = 20
+# Pixels per side below which arrays of pixels are vectors, unless the config says otherwise.
+PICTURE_SIZE = 5
+_MOST_CHANNELS = 16
 # Networks see up to so many values one-hot; more are embedded, since a one-hot input of that width is slow.
 _MOST_ONE_HOT = 1024
 _MOST_VALUES = 10_000_000
@@ -71,7 +72,7 @@ class ArrayReader:
             )
         kind = value.dtype.kind
         if isinstance(self.spec, FramesSpec):
-            fits, wanted = value.dtype == np.uint8, "uint8"
+            fits, wanted = str(value.dtype) == self.dtype, self.dtype
         elif isinstance(self.spec, CategorySpec):
             fits, wanted = kind in "iu", "an integer dtype"
         else:
@@ -84,7 +85,7 @@ class ArrayReader:
         if isinstance(self.spec, FramesSpec):
             if self.spec.channels_first:
                 batch = np.moveaxis(batch, 1, -1)
-            frames: np.ndarray = np.array(batch, order="C")
+            frames: np.ndarray = np.array(batch, np.uint8, order="C")
             return frames.reshape(len(batch), self.spec.stack, *self.spec.frame_shape)
         if isinstance(self.spec, CategorySpec):
             if self.spec.counts:
@@ -130,13 +131,14 @@ class ArrayReader:
         return letters
 
 
-def array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None) -> ArrayReader:
+def array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None, picture_size: int) -> ArrayReader:
     """Return the reader of one array.
 
     Args:
         name: name of the array, for messages.
         space: its space.
         stack: frame stack of a wrapper, if there is one.
+        picture_size: pixels of a picture's shortest side, at least.
 
     Raises:
         UnsupportedSpaceError: the space has no fixed shape, holds no numbers, or too many values.
@@ -162,14 +164,15 @@ def array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None) 
     shape, dtype = space.shape, str(space.dtype)
     if 0 in shape:
         raise UnsupportedSpaceError(f"{name} has the space {space}, which holds no numbers; leave it out")
-    if dtype == "uint8":
-        if stack is not None and _is_image(shape[1:]):
-            return ArrayReader(FramesSpec(shape[1:], stack.depth, stack.padding), shape, dtype)
-        if _is_image(shape):
-            return ArrayReader(FramesSpec(shape), shape, dtype)
+    if dtype in ("uint8", "bool"):
+        high = 1 if dtype == "bool" else 255
+        if stack is not None and _is_picture(shape[1:], picture_size):
+            return ArrayReader(FramesSpec(shape[1:], stack.depth, stack.padding, high=high), shape, dtype)
+        if _is_picture(shape, picture_size):
+            return ArrayReader(FramesSpec(shape, high=high), shape, dtype)
         # Without a stacking wrapper, these channels need not be a rolling stack: keep all of them.
-        if len(shape) == 3 and _is_image((*shape[1:], shape[0])):
-            return ArrayReader(FramesSpec((*shape[1:], shape[0]), channels_first=True), shape, dtype)
+        if len(shape) == 3 and _is_picture((*shape[1:], shape[0]), picture_size):
+            return ArrayReader(FramesSpec((*shape[1:], shape[0]), channels_first=True, high=high), shape, dtype)
     # Narrow floats are widened when they are collected; float64 is cast once, when the batch is converted.
     return ArrayReader(VectorSpec(shape), shape, "float64" if dtype not in ("float32", "float16") else "float32")
 
@@ -181,11 +184,11 @@ def _category(name: str, num_values: int, shape: tuple[int, ...], **facts: Any) 
     return CategorySpec(num_values, shape, **facts)
 
 
-def _is_image(shape: tuple[int, ...]) -> bool:
-    """Return whether a uint8 shape is (height, width) or (height, width, few colours) of a useful size."""
-    if len(shape) not in (2, 3) or min(shape[:2]) < LEAST_FRAME_SIZE:
+def _is_picture(shape: tuple[int, ...], picture_size: int) -> bool:
+    """Return whether a shape is (height, width) or (height, width, few channels) of a useful size."""
+    if len(shape) not in (2, 3) or min(shape[:2]) < picture_size:
         return False
-    return len(shape) == 2 or shape[2] <= 16
+    return len(shape) == 2 or shape[2] <= _MOST_CHANNELS
 
 
 def _first_bad(values: np.ndarray, original: np.ndarray | None = None) -> str:

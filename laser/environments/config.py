@@ -29,6 +29,9 @@ class EnvironmentConfig:
     max_restarts: Annotated[
         int, Bounds(least=0, most=1_000_000), "rebuilds per actor before the run ends with the environment's error"
     ] = 3
+    picture_size: Annotated[
+        int, Bounds(least=5, most=4096), "least side of a picture in pixels: smaller arrays of pixels are vectors"
+    ] = 5
     sticky_actions: Annotated[float, Bounds(least=0.0, most=1.0), "Atari: probability to repeat the last action"] = 0.0
     full_action_space: Annotated[bool, "Atari: all 18 actions instead of the game's own"] = False
     max_noops: Annotated[int, Bounds(least=0), "Atari: most no-ops at an episode's start"] = 30

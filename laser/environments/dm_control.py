@@ -48,7 +48,7 @@ class DmControlSuite(Suite):
         make = functools.partial(_make, domain, task, config.wrappers)
         first = make()
         spec, reader, writer = describe_spaces(
-            id, first, first.observation_space, first.action_space, "choose another task"
+            id, first, first.observation_space, first.action_space, config, "choose another task"
         )
         if config.vectorization == "async":
             first.close()

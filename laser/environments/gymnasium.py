@@ -70,7 +70,7 @@ class GymnasiumSuite(Suite):
             return _make_own_vector(id, registered, num_envs, config)
         makers = _makers(id, registered, num_envs, config)
         first = makers[0]()
-        spec, reader, writer = describe_spaces(id, first, first.observation_space, first.action_space)
+        spec, reader, writer = describe_spaces(id, first, first.observation_space, first.action_space, config)
         if config.vectorization == "async":
             first.close()
             return ProcessEnvironments(spec, makers, reader, writer, config.deadline_s)
@@ -206,7 +206,7 @@ def _make_own_vector(id: str, registered: EnvSpec, num_envs: int, config: Enviro
             'put "autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP into its metadata',
         )
     described = describe_spaces(
-        id, environments, environments.single_observation_space, environments.single_action_space
+        id, environments, environments.single_observation_space, environments.single_action_space, config
     )
     spec, reader, writer = described
     return GymnasiumVector(spec, environments, reader, writer)
@@ -217,6 +217,7 @@ def describe_spaces(
     environment: gymnasium.Env | VectorEnv,
     observations: gymnasium.Space[Any],
     actions: gymnasium.Space[Any],
+    config: EnvironmentConfig,
     remedy: str = "",
 ) -> tuple[EnvironmentSpec, ObservationReader, ActionWriter]:
     """Return the spec of an environment, the reader of its observations and the writer of its actions.
@@ -226,13 +227,14 @@ def describe_spaces(
         environment: one environment, or a vector of them.
         observations: observation space of one environment.
         actions: action space of one environment.
+        config: least size of pictures.
         remedy: advice for unsupported spaces, where the user cannot change the environment.
 
     Raises:
         ConfigError: LASER does not support one of the spaces; the environment is closed then.
     """
     try:
-        reader = observation_reader(observations, _frame_stack(environment))
+        reader = observation_reader(observations, _frame_stack(environment), config.picture_size)
         writer = action_writer(actions)
     except UnsupportedSpaceError as error:
         environment.close()

@@ -49,7 +49,8 @@ class MinAtarSuite(Suite):
         game, version = id.removeprefix("MinAtar/").rsplit("-v", 1)
         make = functools.partial(MinAtar, game, minimal_actions=version == "1")
         first = make()
-        reader, writer = observation_reader(first.observation_space), action_writer(first.action_space)
+        reader = observation_reader(first.observation_space, picture_size=config.picture_size)
+        writer = action_writer(first.action_space)
         spec = EnvironmentSpec(id, reader.specs, writer.spec)
         if config.vectorization == "async":
             return ProcessEnvironments(spec, [make] * num_envs, reader, writer, config.deadline_s)
@@ -57,7 +58,7 @@ class MinAtarSuite(Suite):
 
 
 class MinAtar(gymnasium.Env[Any, Any]):
-    """One game as a Gymnasium environment. Its cells are a vector: the picture is too small for convolutional torsos.
+    """One game as a Gymnasium environment: a picture of 10x10 cells, with a channel of bools for each kind of object.
 
     The package's own Gymnasium environment draws its seed elsewhere, and carries the last action into the next episode.
 
@@ -74,7 +75,7 @@ class MinAtar(gymnasium.Env[Any, Any]):
         self._game = importlib.import_module("minatar").Environment(name, sticky_action_prob=STICKINESS)
         self._actions = self._game.minimal_action_set() if minimal_actions else list(range(self._game.num_actions()))
         self.action_space = gymnasium.spaces.Discrete(len(self._actions))
-        self.observation_space = gymnasium.spaces.Box(0.0, 1.0, self._game.state_shape(), np.float32)
+        self.observation_space = gymnasium.spaces.Box(0, 1, self._game.state_shape(), np.bool_)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -101,4 +102,4 @@ class MinAtar(gymnasium.Env[Any, Any]):
         return np.kron(picture, np.ones((CELL_PIXELS, CELL_PIXELS, 1), np.uint8))
 
     def _observe(self) -> np.ndarray:
-        return np.asarray(self._game.state(), np.float32)
+        return np.asarray(self._game.state(), np.bool_)

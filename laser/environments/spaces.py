@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from laser.environments.arrays import ArrayReader, FrameStack, UnsupportedSpaceError, array_reader
+from laser.environments.arrays import PICTURE_SIZE, ArrayReader, FrameStack, UnsupportedSpaceError, array_reader
 from laser.environments.base import EnvironmentFailedError
 from laser.specs import ActionSpec, ContinuousActions, DiscreteActions, MultiDiscreteActions, ObservationSpec
 
@@ -93,23 +93,30 @@ class ObservationReader:
             raise EnvironmentFailedError("wrong_shape", wrong) from None
 
 
-def observation_reader(space: spaces.Space[Any], stack: FrameStack | None = None) -> ObservationReader:
+def observation_reader(
+    space: spaces.Space[Any], stack: FrameStack | None = None, picture_size: int = PICTURE_SIZE
+) -> ObservationReader:
     """Return the reader for an observation space.
+
+    Arrays of uint8 or bool of two axes, or of three with at most 16 channels, are pictures if they are large enough.
 
     Args:
         space: observation space of one environment.
         stack: frame stack of a wrapper, if there is one; image arrays then have the stack as their first axis.
+        picture_size: pixels of a picture's shortest side, at least.
 
     Raises:
         UnsupportedSpaceError: the message names the part that is not supported.
     """
     if not isinstance(space, spaces.Dict | spaces.Tuple):
-        return ObservationReader({"observation": array_reader("observation", space, stack)}, is_nested=False)
+        return ObservationReader(
+            {"observation": array_reader("observation", space, stack, picture_size)}, is_nested=False
+        )
     arrays = {}
     for name, part in _parts("", space):
         if name in arrays:
             raise UnsupportedSpaceError(f"two arrays of the observation are called {name}; rename one of them")
-        arrays[name] = array_reader(name, part, stack)
+        arrays[name] = array_reader(name, part, stack, picture_size)
     return ObservationReader(arrays, is_nested=True)
 
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from laser.networks.mlp import MLP, ConcatenatedReLU, orthogonal
 from laser.networks.pixels import PixelConv2d, flatten_pixels, size_behind
+from laser.specs import FramesSpec
 
 NUM_UNITS = 128
 _CHANNELS = 1
@@ -19,9 +20,7 @@ class CReLUCNN(nn.Module):
     In the paper's table 1 some rows are shifted by one against the others; this reading is the consistent one.
 
     Args:
-        channels: channels of a frame stack.
-        height: pixels.
-        width: pixels.
+        frames: spec of the pictures.
 
     Raises:
         ValueError: the frames are too small for the filters.
@@ -30,12 +29,13 @@ class CReLUCNN(nn.Module):
         Gruslys et al. 2017 (the Reactor), table 1.
     """
 
-    def __init__(self, channels: int, height: int, width: int):
+    def __init__(self, frames: FramesSpec):
         super().__init__()
+        height, width = frames.frame_shape[:2]
         rows, columns = size_behind("crelu_cnn", ((8, 4), (4, 2), (3, 1)), height, width)
         gain = math.sqrt(2.0)
         self.layers = nn.Sequential(
-            orthogonal(PixelConv2d(channels, 16, 8, stride=4), gain),
+            orthogonal(PixelConv2d(frames.channels, 16, 8, stride=4, high=frames.high), gain),
             ConcatenatedReLU(_CHANNELS),
             orthogonal(nn.Conv2d(32, 32, 4, stride=2), gain),
             ConcatenatedReLU(_CHANNELS),

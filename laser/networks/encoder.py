@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from laser.networks.atari_cnn import AtariCNN
+from laser.networks.conv_net import CONV_NETS, SMALLEST_ATARI, ConvNet, ConvNetSpec
 from laser.networks.crelu_cnn import CReLUCNN
 from laser.networks.impala_resnet import ImpalaResNet
 from laser.networks.mlp import MLP
 from laser.networks.pixels import center_first_filters
-from laser.networks.plain_cnn import PLAIN_CNNS, PlainCNN
-from laser.networks.settings import NetworkSettings
+from laser.networks.settings import NetworkSettings, read_filters
 from laser.specs import CategorySpec, FramesSpec, ObservationSpec, VectorSpec
 
 _EMBEDDING_SIZE = 20
@@ -78,6 +78,24 @@ class ObservationEncoder(nn.Module):
         return value.flatten(1) if value.ndim > 1 else value.unsqueeze(-1)
 
 
+def describe_observations(observations: Mapping[str, ObservationSpec], config: NetworkSettings) -> str:
+    """Return what each observation counts as, and the torso that sees it, for the user."""
+    mlp = "" if any(isinstance(spec, FramesSpec) for spec in observations.values()) else " (mlp)"
+    parts = []
+    for name, spec in observations.items():
+        if isinstance(spec, FramesSpec):
+            height, width = spec.frame_shape[:2]
+            channels = f"{spec.channels} channel{'s' if spec.channels > 1 else ''}"
+            parts.append(f"{name} is a picture of {height}x{width} with {channels} ({torso_name(spec, config)})")
+        elif isinstance(spec, CategorySpec):
+            what = f"{math.prod(spec.shape)} values" if spec.shape else "one value"
+            parts.append(f"{name} is {what} of {spec.num_values}{mlp}")
+        else:
+            size = math.prod(spec.shape)
+            parts.append(f"{name} is {size} number{'s' if size > 1 else ''}{mlp}")
+    return ", ".join(parts)
+
+
 def _width(spec: ObservationSpec) -> int:
     if isinstance(spec, CategorySpec):
         return torch.Size(spec.shape).numel() * _EMBEDDING_SIZE if spec.shape else spec.num_values
@@ -93,18 +111,24 @@ def _check_torso(config: NetworkSettings, frames: Mapping[str, FramesSpec]) -> N
         raise ValueError("network.centered-filters: are filters over frames, and there are none; use false")
     if torso == "mlp" and frames:
         raise ValueError(
-            f"network.torso: mlp cannot see frames ({', '.join(frames)}); use atari_cnn, impala_resnet or auto"
+            f"network.torso: mlp cannot see frames ({', '.join(frames)}); use auto, or another torso for frames"
         )
     if torso not in ("mlp", "auto") and not frames:
         raise ValueError(f"network.torso: {torso} sees frames only, and there are none; use mlp or auto")
 
 
-def _make_torso(spec: FramesSpec, config: NetworkSettings) -> AtariCNN | CReLUCNN | ImpalaResNet | PlainCNN:
-    height, width = spec.frame_shape[:2]
-    if config.torso in PLAIN_CNNS:
-        return PlainCNN(config.torso, spec.channels, height, width)
+def _make_torso(spec: FramesSpec, config: NetworkSettings) -> ConvNet | CReLUCNN | ImpalaResNet:
     if config.torso == "crelu_cnn":
-        return CReLUCNN(spec.channels, height, width)
+        return CReLUCNN(spec)
     if config.torso == "impala_resnet":
-        return ImpalaResNet(spec.channels, height, width, config.width, layer_norm=config.layer_norm)
-    return AtariCNN(spec.channels, height, width, layer_norm=config.layer_norm)
+        return ImpalaResNet(spec, config.width, layer_norm=config.layer_norm)
+    name = torso_name(spec, config)
+    layers = CONV_NETS.get(name) or ConvNetSpec(read_filters(config.filters), config.features)
+    return ConvNet(name, layers, spec, layer_norm=config.layer_norm)
+
+
+def torso_name(spec: FramesSpec, config: NetworkSettings) -> str:
+    """Return the name of a picture's torso: the config's, or the one that `auto` takes for its size."""
+    if config.torso != "auto":
+        return config.torso
+    return "atari_cnn" if min(spec.frame_shape[:2]) >= SMALLEST_ATARI else "minatar_cnn"

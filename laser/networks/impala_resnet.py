@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from laser.networks.pixels import PixelConv2d, flatten_pixels
+from laser.specs import FramesSpec
 
 STAGE_CHANNELS = (16, 32, 32)
 NUM_FEATURES = 256
@@ -18,9 +19,7 @@ class ImpalaResNet(nn.Module):
     the variance at each of the six residual sums.
 
     Args:
-        channels: channels of a frame stack.
-        height: pixels.
-        width: pixels.
+        frames: spec of the pictures.
         width_factor: multiplies the channels of every stage; LASER's Atari agents use 4.
         layer_norm: normalise the 256 units as one layer before they are rectified.
 
@@ -28,12 +27,14 @@ class ImpalaResNet(nn.Module):
         Espeholt et al. 2018 (IMPALA), figure 3; Schmitt et al. 2020 (LASER), appendix.
     """
 
-    def __init__(self, channels: int, height: int, width: int, width_factor: int = 1, *, layer_norm: bool = False):
+    def __init__(self, frames: FramesSpec, width_factor: int = 1, *, layer_norm: bool = False):
         super().__init__()
         stages: list[nn.Module] = []
-        rows, columns = height, width
+        channels, (rows, columns) = frames.channels, frames.frame_shape[:2]
         for index, stage_channels in enumerate(STAGE_CHANNELS):
-            stages.append(_Stage(channels, stage_channels * width_factor, first=index == 0))
+            num_outputs = stage_channels * width_factor
+            first = PixelConv2d(channels, num_outputs, 3, padding=1, high=frames.high) if index == 0 else None
+            stages.append(_Stage(first or nn.Conv2d(channels, num_outputs, 3, padding=1)))
             channels = stage_channels * width_factor
             rows, columns = (rows + 1) // 2, (columns + 1) // 2
         self.stages = nn.Sequential(*stages)
@@ -48,10 +49,10 @@ class ImpalaResNet(nn.Module):
 
 
 class _Stage(nn.Module):
-    def __init__(self, num_inputs: int, num_outputs: int, *, first: bool):
+    def __init__(self, conv: nn.Conv2d):
         super().__init__()
-        self.conv = (PixelConv2d if first else nn.Conv2d)(num_inputs, num_outputs, 3, padding=1)
-        self.blocks = nn.Sequential(_ResidualBlock(num_outputs), _ResidualBlock(num_outputs))
+        self.conv = conv
+        self.blocks = nn.Sequential(_ResidualBlock(conv.out_channels), _ResidualBlock(conv.out_channels))
 
     def forward(self, features: Tensor) -> Tensor:
         pooled: Tensor = self.blocks(F.max_pool2d(self.conv(features), 3, stride=2, padding=1))

@@ -37,6 +37,7 @@ def vtrace_targets(
     c_clip: float = 1.0,
     pg_rho_clip: float = 1.0,
     lambda_: float = 1.0,
+    lambda_advantages: bool = False,
     accept: Tensor | None = None,
     valid: Tensor | None = None,
 ) -> VTraceTargets:
@@ -49,7 +50,10 @@ def vtrace_targets(
     A row that the trust region rejects, or that holds no transition, contributes no delta and cuts the trace: the row
     before it bootstraps from its value. No gradient flows out of the targets.
 
-    Special cases: rho = 1 everywhere gives n-step returns (lambda-returns for lambda < 1).
+    With `lambda_advantages`, lambda * vs[t+1] + (1 - lambda) * V[t+1] takes the place of vs[t+1] in adv[t].
+
+    Special cases: rho = 1 everywhere gives n-step returns (lambda-returns for lambda < 1), and with `lambda_advantages`
+    the advantages of GAE.
 
     Args:
         log_rhos: [T, B] log pi(a|s) - log mu(a|s); anything on invalid rows.
@@ -61,6 +65,7 @@ def vtrace_targets(
         c_clip: bound on the ratio of traces; it decides the speed of convergence. At most `rho_clip`.
         pg_rho_clip: bound on the ratio of the advantages.
         lambda_: in [0, 1], shortens the traces.
+        lambda_advantages: whether advantages are a mean over lambda of n-step ones, as targets are.
         accept: bool [T, B], True inside the trust region; None accepts all.
         valid: bool [T, B], False rows hold no transition; None: all do.
 
@@ -68,7 +73,8 @@ def vtrace_targets(
         ValueError: `rho_clip` is smaller than `c_clip`.
 
     Source:
-        Espeholt et al. 2018 (IMPALA), section 4.1; Schmitt et al. 2020 (LASER), equation 7.
+        Espeholt et al. 2018 (IMPALA), section 4.1; Schmitt et al. 2020 (LASER), equation 7; for `lambda_advantages`
+        Schulman et al. 2016 (GAE), equation 16, where all ratios are 1.
     """
     if not rho_clip >= c_clip:
         raise ValueError(f"rho_clip must be at least c_clip, got rho_clip={rho_clip} and c_clip={c_clip}")
@@ -90,6 +96,8 @@ def vtrace_targets(
     vs = values + reverse_linear_scan(deltas, coefficients)
 
     next_vs = torch.cat([vs[1:], bootstrap_value.unsqueeze(0)])
+    if lambda_advantages:
+        next_vs = torch.lerp(next_values, next_vs, lambda_)
     pg_advantages = pg_rhos * (torch.addcmul(rewards, discounts, next_vs) - values)
     if used is not None:
         pg_advantages = torch.where(used, pg_advantages, 0.0)

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from laser.config import ConfigError, Problem, field_infos, find_problems, key_of, raise_problems
+from laser.environments import task_ids
 from launch.command_line.flags import Arguments, split_arguments, split_named, surplus, switches_of, without_value
 from launch.errors import NothingToResumeError
-from launch.presets import find_presets, load_preset
+from launch.presets import find_presets, load_preset, recommend
 from launch.records.run_directory import newest_run, read_record, saved_config
 from launch.settings.toml_file import read_config_file
 from launch.settings.train_config import NOT_FLAGS, TrainConfig
@@ -99,6 +100,21 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
     return sweep
 
 
+def with_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tuple[list[str], str]:
+    """Return the arguments with the preset that is recommended for `--env` if they name none, and a note about it.
+
+    Raises:
+        ConfigError: the environment is unknown, or LASER does not support it.
+    """
+    switches = switches_of(of_sweep) | _switches()
+    name, given = split_named(arguments, find_presets(), lambda name: switches, switches, {_GRID} if of_sweep else ())
+    env = given.values.get("env", "").strip()
+    if name or not env:
+        return list(arguments), ""
+    preset, why = recommend(task_ids(env)[0])
+    return [preset, *arguments], f"preset: {preset}, recommended for {env}: {why}; laser presets lists all"
+
+
 def _read_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tuple[TrainConfig, Arguments]:
     """Return the preset, and the arguments without it."""
     presets, own = find_presets(), switches_of(of_sweep)
@@ -111,7 +127,8 @@ def _read_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tup
     )
     problems = [*given.problems, *surplus(given.positionals[1:])]
     if not given.positionals:
-        problems.insert(0, Problem("preset", "is missing", f"presets are {', '.join(presets)}"))
+        remedy = f"name one, or an environment: --env ID; presets are {', '.join(presets)}"
+        problems.insert(0, Problem("preset", "is missing", remedy))
     if not name:
         raise ConfigError(problems)
     preset = load_preset(name)

@@ -30,15 +30,16 @@ O = TypeVar("O")  # noqa: E741
 _USAGE = """\
 usage: laser COMMAND ...
 
-  laser train PRESET [--env ID] [--steps N] [--seed S] [--run-dir DIR] [--runtime local|ray]
+  laser train [PRESET] [--env ID] [--steps N] [--seed S] [--run-dir DIR] [--runtime local|ray]
                      [--schedule free|lockstep] [--config FILE.toml] [--resume] [--json] [--KEY VALUE ...]
                                                                                     train an agent
-  laser sweep PRESET --grid KEY=V1,V2 [--grid ...] [--share-replay | --no-share-replay] [--seeds N] [--pbt]
+  laser sweep [PRESET] --grid KEY=V1,V2 [--grid ...] [--share-replay | --no-share-replay] [--seeds N] [--pbt]
                      [--resume] [--json] [--KEY VALUE ...]                          train several, at the same pace
   laser eval RUN_DIR [--episodes N] [--env ID] [--video] [--json]                   evaluate a trained agent
   laser report RUN_OR_SWEEP [--out DIR] [--json]                                    one page with curves and scores
   laser dashboard [RUNS_DIR] [--port P]                                             watch runs in a browser
   laser bench NAME [--json]                                                         measure the speed of a part
+  laser presets                                                                     settings by kind of task
   laser doctor                               what is installed, what is missing, and the command that installs it
 
 See laser COMMAND --help for details. laser train PRESET --help lists every key with its default and range."""
@@ -60,6 +61,7 @@ def run(arguments: Sequence[str]) -> int:
         "report": _report,
         "dashboard": _dashboard,
         "bench": _bench,
+        "presets": _presets,
         "doctor": _doctor,
     }
     if not arguments or arguments[0] in (*_HELP_FLAGS, "help"):
@@ -81,10 +83,13 @@ def run(arguments: Sequence[str]) -> int:
 def _train(arguments: list[str]) -> int:
     if any(flag in arguments for flag in _HELP_FLAGS):
         return _train_help([argument for argument in arguments if argument not in _HELP_FLAGS])
-    from launch.command_line.arguments import parse_train
+    from launch.command_line.arguments import parse_train, with_preset
 
+    arguments, note = with_preset(arguments)
     config = parse_train(arguments)
     if not config.quiet:
+        if note:
+            print(note, file=sys.stderr)
         for warning in config.warnings():
             print(f"warning: {warning}", file=sys.stderr)
     from launch.train import train
@@ -98,10 +103,15 @@ def _train(arguments: list[str]) -> int:
 def _sweep(arguments: list[str]) -> int:
     if any(flag in arguments for flag in _HELP_FLAGS):
         return _sweep_help([argument for argument in arguments if argument not in _HELP_FLAGS])
-    from launch.command_line.arguments import parse_sweep
+    from launch.command_line.arguments import parse_sweep, with_preset
+    from launch.sweeps.population import PbtConfig
+    from launch.sweeps.sweep_config import SweepOptions
 
+    arguments, note = with_preset(arguments, [*find_leaves(SweepOptions()), *find_leaves(PbtConfig(), "pbt.")])
     config = parse_sweep(arguments)
     if not config.base.quiet:
+        if note:
+            print(note, file=sys.stderr)
         for warning in config.warnings():
             print(f"warning: {warning}", file=sys.stderr)
     from launch.sweeps.sweep import sweep
@@ -139,6 +149,24 @@ def _train_help(arguments: list[str]) -> int:
     for name, text in find_presets().items():
         print(f"  {name:<18}{text}")
     print("\nlaser train PRESET --help lists every key with its default and range.")
+    return 0
+
+
+def _presets(arguments: list[str]) -> int:
+    from launch.presets import TASKS, find_presets
+
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        print(
+            "usage: laser presets\n\nThe presets by kind of task; laser train PRESET --help lists the settings of one."
+        )
+        return 0
+    raise_problems(surplus(arguments))
+    lines = find_presets()
+    for task, names in TASKS.items():
+        print(f"{task}:")
+        for name in names:
+            print(f"  {name:<22}{lines[name]}")
+    print("\nlaser train --env ID takes the preset that is recommended for an environment.")
     return 0
 
 

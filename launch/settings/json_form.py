@@ -43,7 +43,7 @@ def config_to_json(config: Any) -> dict[str, Any]:
 def config_from_json(
     value: Mapping[str, Any], algorithms: Mapping[str, type[AlgorithmConfig]] | None = None
 ) -> TrainConfig:
-    """Rebuild a `TrainConfig`; settings that are newer than the record take their defaults.
+    """Rebuild a `TrainConfig`; settings that are newer than the record take their defaults, or what was fixed then.
 
     A user's own class is imported from the module that the record names, which runs that module's code: read only
     records of your own runs.
@@ -59,10 +59,18 @@ def config_from_json(
     if algorithms is None:
         algorithms = find_algorithms()
     problems: list[Problem] = []
-    value, _ = TrainConfig.with_new_names(value)
+    value, _ = TrainConfig.with_new_names(_with_old_defaults(value))
     config: TrainConfig = _rebuild(TrainConfig, value, "", algorithms, problems)
     raise_problems(problems)
     return config
+
+
+def _with_old_defaults(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a record that holds what earlier versions did where a newer setting's default is something else."""
+    environment = value.get("environment")
+    if not isinstance(environment, Mapping) or not environment or "picture_size" in environment:
+        return value
+    return {**value, "environment": {**environment, "picture_size": 20}}
 
 
 def _rebuild(

@@ -6,7 +6,17 @@ import numpy as np
 
 
 def literal_vtrace(
-    rhos, rewards, discounts, values, bootstrap, rho_clip=1.0, c_clip=1.0, pg_rho_clip=1.0, lambda_=1.0, weight=None
+    rhos,
+    rewards,
+    discounts,
+    values,
+    bootstrap,
+    rho_clip=1.0,
+    c_clip=1.0,
+    pg_rho_clip=1.0,
+    lambda_=1.0,
+    lambda_advantages=False,
+    weight=None,
 ):
     """IMPALA section 4.1 as a double sum; `weight` in {0, 1} multiplies every ratio (LASER equation 7)."""
     num_rows, num_columns = rewards.shape
@@ -24,6 +34,9 @@ def literal_vtrace(
                 error = rewards[t, b] + discounts[t, b] * all_values[t + 1, b] - all_values[t, b]
                 total += trace * weight[t, b] * min(rho_clip, rhos[t, b]) * error
             vs[s, b] = total
+    if lambda_advantages:
+        after = lambda_ * vs[1:] + (1 - lambda_) * all_values[1:]
+        return vs[:-1], weight * np.minimum(pg_rho_clip, rhos) * (rewards + discounts * after - values)
     advantages = weight * np.minimum(pg_rho_clip, rhos) * (rewards + discounts * vs[1:] - values)
     return vs[:-1], advantages
 

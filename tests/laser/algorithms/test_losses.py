@@ -67,6 +67,7 @@ def literal_gradient(config, batch, *, accept_rule=None, entropy_rows=None):
         config.c_clip,
         config.pg_rho_clip,
         config.trace_lambda,
+        config.lambda_advantages,
         weight,
     )
     scale = 1.0 / rows[1] if config.reduction == "mean_per_column" else 1.0
@@ -91,6 +92,7 @@ IMPALAS = [
     ImpalaConfig(),
     ImpalaConfig(reduction="mean_per_column", entropy_cost=0.3, baseline_cost=0.7),
     ImpalaConfig(rho_clip=2.0, c_clip=1.5, pg_rho_clip=0.8, trace_lambda=0.9, reward_transform="clip"),
+    ImpalaConfig(trace_lambda=0.7, lambda_advantages=True),
     ImpalaConfig(normalize_advantages="scale"),
     ImpalaConfig(normalize_advantages="standardize", reward_scale=0.3),
 ]
@@ -109,7 +111,7 @@ def test_no_threshold_accepts_everything_whatever_form_it_has():
     assert not algorithm._accept(pi, batch, None, {"trust_region_threshold": torch.tensor(1.0)})[0].any()
 
 
-@pytest.mark.parametrize("config", IMPALAS, ids=["default", "mean", "clips", "scaled", "standardized"])
+@pytest.mark.parametrize("config", IMPALAS, ids=["default", "mean", "clips", "lambda", "scaled", "standardized"])
 def test_impala_is_its_literal_loss(config):
     batch = dataclasses.replace(double_batch(), importance_weights=torch.linspace(0.2, 1.0, 8, dtype=torch.float64))
     output, gradient = evaluate(config, batch)

@@ -7,7 +7,7 @@ from laser.config import ConfigError
 from laser.environments import make_environment
 from laser.environments.config import EnvironmentConfig
 from laser.environments.minatar import GAMES, MinAtar
-from laser.specs import DiscreteActions, VectorSpec
+from laser.specs import DiscreteActions, FramesSpec
 
 CONFIG = EnvironmentConfig()
 
@@ -42,10 +42,10 @@ def test_seeds_and_environments_differ():
     assert (first[:, 0] != first[:, 1]).any()
 
 
-def test_cells_are_a_vector_and_the_version_chooses_the_actions():
+def test_cells_are_a_picture_of_bools_and_the_version_chooses_the_actions():
     for version, num_actions in ((0, 6), (1, 3)):
         environment = make_environment(f"MinAtar/Breakout-v{version}", 1, CONFIG)
-        assert environment.spec.observations == {"observation": VectorSpec((10, 10, 4))}
+        assert environment.spec.observations == {"observation": FramesSpec((10, 10, 4), high=1)}
         assert environment.spec.actions == DiscreteActions(num_actions)
         environment.close()
 

@@ -34,7 +34,13 @@ def pixels(*shape):
         (spaces.Box(0, 9, (3,), np.int32), None, VectorSpec((3,))),
         (spaces.Box(0, 1, (3,), bool), None, VectorSpec((3,))),
         (pixels(128), None, VectorSpec((128,))),
-        (pixels(7, 7, 3), None, VectorSpec((7, 7, 3))),
+        (pixels(7, 7, 3), None, FramesSpec((7, 7, 3))),
+        (pixels(4, 7, 3), None, VectorSpec((4, 7, 3))),
+        (pixels(8, 8), None, FramesSpec((8, 8))),
+        (pixels(2, 7, 9), None, FramesSpec((7, 9, 2))),
+        (spaces.Box(0, 1, (10, 10, 6), bool), None, FramesSpec((10, 10, 6), high=1)),
+        (spaces.Box(0, 1, (4, 10, 9), bool), None, FramesSpec((10, 9, 4), high=1)),
+        (spaces.Box(0.0, 1.0, (10, 10, 6)), None, VectorSpec((10, 10, 6))),
         (spaces.Discrete(6, start=2), None, CategorySpec(6)),
         (spaces.MultiDiscrete([4, 4, 4]), None, CategorySpec(4, (3,))),
         (spaces.MultiDiscrete([[4], [4]], start=[[2], [2]]), None, CategorySpec(4, (2, 1))),
@@ -251,3 +257,15 @@ def test_choices_are_shifted_to_where_they_start():
     writer = action_writer(spaces.MultiDiscrete([3, 2], start=[-1, 4]))
     assert writer.spec == MultiDiscreteActions((3, 2))
     np.testing.assert_array_equal(writer.write(np.array([[0, 0], [2, 1]])), [[-1, 4], [1, 5]])
+
+
+def test_pictures_smaller_than_asked_for_are_vectors():
+    assert observation_reader(pixels(19, 84), picture_size=20).specs == {"observation": VectorSpec((19, 84))}
+    assert observation_reader(pixels(20, 84), picture_size=20).specs == {"observation": FramesSpec((20, 84))}
+
+
+def test_a_picture_of_bools_is_not_one_of_bytes():
+    reader = observation_reader(spaces.Box(0, 1, (5, 6, 2), bool))
+    assert reader.read_items([np.ones((5, 6, 2), bool)])["observation"].dtype == np.uint8
+    with pytest.raises(EnvironmentFailedError, match="observation must have bool, got uint8"):
+        reader.read_items([np.ones((5, 6, 2), np.uint8)])

@@ -5,8 +5,9 @@ import torch
 import torch.nn.functional as F
 
 from laser.networks.action_values import ActionValueHead
+from laser.networks.conv_net import CONV_NETS, ConvNet
 from laser.networks.noisy import NoisyLinear, draw_factors
-from laser.networks.plain_cnn import PlainCNN
+from laser.specs import FramesSpec
 
 
 @pytest.mark.parametrize("noisy_std", [0.0, 0.7])
@@ -96,10 +97,10 @@ def test_noise_is_precise_under_autocast():
 
 def test_convolutions_alone():
     frames = torch.randint(0, 256, (2, 4, 84, 84), dtype=torch.uint8)
-    net = PlainCNN("der_cnn", 4, 84, 84)
+    net = ConvNet("der_cnn", CONV_NETS["der_cnn"], FramesSpec((84, 84), 4))
     assert net(frames).shape == (2, net.num_features)
     assert net.num_features == 64 * 3 * 3
     assert sum(item.numel() for item in net.parameters()) == 32 * (4 * 25 + 1) + 64 * (32 * 25 + 1)
-    assert PlainCNN("cells_cnn", 4, 10, 10).num_features == 16 * 8 * 8
-    with pytest.raises(ValueError, match="der_cnn needs frames of at least 25x25 pixels, got 84x24; use cells_cnn"):
-        PlainCNN("der_cnn", 4, 84, 24)
+    assert ConvNet("cells_cnn", CONV_NETS["cells_cnn"], FramesSpec((10, 10), 4)).num_features == 16 * 8 * 8
+    with pytest.raises(ValueError, match="der_cnn needs frames of at least 25x25 pixels, got 84x24; use minatar_cnn"):
+        ConvNet("der_cnn", CONV_NETS["der_cnn"], FramesSpec((84, 24), 4))

@@ -10,7 +10,7 @@ from laser.networks.config import NetworkConfig
 from laser.networks.crelu_cnn import CReLUCNN
 from laser.networks.mlp import MLP, ConcatenatedReLU
 from laser.networks.reactor import DuelingHead, ExploringHead, ReactorNetworks
-from laser.specs import DiscreteActions, EnvironmentSpec, VectorSpec
+from laser.specs import DiscreteActions, EnvironmentSpec, FramesSpec, VectorSpec
 
 ENVIRONMENT = EnvironmentSpec("probe", {"observation": VectorSpec((4,))}, DiscreteActions(3))
 ROWS = (5, 2)
@@ -48,7 +48,7 @@ def test_concatenated_rectifiers_keep_both_signs():
 
 
 def test_the_atari_net_has_the_sizes_of_table_1():
-    net = CReLUCNN(1, 84, 84)
+    net = CReLUCNN(FramesSpec((84, 84), 1))
     frames = torch.zeros(2, 1, 84, 84, dtype=torch.uint8)
     shapes = []
     for layer in net.layers:
@@ -58,9 +58,9 @@ def test_the_atari_net_has_the_sizes_of_table_1():
     assert net.units.layers[0].weight.shape == (128, 7 * 7 * 64)
     assert net.num_features == 256
     assert net(torch.zeros(2, 1, 84, 84, dtype=torch.uint8)).shape == (2, 256)
-    assert CReLUCNN(1, 36, 36)(torch.zeros(1, 1, 36, 36, dtype=torch.uint8)).shape == (1, 256)
+    assert CReLUCNN(FramesSpec((36, 36), 1))(torch.zeros(1, 1, 36, 36, dtype=torch.uint8)).shape == (1, 256)
     with pytest.raises(ValueError, match="crelu_cnn needs frames of at least 36x36 pixels, got 35x84"):
-        CReLUCNN(1, 35, 84)
+        CReLUCNN(FramesSpec((35, 84), 1))
 
 
 @pytest.mark.parametrize("exploration", [0.0, 0.1, 0.5])

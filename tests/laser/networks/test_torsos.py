@@ -6,17 +6,24 @@ import torch.nn.functional as F
 
 from laser.config import find_problems
 from laser.networks import pixels as pixels_module
-from laser.networks.atari_cnn import AtariCNN
 from laser.networks.config import NetworkConfig
-from laser.networks.encoder import ObservationEncoder
+from laser.networks.conv_net import CONV_NETS, ConvNet
+from laser.networks.encoder import ObservationEncoder, describe_observations
 from laser.networks.impala_resnet import ImpalaResNet
 from laser.networks.mlp import MLP
 from laser.networks.pixels import PixelConv2d, flatten_pixels
-from laser.specs import FramesSpec, VectorSpec
+from laser.specs import CategorySpec, FramesSpec, VectorSpec
 
 
 def frames(*shape):
     return torch.randint(0, 256, shape, dtype=torch.uint8)
+
+
+SCREEN = FramesSpec((84, 84), 4)
+
+
+def atari_cnn(spec, **options):
+    return ConvNet("atari_cnn", CONV_NETS["atari_cnn"], spec, **options)
 
 
 def num_parameters(module):
@@ -24,7 +31,7 @@ def num_parameters(module):
 
 
 def test_the_atari_net_has_the_papers_size():
-    net = AtariCNN(4, 84, 84)
+    net = atari_cnn(SCREEN)
     convolutions = (16 * 4 * 8 * 8 + 16) + (32 * 16 * 4 * 4 + 32)
     assert num_parameters(net) == convolutions + 32 * 9 * 9 * 256 + 256
     assert net(frames(2, 4, 84, 84)).shape == (2, 256)
@@ -32,7 +39,7 @@ def test_the_atari_net_has_the_papers_size():
 
 @pytest.mark.parametrize("factor", [1, 2])
 def test_the_residual_net_has_the_papers_size(factor):
-    net = ImpalaResNet(4, 84, 84, factor)
+    net = ImpalaResNet(SCREEN, factor)
     assert len([module for module in net.modules() if isinstance(module, torch.nn.Conv2d)]) == 15
     channels = [4, 16 * factor, 32 * factor, 32 * factor]
     convolutions = sum(
@@ -44,21 +51,21 @@ def test_the_residual_net_has_the_papers_size(factor):
 
 
 def test_the_residual_net_takes_small_frames_and_the_atari_net_says_it_does_not():
-    assert ImpalaResNet(3, 10, 10)(frames(2, 3, 10, 10)).shape == (2, 256)
-    with pytest.raises(ValueError, match=r"at least 20x20 pixels, got 19x84; use cells_cnn or impala_resnet"):
-        AtariCNN(4, 19, 84)
+    assert ImpalaResNet(FramesSpec((10, 10, 3)))(frames(2, 3, 10, 10)).shape == (2, 256)
+    with pytest.raises(ValueError, match="at least 20x20 pixels, got 19x84; use minatar_cnn, cells_cnn or imp"):
+        atari_cnn(FramesSpec((19, 84), 4))
 
 
-@pytest.mark.parametrize("kind", [AtariCNN, ImpalaResNet])
+@pytest.mark.parametrize("kind", [atari_cnn, ImpalaResNet])
 def test_normalised_units_are_rectified_standard_scores_of_each_frames_own(kind):
     torch.manual_seed(3)
-    net, pixels, seen = kind(4, 84, 84, layer_norm=True), frames(5, 4, 84, 84), []
+    net, pixels, seen = kind(SCREEN, layer_norm=True), frames(5, 4, 84, 84), []
     net.linear.register_forward_hook(lambda module, inputs, outputs: seen.append(outputs.double()))
     features = net(pixels)
     (units,) = seen
     scores = (units - units.mean(1, keepdim=True)) / units.var(1, correction=0, keepdim=True).sqrt()
     torch.testing.assert_close(features.double(), scores.clamp_min(0), rtol=1e-3, atol=1e-3)
-    assert num_parameters(net) == num_parameters(kind(4, 84, 84)) + 2 * 256
+    assert num_parameters(net) == num_parameters(kind(SCREEN)) + 2 * 256
 
 
 def test_the_setting_reaches_the_torso():
@@ -86,7 +93,7 @@ def test_centered_filters_do_not_answer_to_an_even_background(torso):
 def test_units_that_are_not_there_cannot_be_normalised():
     (problem,) = find_problems(NetworkConfig(layer_norm=True, torso="crelu_cnn"))
     assert problem.key == "layer-norm"
-    assert problem.remedy == "use false, or network.torso atari_cnn or impala_resnet"
+    assert problem.remedy == "use false, or network.torso atari_cnn, nature_cnn, minatar_cnn, conv, impala_resnet"
     assert not list(find_problems(NetworkConfig(layer_norm=True, torso="impala_resnet")))
     with pytest.raises(ValueError, match=r"network.layer-norm: normalises the units behind frames"):
         ObservationEncoder({"state": VectorSpec((3,))}, NetworkConfig(layer_norm=True))
@@ -148,3 +155,62 @@ def test_an_mlp_without_layers_passes_its_input():
     net, vectors = MLP(4, (), "relu"), torch.randn(5, 4)
     assert torch.equal(net(vectors), vectors)
     assert net.num_features == 4
+
+
+@pytest.mark.parametrize(
+    ("torso", "convolutions", "units"),
+    [
+        ("nature_cnn", (32 * 4 * 64 + 32) + (64 * 32 * 16 + 64) + (64 * 64 * 9 + 64), (64 * 7 * 7 + 1) * 512),
+        ("conv", (8 * 4 * 25 + 8) + (6 * 8 * 9 + 6), (6 * 13 * 13 + 1) * 10),
+    ],
+)
+def test_other_nets_have_their_sizes(torso, convolutions, units):
+    config = NetworkConfig(torso=torso, filters="(8,5,3), [6,3,2]", features=10)
+    encoder = ObservationEncoder({"pixels": SCREEN}, config)
+    assert num_parameters(encoder) == convolutions + units
+    assert encoder({"pixels": frames(2, 4, 84, 84)}).shape == (2, 512 if torso == "nature_cnn" else 10)
+
+
+def test_filters_without_units_are_bare_convolutions():
+    encoder = ObservationEncoder({"pixels": SCREEN}, NetworkConfig(torso="conv", filters="(8,84,1)", features=0))
+    assert encoder.num_features == 8
+    assert set(dict(encoder.named_parameters())) == {"torsos.0.layers.0.weight", "torsos.0.layers.0.bias"}
+
+
+def test_auto_takes_the_net_of_a_pictures_size_and_bools_count_one():
+    cells = FramesSpec((10, 10, 4), high=1)
+    encoder = ObservationEncoder({"cells": cells}, NetworkConfig())
+    assert num_parameters(encoder) == (16 * 4 * 9 + 16) + (16 * 8 * 8 + 1) * 128
+    (net,) = encoder.torsos
+    seen = torch.randint(0, 2, (3, 4, 10, 10), dtype=torch.uint8)
+    expected = F.conv2d(seen.float(), net.conv1.weight, net.conv1.bias)
+    torch.testing.assert_close(net.conv1(seen), expected)
+    (net,) = ObservationEncoder({"pixels": SCREEN}, NetworkConfig()).torsos
+    assert set(dict(net.named_parameters())) == {  # as in checkpoints of earlier versions
+        f"{name}.{kind}" for name in ("conv1", "conv2", "linear") for kind in ("weight", "bias")
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ["", "8", "(8,4)", "(8,4,0)", "(8,4,2.0)", "(8,4,2),x", "((8,4,2)", "'abc'", "(9999,1,1)"]
+)
+def test_filters_that_are_none_are_one_line(text):
+    (problem,) = find_problems(NetworkConfig(filters=text))
+    assert (problem.key, problem.wrong[:30]) == ("filters", "must be (number,size,stride) o")
+
+
+def test_what_each_observation_counts_as_is_said():
+    assert (
+        describe_observations({"observation": VectorSpec((11,))}, NetworkConfig()) == "observation is 11 numbers (mlp)"
+    )
+    observations = {
+        "cells": FramesSpec((10, 9, 4), high=1),
+        "screen": SCREEN,
+        "words": CategorySpec(30, (5,)),
+        "speed": VectorSpec(()),
+    }
+    assert describe_observations(observations, NetworkConfig()) == (
+        "cells is a picture of 10x9 with 4 channels (minatar_cnn), screen is a picture of 84x84 with 4 channels "
+        "(atari_cnn), words is 5 values of 30, speed is 1 number"
+    )
+    assert "(nature_cnn)" in describe_observations({"screen": SCREEN}, NetworkConfig(torso="nature_cnn"))

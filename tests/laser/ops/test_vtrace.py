@@ -61,6 +61,8 @@ CLIPS = [
     {"rho_clip": float("inf"), "c_clip": 1.0, "pg_rho_clip": float("inf")},
     {"lambda_": 0.9},
     {"rho_clip": 0.5, "c_clip": 0.5, "lambda_": 0.0},
+    {"lambda_": 0.7, "lambda_advantages": True},
+    {"rho_clip": 3.0, "c_clip": 1.5, "pg_rho_clip": 0.7, "lambda_": 0.0, "lambda_advantages": True},
 ]
 
 
@@ -86,6 +88,21 @@ def test_it_is_the_papers_double_sum(clips, masked, dtype, tolerance):
     for ours, literal in zip(got, expected, strict=True):
         assert ours.dtype == dtype
         np.testing.assert_allclose(ours.numpy(), literal, rtol=tolerance, atol=10 * tolerance)
+
+
+def test_advantages_over_lambda_are_gae_where_the_policy_is_the_behaviour():
+    _, rewards, discounts, values, bootstrap, *_ = random_inputs()
+    after = np.concatenate([values[1:], bootstrap[None]])
+    errors, expected = rewards + discounts * after - values, np.zeros_like(rewards)
+    for t in range(len(rewards)):
+        weight = np.ones(rewards.shape[1])
+        for k in range(t, len(rewards)):
+            expected[t] += weight * errors[k]
+            weight = weight * 0.8 * discounts[k]
+    tensors = [torch.tensor(x) for x in (np.zeros_like(rewards), rewards, discounts, values, bootstrap)]
+    got = vtrace_targets(*tensors, lambda_=0.8, lambda_advantages=True)
+    np.testing.assert_allclose(got.pg_advantages.numpy(), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose((got.vs - torch.tensor(values)).numpy(), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_the_data_can_tell_the_mistakes():

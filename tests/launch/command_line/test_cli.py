@@ -157,7 +157,7 @@ def test_a_file_cannot_resume(calls, capsys, tmp_path):
     [
         (["train", "cartpol"], "error: preset: there is no preset 'cartpol'; did you mean cartpole?"),
         (["train", "xyz"], "error: preset: there is no preset 'xyz'; presets are acer,"),
-        (["train"], "error: preset: is missing; presets are acer,"),
+        (["train"], "error: preset: is missing; name one, or an environment: --env ID; presets are acer,"),
         (["train", "--steps", "4"], "error: preset: is missing"),
         (["train", "--run-dir", "cartpole"], "error: preset: is missing"),
         (["train", "cartpol", "--run-dir", "cartpole"], "error: preset: there is no preset 'cartpol'; did you mean"),
@@ -359,3 +359,24 @@ def test_light_commands_import_neither_torch_nor_ray(arguments):
 
 def test_finite_replaces_what_json_cannot_hold():
     assert cli.finite({"a": [math.nan, (1, -math.inf)], "b": {"c": 1.5}}) == {"a": [None, [1, None]], "b": {"c": 1.5}}
+
+
+def test_an_environment_without_a_preset_takes_the_recommended_one_and_says_so(calls, capsys):
+    code, _, err = run(capsys, "train", "--env", "MinAtar/Asterix-v1", "--seed", "3")
+    assert code == 0
+    assert err.splitlines()[0] == (
+        "preset: minatar, recommended for MinAtar/Asterix-v1: a MinAtar game; laser presets lists all"
+    )
+    assert (calls[0].preset, calls[0].env, calls[0].seed) == ("minatar", "MinAtar/Asterix-v1", 3)
+    assert run(capsys, "train", "--quiet", "--env", "MinAtar/Asterix-v1")[2] == ""
+    assert run(capsys, "train", "mini", "--env", "mini/DeepSea-v0")[2] == ""
+    (line,) = errors(capsys, "train", "--env", "CartPol-v1")
+    assert line.startswith("error: env: unknown environment 'CartPol-v1'; did you mean CartPole-v1")
+
+
+def test_presets_are_listed_by_task(calls, capsys):
+    code, out, _ = run(capsys, "presets")
+    assert code == 0
+    assert out.startswith("Atari:\n  atari_small           Any Atari game")
+    assert "\nMinAtar, small pictures:\n  minatar " in out
+    assert errors(capsys, "presets", "x") == ["error: x: is one argument too many; values follow their --key"]

@@ -3,7 +3,8 @@ import math
 import pytest
 
 from laser.config import ConfigError, find_problems
-from launch.presets import find_presets, load_preset
+from laser.specs import ContinuousActions, DiscreteActions, EnvironmentSpec, FramesSpec, VectorSpec
+from launch.presets import TASKS, find_presets, load_preset, recommend, recommend_for
 from launch.settings.train_config import TrainConfig
 
 
@@ -52,3 +53,39 @@ def test_hyphens_are_the_same_as_underscores():
 def test_what_is_no_preset_is_not_imported(name):
     with pytest.raises(ConfigError, match="there is no preset"):
         load_preset(name)
+
+
+def test_every_preset_is_listed_once_under_its_kind_of_task():
+    assert sorted(name for names in TASKS.values() for name in names) == sorted(find_presets())
+
+
+@pytest.mark.parametrize(
+    ("env", "preset"),
+    [
+        ("CartPole-v1", "cartpole"),
+        ("MinAtar/Seaquest-v1", "minatar"),
+        ("ALE/Asterix-v5", "atari_small"),
+        ("dmlab/rooms_watermaze", "dmlab30"),
+        ("mini/Catch-v0", "mini"),
+        ("dm_control/cartpole-balance-v0", "sac"),
+        ("Pendulum-v1", "sac"),
+        ("Acrobot-v1", "box2d"),
+    ],
+)
+def test_the_preset_that_is_recommended_for_an_environment(env, preset):
+    assert recommend(env).preset == preset
+
+
+@pytest.mark.parametrize(
+    ("observation", "preset"),
+    [
+        (VectorSpec((3,)), "box2d"),
+        (FramesSpec((7, 7, 3)), "minatar"),
+        (FramesSpec((96, 96, 3)), "atari_small"),
+    ],
+)
+def test_spaces_decide_for_environments_of_ones_own(observation, preset):
+    spec = EnvironmentSpec("own", {"observation": observation}, DiscreteActions(3))
+    assert recommend_for(spec).preset == preset
+    spec = EnvironmentSpec("own", {"observation": observation}, ContinuousActions((-1.0,), (1.0,), (1,)))
+    assert recommend_for(spec).preset == "sac"

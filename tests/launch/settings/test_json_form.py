@@ -68,3 +68,10 @@ def test_an_unknown_algorithm_is_named(algorithm):
     value["algorithm"] = algorithm
     with pytest.raises(ConfigError, match="algorithm"):
         config_from_json(value)
+
+
+def test_a_record_from_before_small_pictures_sees_them_as_vectors():
+    value = config_to_json(load_preset("cartpole"))
+    assert config_from_json(value).environment.picture_size == 5
+    del value["environment"]["picture_size"]
+    assert config_from_json(value).environment.picture_size == 20

@@ -1,0 +1,222 @@
+"""Results beside peers: runs the seeds that a row lacks, and writes docs/results.md with its pictures.
+
+    python benchmarks/results.py cartpole lunar_lander      # measure what is missing of these rows
+    python benchmarks/results.py --page                     # write the page from benchmarks/rows/*.json
+
+Every finished seed is in the row's file at once, so a benchmark that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import measure
+import peer_venv
+from rows import ROWS, Row
+
+from launch.records.metrics_db import read_series
+from launch.report import pictures
+from launch.report.pictures import Line, Panel
+
+FOLDER = measure.ROOT / "benchmarks" / "rows"
+PAGE = measure.ROOT / "docs" / "results.md"
+PICTURES = measure.ROOT / "docs" / "pictures" / "results"
+LASER = "LASER"
+NUM_POINTS, LAST = 20, 0.1
+_TIMEOUT_S = 4 * 3600.0
+
+Results = dict[str, Any]
+"""A row's file: `machine`, and `sides`: by side and seed, `value`, `seconds`, `curve` and the `commit`."""
+
+
+def main() -> None:
+    parser = measure.parser(__doc__)
+    parser.add_argument("rows", nargs="*", choices=[*ROWS, []], help="rows to measure")
+    parser.add_argument("--seeds", type=int, default=0, help="at most so many seeds of every side; 0: all of the row")
+    parser.add_argument("--sides", default="", help="only these sides, with commas between them")
+    parser.add_argument("--page", action="store_true", help="write docs/results.md and its pictures")
+    peer_venv.add_option(parser)
+    options = parser.parse_args()
+    for name in options.rows:
+        row = ROWS[name]
+        seeds = row.seeds[: options.seeds or None]
+        sides = options.sides.split(",") if options.sides else [LASER, *row.peers]
+        for seed in seeds:  # all sides of a seed, so that a slow phase of the machine affects all
+            for side in sides:
+                measure_side(name, side, seed, options.venvs)
+    if options.page or not options.rows:
+        for name in measured():
+            draw(name, read(name))
+        PAGE.write_text(page(), encoding="utf-8")
+        print(f"written: {PAGE.relative_to(measure.ROOT)}")
+
+
+def measure_side(name: str, side: str, seed: int, venvs: Path) -> None:
+    """Run one side of a row with one seed, unless the row's file has its result."""
+    row, results = ROWS[name], read(name)
+    done = results["sides"].setdefault(side, {})
+    if str(seed) in done:
+        return
+    result = run_laser(row, seed) if side == LASER else run_peer(row, side, seed, venvs)
+    machine = measure.describe_machine()
+    done[str(seed)] = {**result, "commit": machine["commit"], "load": machine["load_1min"]}
+    results["machine"] = f"{machine['processor']}, {machine['cores']} cores"
+    write(name, results)
+    print(f"{name}: {side}, seed {seed}: {result['value']} {row.unit}, {result['seconds']:.0f} s", flush=True)
+
+
+def run_laser(row: Row, seed: int) -> dict[str, Any]:
+    """Return `value`, `seconds` and `curve` of a run of LASER."""
+    with tempfile.TemporaryDirectory() as place:
+        run_dir = Path(place) / "run"
+        command = [*measure.LASER, "train", row.preset, "--env", row.env, "--steps", row.steps, "--seed", seed]
+        command += ["--run-dir", run_dir, "--quiet", "--json"]
+        command += ["--stop-at-return", row.target] if row.target is not None else []
+        result = measure.run_json(command, _TIMEOUT_S)
+        returns = read_series(run_dir / "metrics.db", "charts/episodic_return")
+    ends = [row.steps * index / NUM_POINTS for index in range(NUM_POINTS + 1)]
+    points = [(end, mean_between(returns, begin, end)) for begin, end in itertools.pairwise(ends)]
+    return {
+        "value": value_of(
+            row,
+            result["env_steps"] if result["finished"] == "solved" else None,
+            mean_between(returns, (1 - LAST) * row.steps, 2 * row.steps),
+        ),
+        "seconds": round(result["seconds"], 1),
+        "curve": [[at, round(value, 3)] for at, value in points if value is not None],
+    }
+
+
+def run_peer(row: Row, side: str, seed: int, venvs: Path) -> dict[str, Any]:
+    """Return `value`, `seconds` and `curve` of a run of a peer."""
+    python = peer_venv.peer_python("sb3", venvs)
+    words = row.peers[side].words(row.env, row.target)
+    command = [python, peer_venv.SCRIPTS / "sb3_train.py", *words, "--seed", seed]
+    result = measure.run_json(command, _TIMEOUT_S, python_path=measure.ROOT)
+    return {
+        "value": value_of(row, result["env_steps"] if result["solved"] else None, result["final"]),
+        "seconds": round(result["seconds"], 1),
+        "curve": result["curve"],
+    }
+
+
+def value_of(row: Row, solved_at: int | None, final: float | None) -> float | None:
+    """Return the result of a seed; None: not solved."""
+    if row.target is not None:
+        return solved_at
+    return None if final is None else round(final, 3)
+
+
+def mean_between(points: Sequence[tuple[float, float]], begin: float, end: float) -> float | None:
+    """Return the mean of the values whose axis is in (begin, end]; None without any."""
+    values = [value for at, value in points if begin < at <= end]
+    return statistics.fmean(values) if values else None
+
+
+def page() -> str:
+    """Return the text of docs/results.md."""
+    lines = [
+        "# Results beside other systems",
+        "",
+        "Written by `python benchmarks/results.py --page` from `benchmarks/rows/*.json`; do not edit. Peers run on",
+        "the same machine with the settings that are named, one thread each. No seed helped to choose settings.",
+        "Numbers are medians, with the lowest and the highest seed; a run that did not get there counts with all its",
+        "env steps.",
+        "",
+        "| Question | LASER | Peers | LASER / best peer | To reach | |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [table_row(ROWS[name], read(name)) for name in measured()]
+    missing = [row.title for name, row in ROWS.items() if name not in measured()]
+    for name in measured():
+        row, results = ROWS[name], read(name)
+        sources = [f"{side}: {peer.source}" for side, peer in row.peers.items() if side in results["sides"]]
+        commits = sorted({run["commit"] for run in results["sides"].get(LASER, {}).values()})
+        lines += ["", f"## {row.title}", "", f"![{row.title}](pictures/results/{name}.png)", ""]
+        lines += [f"`python benchmarks/results.py {name}`, {results['machine']}, LASER at {', '.join(commits)}, "]
+        lines += [f"`laser train {row.preset} --env {row.env}`. Settings of {'; '.join(sources)}."]
+    if missing:
+        lines += ["", "## Not measured yet", "", *(f"* {title}" for title in missing)]
+    return "\n".join(lines) + "\n"
+
+
+def table_row(row: Row, results: Results) -> str:
+    """Return a row of the page's table."""
+    sides = {side: values_of(row, side, runs) for side, runs in results["sides"].items() if runs}
+    ours = sides.get(LASER)
+    peers = {side: values for side, values in sides.items() if side != LASER}
+    best = (min if row.target is not None else max)(map(statistics.median, peers.values()), default=None)
+    ratio = statistics.median(ours) / best if ours and best else None
+    reached = ratio is not None and (ratio <= row.to_reach if row.target is not None else ratio >= row.to_reach)
+    sign = "at most" if row.target is not None else "at least"
+    cells = [
+        row.title,
+        spread(ours) if ours else "",
+        "; ".join(f"{side} {spread(values)}" for side, values in peers.items()),
+        f"{ratio:.2f}" if ratio is not None else "",
+        f"{sign} {row.to_reach:g}",
+        "" if ratio is None else ("reached" if reached else "not reached"),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def values_of(row: Row, side: str, runs: Mapping[str, dict[str, Any]]) -> list[float]:
+    """Return the results of all seeds; one that is not solved counts as the side's env steps."""
+    limit = row.steps if side == LASER else row.peers[side].steps
+    return [limit if run["value"] is None else run["value"] for run in runs.values()]
+
+
+def spread(values: Sequence[float]) -> str:
+    """Say the median, the range and the number of seeds."""
+    low, middle, high = min(values), statistics.median(values), max(values)
+    digits = "{:,.0f}" if high >= 100 else "{:.2f}"
+    shown = [digits.format(value) for value in (middle, low, high)]
+    return f"{shown[0]} ({shown[1]} to {shown[2]}, n={len(values)})"
+
+
+def draw(name: str, results: Results) -> None:
+    """Draw the curve of every seed of a row, one colour per side."""
+    row = ROWS[name]
+    lines = [
+        Line(side, [(at, value) for at, value in run["curve"]])
+        for side, runs in results["sides"].items()
+        for run in runs.values()
+    ]
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    panel = Panel("env steps", "mean return", lines, row.target)
+    (PICTURES / f"{name}.png").write_bytes(pictures.draw([panel], row.title))
+
+
+def measured() -> list[str]:
+    """Return the names of the rows that have a file, in the page's order."""
+    return [name for name in ROWS if (FOLDER / f"{name}.json").exists()]
+
+
+def read(name: str) -> Results:
+    """Return a row's file, or an empty one."""
+    path = FOLDER / f"{name}.json"
+    if not path.exists():
+        return {"machine": "", "sides": {}}
+    found: Results = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def write(name: str, results: Results) -> None:
+    """Write a row's file, with a line for each run."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    sides = []
+    for side, runs in results["sides"].items():
+        lines = ",\n".join(f"   {json.dumps(seed)}: {json.dumps(run)}" for seed, run in runs.items())
+        sides.append(f"  {json.dumps(side)}: {{\n{lines}\n  }}")
+    text = f'{{\n "machine": {json.dumps(results["machine"])},\n "sides": {{\n' + ",\n".join(sides) + "\n }\n}\n"
+    (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

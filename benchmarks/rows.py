@@ -1,0 +1,154 @@
+"""The rows of docs/results.md: a question, the sides that answer it, and what LASER is to reach.
+
+A side is a command whose last line is a JSON object; `results.py` runs it once for every seed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import peer_venv
+
+MINATAR_STEPS = 200_000
+_PPO_ATARI = {
+    "n_envs": 8,
+    "n_steps": 128,
+    "n_epochs": 4,
+    "batch_size": 256,
+    "learning_rate": "lin_2.5e-4",
+    "clip_range": "lin_0.1",
+    "vf_coef": 0.5,
+    "ent_coef": 0.01,
+}
+_DQN_MINATAR = {  # Young and Tian 2019, as far as its settings exist here
+    "learning_rate": 2.5e-4,
+    "buffer_size": 100_000,
+    "learning_starts": 5_000,
+    "batch_size": 32,
+    "train_freq": 1,
+    "target_update_interval": 1_000,
+    "exploration_fraction": 0.5,
+    "exploration_final_eps": 0.1,
+}
+_PPO_LUNAR_LANDER = {  # RL Zoo
+    "n_envs": 16,
+    "n_steps": 1024,
+    "batch_size": 64,
+    "gae_lambda": 0.98,
+    "gamma": 0.999,
+    "n_epochs": 4,
+    "ent_coef": 0.01,
+}
+_DQN_LUNAR_LANDER = {  # RL Zoo
+    "learning_rate": 6.3e-4,
+    "batch_size": 128,
+    "buffer_size": 50_000,
+    "learning_starts": 0,
+    "gamma": 0.99,
+    "target_update_interval": 250,
+    "train_freq": 4,
+    "gradient_steps": -1,
+    "exploration_fraction": 0.12,
+    "exploration_final_eps": 0.1,
+    "policy_kwargs": {"net_arch": [256, 256]},
+}
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A side that runs Stable-Baselines3.
+
+    Args:
+        algorithm: ppo or dqn.
+        steps: env steps, which its schedules depend on.
+        settings: of the algorithm, as RL Zoo writes them.
+        source: of the settings.
+    """
+
+    algorithm: str
+    steps: int
+    settings: Mapping[str, object]
+    source: str
+
+    def words(self, env: str, target: float | None) -> list[str]:
+        """Return the arguments of `peers/sb3_train.py`, without the seed."""
+        words = ["--algorithm", self.algorithm, "--env", env, "--steps", str(self.steps)]
+        words += ["--target", str(target)] if target is not None else []
+        return [*words, "--settings", json.dumps(dict(self.settings))]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One question of the page.
+
+    Args:
+        title: the question.
+        env: id of the environment.
+        preset: LASER's settings.
+        steps: LASER's env steps.
+        peers: by name.
+        seeds: of every side; none of them helped to choose settings.
+        target: the result is the env steps until the last 20 episodes average this; None: the final return, the mean
+            of the episodes that ended in the last tenth of the env steps.
+        to_reach: LASER's aim, as the ratio to the best peer: at most this for env steps, at least this for returns.
+    """
+
+    title: str
+    env: str
+    preset: str
+    steps: int
+    peers: Mapping[str, Peer] = field(default_factory=dict)
+    seeds: tuple[int, ...] = (11, 12, 13, 14, 15)
+    target: float | None = None
+    to_reach: float = 1.0
+
+    @property
+    def unit(self) -> str:
+        """Unit of the results."""
+        return "return" if self.target is None else "env steps"
+
+
+def _minatar(game: str) -> Row:
+    return Row(
+        f"MinAtar {game}, {MINATAR_STEPS:,} env steps: final return",
+        f"MinAtar/{game}-v1",
+        "minatar",
+        MINATAR_STEPS,
+        {
+            "SB3 PPO": Peer("ppo", MINATAR_STEPS, _PPO_ATARI, "RL Zoo, Atari"),
+            "SB3 DQN": Peer("dqn", MINATAR_STEPS, _DQN_MINATAR, "Young and Tian 2019"),
+        },
+        to_reach=1.3,
+    )
+
+
+ROWS: dict[str, Row] = {
+    "cartpole": Row(
+        "CartPole-v1: env steps to a mean return of 475",
+        "CartPole-v1",
+        "cartpole",
+        100_000,
+        {"SB3 PPO": Peer("ppo", 100_000, peer_venv.PPO_CARTPOLE, "RL Zoo")},
+        seeds=tuple(range(40, 52)),
+        target=475.0,
+        to_reach=0.5,
+    ),
+    "lunar_lander": Row(
+        "LunarLander-v3: env steps to a mean return of 200",
+        "LunarLander-v3",
+        "box2d",
+        500_000,
+        {
+            "SB3 PPO": Peer("ppo", 1_000_000, _PPO_LUNAR_LANDER, "RL Zoo"),
+            "SB3 DQN": Peer("dqn", 500_000, _DQN_LUNAR_LANDER, "RL Zoo"),
+        },
+        target=200.0,
+        to_reach=0.5,
+    ),
+    **{
+        f"minatar_{game.lower()}": _minatar(game)
+        for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")
+    },
+}

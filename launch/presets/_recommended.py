@@ -1,0 +1,60 @@
+"""The preset that fits an environment, by its suite and its spaces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from laser.specs import EnvironmentSpec
+
+_SMALL_PICTURE = 20  # pixels
+
+
+class Recommendation(NamedTuple):
+    """A preset's name, and the reason for it as the end of a sentence."""
+
+    preset: str
+    why: str
+
+
+# By the beginning of the id: no environment is built to find out.
+_BY_ID = {
+    "CartPole-": Recommendation("cartpole", "it is made for CartPole"),
+    "MinAtar/": Recommendation("minatar", "a MinAtar game"),
+    "ALE/": Recommendation("atari_small", "an Atari game"),
+    "dmlab/": Recommendation("dmlab30", "a DeepMind Lab level"),
+    "mini/": Recommendation("mini", "a small task"),
+    "dm_control/": Recommendation("sac", "continuous actions"),
+}
+
+
+def recommend(env: str) -> Recommendation:
+    """Return the recommended preset of an environment.
+
+    Args:
+        env: its id. Environments of unknown suites are built once, to read their spaces.
+
+    Raises:
+        ConfigError: the id is unknown, or LASER does not support its spaces.
+    """
+    for beginning, recommendation in _BY_ID.items():
+        if env.startswith(beginning):
+            return recommendation
+    from laser.environments import describe_environment
+    from laser.environments.config import EnvironmentConfig
+
+    return recommend_for(describe_environment(env, EnvironmentConfig()))
+
+
+def recommend_for(environment: EnvironmentSpec) -> Recommendation:
+    """Return the recommended preset for the spaces of an environment."""
+    from laser.specs import ContinuousActions, FramesSpec  # NumPy, which help must not wait for
+
+    if isinstance(environment.actions, ContinuousActions):
+        return Recommendation("sac", "continuous actions")
+    pictures = [spec for spec in environment.observations.values() if isinstance(spec, FramesSpec)]
+    if not pictures:
+        return Recommendation("box2d", "vectors and discrete actions")
+    if min(min(spec.frame_shape[:2]) for spec in pictures) < _SMALL_PICTURE:
+        return Recommendation("minatar", "small pictures and discrete actions")
+    return Recommendation("atari_small", "pictures and discrete actions")
