@@ -33,8 +33,11 @@ _API = {
     "SweepOptions": "launch.sweeps.sweep_config",
     "PbtConfig": "launch.sweeps.population",
     "SweepResult": "launch.sweeps.sweep_result",
-    "TrainResult": "launch.train",
+    "TrainResult": "launch.supervision.training_result",
     "EvaluationResult": "launch.evaluation.evaluate",
+    "Callback": "launch.supervision.callbacks",
+    "TrainingRun": "launch.supervision.callbacks",
+    "Interrupted": "launch.errors",
 }
 
 

@@ -80,9 +80,11 @@ class VectorSpec:
 
     Args:
         shape: shape of one observation; `()` for a scalar.
+        alphabet: for a text: its letters; shape is then (longest text, letters), one-hot; "": no text.
     """
 
     shape: tuple[int, ...]
+    alphabet: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,18 @@ class CategorySpec:
         num_values: number of values.
         shape: shape of one observation. Networks see a scalar as one-hot, and embed the values of an array.
         start: the environment's lowest value; everywhere else values start at 0.
+        counts: number of values of each element, if they differ; each element then has a part of the range of its own,
+            and `num_values` is their sum; (): all elements have the same range.
+        starts: the environment's lowest value of each element, with `counts`.
+        is_number: whether the environment gives a single number, which is kept as an array of one to be embedded.
     """
 
     num_values: int
     shape: tuple[int, ...] = ()
     start: int = field(default=0, compare=False)
+    counts: tuple[int, ...] = ()
+    starts: tuple[int, ...] = field(default=(), compare=False)
+    is_number: bool = field(default=False, compare=False)
 
 
 ObservationSpec = FramesSpec | VectorSpec | CategorySpec

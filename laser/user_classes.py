@@ -1,4 +1,4 @@
-"""Classes of the user: their paths, `module:Name`, and their import by path."""
+"""Classes and functions of the user: their paths, `module:Name`, and their import by path."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from laser.packages import pip_install
 
 
-def class_path(cls: type) -> str:
-    """Return the path of a class, e.g. "my_agent:MyConfig".
+def class_path(cls: Any) -> str:
+    """Return the path of a class or function, e.g. "my_agent:MyConfig".
 
     A class of the script that runs is recorded under the script's own name, so that another process can import it.
 
@@ -39,17 +39,32 @@ def find_class(path: str, parent: type, remedy: str = "run with the code it was 
     Raises:
         ValueError: the module cannot be imported, or holds no such class; the message gives the remedy.
     """
+    found = import_object(path)
+    if not isinstance(found, type) or not issubclass(found, parent):
+        raise ValueError(f"{path} is no {parent.__name__}; {remedy}")
+    return found
+
+
+def import_object(path: str) -> Any:
+    """Return what stands at "module:Name", importing its module; None if the module holds no such name.
+
+    Raises:
+        ValueError: the module cannot be imported; the message gives the remedy.
+    """
     module_name, _, name = path.partition(":")
-    if module_name in ("__main__", _name_of_main()):
-        # The class is in the running script: importing the script under its own name would run it a second time.
+    if is_running_script(module_name):
+        # Importing the running script under its own name would run it a second time.
         found: Any = sys.modules["__main__"]
     else:
         found = _import(module_name)
     for part in name.split("."):
         found = getattr(found, part, None)
-    if not isinstance(found, type) or not issubclass(found, parent):
-        raise ValueError(f"{path} is no {parent.__name__}; {remedy}")
     return found
+
+
+def is_running_script(module: str) -> bool:
+    """Return whether a module's name is that of the script that runs."""
+    return module in ("__main__", _name_of_main())
 
 
 def _import(module: str) -> Any:

@@ -65,7 +65,7 @@ class RunInUseError(LaunchError):
 
 
 class StoppedError(LaunchError):
-    """A signal stopped the run after its checkpoint. `exit_code` is 128 + the signal's number."""
+    """SIGTERM stopped the run after its checkpoint. `exit_code` is 128 + the signal's number."""
 
     def __init__(self, key: str, wrong: str, remedy: str = "", exit_code: int = INTERRUPTED):
         super().__init__(key, wrong, remedy)
@@ -74,6 +74,20 @@ class StoppedError(LaunchError):
     def __reduce__(self) -> tuple[type, tuple[str, str, str, int]]:  # type: ignore[override]
         """Return how to rebuild the error from its four parts."""
         return type(self), (self.problem.key, self.problem.wrong, self.problem.remedy, self.exit_code)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C stopped the run after its checkpoint. No `except Exception` catches it, so a loop of runs ends too."""
+
+    exit_code: ClassVar[int] = INTERRUPTED
+
+    def __init__(self, key: str, wrong: str, remedy: str = ""):
+        self.problem = Problem(key, wrong, remedy)
+        super().__init__(str(self.problem))
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
+        """Return how to rebuild the error from its three parts."""
+        return type(self), (self.problem.key, self.problem.wrong, self.problem.remedy)
 
 
 def one_line(problem: Problem) -> str:
@@ -98,7 +112,7 @@ def run_reporting(command: Callable[[], int], stderr: TextIO | None = None) -> i
         for problem in error.problems:
             print(one_line(problem), file=stream)
         return USAGE
-    except StoppedError as error:
+    except (StoppedError, Interrupted) as error:
         print(" ".join(str(error.problem).split()), file=stream)
         return error.exit_code
     except LaunchError as error:

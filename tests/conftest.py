@@ -42,6 +42,7 @@ NEEDS = {
     "launch/recording/test_recorder.py": ("tensorboard",),
     "launch/report": ("matplotlib",),
     "launch/runtimes/test_ray_loopback.py": ("ray",),
+    "launch/settings/test_own_environments.py::test_what_processes_cannot_import": ("ray",),
     "launch/supervision/test_tracking.py": ("tensorboard",),
     "launch/supervision/test_tracking.py::test_all_trackers_are_closed_at_the_same_time": ("wandb",),
     "launch/supervision/test_tracking.py::test_a_real_run_offline": ("imageio_ffmpeg", "pygame", "wandb"),

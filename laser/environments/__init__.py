@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from laser.config import key_of
+from laser.config import ConfigError, Problem, key_of
 from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment
 from laser.environments.config import EnvironmentConfig
 from laser.environments.multi_task import MultiTaskEnvironments, join_specs, share_out, task_ids, tasks_of
@@ -36,8 +36,8 @@ def make_environment(
     """Return a vector of environments of one id, or of several ids that are spread over it.
 
     Args:
-        id: the user's text: a Gymnasium id, `ALE/Game-v5`, or `module:Name-v0`, which imports `module`; several ids
-            with commas between them; or a named set such as `dmlab30`.
+        id: the user's text: a Gymnasium id, `ALE/Game-v5`, or `module:Name-v0` or `module:Class` after an import of it;
+            several ids with commas between them; or a named set such as `dmlab30`.
         num_envs: number of environments in the vector.
         config: settings of the environments.
         first_environment: for several tasks: number of the same agent's environments before this vector.
@@ -50,7 +50,7 @@ def make_environment(
     """
     ids = task_ids(id)
     for suite in {suite.name: suite for suite in map(find_suite, ids)}.values():
-        _warn_of_idle_flags(suite, config)
+        _check_flags(suite, config)
     if len(ids) == 1:
         return find_suite(ids[0]).make(ids[0], num_envs, config)
     tasks = share_out(len(ids), num_envs, first_environment)
@@ -74,12 +74,15 @@ def describe_environment(id: str, config: EnvironmentConfig) -> EnvironmentSpec:
     ids = task_ids(id)
     suites = [find_suite(each) for each in ids]
     for suite in {suite.name: suite for suite in suites}.values():
-        _warn_of_idle_flags(suite, config)
+        _check_flags(suite, config)
     specs = [suite.describe(each, config) for suite, each in zip(suites, ids, strict=True)]
     return specs[0] if len(specs) == 1 else join_specs(id, specs)
 
 
-def _warn_of_idle_flags(suite: Suite, config: EnvironmentConfig) -> None:
+def _check_flags(suite: Suite, config: EnvironmentConfig) -> None:
+    if config.wrappers and "wrappers" not in suite.flags:
+        wrong = f"{suite.name} environments cannot be wrapped"
+        raise ConfigError([Problem("environment.wrappers", wrong, "leave it out")])
     idle = [
         f"--environment.{key_of(field.name)}"
         for field in dataclasses.fields(config)

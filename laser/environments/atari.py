@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import warnings
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.wrappers import FrameStackObservation
 
 from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment, words_of
 from laser.environments.config import EnvironmentConfig
+from laser.environments.gymnasium import describe_spaces
 from laser.environments.suite import Suite, env_error, split_seed, unknown_id
+from laser.environments.sync import SyncEnvironments
+from laser.environments.wrappers import wrap
 from laser.packages import install_command, is_installed
 from laser.specs import DiscreteActions, EnvironmentSpec, FramesSpec
 
@@ -31,6 +37,7 @@ class AtariSuite(Suite):
             "frame_skip",
             "frame_stack",
             "emulation_threads",
+            "wrappers",
         }
     )
 
@@ -52,7 +59,30 @@ class AtariSuite(Suite):
         _register()
         if id not in gymnasium.registry:
             raise unknown_id(id)
-        return AtariEnvironments(id, gymnasium.registry[id].kwargs["game"], num_envs, config)
+        game = gymnasium.registry[id].kwargs["game"]
+        return (
+            _wrapped(id, game, num_envs, config) if config.wrappers else AtariEnvironments(id, game, num_envs, config)
+        )
+
+    def describe(self, id: str, config: EnvironmentConfig) -> EnvironmentSpec:
+        """Return the spec of a game; warn of wrappers here, once, and not in every actor."""
+        if config.wrappers:
+            warnings.warn(f"{id}: wrappers need single games, so the faster vector of games is not used", stacklevel=3)
+        return super().describe(id, config)
+
+
+def _wrapped(id: str, game: str, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
+    """Return single games inside the user's wrappers, which see grey screens; frames are stacked outside of them."""
+    alone = replace(config, frame_stack=1, emulation_threads=1)
+
+    def make() -> gymnasium.Env:
+        wrapped = wrap(AtariGame(AtariEnvironments(id, game, 1, alone)), config.wrappers)
+        return FrameStackObservation(wrapped, config.frame_stack, padding_type="zero")
+
+    first = make()
+    spec, reader, writer = describe_spaces(id, first, first.observation_space, first.action_space, config)
+    spec = replace(spec, action_repeat=config.frame_skip)
+    return SyncEnvironments(spec, [lambda: first, *[make] * (num_envs - 1)], reader, writer)
 
 
 def _register() -> None:
@@ -194,3 +224,40 @@ class AtariEnvironments:
         if self._in_flight:
             self._environments.recv()
             self._in_flight = False
+
+
+class AtariGame(gymnasium.Env[Any, Any]):
+    """One game as a single Gymnasium environment with screens uint8 [84, 84], for wrappers.
+
+    Args:
+        games: a vector of one game, without a stack.
+    """
+
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
+    render_mode = "rgb_array"
+
+    def __init__(self, games: AtariEnvironments):
+        self._games = games
+        self.observation_space = gymnasium.spaces.Box(0, 255, _SCREEN, np.uint8)
+        assert isinstance(games.spec.actions, DiscreteActions)
+        self.action_space = gymnasium.spaces.Discrete(games.spec.actions.num_actions)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin a game."""
+        super().reset(seed=seed)
+        return self._games.reset(seed)["observation"][0, -1], {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Play one step of `frame_skip` frames."""
+        self._games.send(np.array([action]))
+        (part,) = self._games.recv()
+        screen = part.observations["observation"][0, -1]
+        return screen, float(part.rewards[0]), bool(part.terminated[0]), bool(part.truncated[0]), {}
+
+    def render(self) -> Any:
+        """Return the newest screen."""
+        return self._games.render()
+
+    def close(self) -> None:
+        """End the emulation."""
+        self._games.close()

@@ -1,18 +1,24 @@
-"""Settings of environments: flags of the Atari protocol and DeepMind Lab, vectorization, deadlines and restarts."""
+"""Settings of environments: arguments, wrappers, flags of Atari and DeepMind Lab, vectorization, deadlines."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from laser.config import Bounds
+from laser.config import Bounds, Problem
+from laser.free_values import FreeValues
 
 
 @dataclass(frozen=True)
 class EnvironmentConfig:
     """Settings of environments. Flags that a suite does not use have no effect there, and cause a warning."""
 
+    kwargs: Annotated[Mapping[str, Any], "arguments of the environment, by name: numbers, true, words or JSON"] = (
+        FreeValues()
+    )
+    wrappers: Annotated[str, "Gymnasium wrappers, innermost first: module:Wrapper,module:Wrapper(name=value)"] = ""
     vectorization: Annotated[
         Literal["auto", "sync", "async"],
         "auto: the environment's own vector form, else sync; sync: one after the other; async: a process for each",
@@ -42,6 +48,25 @@ class EnvironmentConfig:
     level_cache: Annotated[Path | None, "DeepMind Lab: folder that keeps compiled levels"] = None
     level_data: Annotated[Path | None, "DeepMind Lab: folder with the pictures for some psychlab levels"] = None
     renderer: Annotated[Literal["software", "hardware"], "DeepMind Lab: renderer of the frames"] = "software"
+
+    def __post_init__(self) -> None:
+        """Keep a hashable copy of the arguments."""
+        object.__setattr__(self, "kwargs", FreeValues(self.kwargs))
+
+    def single_problems(self) -> Iterator[Problem]:
+        """Yield the mistakes of single fields that a range cannot express."""
+        assert isinstance(self.kwargs, FreeValues)
+        unreadable = self.kwargs.find_unreadable()
+        if unreadable is not None:
+            wrong = f"must be a number, text, true, a list or a table, got {self.kwargs[unreadable]!r}"
+            yield Problem(f"kwargs.{unreadable}", wrong, "let the environment make such a value from a name")
+        if self.wrappers:
+            from laser.environments.wrappers import parse_wrappers  # imports Gymnasium, which --help does not need
+
+            try:
+                parse_wrappers(self.wrappers)
+            except ValueError as error:
+                yield Problem("wrappers", str(error))
 
     def for_evaluation(self) -> EnvironmentConfig:
         """Return the config without flags that only help training: each episode then lasts a whole game."""

@@ -15,6 +15,7 @@ from laser.environments.gymnasium import describe_spaces, let_mujoco_draw_withou
 from laser.environments.processes import ProcessEnvironments
 from laser.environments.suite import Suite, env_error, unknown_id
 from laser.environments.sync import SyncEnvironments
+from laser.environments.wrappers import wrap
 from laser.packages import install_command, is_installed
 
 _PREFIX, _SUFFIX = "dm_control/", "-v0"
@@ -25,7 +26,7 @@ class DmControlSuite(Suite):
     """All tasks of the suite, `dm_control/DOMAIN-TASK-v0`."""
 
     name = "DeepMind Control Suite"
-    flags = frozenset({"vectorization"})
+    flags = frozenset({"vectorization", "wrappers"})
 
     def claims(self, id: str) -> bool:
         """Return whether the id begins with `dm_control/`."""
@@ -44,7 +45,7 @@ class DmControlSuite(Suite):
         if id not in self.ids():
             raise unknown_id(id)
         domain, _, task = id.removeprefix(_PREFIX).removesuffix(_SUFFIX).partition("-")
-        make = functools.partial(DmControl, domain, task)
+        make = functools.partial(_make, domain, task, config.wrappers)
         first = make()
         spec, reader, writer = describe_spaces(
             id, first, first.observation_space, first.action_space, config, "choose another task"
@@ -53,6 +54,10 @@ class DmControlSuite(Suite):
             first.close()
             return ProcessEnvironments(spec, [make] * num_envs, reader, writer, config.deadline_s)
         return SyncEnvironments(spec, [lambda: first, *[make] * (num_envs - 1)], reader, writer)
+
+
+def _make(domain: str, task: str, wrappers: str) -> gymnasium.Env:
+    return wrap(DmControl(domain, task), wrappers)
 
 
 class DmControl(gymnasium.Env[Any, Any]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes.util
 import functools
 import importlib
+import inspect
 import os
 import re
 import sys
@@ -17,22 +18,21 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.vector import VectorEnv
 from gymnasium.wrappers import FrameStackObservation
 
+from laser.config import ConfigError, Problem
+from laser.environments.arrays import FrameStack, UnsupportedSpaceError
 from laser.environments.base import VectorEnvironment, words_of
 from laser.environments.config import EnvironmentConfig
+from laser.environments.own import find_own, is_only_here, takes
 from laser.environments.processes import ProcessEnvironments
-from laser.environments.spaces import (
-    ActionWriter,
-    FrameStack,
-    ObservationReader,
-    UnsupportedSpaceError,
-    action_writer,
-    observation_reader,
-)
+from laser.environments.spaces import ActionWriter, ObservationReader, action_writer, observation_reader
 from laser.environments.suite import Suite, env_error, unknown_id
 from laser.environments.sync import SyncEnvironments
 from laser.environments.vector import GymnasiumVector
+from laser.environments.wrappers import KEY as WRAPPERS
+from laser.environments.wrappers import wrap
 from laser.packages import install_command, install_gymnasium_with, is_installed, pip_install
 from laser.specs import EnvironmentSpec
+from laser.user_classes import is_running_script
 
 # Gymnasium's extra that installs a missing module of its own environments, by module.
 _EXTRAS = {
@@ -48,7 +48,7 @@ class GymnasiumSuite(Suite):
     """All ids that no other suite claims."""
 
     name = "Gymnasium"
-    flags = frozenset({"vectorization"})
+    flags = frozenset({"vectorization", "kwargs", "wrappers"})
     rank = 100
 
     def claims(self, id: str) -> bool:
@@ -62,37 +62,52 @@ class GymnasiumSuite(Suite):
     def make(self, id: str, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
         """Return the environment's own vector form, or environments one after the other, or in processes."""
         registered = _find(id)
+        if registered.entry_point is None and config.wrappers:
+            wrong = f"{id} exists only as a vector, and wrappers are for single environments"
+            raise ConfigError([Problem(WRAPPERS, wrong, "leave them out")])
         has_own_vector = registered.vector_entry_point is not None and not registered.additional_wrappers
-        if (config.vectorization == "auto" and has_own_vector) or registered.entry_point is None:
+        if (config.vectorization == "auto" and has_own_vector and not config.wrappers) or not registered.entry_point:
             return _make_own_vector(id, registered, num_envs, config)
-        first = _build(id, registered, _render_mode(registered.entry_point))
+        makers = _makers(id, registered, num_envs, config)
+        first = makers[0]()
         spec, reader, writer = describe_spaces(id, first, first.observation_space, first.action_space, config)
         if config.vectorization == "async":
             first.close()
-            makers = _makers(id, registered, num_envs)
             return ProcessEnvironments(spec, makers, reader, writer, config.deadline_s)
-        makers = [lambda: first, *_makers(id, registered, num_envs)[1:]]
-        return SyncEnvironments(spec, makers, reader, writer)
+        return SyncEnvironments(spec, [lambda: first, *makers[1:]], reader, writer)
 
 
-def _makers(id: str, registered: EnvSpec, num_envs: int) -> list[Callable[[], gymnasium.Env]]:
+def _makers(
+    id: str, registered: EnvSpec, num_envs: int, config: EnvironmentConfig
+) -> list[Callable[[], gymnasium.Env]]:
     # Only the first environment is ever drawn, so the others need no render mode.
     modes = [_render_mode(registered.entry_point)] + [None] * (num_envs - 1)
-    return [functools.partial(_build, id, registered, mode) for mode in modes]
+    return [functools.partial(_build, id, registered, mode, config) for mode in modes]
 
 
 def _find(id: str) -> EnvSpec:
-    """Return the registered spec of an id; import the module if the id names one."""
+    """Return the description of an id; import the module if the id names one.
+
+    What a module registers goes before its class or function of the same name.
+    """
     module, _, name = id.rpartition(":")
-    if module:
+    own = None
+    if module and not is_only_here(id) and not is_running_script(module):
         _import(module)
-    registered = gymnasium.registry.get(name)
+    if module and name not in gymnasium.registry:
+        own = find_own(module, name)
+    registered = gymnasium.registry.get(name) or own
     if registered is not None:
         return registered
+    if is_only_here(id):
+        remedy = "define it at the top level of a module, or make it in this process"
+        raise env_error(f"{id} belongs to the process that made it, and cannot be imported here", remedy)
     if module:
-        own = [other for other, spec in gymnasium.registry.items() if str(spec.entry_point).startswith(module)]
-        remedy = f"it registers {', '.join(own)}" if own else "call gymnasium.register(id=...) when it is imported"
-        raise env_error(f"module {module!r} registers no environment {name!r}", remedy)
+        listed = [other for other, spec in gymnasium.registry.items() if str(spec.entry_point).startswith(module)]
+        remedy = f"it registers {', '.join(listed)}" if listed else "name a class or a function, or register the id"
+        raise env_error(
+            f"module {module!r} has no class or function {name!r} and registers no environment {name!r}", remedy
+        )
     raise unknown_id(id)
 
 
@@ -112,9 +127,10 @@ def _import(module: str) -> None:
         raise env_error(f"module {module!r} cannot be imported: {words_of(error)}", f"mend {module}") from error
 
 
-def _build(id: str, registered: EnvSpec, render_mode: str | None) -> gymnasium.Env:
-    """Build one environment; an error of its constructor becomes a ConfigError with the same message."""
+def _build(id: str, registered: EnvSpec, render_mode: str | None, config: EnvironmentConfig) -> gymnasium.Env:
+    """Build one environment in its wrappers; an error of its constructor becomes a ConfigError of the same message."""
     arguments: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
+    arguments |= config.kwargs
     if "mujoco" in str(registered.entry_point):
         if not is_installed("mujoco"):
             raise env_error(f"{id} needs mujoco, which is not installed", install_command("mujoco"))
@@ -123,7 +139,7 @@ def _build(id: str, registered: EnvSpec, render_mode: str | None) -> gymnasium.E
     environment: gymnasium.Env = _explained(
         id, functools.partial(gymnasium.make, registered, disable_env_checker=True, **arguments)
     )
-    return environment
+    return wrap(environment, config.wrappers)
 
 
 @functools.cache
@@ -159,11 +175,15 @@ def _install_command(error: BaseException) -> str:
 
 
 def _render_mode(entry_point: Any) -> str | None:
-    """Return "rgb_array" if the environment's class supports this render mode, else None."""
+    """Return "rgb_array" if the environment's class supports this render mode, or its function takes one; else None."""
     try:
         creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
     except Exception:  # noqa: BLE001 - building the environment raises the same error and explains it
         return None
+    if not takes(creator, "render_mode"):
+        return None
+    if not isinstance(creator, type) and not hasattr(creator, "metadata"):
+        return "rgb_array" if "render_mode" in inspect.signature(creator).parameters else None
     modes = getattr(creator, "metadata", {}).get("render_modes", ())
     return "rgb_array" if "rgb_array" in modes else None
 
@@ -171,6 +191,7 @@ def _render_mode(entry_point: Any) -> str | None:
 def _make_own_vector(id: str, registered: EnvSpec, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
     mode = _render_mode(registered.vector_entry_point)
     arguments: dict[str, Any] = {} if mode is None else {"render_mode": mode}
+    arguments |= config.kwargs
     build = functools.partial(
         gymnasium.make_vec, registered, num_envs=num_envs, vectorization_mode="vector_entry_point", **arguments
     )

@@ -21,7 +21,7 @@ from laser.environments.spaces import ActionWriter, ObservationReader
 from laser.environments.suite import split_seed
 from laser.environments.sync import draw, read_reward
 from laser.environments.vector import GymnasiumVector
-from laser.specs import EnvironmentSpec
+from laser.specs import EnvironmentSpec, VectorSpec
 
 # Not "fork": a child of a process with running threads (torch, Ray) may inherit a lock that is never released.
 _START_METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
@@ -53,8 +53,10 @@ class ProcessEnvironments(GymnasiumVector):
         if _START_METHOD == "forkserver":
             multiprocessing.set_forkserver_preload(["laser.environments.processes"])
         guarded = [_GuardedMaker(make, reader, os.getpid()) for make in makers]
+        # Gymnasium reads a text from shared memory only once, when it makes the vector.
+        is_shared = not any(isinstance(each, VectorSpec) and each.alphabet for each in spec.observations.values())
         try:
-            self._processes = AsyncVectorEnv(guarded, context=_START_METHOD)
+            self._processes = AsyncVectorEnv(guarded, context=_START_METHOD, shared_memory=is_shared)
         except (EOFError, ConnectionError) as error:
             raise EnvironmentFailedError("raised", "an environment's process ended while it was being built") from error
         super().__init__(spec, self._processes, reader, writer)

@@ -1,106 +1,34 @@
-"""Conversion of Gymnasium spaces to specs, and of observations and actions at every step."""
+"""Conversion of Gymnasium spaces to specs, and of whole observations and actions at every step."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
+from laser.environments.arrays import PICTURE_SIZE, ArrayReader, FrameStack, UnsupportedSpaceError, array_reader
 from laser.environments.base import EnvironmentFailedError
-from laser.specs import (
-    ActionSpec,
-    CategorySpec,
-    ContinuousActions,
-    DiscreteActions,
-    FramesSpec,
-    MultiDiscreteActions,
-    ObservationSpec,
-    VectorSpec,
-)
+from laser.specs import ActionSpec, ContinuousActions, DiscreteActions, MultiDiscreteActions, ObservationSpec
 
-# Pixels per side below which arrays of pixels are vectors, unless the config says otherwise.
-_PICTURE_SIZE = 5
-_SUPPORTED_OBSERVATIONS = "Box, Discrete, MultiDiscrete with as many values everywhere, or a Dict of those"
 _NO_BOUND = 1e9
-_MOST_CHANNELS = 16
 _SUPPORTED_ACTIONS = "Discrete, MultiDiscrete of one axis, and Box of floats with finite bounds"
-
-
-class UnsupportedSpaceError(ValueError):
-    """A space that LASER does not support; the message names it and the supported spaces."""
-
-
-@dataclass(frozen=True)
-class FrameStack:
-    """A stack of image observations that the environment makes: its depth, and its padding at an episode's start."""
-
-    depth: int
-    padding: Literal["zeros", "repeat"]
-
-
-@dataclass(frozen=True)
-class ArrayReader:
-    """Reads one array of an observation.
-
-    Args:
-        spec: spec of the converted array.
-        shape: shape of one item in the environment.
-        dtype: dtype in which items are collected before their conversion.
-    """
-
-    spec: ObservationSpec
-    shape: tuple[int, ...]
-    dtype: str
-
-    def check(self, name: str, value: np.ndarray, num_leading: int) -> None:
-        """Raise EnvironmentFailedError unless the array has the shape and a dtype of its space."""
-        if value.shape[num_leading:] != self.shape:
-            raise EnvironmentFailedError(
-                "wrong_shape", f"{name} must have shape {self.shape}, got {value.shape[num_leading:]}"
-            )
-        kind = value.dtype.kind
-        if isinstance(self.spec, FramesSpec):
-            fits, wanted = str(value.dtype) == self.dtype, self.dtype
-        elif isinstance(self.spec, CategorySpec):
-            fits, wanted = kind in "iu", "an integer dtype"
-        else:
-            fits, wanted = kind in "fiub", "a real dtype"
-        if not fits:
-            raise EnvironmentFailedError("wrong_shape", f"{name} must have {wanted}, got {value.dtype}")
-
-    def convert(self, name: str, batch: np.ndarray) -> np.ndarray:
-        """Convert checked items [M, *shape] to the form of the spec, in new memory; check the values."""
-        if isinstance(self.spec, FramesSpec):
-            if self.spec.channels_first:
-                batch = np.moveaxis(batch, 1, -1)
-            frames: np.ndarray = np.array(batch, np.uint8, order="C")
-            return frames.reshape(len(batch), self.spec.stack, *self.spec.frame_shape)
-        if isinstance(self.spec, CategorySpec):
-            start, num_values = self.spec.start, self.spec.num_values
-            categories: np.ndarray = np.subtract(batch, start, dtype=np.int64, casting="unsafe").astype(np.int32)
-            if ((categories < 0) | (categories >= num_values)).any():
-                wrong = f"{name} must be in [{start}, {start + num_values - 1}], got {batch}"
-                raise EnvironmentFailedError("wrong_shape", wrong)
-            return categories
-        with np.errstate(over="ignore"):
-            values = np.array(batch, np.float32, order="C")
-        if not np.isfinite(values).all():
-            if np.isfinite(batch).all():
-                raise EnvironmentFailedError("not_finite", f"{name} does not fit float32: {_first_bad(values, batch)}")
-            raise EnvironmentFailedError("not_finite", f"{name} is not finite: {_first_bad(batch)}")
-        return values
 
 
 @dataclass(frozen=True)
 class ObservationReader:
-    """Reads whole observations; `is_dict` is True if the environment names its arrays itself."""
+    """Reads whole observations.
+
+    Args:
+        arrays: readers by name; the arrays inside a Dict or Tuple are named by their path, such as `robot/arms/0`.
+        is_nested: whether the environment gives its arrays in a Dict or Tuple.
+    """
 
     arrays: dict[str, ArrayReader]
-    is_dict: bool
+    is_nested: bool
 
     @property
     def specs(self) -> dict[str, ObservationSpec]:
@@ -113,17 +41,15 @@ class ObservationReader:
 
     def put(self, room: dict[str, np.ndarray], index: int, observation: Any) -> None:
         """Check the observation of one environment and write it into `room`."""
-        named = self._named(observation)
+        named = self.named(observation)
         for name, reader in self.arrays.items():
-            value = np.asarray(named[name])
-            reader.check(name, value, 0)
-            room[name][index] = value
+            room[name][index] = reader.array_of(name, named[name], 0)
 
     def check(self, observation: Any) -> None:
         """Raise EnvironmentFailedError unless one observation has the shapes and dtypes of the space."""
-        named = self._named(observation)
+        named = self.named(observation)
         for name, reader in self.arrays.items():
-            reader.check(name, np.asarray(named[name]), 0)
+            reader.array_of(name, named[name], 0)
 
     def convert(self, room: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Convert collected items to the form of the specs, in new memory."""
@@ -131,13 +57,14 @@ class ObservationReader:
 
     def read_batch(self, observations: Any, num: int) -> dict[str, np.ndarray]:
         """Check and convert the observations of a vector environment, [num, ...] per array."""
-        named = self._named(observations)
+        named = self.named(observations)
         converted = {}
         for name, reader in self.arrays.items():
-            value = np.asarray(named[name])
-            if value.shape[:1] != (num,):
-                raise EnvironmentFailedError("wrong_shape", f"{name} must have {num} rows, got shape {value.shape}")
-            reader.check(name, value, 1)
+            value = named[name]
+            if not hasattr(value, "__len__") or len(value) != num:
+                got = f"shape {np.shape(value)}" if not isinstance(value, (list, tuple)) else f"{len(value)} rows"
+                raise EnvironmentFailedError("wrong_shape", f"{name} must have {num} rows, got {got}")
+            value = reader.array_of(name, value, 1)
             converted[name] = reader.convert(name, value)
         return converted
 
@@ -148,17 +75,26 @@ class ObservationReader:
             self.put(room, index, observation)
         return self.convert(room)
 
-    def _named(self, observation: Any) -> Mapping[str, Any]:
-        if not self.is_dict:
+    def named(self, observation: Any) -> Mapping[str, Any]:
+        """Return the arrays of an observation by their names, as the environment gave them.
+
+        Raises:
+            EnvironmentFailedError: one is missing.
+        """
+        if not self.is_nested:
             return {"observation": observation}
-        if not isinstance(observation, Mapping) or not observation.keys() >= self.arrays.keys():
-            got = sorted(observation) if isinstance(observation, Mapping) else type(observation).__name__
-            raise EnvironmentFailedError("wrong_shape", f"observation must have keys {sorted(self.arrays)}, got {got}")
-        return observation
+        if isinstance(observation, Mapping) and observation.keys() >= self.arrays.keys():
+            return observation
+        try:
+            return {name: _part(observation, name) for name in self.arrays}
+        except (LookupError, ValueError):
+            got = sorted(_names(observation)) or type(observation).__name__
+            wrong = f"observation must have keys {sorted(self.arrays)}, got {got}"
+            raise EnvironmentFailedError("wrong_shape", wrong) from None
 
 
 def observation_reader(
-    space: spaces.Space[Any], stack: FrameStack | None = None, picture_size: int = _PICTURE_SIZE
+    space: spaces.Space[Any], stack: FrameStack | None = None, picture_size: int = PICTURE_SIZE
 ) -> ObservationReader:
     """Return the reader for an observation space.
 
@@ -172,49 +108,56 @@ def observation_reader(
     Raises:
         UnsupportedSpaceError: the message names the part that is not supported.
     """
-    if isinstance(space, spaces.Dict):
-        if not space.spaces:
-            raise UnsupportedSpaceError("observation space Dict() is empty; it must hold at least one Box or Discrete")
-        arrays = {str(name): _array_reader(str(name), part, stack, picture_size) for name, part in space.spaces.items()}
-        return ObservationReader(arrays, is_dict=True)
-    return ObservationReader({"observation": _array_reader("observation", space, stack, picture_size)}, is_dict=False)
+    if not isinstance(space, spaces.Dict | spaces.Tuple):
+        return ObservationReader(
+            {"observation": array_reader("observation", space, stack, picture_size)}, is_nested=False
+        )
+    arrays = {}
+    for name, part in _parts("", space):
+        if name in arrays:
+            raise UnsupportedSpaceError(f"two arrays of the observation are called {name}; rename one of them")
+        arrays[name] = array_reader(name, part, stack, picture_size)
+    return ObservationReader(arrays, is_nested=True)
 
 
-def _array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None, picture_size: int) -> ArrayReader:
-    if isinstance(space, spaces.Discrete):
-        return ArrayReader(CategorySpec(int(space.n), start=int(space.start)), (), "int64")
-    if isinstance(space, spaces.MultiDiscrete) and np.ptp(space.nvec) == 0 and np.ptp(space.start) == 0:
-        spec = CategorySpec(int(space.nvec.flat[0]), space.shape, start=int(space.start.flat[0]))
-        return ArrayReader(spec, space.shape, "int64")
-    if not isinstance(space, spaces.Box) or space.dtype.kind not in "fiub":
-        raise UnsupportedSpaceError(f"{name} has the space {space}; supported are {_SUPPORTED_OBSERVATIONS}")
-    shape, dtype = space.shape, str(space.dtype)
-    if 0 in shape:
-        raise UnsupportedSpaceError(f"{name} has the space {space}, which holds no numbers; leave it out")
-    if dtype in ("uint8", "bool"):
-        high = 1 if dtype == "bool" else 255
-        if stack is not None and _is_picture(shape[1:], picture_size):
-            return ArrayReader(FramesSpec(shape[1:], stack.depth, stack.padding, high=high), shape, dtype)
-        if _is_picture(shape, picture_size):
-            return ArrayReader(FramesSpec(shape, high=high), shape, dtype)
-        # Without a stacking wrapper, these channels need not be a rolling stack: keep all of them.
-        if len(shape) == 3 and _is_picture((*shape[1:], shape[0]), picture_size):
-            return ArrayReader(FramesSpec((*shape[1:], shape[0]), channels_first=True, high=high), shape, dtype)
-    # Narrow floats are widened when they are collected; float64 is cast once, when the batch is converted.
-    return ArrayReader(VectorSpec(shape), shape, "float64" if dtype not in ("float32", "float16") else "float32")
+def _parts(name: str, space: spaces.Space[Any]) -> Iterator[tuple[str, spaces.Space[Any]]]:
+    """Yield the arrays inside a space by the names of their paths."""
+    if not isinstance(space, spaces.Dict | spaces.Tuple):
+        yield name, space
+        return
+    inside: Any = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+    if not space.spaces:
+        what = f"{name or 'observation'} has the space {space}, which is empty"
+        raise UnsupportedSpaceError(f"{what}; leave it out, or give it a Box or Discrete")
+    for key, part in inside:
+        if "/" in str(key) and isinstance(part, spaces.Dict | spaces.Tuple):
+            raise UnsupportedSpaceError(f"the key {key!r} of a Dict within a Dict holds a slash; rename it")
+        yield from _parts(f"{name}/{key}" if name else str(key), part)
 
 
-def _is_picture(shape: tuple[int, ...], picture_size: int) -> bool:
-    """Return whether a shape is (height, width) or (height, width, few channels) of a useful size."""
-    if len(shape) not in (2, 3) or min(shape[:2]) < picture_size:
-        return False
-    return len(shape) == 2 or shape[2] <= _MOST_CHANNELS
+def _part(observation: Any, name: str) -> Any:
+    """Return the part of a nested observation at a path."""
+    key: Any
+    while True:
+        if isinstance(observation, Mapping) and name in observation:
+            return observation[name]
+        head, slash, name = name.partition("/")
+        if not isinstance(observation, (Mapping, tuple, list)):
+            raise LookupError(head)
+        key = head if isinstance(observation, Mapping) else int(head)
+        observation = observation[key]
+        if not slash:
+            return observation
 
 
-def _first_bad(values: np.ndarray, original: np.ndarray | None = None) -> str:
-    index = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
-    value = (values if original is None else original)[index]
-    return f"{value} at index {list(index[1:])} of environment {index[0]}"
+def _names(observation: Any, prefix: str = "") -> Iterator[str]:
+    inside: Any = ()
+    if isinstance(observation, (Mapping, tuple)):
+        inside = observation.items() if isinstance(observation, Mapping) else enumerate(observation)
+    elif prefix:
+        yield prefix
+    for key, part in inside:
+        yield from _names(part, f"{prefix}/{key}" if prefix else str(key))
 
 
 @dataclass(frozen=True)

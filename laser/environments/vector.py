@@ -132,14 +132,15 @@ class GymnasiumVector:
         return [step, reset]
 
     def _final_observations(self, info: dict[str, Any], ended: np.ndarray) -> list[Any]:
-        # One object per environment (Gymnasium's vectors), one dense array (ALE), or a dict of dense arrays.
+        # One object per environment (Gymnasium's vectors), one dense array (ALE), or a dict or tuple of dense arrays.
         final = info.get("final_obs")
         if final is None:
             raise EnvironmentFailedError(
                 "wrong_shape", "info of a same-step autoreset must hold 'final_obs', got none at an episode's end"
             )
-        if isinstance(final, dict):
-            return [{name: final[name][index] for name in self._reader.arrays} for index in ended]
+        if isinstance(final, (dict, tuple)):
+            named = self._reader.named(final)
+            return [{name: named[name][index] for name in self._reader.arrays} for index in ended]
         return [final[index] for index in ended]
 
     def _reset_ended(self, over: np.ndarray, ended: np.ndarray) -> dict[str, np.ndarray]:

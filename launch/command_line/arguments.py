@@ -14,7 +14,7 @@ from launch.presets import find_presets, load_preset, recommend
 from launch.records.run_directory import newest_run, read_record, saved_config
 from launch.settings.toml_file import read_config_file
 from launch.settings.train_config import NOT_FLAGS, TrainConfig
-from launch.settings.values import Leaf, apply_choices, apply_overrides, find_leaves, unknown_key
+from launch.settings.values import Leaf, apply_choices, apply_overrides, find_leaves, is_key, unknown_key
 from launch.sweeps.population import PbtConfig
 from launch.sweeps.search_space import parse_space
 from launch.sweeps.sweep_config import (
@@ -79,11 +79,9 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
         resumed = sweep_from_json(record, base)
         options, pbt = resumed.options, resumed.pbt
     shaped = _with_values(base, file_name, values)[0]
-    all_keys = [leaf.key for leaf in [*find_leaves(shaped), *of_sweep] if leaf.key not in NOT_FLAGS] + [
-        *_LISTED,
-        "config",
-    ]
-    known = {key: value for key, value in values.items() if key_of(key) in all_keys}
+    leaves = [leaf for leaf in [*find_leaves(shaped), *of_sweep] if leaf.key not in NOT_FLAGS]
+    all_keys = [leaf.key for leaf in leaves] + [*_LISTED, "config"]
+    known = {key: value for key, value in values.items() if is_key(key_of(key), leaves) or key_of(key) in all_keys}
     sections = [key for key in all_keys if key != "pbt"]  # `pbt` is a switch and a section: name the section's keys
     problems += [unknown_key(key_of(key), sections) for key in values if key not in known]
     base, found = _with_values(base, file_name, known)
@@ -149,8 +147,8 @@ def _read_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tup
         raise ConfigError(problems)
     preset = load_preset(name)
     shaped = apply_choices(preset, given.values)
-    keys = [leaf.key for leaf in [*find_leaves(shaped), *of_sweep] if leaf.key not in NOT_FLAGS]
-    problems += without_value(given, [*keys, "config", *(_LISTED if of_sweep else ())])
+    leaves = [leaf for leaf in [*find_leaves(shaped), *of_sweep] if leaf.key not in NOT_FLAGS]
+    problems += without_value(given, leaves, ["config", *(_LISTED if of_sweep else ())])
     return preset, dataclasses.replace(given, problems=problems)
 
 
@@ -220,7 +218,7 @@ def _with_values(
             problems = error.problems
     if "ray-address" in values:  # only one runtime can reach a cluster
         base = dataclasses.replace(base, runtime="ray")
-    config, found = apply_overrides(base, values, NOT_FLAGS)
+    config, found = apply_overrides(base, values, NOT_FLAGS, all_texts=True)
     return config, [*problems, *found]
 
 

@@ -36,7 +36,7 @@ usage: laser COMMAND ...
   laser sweep [PRESET] [--grid KEY=V1,V2 ...] [--zip KEY=V1,V2 ...] [--space KEY=RANGE ... --sample N] [--seeds N]
                      [--share-replay | --no-share-replay] [--pbt] [--resume] [--json] [--KEY VALUE ...]
                                                                                     train several, at the same pace
-  laser eval RUN_DIR [--episodes N] [--video] [--json]                              evaluate a trained agent
+  laser eval RUN_DIR [--episodes N] [--env ID] [--video] [--json]                   evaluate a trained agent
   laser report RUN_OR_SWEEP [--out DIR] [--json]                                    one page with curves and scores
   laser dashboard [RUNS_DIR] [--port P]                                             watch runs in a browser
   laser bench NAME [--json]                                                         measure the speed of a part
@@ -271,9 +271,9 @@ def _parse_options(
 ) -> tuple[list[str], O]:
     given: Arguments = split_arguments(arguments, switches_of(find_leaves(options)))
     missing = [Problem(name, "is missing", "see --help") for name in positionals[len(given.positionals) :]]
-    options, found = apply_overrides(options, given.values)
+    options, found = apply_overrides(options, given.values, all_texts=True)
     too_many = surplus(given.positionals[len(positionals) + len(optional) :])
-    valueless = without_value(given, [leaf.key for leaf in find_leaves(options)])
+    valueless = without_value(given, list(find_leaves(options)))
     raise_problems([*given.problems, *missing, *too_many, *valueless, *found, *find_problems(options)])
     return given.positionals, options
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from laser.config import Bounds, Problem
+from laser.free_values import FreeValues
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,10 @@ class EvalOptions:
     """Options of `laser eval`."""
 
     episodes: Annotated[int, Bounds(least=1), "episodes to play of each task"] = 20
+    env: Annotated[str, "another environment with the same spaces; by default the one of the training"] = ""
+    kwargs: Annotated[Mapping[str, Any], "arguments of the environment, in addition to those of the training"] = (
+        FreeValues()
+    )
     checkpoint: Annotated[Literal["newest", "best"], "the run's newest checkpoint, or the one with the best score"] = (
         "newest"
     )

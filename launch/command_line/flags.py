@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args, get_origin
 
 from laser.config import Problem
-from launch.settings.values import Leaf, show, unknown_key
+from launch.settings.values import Leaf, is_key, show, unknown_key
 
 _TRUTH_WORDS = ("true", "false", "yes", "no", "on", "off")
 
@@ -104,10 +104,13 @@ def split_named(
     return next(iter([*given.positionals, *candidates]), ""), given
 
 
-def without_value(given: Arguments, keys: Sequence[str]) -> list[Problem]:
-    """Return a problem for each key that lacks its value, or is not one of `keys`."""
+def without_value(given: Arguments, leaves: Sequence[Leaf], others: Sequence[str] = ()) -> list[Problem]:
+    """Return a problem for each key that lacks its value, or belongs to no leaf and is not one of `others`."""
+    keys = [*(leaf.key for leaf in leaves), *others]
     return [
-        Problem(key, "needs a value", f"write --{key} VALUE") if key in keys else unknown_key(key, list(keys))
+        Problem(key, "needs a value", f"write --{key} VALUE")
+        if key in others or is_key(key, leaves)
+        else unknown_key(key, keys)
         for key in given.valueless
     ]
 
@@ -134,7 +137,7 @@ def format_flags(leaves: Iterable[Leaf], width: int = 110) -> str:
         facts = [str(leaf.info.bounds)] if leaf.info.bounds else []
         facts.append(f"default {show(leaf.value)}")
         text = f"{leaf.info.help} ({'; '.join(facts)})"
-        head = f"  --{leaf.key} {_placeholder(leaf)}".rstrip()
+        head = f"  --{leaf.key}{'.NAME' if leaf.is_table else ''} {_placeholder(leaf)}".rstrip()
         wrapped = textwrap.wrap(text, width - 42)
         if len(head) > 40:
             lines.append(head)
@@ -150,5 +153,7 @@ def _placeholder(leaf: Leaf) -> str:
         return "|".join(map(show, get_args(kind)))
     if get_origin(kind) is tuple:
         return "A,B,..."
+    if leaf.is_table:
+        return "VALUE"
     names = {bool: "", int: "N", float: "X", str: "TEXT"}
     return names.get(kind, "DIR")

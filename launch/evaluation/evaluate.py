@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from actors.evaluator import Evaluator
 from actors.film import Film
-from actors.policy import Policy, PolicyState
-from laser.config import ConfigError, raise_problems
-from laser.environments import EnvironmentConfig, EnvironmentFailedError, make_environment, task_ids
+from actors.policy import Policy
+from laser.config import ConfigError, Problem, raise_problems
+from laser.environments import (
+    EnvironmentConfig,
+    EnvironmentFailedError,
+    describe_environment,
+    make_environment,
+    task_ids,
+)
 from laser.environments.base import Transition, VectorEnvironment
-from laser.environments.spaces import ActionWriter
+from laser.environments.own import id_of
 from laser.environments.suite import find_suite
 from laser.ports import Parameters
-from laser.specs import (
-    CategorySpec,
-    ContinuousActions,
-    DiscreteActions,
-    EnvironmentSpec,
-    FramesSpec,
-    environment_spec_from_json,
-)
+from laser.specs import EnvironmentSpec, environment_spec_from_json
 from launch.errors import LaunchError, NothingToResumeError, OutputError
 from launch.evaluation.evaluation_result import EvaluationResult, TaskResult
+from launch.evaluation.loaded_policy import LoadedPolicy
 from launch.evaluation.playing import Playing
 from launch.evaluation.sweep_evaluation import MemberEvaluation, MemberRecord, SweepEvaluation, read_best_curve
 from launch.recording.progress import Progress
@@ -36,6 +35,7 @@ from launch.records.run_directory import RunDirectory, read_record, saved_config
 from launch.records.videos import find_video_problems, save_video
 from launch.runtimes.hangs import wait_unless_hung
 from launch.runtimes.host import Host
+from launch.settings.json_form import plain
 from launch.settings.train_config import TrainConfig
 from learner.checkpoint import Checkpoint, NoCheckpointError, load_best_checkpoint, load_newest_checkpoint
 
@@ -46,6 +46,8 @@ def evaluate(
     run_dir: str | Path,
     episodes: int = 20,
     *,
+    env: Any = "",
+    kwargs: Mapping[str, Any] | None = None,
     checkpoint: Which = "newest",
     greedy: bool = False,
     num_envs: int = 4,
@@ -64,6 +66,9 @@ def evaluate(
         run_dir: directory of a run, or of a sweep, whose members all play. If it was trained with classes of your own,
             their modules are imported: do this with your own runs only.
         episodes: number of episodes per task, rounded up to the same number on each environment.
+        env: another environment with the same spaces, as an id, a class or a function; "": the one of the training. It
+            is made with the wrappers of the training, and with `kwargs` alone as its arguments.
+        kwargs: arguments of the environment, in addition to those of the training.
         checkpoint: the newest, or the one with the best score.
         greedy: the most likely action instead of a sample.
         num_envs: environments side by side.
@@ -78,13 +83,15 @@ def evaluate(
 
     Raises:
         NothingToResumeError: there is no run or no valid checkpoint.
-        ConfigError: an environment cannot be made, or a video was asked for and the environment cannot be drawn.
+        ConfigError: an environment cannot be made or has other spaces, or a video was asked for and the environment
+            cannot be drawn.
         LaunchError: an environment failed. A sweep raises only if none of its members could play.
     """
     changes: dict[str, Any] = {"test_levels": test_levels or None}
     changes |= {"max_noops": max_noops, "sticky_actions": sticky_actions, "max_episode_frames": max_episode_frames}
     changes = {name: value for name, value in changes.items() if value is not None}
-    game = _Game(episodes, checkpoint, greedy, num_envs, seed, device, changes, video, quiet)
+    id = id_of(env) if callable(env) else str(env)
+    game = _Game(id, dict(kwargs or {}), episodes, checkpoint, greedy, num_envs, seed, device, changes, video, quiet)
     path = Path(run_dir)
     result = game.play_sweep(path) if "sweep" in read_record(path) else game.play(path)
     if not quiet:
@@ -96,6 +103,8 @@ def evaluate(
 class _Game:
     """Conditions of an evaluation, the same for every agent of a sweep."""
 
+    env: str
+    kwargs: dict[str, Any]
     episodes: int
     checkpoint: Which
     greedy: bool
@@ -108,11 +117,16 @@ class _Game:
 
     def play(self, run_dir: Path) -> EvaluationResult:
         agent = read_agent(run_dir, self.checkpoint)
-        env, step = agent.config.env, agent.checkpoint.step
+        env, step = self.env or agent.config.env, agent.checkpoint.step
+        is_other = env != agent.config.env
         protocol = replace(agent.config.environment.for_evaluation(), **self.changes)
+        protocol = replace(protocol, kwargs={**({} if is_other else protocol.kwargs), **self.kwargs})
+        if is_other or self.kwargs:
+            _check_spaces(agent, env, protocol)
         if self.video:
             raise_problems(list(find_video_problems("video", env, protocol)))
-        videos = [self._video_path(run_dir, step, id if len(task_ids(env)) > 1 else "") for id in task_ids(env)]
+        names = [id if is_other or len(task_ids(env)) > 1 else "" for id in task_ids(env)]
+        videos = [self._video_path(run_dir, step, name) for name in names]
         tasks = [self._play_task(agent, id, protocol, path) for id, path in zip(task_ids(env), videos, strict=True)]
         return EvaluationResult(run_dir, env, step, tasks, self.greedy, self.seed, _in_force(env, protocol))
 
@@ -189,71 +203,19 @@ class _Game:
         return run_dir / "videos" / f"{name}.mp4" if self.video else None
 
 
+def _check_spaces(agent: Agent, env: str, protocol: EnvironmentConfig) -> None:
+    found, trained = describe_environment(env, protocol), agent.environment
+    for what in ("observations", "actions"):
+        if getattr(found, what) != getattr(trained, what):
+            wrong = f"{env} has other {what} than {trained.id}: {getattr(found, what)}, not {getattr(trained, what)}"
+            raise ConfigError([Problem("env", wrong, "choose one with the same spaces")])
+
+
 def _in_force(env: str, protocol: EnvironmentConfig) -> dict[str, Any]:
     """Return the protocol's flags that affect these environments."""
     flags = frozenset().union(*(find_suite(id).flags for id in task_ids(env)))
     values = {name: value for name, value in vars(protocol).items() if name in flags}
-    return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
-
-
-class LoadedPolicy:
-    """A trained agent for one environment at a time: `action = policy.act(observation)`.
-
-    The object holds the state of recurrent agents between steps; call `reset()` when an episode begins. Not
-    thread-safe.
-    """
-
-    def __init__(self, policy: Policy, environment: EnvironmentSpec):
-        self.environment = environment
-        self._policy = policy
-        is_real = isinstance(environment.actions, ContinuousActions)
-        self._writer = ActionWriter(environment.actions, "float32" if is_real else "int64")
-        self._state = PolicyState(1, environment, policy.algorithm)
-
-    def reset(self) -> None:
-        """Begin an episode."""
-        self._state = PolicyState(1, self.environment, self._policy.algorithm)
-
-    def act(self, observation: Any, reward: float = 0.0) -> Any:
-        """Choose an action in the environment's format.
-
-        Args:
-            observation: as the Gymnasium environment returned it: an array, a number, or a dict of these. Frames are
-                `[stack, height, width]`, or in the environment's own shape.
-            reward: of the last action; only agents that take it as input need it.
-
-        Returns:
-            an int, an int array, or a float array within the environment's bounds.
-
-        Raises:
-            ValueError: the observation does not fit the environment that the agent was trained on.
-        """
-        self._state.last_reward[:] = reward
-        actions, _ = self._policy.act(self._batch_of_one(observation), self._state)
-        self._state.first[:] = False
-        self._state.last_action[:] = actions
-        action = self._writer.write(actions)[0]
-        return action.item() if isinstance(self.environment.actions, DiscreteActions) else np.asarray(action)
-
-    def _batch_of_one(self, observation: Any) -> dict[str, np.ndarray]:
-        named = observation if isinstance(observation, dict) else {"observation": observation}
-        if set(named) != set(self.environment.observations):
-            raise ValueError(f"observation must have {sorted(self.environment.observations)}, got {sorted(named)}")
-        batch = {}
-        value: np.ndarray
-        for name, spec in self.environment.observations.items():
-            if isinstance(spec, FramesSpec):
-                value, shape = np.array(named[name], np.uint8), (spec.stack, *spec.frame_shape)
-                value = np.moveaxis(value, 0, -1) if spec.channels_first and value.ndim == 3 else value
-                value = value[None] if value.ndim == len(spec.frame_shape) else value
-            elif isinstance(spec, CategorySpec):
-                value, shape = np.array(named[name], np.int32) - np.int32(spec.start), spec.shape
-            else:
-                value, shape = np.array(named[name], np.float32), spec.shape
-            if value.shape != shape:
-                raise ValueError(f"observation {name} must have shape {shape}, got {value.shape}")
-            batch[name] = value[None]
-        return batch
+    return {name: plain(value) for name, value in values.items()}
 
 
 def load_policy(

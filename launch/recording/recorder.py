@@ -122,6 +122,7 @@ class Recorder:
         """Positions of other components in the recorded episodes and steps; saved with the recorder's state."""
         self._new_episodes: list[EpisodeResult] = []
         self._evaluations: list[tuple[int, dict[str, float]]] = []
+        self._heard: list[Report] | None = None
         self._begin = self._written = clock()
         self._seconds_before = 0.0
         self._window: deque[tuple[float, dict[str, float]]] = deque([(self._begin, {})], maxlen=_WINDOW_TICKS)
@@ -170,6 +171,17 @@ class Recorder:
         """Raise the error of a failed write in the background, if there was one."""
         if self._failure is not None:
             raise self._failure
+
+    def listen(self) -> None:
+        """Keep every report that holds episodes from now on, for `take_heard`."""
+        with self._lock:
+            self._heard = []
+
+    def take_heard(self) -> list[Report]:
+        """Return the reports with episodes since the last call, in the order of their arrival."""
+        with self._lock:
+            heard, self._heard = self._heard or [], []
+        return heard
 
     def start_over(self, source: str) -> None:
         """Let a source's counters begin at 0 again after a restart. A falling counter counts as a restart by itself."""
@@ -296,6 +308,8 @@ class Recorder:
             self._totals[name] += total - before if total >= before else total
             last[name] = total
         gauges = dict(report.gauges)
+        if self._heard is not None and report.episodes:
+            self._heard.append(report)
         if report.at_env_steps is None:
             if report.episodes:
                 self._new_episodes.extend(report.episodes)

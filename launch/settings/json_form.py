@@ -14,6 +14,7 @@ from typing import Any
 from laser.algorithms import find_algorithms
 from laser.algorithms.base import AlgorithmConfig
 from laser.config import Problem, field_infos, key_of, raise_problems
+from laser.free_values import FreeValues
 from laser.user_classes import class_path, find_class
 from launch.settings.train_config import TrainConfig
 from launch.settings.values import convert
@@ -29,7 +30,7 @@ def config_to_json(config: Any) -> dict[str, Any]:
     for name, info in field_infos(type(config)).items():
         item = getattr(config, name)
         if not dataclasses.is_dataclass(item):
-            value[name] = _plain(item)
+            value[name] = plain(item)
             continue
         if type(item) is info.type and not dataclasses.fields(item):
             continue  # a section without settings
@@ -124,11 +125,14 @@ def _is_found_by_name(config: Any) -> bool:
     return isinstance(config, AlgorithmConfig) and find_algorithms().get(config.name) is type(config)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return the value of a config's field as a JSON value."""
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, FreeValues):
+        return dict(value)
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # JSON has no infinity; `convert` reads this text
     return value

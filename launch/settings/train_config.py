@@ -15,6 +15,7 @@ from laser.algorithms.base import AlgorithmConfig
 from laser.config import Bounds, ConfigError, Problem, find_problems, find_unused, key_of, raise_problems
 from laser.environments import task_ids
 from laser.environments.config import EnvironmentConfig
+from laser.environments.own import id_of, is_only_here
 from laser.networks.config import NetworkConfig
 from laser.packages import find_missing
 from laser.user_classes import class_path
@@ -43,7 +44,9 @@ class TrainConfig:
     """All settings of a training run. Presets return one; flags and files change single values."""
 
     preset: Annotated[str, "the preset that the config came from"] = ""
-    env: Annotated[str, "environment id, for example CartPole-v1, ALE/Pong-v5 or my_module:MyEnv-v0"]
+    env: Annotated[
+        str, "environment id, for example CartPole-v1, ALE/Pong-v5, my_module:MyEnv-v0 or my_module:MyEnv (a class)"
+    ]
     steps: Annotated[int, Bounds(least=1), "env steps (agent decisions) to train for, over all actors"]
     seed: Annotated[int, Bounds(least=0, most=2**31 - 1), "all randomness comes from it"] = 0
     device: Annotated[str, "device of the learner: auto, cpu, cuda or cuda:N"] = "auto"
@@ -69,6 +72,10 @@ class TrainConfig:
     quiet: Annotated[bool, "print nothing but errors"] = False
     json: Annotated[bool, "print the result as one JSON object on the last line of standard output"] = False
     resume: Annotated[bool, "continue the run in run-dir, or the newest one of this preset and environment"] = False
+    init_from: Annotated[
+        str, "start with the weights of another run: RUN, RUN@best or RUN@STEP; everything else starts anew"
+    ] = ""
+    init_strict: Annotated[bool, "init-from: refuse other spaces or networks; false: take the tensors that fit"] = True
     settings_schedule: Annotated[
         Path | None, "JSON file of settings to change during the run; laser sweep --pbt writes one for every member"
     ] = None
@@ -87,6 +94,10 @@ class TrainConfig:
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
+    def __post_init__(self) -> None:
+        """Take the id of an environment that is given as a class or a function."""
+        object.__setattr__(self, "env", _id_of_env(self.env))
+
     @staticmethod
     def with_new_names(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """Return values by key with the keys of earlier versions renamed, and a note for each renamed key.
@@ -94,6 +105,8 @@ class TrainConfig:
         In earlier versions `schedule` was the file that is now `settings_schedule`.
         """
         renamed, notes = dict(values), []
+        if "env" in renamed:
+            renamed["env"] = _id_of_env(renamed["env"])
         given = str(renamed.get("schedule", "auto")).strip()
         if given.lower() not in get_args(ScheduleName):
             path = renamed["settings_schedule"] = renamed.pop("schedule")
@@ -126,6 +139,9 @@ class TrainConfig:
             yield from find_missing("track", ["wandb"], "leave --track out")
         if not self.env.strip():
             yield Problem("env", "must name an environment", "for example --env CartPole-v1")
+        if is_only_here(self.env) and (self.has_processes or self.environment.vectorization == "async"):
+            wrong = f"other processes cannot import {self.env}"
+            yield Problem("env", wrong, "define it at the top level of a module, or use threads (runtime local, sync)")
         yield from self._device_problems()
         if self.ray_address and not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}", self.ray_address):
             yield Problem("ray-address", f"must be HOST:PORT, got {self.ray_address!r}", "for example 10.0.0.1:6379")
@@ -197,6 +213,8 @@ class TrainConfig:
                 "set it to replay more",
             )
         yield from self._sampler_warnings()
+        if not self.init_strict and not self.init_from:
+            yield Problem("init-strict", "has no effect without init-from", "leave it out")
         yield from replay.unused()
         if replay.remover == "far_policy" and not algorithm.counts_far_policy:
             yield Problem(
@@ -368,6 +386,10 @@ def find_device_problems(key: str, device: str, *, may_be_auto: bool = False) ->
         yield Problem(key, f"must be below cuda:{count}, got {device}", f"use cuda:0 to cuda:{count - 1}")
     elif (problem := find_old_gpu(index, key)) is not None:
         yield problem
+
+
+def _id_of_env(env: Any) -> Any:
+    return id_of(env) if callable(env) else env
 
 
 def leaves_directory(path: Path) -> bool:

@@ -12,12 +12,13 @@ import difflib
 import math
 import types
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from laser.config import FieldInfo, Problem, field_infos, key_of
+from laser.free_values import read_table, read_value
 
 C = TypeVar("C")
 
@@ -41,6 +42,11 @@ class Leaf:
     value: Any
     chooses: str = ""
 
+    @property
+    def is_table(self) -> bool:
+        """Whether the value is a table whose names the user chooses, each of which is set by `KEY.NAME`."""
+        return get_origin(self.info.type) is Mapping
+
 
 def find_leaves(config: Any, prefix: str = "") -> Iterator[Leaf]:
     """Yield every value of a tree of configs, in the order of the fields."""
@@ -54,7 +60,7 @@ def find_leaves(config: Any, prefix: str = "") -> Iterator[Leaf]:
 
 
 def apply_overrides(
-    config: C, values: Mapping[str, Any], fixed: tuple[str, ...] = (), where: str = ""
+    config: C, values: Mapping[str, Any], fixed: tuple[str, ...] = (), where: str = "", *, all_texts: bool = False
 ) -> tuple[C, list[Problem]]:
     """Return `config` with the valid ones among `values` put in, and the problems of the others.
 
@@ -63,6 +69,7 @@ def apply_overrides(
         values: new values by path; hyphens and underscores are the same. Text is read by the field's type.
         fixed: keys that a user cannot set; they count as unknown.
         where: prefix of each problem, e.g. the file's name.
+        all_texts: whether all values are texts that were typed, so that a 9 without a declared type is a number.
     """
     rename = getattr(config, "with_new_names", None)
     if rename is not None:
@@ -71,14 +78,29 @@ def apply_overrides(
             warnings.warn(note, stacklevel=2)
     # Values that choose a section's class come first: they decide which keys exist.
     choosing, others = _split_choosing(config, values)
-    config, problems = _apply(config, choosing, fixed, where)
-    config, found = _apply(config, others, fixed, where)
+    config, problems = _apply(config, choosing, fixed, where, all_texts)
+    config, found = _apply(config, others, fixed, where, all_texts)
     return config, [*problems, *found]
+
+
+def value_at(config: Any, key: str) -> Any:
+    """Return the value at a key, which may be a name in a table whose names the user chooses."""
+    for leaf in find_leaves(config):
+        if leaf.key == key:
+            return leaf.value
+        if leaf.is_table and key.startswith(f"{leaf.key}."):
+            return leaf.value.at(key[len(leaf.key) + 1 :].replace("-", "_"))
+    raise KeyError(key)
+
+
+def is_key(key: str, leaves: Iterable[Leaf]) -> bool:
+    """Return whether a key is that of a leaf, or a name in a table whose names the user chooses."""
+    return any(key == leaf.key or (leaf.is_table and key.startswith(f"{leaf.key}.")) for leaf in leaves)
 
 
 def apply_choices(config: C, values: Mapping[str, Any]) -> C:
     """Return `config` with only the `values` put in that decide which keys exist; see `SamplingConfig.chooses`."""
-    return _apply(config, _split_choosing(config, values)[0], (), "")[0]
+    return _apply(config, _split_choosing(config, values)[0], (), "", all_texts=False)[0]
 
 
 def _split_choosing(config: Any, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -87,13 +109,23 @@ def _split_choosing(config: Any, values: Mapping[str, Any]) -> tuple[dict[str, A
     return choosing, {key: value for key, value in values.items() if key not in choosing}
 
 
-def _apply(config: C, values: Mapping[str, Any], fixed: tuple[str, ...], where: str) -> tuple[C, list[Problem]]:
+def _apply(
+    config: C, values: Mapping[str, Any], fixed: tuple[str, ...], where: str, all_texts: bool
+) -> tuple[C, list[Problem]]:
     leaves = {leaf.key: leaf for leaf in find_leaves(config) if leaf.key not in fixed}
     choosers = {f"{leaf.chooses}.": leaf.key for leaf in leaves.values() if leaf.chooses}
-    problems, changes = [], {}
+    problems: list[Problem] = []
+    changes: dict[str, Any] = {}
     for key, value in values.items():
         path = key_of(key)
         leaf = leaves.get(path)
+        table = next((each for each in leaves.values() if each.is_table and path.startswith(f"{each.key}.")), None)
+        if table is not None:
+            name = key[len(table.key) + 1 :].replace("-", "_")  # the command line writes both as hyphens
+            changes[table.key] = changes.get(table.key, table.value).with_value(
+                name, read_value(value) if all_texts else value
+            )
+            continue
         if leaf is None:
             chooser = next((by for section, by in choosers.items() if path.startswith(section)), None)
             problems.append(unknown_key(path, list(leaves), where, chooser))
@@ -131,6 +163,8 @@ def convert(value: Any, hint: Any) -> Any:
         return convert(value, next(item for item in arguments if item is not type(None)))
     if origin is tuple:
         return _tuple(value, arguments[0])
+    if origin is Mapping:
+        return read_table(value)
     readers = {bool: _bool, int: _int, float: _float, str: _str, Path: _path}
     if hint not in readers:
         raise TypeError(f"config fields may not have type {hint}")

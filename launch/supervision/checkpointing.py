@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,8 @@ _HOW_TO_WAIT = ("deadline_s", "max_restarts")  # settings that do not change an 
 
 def save_member(
     run: RunDirectory, topology: Topology, recorder: Recorder, snapshot: Snapshot, with_actors: bool = True
-) -> None:
-    """Write a checkpoint: the learner, the recorder's counts, and in lockstep the actors.
+) -> Path:
+    """Write a checkpoint, and return its directory: the learner, the recorder's counts, and in lockstep the actors.
 
     The replay is saved too if the config asks for it. With replay and actors a resumed lockstep run equals one that was
     never interrupted; otherwise actors begin new episodes and the replay fills anew.
@@ -70,7 +71,7 @@ def save_member(
         + (1 + max(actor.incarnation for actor in topology.actors)) * topology.member.incarnations_per_start,
     }
     try:
-        save_checkpoint(
+        return save_checkpoint(
             run.checkpoints_path,
             snapshot.env_steps,
             learner["tensors"],
@@ -141,8 +142,12 @@ def _made_for(config: TrainConfig) -> dict[str, Any]:
     """Return the settings on which actors' states depend: actors with other settings begin anew."""
     whole = config_to_json(config)
     made_for = {name: whole[name] for name in ("num_actors", "num_envs", "unroll_length")}
-    environment = {name: value for name, value in whole["environment"].items() if name not in _HOW_TO_WAIT}
-    # Left out on a CPU, as in checkpoints from before there was a choice, so that runs continue from those too.
+    # Left out by default, as in checkpoints from before there was a choice, so that runs continue from those too.
+    environment = {
+        name: value
+        for name, value in whole["environment"].items()
+        if name not in _HOW_TO_WAIT and (value or name not in ("kwargs", "wrappers"))
+    }
     device = {} if config.actor.device == "cpu" else {"actor_device": config.actor.device}
     return made_for | device | {"env_groups": config.actor.env_groups, "environment": environment}
 

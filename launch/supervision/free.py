@@ -28,8 +28,9 @@ class FreeSchedule(Schedule):
         should_stop: see `Schedule`.
         save: see `Schedule`.
         evolution: see `Schedule`.
-        pace: limit on the members' pace, by their place among the supervisors; None: no limit.
         waiting: see `Schedule`.
+        look: see `Schedule`.
+        pace: limit on the members' pace, by their place among the supervisors; None: no limit.
     """
 
     def __init__(
@@ -38,10 +39,11 @@ class FreeSchedule(Schedule):
         should_stop: Callable[[], bool],
         save: Save,
         evolution: Evolution | None = None,
-        pace: PaceLimit | None = None,
         waiting: Waiting | None = None,
+        look: Callable[[], None] = lambda: None,
+        pace: PaceLimit | None = None,
     ):
-        super().__init__(supervisors, should_stop, save, evolution, waiting)
+        super().__init__(supervisors, should_stop, save, evolution, waiting, look)
         self.pace = pace
 
     def run(self) -> None:
@@ -70,6 +72,7 @@ class FreeSchedule(Schedule):
                     elif supervisor.finished is not Ending.FAILED:
                         supervisor.collect_evaluation()  # one still running at the member's end; others do not wait
             self._keep_pace()
+            self.look()
             stops = self.should_stop()
             for supervisor in self.fill_places(stops, wait=False):
                 supervisor.start()

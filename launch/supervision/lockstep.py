@@ -48,6 +48,7 @@ class LockstepSchedule(Schedule):
             running = [turns[supervisor.number] for supervisor in self.running]
             if running:
                 self._take(min(running, key=lambda turn: turn.position))
+            self.look()
             stops = self.should_stop()
             if stops:
                 for other in self.running:

@@ -52,6 +52,7 @@ class Schedule(ABC):
         save: writes a checkpoint of a member with its snapshot; called when one is due.
         evolution: rule that may change members, called for each member again and again.
         waiting: the members that wait for the place of one that ends; None: all train at the same time.
+        look: called between steps, again and again, on the schedule's thread.
     """
 
     def __init__(
@@ -61,12 +62,14 @@ class Schedule(ABC):
         save: Save,
         evolution: Evolution | None = None,
         waiting: Waiting | None = None,
+        look: Callable[[], None] = lambda: None,
     ):
         self.supervisors = list(supervisors)
         self.waiting = waiting
         self.should_stop = should_stop
         self.save = save
         self.evolution = evolution
+        self.look = look
         self._saved_at = time.monotonic()
         self._ended_at: dict[int, float] = {}
 

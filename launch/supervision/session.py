@@ -26,10 +26,12 @@ from launch.runtimes.local_runtime import LocalRuntime
 from launch.runtimes.runtime import Runtime
 from launch.settings.train_config import TrainConfig
 from launch.standard_output import say
+from launch.supervision.callbacks import Caller
 from launch.supervision.checkpointing import restore_all, save_member
 from launch.supervision.ending import Ending
 from launch.supervision.failures import as_launch_error, explained, log_failure
 from launch.supervision.free import FreeSchedule
+from launch.supervision.initial_weights import read_initial_weights
 from launch.supervision.lockstep import LockstepSchedule
 from launch.supervision.member_supervisor import MemberSupervisor, Outcome
 from launch.supervision.pace import PaceLimit
@@ -49,10 +51,13 @@ def plan_session(configs: Sequence[TrainConfig], share_replay: bool = False, con
     """Return the plan of a session that fits on this machine or on its cluster; see `make_plan`.
 
     Raises:
-        ConfigError: the configs have mistakes, the members cannot share a replay, or there is too little memory.
+        ConfigError: the configs have mistakes, the members cannot share a replay, there is too little memory, or the
+            weights to start from do not fit.
         LaunchError: the cluster cannot be used.
     """
     plan = make_plan(configs, share_replay, concurrent)
+    for member in plan.members:
+        read_initial_weights(member)  # now, since a run directory is not made for nothing
     if plan.config.ray_address:
         from launch.runtimes.ray_cluster import check_cluster
 
@@ -67,6 +72,7 @@ def run_session(
     show: Callable[[Sequence[Recorder]], AbstractContextManager[Any]],
     make_evolution: Callable[[Sequence[MemberSupervisor]], Evolution] | None = None,
     openers: Sequence[OpenRun] = (),
+    make_caller: Callable[[Recorder], Caller] | None = None,
 ) -> list[Outcome]:
     """Train all members until each has done its steps, is solved or has failed, or a signal stops the session.
 
@@ -79,6 +85,7 @@ def run_session(
         show: returns a context manager that displays the progress of these recorders.
         make_evolution: returns a rule that may change members while they train.
         openers: opens the run directory of each further member, which waits until another one has ended.
+        make_caller: returns what calls the callbacks of a session of one member.
 
     Returns:
         the outcome of each member that has begun, in the order of their numbers: all of them without a stop.
@@ -124,13 +131,21 @@ def run_session(
             for run in runs:
                 log_failure(run, error)
             raise as_launch_error(error, config, runs) from error
+        taken: list[str] = []
         for run, topology, recorder, state, how in zip(runs, topologies, recorders, saved, descriptions, strict=True):
             if state is not None:
                 owner = next(place for place, each in enumerate(topologies) if each.shards is topology.shards)
                 kept = saved[owner]
                 state.load_into(topology, recorder, replay_restored=kept is not None and kept.has_replay)
+            initial = read_initial_weights(topology.member)
+            if initial is not None:
+                initial.load_into(topology.learner)
+                run.log(initial.words)
+                taken.append(initial.words)
             run.goes_on = True
             run.log(f"running: {topology.describe()}; learner: {how}")
+        for words in () if config.quiet else dict.fromkeys(taken):
+            say(words)
         supervisors = [
             MemberSupervisor(topology, recorder, run.videos_path)
             for topology, recorder, run in zip(topologies, recorders, runs, strict=True)
@@ -149,7 +164,12 @@ def run_session(
             return recorder
 
         def save(supervisor: MemberSupervisor, snapshot: Snapshot) -> None:
-            save_member(places.runs[supervisor.number], supervisor.topology, supervisor.recorder, snapshot)
+            path = save_member(places.runs[supervisor.number], supervisor.topology, supervisor.recorder, snapshot)
+            if caller is not None:
+                caller.saved(path)
+
+        def should_stop() -> bool:
+            return stop.requested or (caller is not None and caller.is_stopping)
 
         def save_now(supervisor: MemberSupervisor) -> None:
             _save_unless_lost(supervisor, save)
@@ -170,19 +190,23 @@ def run_session(
         for supervisor, run, files in zip(supervisors, runs, all_files, strict=True):
             places.hold(supervisor.number, run, files)
         evolution = make_evolution(supervisors) if make_evolution is not None else None
+        caller = make_caller(recorders[0]) if make_caller is not None else None
         schedule = make_schedule(
             [member.config for member in at_once],
             supervisors,
-            lambda: stop.requested,
+            should_stop,
             save,
             evolution,
             places if waiting else None,
+            (lambda: None) if caller is None else caller.look,
         )
         for supervisor in supervisors:
             supervisor.recorder.begin()
             if waiting and not supervisor.finished:
                 save_now(supervisor)
         try:
+            if caller is not None:
+                caller.start()
             with show(recorders):
                 schedule.run()
         except Exception as error:
@@ -198,6 +222,8 @@ def run_session(
             # A member without a checkpoint does not explain why the others, which continued, failed.
             first = next((error for error in errors if not isinstance(error, NothingToResumeError)), errors[0])
             raise as_launch_error(first, config, runs) from first
+        if caller is not None:
+            caller.finish()
         return [explained(outcome, plan.configs[number]) for number, outcome in sorted(outcomes.items())]
 
 
@@ -260,14 +286,15 @@ def make_schedule(
     save: Save,
     evolution: Evolution | None = None,
     waiting: Waiting | None = None,
+    look: Callable[[], None] = lambda: None,
 ) -> Schedule:
     """Return the schedule that the configs name; see `Schedule` for the arguments."""
     if configs[0].takes_turns:
-        return LockstepSchedule(supervisors, should_stop, save, evolution, waiting)
+        return LockstepSchedule(supervisors, should_stop, save, evolution, waiting, look)
     # A member that begins late would hold back the others.
     paces = len(supervisors) > 1 and waiting is None
     pace = PaceLimit(len(supervisors), slack_steps(configs), LEASE_S) if paces else None
-    return FreeSchedule(supervisors, should_stop, save, evolution, pace, waiting)
+    return FreeSchedule(supervisors, should_stop, save, evolution, waiting, look, pace)
 
 
 def _save_unless_lost(supervisor: MemberSupervisor, save: Save) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from launch.errors import StoppedError
+from launch.errors import Interrupted, StoppedError
 
 
 class StopSignal:
@@ -34,10 +34,11 @@ class StopSignal:
         """130 after Ctrl-C, 143 after SIGTERM, 0 before any."""
         return 0 if self.number is None else 128 + self.number
 
-    def error(self, saved: str) -> StoppedError:
+    def error(self, saved: str) -> StoppedError | Interrupted:
         """Return the error that ends a stopped run; `saved` is the text about the saved state and how to continue."""
-        name = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}[signal.Signals(self.number or signal.SIGINT)]
-        return StoppedError("stopped", f"by {name}", saved, exit_code=self.exit_code)
+        if self.number == signal.SIGTERM:
+            return StoppedError("stopped", "by SIGTERM", saved, exit_code=self.exit_code)
+        return Interrupted("stopped", "by Ctrl-C", saved)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.number is not None:

@@ -26,12 +26,12 @@ from launch.supervision.member_supervisor import MemberSupervisor
 from launch.supervision.schedule import Evolution
 from launch.supervision.session import plan_session, run_session
 from launch.supervision.signals import stop_on_signals
+from launch.supervision.training_result import result_of
 from launch.sweeps.evolution import SCHEDULE_NAME, PopulationTraining
 from launch.sweeps.population import find_strangers
 from launch.sweeps.sweep_config import SweepConfig, SweepMember
 from launch.sweeps.sweep_progress import SweepSnapshot, closing_table, describe_sweep
 from launch.sweeps.sweep_result import MemberResult, SweepResult
-from launch.train import result_of
 
 
 @torch_threads(1)
@@ -47,7 +47,8 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
     Raises:
         ConfigError: all mistakes in the config.
         LaunchError: a problem with a run directory, a checkpoint, memory or an environment.
-        StoppedError: a signal came; the state was saved.
+        Interrupted: Ctrl-C came; the state was saved.
+        StoppedError: SIGTERM came; the state was saved.
     """
     members = config.members()
     base, share_replay = config.base, config.options.share_replay

@@ -10,7 +10,7 @@ from typing import Any
 
 from launch.evaluation.agents_compared import AgentsCompared, compare_agents
 from launch.evaluation.sweep_evaluation import BestCurve
-from launch.train import TrainResult
+from launch.supervision.training_result import TrainResult
 
 
 @dataclass(frozen=True)

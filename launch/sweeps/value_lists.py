@@ -10,7 +10,7 @@ from laser.config import ConfigError, Problem, key_of
 from laser.environments.named_sets import SETS
 from launch.presets import load_preset
 from launch.settings.train_config import NOT_FLAGS, TrainConfig
-from launch.settings.values import apply_overrides, find_leaves, show
+from launch.settings.values import apply_overrides, find_leaves, show, value_at
 
 PRESET = "preset"
 """Key whose values are presets: each member learns by its own preset, so algorithms may differ."""
@@ -79,8 +79,8 @@ def read_values(base: TrainConfig, key: str, texts: Sequence[str], flag: str) ->
             found = _preset_problems(text, flag)
             value: Any = text.replace("-", "_")
         else:
-            changed, found = apply_overrides(base, {key: text}, NOT_FLAGS, f"in --{flag}: ")
-            value = None if found else {leaf.key: leaf.value for leaf in find_leaves(changed)}[key]
+            changed, found = apply_overrides(base, {key: text}, NOT_FLAGS, f"in --{flag}: ", all_texts=True)
+            value = None if found else value_at(changed, key)
         problems += [problem for problem in found if problem not in problems]
         if not found:
             read.append(value)

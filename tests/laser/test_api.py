@@ -35,6 +35,9 @@ def test_everything_named_is_there():
         "TrainConfig",
         "TrainResult",
         "EvaluationResult",
+        "Callback",
+        "TrainingRun",
+        "Interrupted",
     )
     assert set(names) <= set(dir(laser))
     assert all(callable(getattr(laser, name)) for name in names)

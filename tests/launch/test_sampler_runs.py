@@ -17,7 +17,7 @@ from actors.evaluator import Evaluator
 from laser.algorithms.ddpg import Ddpg
 from laser.config import ConfigError
 from laser.prioritization.ners import Ners
-from launch.errors import StoppedError
+from launch.errors import Interrupted
 from launch.presets import load_preset
 from launch.records.metrics_db import read_names, read_series
 from launch.supervision.signals import StopSignal
@@ -87,7 +87,7 @@ def test_an_evaluation_that_a_stop_interrupts_is_made_when_the_run_goes_on(tmp_p
     with monkeypatch.context() as patch:
         patch.setattr(Evaluator, "_play", play_on)
         patch.setattr("launch.train.stop_on_signals", lambda: nullcontext(stop))
-        with pytest.raises(StoppedError):
+        with pytest.raises(Interrupted):
             train(small("ners", tmp_path / "parts", steps=480))
     train(small("ners", tmp_path / "parts", steps=480, resume=True))
     assert_same(weights(tmp_path / "whole"), weights(tmp_path / "parts"))

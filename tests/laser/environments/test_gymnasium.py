@@ -13,7 +13,7 @@ from laser.environments.processes import ProcessEnvironments
 from laser.environments.suite import Suite, find_suite, find_suites, split_seed
 from laser.environments.sync import SyncEnvironments
 from laser.environments.vector import GymnasiumVector
-from laser.specs import FramesSpec
+from laser.specs import CategorySpec, FramesSpec
 
 CONFIG = EnvironmentConfig()
 
@@ -33,12 +33,16 @@ CONFIG = EnvironmentConfig()
         ("custom_environments:Wlk-v0", "registers no environment 'Wlk-v0'; it registers .*Walk-v0"),
         ("custom_environments:Needs-v0", "needs a package .*; .*pip install a_package_that_is_not_there"),
         ("custom_environments:Silent-v0", "does not say how it resets"),
-        ("Blackjack-v1", "Blackjack-v1: observation has the space Tuple.*; supported are|supported are Box"),
     ],
 )
 def test_mistakes_name_the_remedy(id, words):
     with pytest.raises(ConfigError, match=f"^env: .*{words}"):
         describe_environment(id, CONFIG)
+
+
+def test_a_tuple_of_categories_is_supported():
+    spec = describe_environment("Blackjack-v1", CONFIG)
+    assert spec.observations == {"0": CategorySpec(32), "1": CategorySpec(11), "2": CategorySpec(2)}
 
 
 def test_a_module_that_breaks_is_quoted(tmp_path, monkeypatch):

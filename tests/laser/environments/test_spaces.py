@@ -1,10 +1,22 @@
+import json
+
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 
+from laser.environments.arrays import FrameStack, UnsupportedSpaceError
 from laser.environments.base import EnvironmentFailedError
-from laser.environments.spaces import FrameStack, UnsupportedSpaceError, action_writer, observation_reader
-from laser.specs import CategorySpec, ContinuousActions, FramesSpec, MultiDiscreteActions, VectorSpec
+from laser.environments.spaces import action_writer, observation_reader
+from laser.specs import (
+    CategorySpec,
+    ContinuousActions,
+    EnvironmentSpec,
+    FramesSpec,
+    MultiDiscreteActions,
+    VectorSpec,
+    environment_spec_from_json,
+)
 
 STACK = FrameStack(4, "repeat")
 
@@ -32,6 +44,16 @@ def pixels(*shape):
         (spaces.Discrete(6, start=2), None, CategorySpec(6)),
         (spaces.MultiDiscrete([4, 4, 4]), None, CategorySpec(4, (3,))),
         (spaces.MultiDiscrete([[4], [4]], start=[[2], [2]]), None, CategorySpec(4, (2, 1))),
+        (spaces.MultiDiscrete([4, 2]), None, CategorySpec(6, (2,), counts=(4, 2))),
+        (
+            spaces.MultiDiscrete([[4, 2], [3, 3]], start=[[1, 0], [0, -5]]),
+            None,
+            CategorySpec(12, (2, 2), 0, (4, 2, 3, 3)),
+        ),
+        (spaces.MultiBinary(5), None, VectorSpec((5,))),
+        (spaces.MultiBinary([2, 3]), None, VectorSpec((2, 3))),
+        (spaces.Discrete(1024), None, CategorySpec(1024)),
+        (spaces.Discrete(5000, start=-3), None, CategorySpec(5000, (1,))),
         (pixels(84, 84), None, FramesSpec((84, 84))),
         (pixels(210, 160, 3), None, FramesSpec((210, 160, 3))),
         (pixels(84, 84, 1), None, FramesSpec((84, 84, 1))),
@@ -66,6 +88,96 @@ def test_categories_count_from_zero():
         observation_reader(spaces.Discrete(6, start=2)).read_items([8])
 
 
+def test_choices_of_different_sizes_have_parts_of_one_range():
+    reader = observation_reader(spaces.MultiDiscrete([[4, 2]], start=[[1, -1]]))
+    read = reader.read_items([[[1, -1]], [[4, 0]]])["observation"]
+    np.testing.assert_array_equal(read, [[[0, 4]], [[3, 5]]])
+    for wrong in ([[0, 0]], [[5, 0]], [[1, 1]]):
+        with pytest.raises(EnvironmentFailedError, match=r"observation must be in \[\[1, -1\], \[4, 0\]\]"):
+            reader.read_items([wrong])
+
+
+def test_a_text_is_one_hot_over_its_alphabet():
+    reader = observation_reader(spaces.Text(3, min_length=0, charset="cab"))
+    assert reader.specs == {"observation": VectorSpec((3, 3), "abc")}
+    read = reader.read_batch(("ba", ""), 2)["observation"]
+    np.testing.assert_array_equal(read, [[[0, 1, 0], [1, 0, 0], [0, 0, 0]], np.zeros((3, 3))])
+    np.testing.assert_array_equal(reader.read_items(["ba", ""])["observation"], read)
+    for wrong, words in (
+        ("abca", "at most 3 letters, got 'abca'"),
+        ("ad", "letters among 'abc'"),
+        (3, "must be a text"),
+    ):
+        with pytest.raises(EnvironmentFailedError, match=words):
+            reader.check(wrong)
+
+
+NESTED = spaces.Dict(
+    {
+        "robot": spaces.Dict(
+            {
+                "arms": spaces.Tuple([spaces.Box(-1, 1, (2,)), spaces.Discrete(3)]),
+                "name": spaces.Text(4, charset="ab"),
+            }
+        ),
+        "flags": spaces.MultiBinary(2),
+    }
+)
+
+
+def test_arrays_of_nested_observations_are_named_by_their_path():
+    reader = observation_reader(NESTED)
+    assert reader.specs == {
+        "flags": VectorSpec((2,)),
+        "robot/arms/0": VectorSpec((2,)),
+        "robot/arms/1": CategorySpec(3),
+        "robot/name": VectorSpec((4, 2), "ab"),
+    }
+    NESTED.seed(3)
+    items = [NESTED.sample() for _ in range(4)]
+    read = reader.read_items(items)
+    for index, item in enumerate(items):
+        np.testing.assert_array_equal(read["flags"][index], item["flags"])
+        np.testing.assert_array_equal(read["robot/arms/0"][index], item["robot"]["arms"][0])
+        assert read["robot/arms/1"][index] == item["robot"]["arms"][1]
+        assert read["robot/name"][index].sum() == len(item["robot"]["name"])
+    batched = gymnasium.vector.utils.concatenate(NESTED, items, gymnasium.vector.utils.create_empty_array(NESTED, 4))
+    for name, value in reader.read_batch(batched, 4).items():
+        np.testing.assert_array_equal(value, read[name])
+    with pytest.raises(EnvironmentFailedError, match=r"must have keys \['flags', .*, got \['flags', 'robot/arms/0'\]"):
+        reader.check({"flags": [0, 1], "robot": {"arms": (np.zeros(2),)}})
+
+
+def test_arrays_of_a_tuple_are_numbered():
+    reader = observation_reader(spaces.Tuple([spaces.Discrete(2), spaces.Box(-1, 1, (3,))]))
+    read = reader.read_items([(1, np.full(3, 0.5))])
+    np.testing.assert_array_equal(read["0"], [1])
+    np.testing.assert_array_equal(read["1"], [[0.5] * 3])
+    with pytest.raises(EnvironmentFailedError, match=r"must have keys \['0', '1'\], got ndarray"):
+        reader.check(np.zeros(2))
+
+
+def test_specs_survive_their_json_form():
+    space = spaces.Tuple([NESTED, spaces.MultiDiscrete([4, 2], start=[3, 7]), spaces.Discrete(5000)])
+    spec = EnvironmentSpec("X-v0", observation_reader(space).specs, action_writer(spaces.Discrete(2)).spec)
+    again = environment_spec_from_json(json.loads(json.dumps(spec.to_json())))
+    assert again.observations == spec.observations
+    assert again.observations["1"].starts == (3, 7)
+
+
+def test_records_of_earlier_versions_have_neither_alphabet_nor_counts():
+    spec = EnvironmentSpec(
+        "X-v0", {"a": VectorSpec((2,)), "b": CategorySpec(3)}, action_writer(spaces.Discrete(2)).spec
+    )
+    saved = spec.to_json()
+    del (
+        saved["observations"]["a"]["alphabet"],
+        saved["observations"]["b"]["counts"],
+        saved["observations"]["b"]["starts"],
+    )
+    assert environment_spec_from_json(saved) == spec
+
+
 def test_observations_must_have_the_keys_of_their_space_and_may_have_more():
     reader = observation_reader(spaces.Dict({name: spaces.Box(-1, 1, (2,)) for name in "ab"}))
     value = np.zeros(2, np.float32)
@@ -85,11 +197,18 @@ def test_numbers_beyond_float32_are_not_finite():
 @pytest.mark.parametrize(
     ("space", "words"),
     [
-        (spaces.Tuple([spaces.Discrete(2)]), "Tuple"),
-        (spaces.Dict({"a": spaces.Dict({"b": spaces.Discrete(2)})}), "a has the space Dict"),
-        (spaces.Dict({}), "empty"),
-        (spaces.MultiDiscrete([2, 3]), "MultiDiscrete"),
-        (spaces.Text(5), "Text"),
+        (spaces.Sequence(spaces.Discrete(2)), "observation has the space Sequence.*, which is no array; supported are"),
+        (spaces.Graph(spaces.Box(0, 1, (2,)), None), "Graph"),
+        (spaces.OneOf([spaces.Discrete(2)]), "OneOf"),
+        (spaces.Dict({"a": spaces.Tuple([spaces.Sequence(spaces.Discrete(2))])}), "a/0 has the space Sequence"),
+        (spaces.Dict({}), "observation has the space Dict.*, which is empty; leave it out"),
+        (spaces.Dict({"a": spaces.Tuple([])}), "a has the space Tuple.*, which is empty"),
+        (spaces.Dict({"a/b": spaces.Tuple([spaces.Discrete(2)])}), "the key 'a/b' .* holds a slash"),
+        (
+            spaces.Dict({"a/b": spaces.Discrete(2), "a": spaces.Dict({"b": spaces.Discrete(2)})}),
+            "two arrays of the observation are called a/b",
+        ),
+        (spaces.Discrete(10**9), "has 1,000,000,000 values, and at most 10,000,000 can be embedded"),
         (spaces.Box(0, 1, (0,)), "holds no numbers"),
     ],
 )

@@ -56,7 +56,7 @@ def test_missing_values_and_single_hyphens():
     assert (result.problems, result.valueless, result.values) == ([], ["steps"], {"env": "-x"})
     result = split("-s 3 --env --stepz")
     assert [str(problem) for problem in result.problems] == ["-s: unknown flag; flags begin with two hyphens"]
-    assert [str(problem) for problem in without_value(result, ["env", "steps"])] == [
+    assert [str(problem) for problem in without_value(result, [], ["env", "steps"])] == [
         "env: needs a value; write --env VALUE",
         "stepz: unknown key; did you mean steps?",
     ]

@@ -22,7 +22,8 @@ from laser.networks.config import NetworkConfig
 from laser.specs import EnvironmentSpec, environment_spec_from_json
 from launch.__main__ import main
 from launch.errors import LaunchError, OutputError
-from launch.evaluation.evaluate import LoadedPolicy, evaluate
+from launch.evaluation.evaluate import evaluate
+from launch.evaluation.loaded_policy import LoadedPolicy
 from launch.presets import change, load_preset
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig, SweepOptions

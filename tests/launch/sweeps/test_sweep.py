@@ -12,7 +12,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from launch.errors import LaunchError, NothingToResumeError, StoppedError
+from launch.errors import Interrupted, LaunchError, NothingToResumeError
 from launch.evaluation.evaluate import evaluate, load_policy
 from launch.presets import change, load_preset
 from launch.records.lineage import Lineage
@@ -204,7 +204,7 @@ def test_an_evolving_sweep_goes_on_as_if_it_had_not_been_interrupted(tmp_path, m
     whole = sweep(evolving(tmp_path / "whole"))
     with monkeypatch.context() as patch:
         patch.setattr("launch.sweeps.sweep.stop_on_signals", lambda: nullcontext(StopsAfter(30)))
-        with pytest.raises(StoppedError, match="--resume"):
+        with pytest.raises(Interrupted, match="--resume"):
             sweep(evolving(tmp_path / "parts"))
     before = Lineage(tmp_path / "parts" / "lineage.jsonl").decisions
     again = sweep(evolving(tmp_path / "parts", resume=True))
@@ -217,7 +217,7 @@ def test_an_evolving_sweep_goes_on_as_if_it_had_not_been_interrupted(tmp_path, m
 def test_a_resumed_sweep_that_is_stopped_keeps_what_it_was_resumed_with(tmp_path, monkeypatch):
     sweep(small(tmp_path / "run"))
     monkeypatch.setattr("launch.sweeps.sweep.stop_on_signals", lambda: nullcontext(StopsAfter(2)))
-    with pytest.raises(StoppedError, match="--resume"):
+    with pytest.raises(Interrupted, match="--resume"):
         sweep(small(tmp_path / "run", steps=768, resume=True))
     records = [tmp_path / "run" / "config.json", *sorted(tmp_path.glob("run/members/*/config.json"))]
     assert [json.loads(path.read_text())["config"]["steps"] for path in records] == [768] * 3

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from launch.supervision.training_result import TrainResult
 from launch.sweeps.sweep_progress import closing_table
 from launch.sweeps.sweep_result import MemberResult, SweepResult
-from launch.train import TrainResult
 
 
 def sweep_of(*members):

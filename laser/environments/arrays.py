@@ -1,0 +1,197 @@
+"""Conversion of one array of an observation: from a Gymnasium space to its spec, and at every step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from gymnasium import spaces
+
+from laser.environments.base import EnvironmentFailedError
+from laser.specs import CategorySpec, FramesSpec, ObservationSpec, VectorSpec
+
+# Pixels per side below which arrays of pixels are vectors, unless the config says otherwise.
+PICTURE_SIZE = 5
+_MOST_CHANNELS = 16
+# Networks see up to so many values one-hot; more are embedded, since a one-hot input of that width is slow.
+_MOST_ONE_HOT = 1024
+_MOST_VALUES = 10_000_000
+_SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, Text, and Dict or Tuple of those"
+
+
+class UnsupportedSpaceError(ValueError):
+    """A space that LASER does not support; the message names it and the supported spaces."""
+
+
+@dataclass(frozen=True)
+class FrameStack:
+    """A stack of image observations that the environment makes: its depth, and its padding at an episode's start."""
+
+    depth: int
+    padding: Literal["zeros", "repeat"]
+
+
+@dataclass(frozen=True)
+class ArrayReader:
+    """Reads one array of an observation.
+
+    Args:
+        spec: spec of the converted array.
+        shape: shape of one item in the environment; of a text: of its one-hot letters.
+        dtype: dtype in which items are collected before their conversion.
+    """
+
+    spec: ObservationSpec
+    shape: tuple[int, ...]
+    dtype: str
+
+    def array_of(self, name: str, value: Any, num_leading: int) -> np.ndarray:
+        """Return a value of the environment as a checked array; a text as its one-hot letters.
+
+        Args:
+            name: name of the array, for messages.
+            value: one item, or several.
+            num_leading: 0 for one item, 1 for several.
+
+        Raises:
+            EnvironmentFailedError: the value does not have the shape or a dtype of its space.
+        """
+        if isinstance(self.spec, VectorSpec) and self.spec.alphabet:
+            letters = [self._letters(name, text) for text in (value if num_leading else [value])]
+            return np.stack(letters) if num_leading else letters[0]
+        array = np.asarray(value)
+        self.check(name, array, num_leading)
+        return array
+
+    def check(self, name: str, value: np.ndarray, num_leading: int) -> None:
+        """Raise EnvironmentFailedError unless the array has the shape and a dtype of its space."""
+        if value.shape[num_leading:] != self.shape:
+            raise EnvironmentFailedError(
+                "wrong_shape", f"{name} must have shape {self.shape}, got {value.shape[num_leading:]}"
+            )
+        kind = value.dtype.kind
+        if isinstance(self.spec, FramesSpec):
+            fits, wanted = str(value.dtype) == self.dtype, self.dtype
+        elif isinstance(self.spec, CategorySpec):
+            fits, wanted = kind in "iu", "an integer dtype"
+        else:
+            fits, wanted = kind in "fiub", "a real dtype"
+        if not fits:
+            raise EnvironmentFailedError("wrong_shape", f"{name} must have {wanted}, got {value.dtype}")
+
+    def convert(self, name: str, batch: np.ndarray) -> np.ndarray:
+        """Convert checked items [M, *shape] to the form of the spec, in new memory; check the values."""
+        if isinstance(self.spec, FramesSpec):
+            if self.spec.channels_first:
+                batch = np.moveaxis(batch, 1, -1)
+            frames: np.ndarray = np.array(batch, np.uint8, order="C")
+            return frames.reshape(len(batch), self.spec.stack, *self.spec.frame_shape)
+        if isinstance(self.spec, CategorySpec):
+            if self.spec.counts:
+                return self._joined(name, batch, self.spec)
+            start, num_values = self.spec.start, self.spec.num_values
+            categories: np.ndarray = np.subtract(batch, start, dtype=np.int64, casting="unsafe").astype(np.int32)
+            if ((categories < 0) | (categories >= num_values)).any():
+                wrong = f"{name} must be in [{start}, {start + num_values - 1}], got {batch}"
+                raise EnvironmentFailedError("wrong_shape", wrong)
+            return categories.reshape(len(batch), *self.spec.shape)
+        with np.errstate(over="ignore"):
+            values = np.array(batch, np.float32, order="C")
+        if not np.isfinite(values).all():
+            if np.isfinite(batch).all():
+                raise EnvironmentFailedError("not_finite", f"{name} does not fit float32: {_first_bad(values, batch)}")
+            raise EnvironmentFailedError("not_finite", f"{name} is not finite: {_first_bad(batch)}")
+        return values
+
+    def _joined(self, name: str, batch: np.ndarray, spec: CategorySpec) -> np.ndarray:
+        """Return choices that have different numbers of values as categories of one range, each choice in its part."""
+        counts = np.array(spec.counts)
+        values = batch.reshape(len(batch), -1).astype(np.int64) - np.array(spec.starts)
+        if ((values < 0) | (values >= counts)).any():
+            wrong = f"{name} must be in [{list(spec.starts)}, {(spec.starts + counts - 1).tolist()}], got {batch}"
+            raise EnvironmentFailedError("wrong_shape", wrong)
+        parts = np.cumsum(counts) - counts
+        categories: np.ndarray = (values + parts).astype(np.int32)
+        return categories.reshape(len(batch), *spec.shape)
+
+    def _letters(self, name: str, text: Any) -> np.ndarray:
+        """Return a text as float32 [longest text, letters]: a 1 in each row of a letter, zeros behind the text."""
+        assert isinstance(self.spec, VectorSpec)
+        most, alphabet = self.spec.shape[0], self.spec.alphabet
+        if not isinstance(text, str) or len(text) > most:
+            raise EnvironmentFailedError(
+                "wrong_shape", f"{name} must be a text of at most {most} letters, got {text!r}"
+            )
+        places = [alphabet.find(letter) for letter in text]
+        if -1 in places:
+            raise EnvironmentFailedError("wrong_shape", f"{name} must have letters among {alphabet!r}, got {text!r}")
+        letters = np.zeros(self.spec.shape, np.float32)
+        letters[np.arange(len(text)), places] = 1.0
+        return letters
+
+
+def array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None, picture_size: int) -> ArrayReader:
+    """Return the reader of one array.
+
+    Args:
+        name: name of the array, for messages.
+        space: its space.
+        stack: frame stack of a wrapper, if there is one.
+        picture_size: pixels of a picture's shortest side, at least.
+
+    Raises:
+        UnsupportedSpaceError: the space has no fixed shape, holds no numbers, or too many values.
+    """
+    if isinstance(space, spaces.Discrete):
+        is_many = bool(space.n > _MOST_ONE_HOT)
+        spec = _category(name, int(space.n), (1,) if is_many else (), start=int(space.start), is_number=is_many)
+        return ArrayReader(spec, (), "int64")
+    if isinstance(space, spaces.MultiDiscrete):
+        counts, starts = space.nvec.ravel().tolist(), space.start.ravel().tolist()
+        if len({*counts}) == len({*starts}) == 1:
+            return ArrayReader(_category(name, counts[0], space.shape, start=starts[0]), space.shape, "int64")
+        spec = _category(name, sum(counts), space.shape, starts=tuple(starts), counts=tuple(counts))
+        return ArrayReader(spec, space.shape, "int64")
+    if isinstance(space, spaces.MultiBinary) and 0 not in space.shape:
+        return ArrayReader(VectorSpec(space.shape), space.shape, "float32")
+    if isinstance(space, spaces.Text):
+        alphabet = "".join(sorted(space.character_set))
+        text = VectorSpec((int(space.max_length), len(alphabet)), alphabet)
+        return ArrayReader(text, text.shape, "float32")
+    if not isinstance(space, spaces.Box) or space.dtype.kind not in "fiub":
+        raise UnsupportedSpaceError(f"{name} has the space {space}, which is no array; supported are {_SUPPORTED}")
+    shape, dtype = space.shape, str(space.dtype)
+    if 0 in shape:
+        raise UnsupportedSpaceError(f"{name} has the space {space}, which holds no numbers; leave it out")
+    if dtype in ("uint8", "bool"):
+        high = 1 if dtype == "bool" else 255
+        if stack is not None and _is_picture(shape[1:], picture_size):
+            return ArrayReader(FramesSpec(shape[1:], stack.depth, stack.padding, high=high), shape, dtype)
+        if _is_picture(shape, picture_size):
+            return ArrayReader(FramesSpec(shape, high=high), shape, dtype)
+        # Without a stacking wrapper, these channels need not be a rolling stack: keep all of them.
+        if len(shape) == 3 and _is_picture((*shape[1:], shape[0]), picture_size):
+            return ArrayReader(FramesSpec((*shape[1:], shape[0]), channels_first=True, high=high), shape, dtype)
+    # Narrow floats are widened when they are collected; float64 is cast once, when the batch is converted.
+    return ArrayReader(VectorSpec(shape), shape, "float64" if dtype not in ("float32", "float16") else "float32")
+
+
+def _category(name: str, num_values: int, shape: tuple[int, ...], **facts: Any) -> CategorySpec:
+    if num_values > _MOST_VALUES:
+        wrong = f"{name} has {num_values:,} values, and at most {_MOST_VALUES:,} can be embedded"
+        raise UnsupportedSpaceError(f"{wrong}; give its number as a Box, or split it")
+    return CategorySpec(num_values, shape, **facts)
+
+
+def _is_picture(shape: tuple[int, ...], picture_size: int) -> bool:
+    """Return whether a shape is (height, width) or (height, width, few channels) of a useful size."""
+    if len(shape) not in (2, 3) or min(shape[:2]) < picture_size:
+        return False
+    return len(shape) == 2 or shape[2] <= _MOST_CHANNELS
+
+
+def _first_bad(values: np.ndarray, original: np.ndarray | None = None) -> str:
+    index = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
+    value = (values if original is None else original)[index]
+    return f"{value} at index {list(index[1:])} of environment {index[0]}"

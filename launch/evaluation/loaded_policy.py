@@ -1,0 +1,150 @@
+"""A trained agent as an object for users' own programs: observations in, actions out, for one environment or many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from actors.policy import Policy, PolicyState
+from laser.environments.arrays import ArrayReader
+from laser.environments.base import EnvironmentFailedError
+from laser.environments.spaces import ActionWriter, ObservationReader
+from laser.specs import (
+    CategorySpec,
+    ContinuousActions,
+    DiscreteActions,
+    EnvironmentSpec,
+    FramesSpec,
+    ObservationSpec,
+    VectorSpec,
+)
+
+
+class LoadedPolicy:
+    """A trained agent: `action = policy.act(observation)`, or `actions = policy.act(observations)` for a batch.
+
+    The object holds the state of recurrent agents between steps; call `reset()` when an episode begins. Not
+    thread-safe.
+    """
+
+    def __init__(self, policy: Policy, environment: EnvironmentSpec):
+        self.environment = environment
+        self._policy = policy
+        self._greedy = policy.greedy
+        is_real = isinstance(environment.actions, ContinuousActions)
+        self._writer = ActionWriter(environment.actions, "float32" if is_real else "int64")
+        self._arrays = {
+            name: ArrayReader(spec, _shape(spec), "float64") for name, spec in environment.observations.items()
+        }
+        self._state = self.initial_state()
+
+    def initial_state(self, num_envs: int = 1) -> PolicyState:
+        """Return the state at the beginning of an episode, for a caller that keeps the state itself."""
+        return PolicyState(num_envs, self.environment, self._policy.algorithm)
+
+    def reset(self, where: np.ndarray | None = None) -> None:
+        """Begin an episode.
+
+        Args:
+            where: bool [N], the environments of a batch in which an episode begins; None: everywhere.
+        """
+        if where is None:
+            self._state = self.initial_state()
+            return
+        state = self._state
+        if np.shape(where) != state.first.shape:
+            raise ValueError(f"where must have shape {state.first.shape}, got {np.shape(where)}")
+        values, fresh = state.state_dict(), self.initial_state(len(state.first)).state_dict()
+        for name, value in values.items():
+            value[where] = fresh[name][where]
+        state.load_state_dict(values)
+
+    def act(
+        self, observation: Any, reward: Any = 0.0, *, greedy: bool | None = None, state: PolicyState | None = None
+    ) -> Any:
+        """Choose an action in the environment's format, or one for each observation of a batch.
+
+        Args:
+            observation: as the Gymnasium environment returned it, or a batch as a vector environment returns it: with a
+                first axis of length N in every array. Frames are `[stack, height, width]`, or in the environment's own
+                shape; `[1, height, width]` is one frame, and a batch of one is `[1, 1, height, width]`.
+            reward: of the last action, a number or [N]; only agents that take it as input need it.
+            greedy: True: the most likely action; False: a sample; None: as the policy was loaded.
+            state: state from `initial_state`, which is updated; None: the state that the policy keeps.
+
+        Returns:
+            an int, an int array, or a float array within the environment's bounds; of a batch: an array [N, ...].
+
+        Raises:
+            ValueError: the observation does not fit the environment that the agent was trained on, or the state belongs
+                to another number of environments.
+        """
+        arrays, is_batch = self._read(observation)
+        num_envs = len(next(iter(arrays.values())))
+        own = state if state is not None else self._kept_state(num_envs)
+        if len(own.first) != num_envs:
+            raise ValueError(f"state is of {len(own.first)} environments, and there are {num_envs} observations")
+        own.last_reward[:] = reward
+        self._policy.greedy = self._greedy if greedy is None else greedy
+        actions, _ = self._policy.act(arrays, own)
+        own.first[:] = False
+        own.last_action[:] = actions
+        written = self._writer.write(actions)
+        if is_batch:
+            return written
+        return written[0].item() if isinstance(self.environment.actions, DiscreteActions) else np.asarray(written[0])
+
+    def _kept_state(self, num_envs: int) -> PolicyState:
+        if len(self._state.first) != num_envs:
+            if self._state.core_state and not self._state.first.all():
+                num = len(self._state.first)
+                raise ValueError(
+                    f"the policy remembers {num} environments, got {num_envs} observations; reset() it first"
+                )
+            self._state = self.initial_state(num_envs)
+        return self._state
+
+    def _read(self, observation: Any) -> tuple[dict[str, np.ndarray], bool]:
+        """Return observations [N, ...] in the form of the specs, and whether they were a batch."""
+        is_nested = isinstance(observation, Mapping) or set(self._arrays) != {"observation"}
+        found, num_rows = {}, set()
+        try:
+            named = ObservationReader(self._arrays, is_nested).named(observation)
+            for name, reader in self._arrays.items():
+                found[name], is_batch = _read_array(name, reader, named[name])
+                num_rows.add(len(found[name]) if is_batch else 0)
+        except EnvironmentFailedError as error:
+            raise ValueError(str(error)) from error
+        if len(num_rows) > 1:
+            raise ValueError(f"every array of a batch must have as many rows, got {sorted(num_rows)} (0: no batch)")
+        return found, num_rows != {0}
+
+
+def _shape(spec: ObservationSpec) -> tuple[int, ...]:
+    return (spec.stack, *spec.frame_shape) if isinstance(spec, FramesSpec) else spec.shape
+
+
+def _read_array(name: str, reader: ArrayReader, value: Any) -> tuple[np.ndarray, bool]:
+    """Return an array [N, ...] in the form of its spec, and whether it was a batch."""
+    spec, shape = reader.spec, reader.shape
+    if isinstance(spec, VectorSpec) and spec.alphabet:
+        is_batch = not isinstance(value, str)
+        return reader.array_of(name, value if is_batch else [value], 1), is_batch
+    array = np.asarray(value, np.uint8 if isinstance(spec, FramesSpec) else None)
+    if isinstance(spec, FramesSpec):
+        own = spec.frame_shape
+        if spec.channels_first and array.ndim >= 3 and array.shape[-2:] == own[:2]:
+            array = np.moveaxis(array, -3, -1)
+        if spec.stack == 1 and array.shape[-len(own) :] == own and array.shape[-len(shape) :] != shape:
+            array = np.expand_dims(array, -len(own) - 1)
+    elif isinstance(spec, CategorySpec) and spec.is_number:
+        array = array[..., None]
+    is_batch = array.shape != shape
+    if is_batch and (array.shape[1:] != shape or not len(array)):
+        raise ValueError(
+            f"observation {name} must have shape {shape}, or (N, ...) of it for a batch, got {np.shape(value)}"
+        )
+    rows = array if is_batch else array[None]
+    return np.array(rows, order="C") if isinstance(spec, FramesSpec) else reader.convert(name, rows), is_batch

@@ -1,0 +1,127 @@
+"""A loaded policy takes one observation or a batch, deterministic or sampled, with its state kept or by hand."""
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from actors.policy import Policy
+from laser.algorithms.impala import ImpalaConfig
+from laser.environments.spaces import action_writer, observation_reader
+from laser.networks.config import NetworkConfig
+from laser.specs import EnvironmentSpec
+from launch.evaluation.loaded_policy import LoadedPolicy
+
+
+def make(observations, actions=spaces.Discrete(5), core="none", greedy=False):  # noqa: B008 - spaces do not change
+    spec = EnvironmentSpec("X-v0", observation_reader(observations).specs, action_writer(actions).spec)
+    algorithm = ImpalaConfig().build(spec, NetworkConfig(core=core, core_size=8))
+    return LoadedPolicy(Policy(algorithm, spec, seed=0, greedy=greedy), spec)
+
+
+def samples(space, number, seed=0):
+    space.seed(seed)
+    return [space.sample() for _ in range(number)]
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(-1, 1, (3,)),
+        spaces.Box(-1, 1, ()),
+        spaces.Discrete(4, start=2),
+        spaces.Discrete(3000),
+        spaces.MultiDiscrete([3, 3]),
+        spaces.Text(3),
+        spaces.Box(0, 255, (24, 20), np.uint8),
+        spaces.Box(0, 255, (3, 24, 20), np.uint8),
+    ],
+)
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_batch_gives_the_actions_of_its_observations(space, number):
+    policy, items = make(space), samples(space, number)
+    wanted = [policy.act(item, greedy=True) for item in items]
+    batch = tuple(items) if isinstance(space, spaces.Text) else np.stack(items)
+    if space.dtype == np.uint8 and number == 1:
+        batch = batch[:, None]  # a batch of one frame names its stack of one
+    acted = policy.act(batch, greedy=True)
+    assert acted.tolist() == wanted
+    assert acted.shape == (number,)
+
+
+def test_actions_of_a_batch_are_in_the_environments_bounds():
+    actions = spaces.Box(np.array([0, 5], np.float32), np.array([1, 9], np.float32))
+    acted = make(spaces.Box(-1, 1, (3,)), actions).act(np.zeros((100, 3)))
+    assert acted.shape == (100, 2)
+    assert all(action in actions for action in acted)
+
+
+def test_actions_are_sampled_or_the_most_likely_as_asked():
+    space = spaces.Box(-1, 1, (3,))
+    rows = np.zeros((200, 3), np.float32)
+    sampled, greedy = make(space), make(space, greedy=True)
+    assert len(set(sampled.act(rows).tolist())) > 1
+    assert len(set(sampled.act(rows, greedy=True).tolist())) == 1
+    assert len(set(sampled.act(rows).tolist())) > 1
+    assert len(set(greedy.act(rows).tolist())) == 1
+    assert len(set(greedy.act(rows, greedy=False).tolist())) > 1
+
+
+def values_of(state):
+    return {name: value.copy() for name, value in state.state_dict().items()}
+
+
+def test_the_state_by_hand_is_the_one_that_is_kept():
+    space = spaces.Box(-1, 1, (3,))
+    kept, by_hand = make(space, core="lstm", greedy=True), make(space, core="lstm", greedy=True)
+    state, other = by_hand.initial_state(2), by_hand.initial_state(2)
+    for rows in np.random.default_rng(0).normal(size=(5, 2, 3)):
+        by_hand.act(rows[::-1], state=other)  # another pair of episodes, in between
+        assert kept.act(rows).tolist() == by_hand.act(rows, state=state).tolist()
+    for name, value in values_of(kept._state).items():
+        np.testing.assert_array_equal(value, values_of(state)[name])
+    assert any((values_of(state)[name] != values_of(other)[name]).any() for name in values_of(state))
+
+
+def test_an_episode_may_begin_in_one_environment_only():
+    policy, rows = make(spaces.Box(-1, 1, (3,)), core="lstm"), np.ones((3, 3))
+    policy.act(rows, reward=[1, 2, 3])
+    before = values_of(policy._state)
+    policy.reset(np.array([False, True, False]))
+    after, fresh = values_of(policy._state), values_of(policy.initial_state(3))
+    for name in before:
+        np.testing.assert_array_equal(after[name][[0, 2]], before[name][[0, 2]])
+        np.testing.assert_array_equal(after[name][1], fresh[name][1])
+    with pytest.raises(ValueError, match=r"where must have shape \(3,\), got \(2,\)"):
+        policy.reset(np.array([True, False]))
+
+
+def test_a_memory_is_not_mixed_up_between_numbers_of_environments():
+    policy = make(spaces.Box(-1, 1, (3,)), core="lstm")
+    policy.act(np.zeros(3))
+    with pytest.raises(ValueError, match=r"remembers 1 environments, got 4 observations; reset\(\) it first"):
+        policy.act(np.zeros((4, 3)))
+    policy.reset()
+    assert policy.act(np.zeros((4, 3))).shape == (4,)
+    with pytest.raises(ValueError, match="state is of 2 environments, and there are 4 observations"):
+        policy.act(np.zeros((4, 3)), state=policy.initial_state(2))
+
+
+@pytest.mark.parametrize(
+    ("observation", "words"),
+    [
+        (np.zeros(4), r"observation must have shape \(3,\), or \(N, ...\) of it for a batch, got \(4,\)"),
+        (np.zeros((0, 3)), "got \\(0, 3\\)"),
+        (np.full(3, np.nan), "observation is not finite"),
+        ({"x": np.zeros(3)}, r"must have keys \['observation'\], got \['x'\]"),
+    ],
+)
+def test_observations_that_do_not_fit_are_refused(observation, words):
+    with pytest.raises(ValueError, match=words):
+        make(spaces.Box(-1, 1, (3,))).act(observation)
+
+
+def test_all_arrays_of_a_batch_have_as_many_rows():
+    policy = make(spaces.Dict({"a": spaces.Box(-1, 1, (2,)), "b": spaces.Discrete(3)}))
+    assert policy.act({"a": np.zeros((2, 2)), "b": np.array([0, 2])}).shape == (2,)
+    with pytest.raises(ValueError, match=r"as many rows, got \[0, 2\]"):
+        policy.act({"a": np.zeros((2, 2)), "b": 1})
