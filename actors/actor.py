@@ -202,6 +202,14 @@ class Actor(Heartbeat):
                 "insert"
             )
 
+    def finish(self, timeout_s: float) -> None:
+        """Wait for the outcome of every insert, whatever it is, at most for `timeout_s`.
+
+        For the end of training, at which the replay's ledger counts the inserts that fail.
+        """
+        wait_for(self._unacknowledged, timeout_s)
+        self._unacknowledged = deque(receipt for receipt in self._unacknowledged if not receipt.done())
+
     def close(self) -> None:
         """Close the environments of every group, even if one fails to."""
         groups, self._groups = self._groups, []

@@ -13,6 +13,7 @@ from typing import Any
 
 from laser.torch_threads import torch_threads
 from launch.recording.progress import Progress, closing_message
+from launch.recording.replay_gauges import summarise_ledger
 from launch.records.run_directory import RunDirectory, open_run
 from launch.settings.train_config import TrainConfig
 from launch.standard_output import say
@@ -36,6 +37,7 @@ class TrainResult:
         finished: "steps", "solved", "stopped" or "failed".
         normalised_score: median over the tasks, of their last 20 training episodes; None without reference scores.
         task_returns: mean return of the last 20 training episodes of each task that has any.
+        ledger: numbers of unrolls by name, as `stages`, `reasons` and `imbalance` (see `summarise_ledger`).
     """
 
     env_steps: int
@@ -48,6 +50,7 @@ class TrainResult:
     finished: str
     normalised_score: float | None = None
     task_returns: dict[str, float] = field(default_factory=dict)
+    ledger: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
@@ -105,4 +108,5 @@ def result_of(outcome: Outcome, run: RunDirectory) -> TrainResult:
         finished=outcome.finished,
         normalised_score=snapshot.normalised_score,
         task_returns=snapshot.task_returns,
+        ledger=summarise_ledger(snapshot),
     )

@@ -269,10 +269,16 @@ def _save_the_end(supervisor: MemberSupervisor, save: Callable[[MemberSupervisor
 
 def _save_what_can_be_saved(run: RunDirectory, supervisor: MemberSupervisor) -> None:
     """Write a checkpoint after a failure; log an error of this write, since the user sees the first error."""
-    if supervisor.topology.learner.failure() is not None or isinstance(supervisor.error, NothingToResumeError):
+    if isinstance(supervisor.error, NothingToResumeError):
         return
     for worker in supervisor.topology.workers:
         worker.stop()
+    try:
+        supervisor.end_accounts()
+    except Exception as error:  # noqa: BLE001 - as below
+        run.log(f"the accounts of unrolls are incomplete: {type(error).__name__}: {error}")
+    if supervisor.topology.learner.failure() is not None:
+        return
     try:
         save_member(run, supervisor.topology, supervisor.recorder, supervisor.recorder.snapshot(), with_actors=False)
     except Exception as error:  # noqa: BLE001 - the failure that led here is raised by the caller
