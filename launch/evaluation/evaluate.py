@@ -28,13 +28,13 @@ from laser.specs import (
     environment_spec_from_json,
 )
 from launch.errors import LaunchError, NothingToResumeError, OutputError
-from launch.evaluation.evaluation_result import EvaluationResult, TaskResult
+from launch.evaluation.evaluation_result import EpisodeCounts, EvaluationResult, TaskResult
 from launch.evaluation.playing import Playing
 from launch.evaluation.sweep_evaluation import MemberEvaluation, MemberRecord, SweepEvaluation, read_best_curve
 from launch.recording.progress import Progress
 from launch.records.run_directory import RunDirectory, read_record, saved_config, slug
 from launch.records.videos import find_video_problems, save_video
-from launch.runtimes.hangs import wait_unless_hung
+from launch.runtimes.hangs import HungEnvironmentError, wait_unless_hung
 from launch.runtimes.host import Host
 from launch.settings.train_config import TrainConfig
 from learner.checkpoint import Checkpoint, NoCheckpointError, load_best_checkpoint, load_newest_checkpoint
@@ -92,6 +92,21 @@ def evaluate(
     return result
 
 
+class EpisodesFailedError(LaunchError):
+    """An environment failed or hung during an evaluation; `counts` says how many episodes had been played."""
+
+    def __init__(self, id: str, error: EnvironmentFailedError | HungEnvironmentError, playing: Playing):
+        if isinstance(error, HungEnvironmentError):
+            self.reason, wrong, remedy = "hung", error.problem.wrong, error.problem.remedy
+        else:
+            self.reason, wrong, remedy = error.reason, f"{id}: {error}", "fix the environment"
+        if playing.num_ended:
+            wrong += f" ({playing.num_ended} of {playing.num_episodes} episodes had been played)"
+        super().__init__("env", wrong, remedy)
+        self.played = playing.num_ended
+        self.counts = EpisodeCounts(playing.num_episodes, self.played)
+
+
 @dataclass(frozen=True)
 class _Game:
     """Conditions of an evaluation, the same for every agent of a sweep."""
@@ -113,8 +128,16 @@ class _Game:
         if self.video:
             raise_problems(list(find_video_problems("video", env, protocol)))
         videos = [self._video_path(run_dir, step, id if len(task_ids(env)) > 1 else "") for id in task_ids(env)]
-        tasks = [self._play_task(agent, id, protocol, path) for id, path in zip(task_ids(env), videos, strict=True)]
-        return EvaluationResult(run_dir, env, step, tasks, self.greedy, self.seed, _in_force(env, protocol))
+        tasks: list[TaskResult] = []
+        asked = self.episodes * len(videos)
+        for id, path in zip(task_ids(env), videos, strict=True):
+            try:
+                tasks.append(self._play_task(agent, id, protocol, path))
+            except EpisodesFailedError as error:
+                played = error.played + sum(len(task.returns) for task in tasks)
+                error.counts = EpisodeCounts(asked, played, {error.reason: max(0, asked - played)})
+                raise
+        return EvaluationResult(run_dir, env, step, tasks, self.greedy, self.seed, _in_force(env, protocol), asked)
 
     def play_sweep(self, run_dir: Path) -> SweepEvaluation:
         members: list[MemberEvaluation] = []
@@ -134,13 +157,18 @@ class _Game:
                 # For example no checkpoint, or an environment that fails. The other members still play.
                 errors.append(error)
                 words = " ".join(str(error).split())
-                members.append(MemberEvaluation(facts["index"], facts["overrides"], None, words))
+                counts = error.counts if isinstance(error, EpisodesFailedError) else self._none_played(error)
+                members.append(MemberEvaluation(facts["index"], facts["overrides"], None, words, counts))
         if not any(member.result for member in members):
             for reason in errors:
                 if not isinstance(reason, NothingToResumeError):
                     raise reason
             raise NothingToResumeError("run-dir", f"no member of {run_dir} has a checkpoint", "train it first")
         return SweepEvaluation(run_dir, members, read_best_curve(recorded))
+
+    def _none_played(self, error: Exception) -> EpisodeCounts:
+        reason = "no_checkpoint" if isinstance(error, NothingToResumeError) else "not_started"
+        return EpisodeCounts(self.episodes, 0, {reason: self.episodes})
 
     def _play_task(self, agent: Agent, id: str, protocol: EnvironmentConfig, video: Path | None) -> TaskResult:
         num_envs = min(self.num_envs, self.episodes)
@@ -175,8 +203,8 @@ class _Game:
             filmed = film.take() if film else None
             if video is not None and filmed is not None:
                 save_video(video, filmed)
-        except EnvironmentFailedError as error:
-            raise LaunchError("env", f"{id}: {error}", "fix the environment") from error
+        except (EnvironmentFailedError, HungEnvironmentError) as error:
+            raise EpisodesFailedError(id, error, playing) from error
         finally:
             player.close()
             if film is not None:

@@ -7,7 +7,7 @@ import pytest
 
 from replay_server.serving.ledger import Ledger
 
-# 20 unrolls came: 11 went in (7 are stored, 3 removed, 1 was not saved), 2 were there, 3 were rejected, 1 failed, 3 wait.
+# 20 unrolls came: 11 went in (7 are stored, 3 removed, 1 not saved), 2 were there, 3 were rejected, 1 failed, 3 wait.
 COUNTS = {"received": 20, "inserted": 11, "duplicates": 2, "removed": 3, "not_saved": 1}
 FAILED = Counter({"timed_out": 1})
 REJECTED = Counter({"not_finite": 2, "unknown_member": 1})
