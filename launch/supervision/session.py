@@ -13,7 +13,7 @@ from typing import Any
 from actors.actor import Actor
 from laser.environments import task_ids
 from laser.ports import wait
-from launch.errors import LaunchError, NothingToResumeError
+from launch.errors import LaunchError, NothingToResumeError, OutputError
 from launch.planning.busy_cores import note_busy_cores
 from launch.planning.member_plan import MemberPlan
 from launch.planning.needs import Needs
@@ -140,10 +140,13 @@ def run_session(
         directories = {supervisor.number: run for supervisor, run in zip(supervisors, runs, strict=True)}
 
         def save(supervisor: MemberSupervisor, snapshot: Snapshot) -> None:
-            save_member(directories[supervisor.number], supervisor.topology, supervisor.recorder, snapshot)
+            run = directories[supervisor.number]
+            _check_in_place([run])
+            save_member(run, supervisor.topology, supervisor.recorder, snapshot)
 
         evolution = make_evolution(supervisors) if make_evolution is not None else None
         schedule = make_schedule(plan.configs, supervisors, lambda: stop.requested, save, evolution)
+        _check_in_place(runs)
         for recorder in recorders:
             recorder.begin()
         try:
@@ -153,6 +156,7 @@ def run_session(
             for supervisor in supervisors:
                 log_failure(directories[supervisor.number], error)
                 _save_what_can_be_saved(directories[supervisor.number], supervisor)
+            _check_in_place(runs)  # whatever failed because files are gone, this explains more
             raise as_launch_error(error, config, runs) from error
         for supervisor in supervisors:
             run = directories[supervisor.number]
@@ -257,6 +261,14 @@ def make_schedule(
     return FreeSchedule(supervisors, should_stop, save, evolution, pace)
 
 
+def _check_in_place(runs: Sequence[RunDirectory]) -> None:
+    """Raise `OutputError` if a run's directory or one of its files was deleted or moved while it trained."""
+    for run in runs:
+        gone = run.find_gone()
+        if gone is not None:
+            raise OutputError(gone.key, gone.wrong, gone.remedy)
+
+
 def _save_the_end(supervisor: MemberSupervisor, save: Callable[[MemberSupervisor, Snapshot], None]) -> None:
     """Write a member's last checkpoint; if its learner was lost after its end, only this member fails."""
     try:
@@ -269,7 +281,7 @@ def _save_the_end(supervisor: MemberSupervisor, save: Callable[[MemberSupervisor
 
 def _save_what_can_be_saved(run: RunDirectory, supervisor: MemberSupervisor) -> None:
     """Write a checkpoint after a failure; log an error of this write, since the user sees the first error."""
-    if isinstance(supervisor.error, NothingToResumeError):
+    if isinstance(supervisor.error, NothingToResumeError) or not run.is_in_place:
         return
     for worker in supervisor.topology.workers:
         worker.stop()
