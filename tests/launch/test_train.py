@@ -190,6 +190,7 @@ def test_a_failing_environment_ends_the_run_with_its_own_words(tmp_path):
     [
         (signal.SIGINT, 130, ["train"]),
         (signal.SIGTERM, 143, ["train"]),
+        (signal.SIGHUP, 129, ["train"]),
         (signal.SIGINT, 130, ["sweep", "--seeds", "2"]),
         (signal.SIGINT, 130, ["train", "--evaluation.interval", "100", "--evaluation.episodes", "100_000"]),
     ],
