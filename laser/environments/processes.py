@@ -6,8 +6,8 @@ import multiprocessing
 import os
 import signal
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import gymnasium
@@ -54,7 +54,8 @@ class ProcessEnvironments(GymnasiumVector):
             multiprocessing.set_forkserver_preload(["laser.environments.processes"])
         guarded = [_GuardedMaker(make, reader, os.getpid()) for make in makers]
         try:
-            self._processes = AsyncVectorEnv(guarded, context=_START_METHOD)
+            with _hangups_blocked():
+                self._processes = AsyncVectorEnv(guarded, context=_START_METHOD)
         except (EOFError, ConnectionError) as error:
             raise EnvironmentFailedError("raised", "an environment's process ended while it was being built") from error
         super().__init__(spec, self._processes, reader, writer)
@@ -137,6 +138,20 @@ class ProcessEnvironments(GymnasiumVector):
         error = EnvironmentFailedError(reason, message)
         error.add_note(trace)
         raise error
+
+
+@contextmanager
+def _hangups_blocked() -> Iterator[None]:
+    """Let processes that this thread starts inherit that SIGHUP is blocked.
+
+    A terminal that closes sends it to the whole process group; only the run itself may react to it, by saving. This
+    concerns the server of forks and the tracker of resources, too, which multiprocessing starts by itself.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _GuardedMaker:
