@@ -25,7 +25,7 @@ from launch.errors import CannotCreateError, NothingToResumeError, OutputError, 
 from launch.records.preset_changes import changes_from_preset
 from launch.records.record import load_record
 from launch.settings.json_form import config_from_json, config_to_json
-from launch.settings.train_config import TrainConfig, leaves_directory
+from launch.settings.train_config import TrainConfig, is_utf8, leaves_directory
 from launch.settings.values import find_leaves, show
 
 SCHEMA_VERSION = 1
@@ -174,6 +174,8 @@ def read_record(run_dir: Path) -> dict[str, Any]:
     `overrides`.
     """
     path = run_dir / "config.json"
+    if not is_utf8(run_dir):
+        raise NothingToResumeError("run-dir", f"the name {str(run_dir)!a} is not UTF-8", "rename the directory")
     try:
         if not path.is_file():
             raise NothingToResumeError("run-dir", f"{run_dir} holds no run: {path.name} is missing", "check the path")

@@ -148,6 +148,8 @@ class TrainConfig:
                 f"leaves the working directory, got {self.run_dir}",
                 "give a path below it or an absolute one",
             )
+        if self.run_dir is not None and not is_utf8(self.run_dir):
+            yield Problem("run-dir", f"the name {str(self.run_dir)!a} is not UTF-8", "choose another")
 
     def problems(self) -> Iterator[Problem]:
         """Yield the mistakes that concern several fields together."""
@@ -368,6 +370,15 @@ def find_device_problems(key: str, device: str, *, may_be_auto: bool = False) ->
         yield Problem(key, f"must be below cuda:{count}, got {device}", f"use cuda:0 to cuda:{count - 1}")
     elif (problem := find_old_gpu(index, key)) is not None:
         yield problem
+
+
+def is_utf8(path: Path) -> bool:
+    """Return whether a path can be written into records, pages and messages, which are all UTF-8."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def leaves_directory(path: Path) -> bool:

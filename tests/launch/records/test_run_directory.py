@@ -12,6 +12,7 @@ import pytest
 from laser.algorithms.impala import ImpalaConfig
 from laser.algorithms.laser import LaserConfig
 from laser.networks.config import NetworkConfig
+from launch.__main__ import main
 from launch.errors import CannotCreateError, NothingToResumeError, OutputError, RunInUseError
 from launch.records import run_directory as module
 from launch.records.run_directory import (
@@ -290,3 +291,15 @@ def test_a_full_disk_leaves_an_older_run_as_it_was(tmp_path, config):
 def test_outside_a_checkout_there_is_no_commit(monkeypatch):
     monkeypatch.setattr(module, "__file__", "/launch.py")
     assert module.commit_of_sources() is None
+
+
+@pytest.mark.parametrize("command", [["train", "cartpole", "--run-dir"], ["eval"], ["report"]])
+def test_a_name_that_is_not_utf8_is_refused_at_once_with_one_line(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    name = os.fsdecode(b"caf\xe9")
+    if command[0] != "train":
+        os.mkdir(name)
+    assert main([*command, name]) in (2, 66)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(r"error: run-dir: the name 'caf\udce9' is not UTF-8; ")
+    assert command[0] != "train" or not os.path.exists(name)
