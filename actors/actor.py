@@ -20,7 +20,7 @@ from actors.policy import Policy, PolicyState
 from actors.policy_lag import PolicyLag, PolicyLagLimit
 from actors.unroll_builder import Identity, UnrollBuilder
 from laser.environments import tasks_of
-from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment
+from laser.environments.base import RAISED, EnvironmentFailedError, Transition, VectorEnvironment
 from laser.ports import (
     EpisodeResult,
     InsertReceipt,
@@ -434,5 +434,5 @@ class Actor(Heartbeat):
         """Close an environment after a failure; only count an error of closing, so that the failure is reported."""
         try:
             environment.close()
-        except (Exception, SystemExit):  # noqa: BLE001 - an environment that failed may raise anything
+        except RAISED:
             self._counters["close_failed"] += 1

@@ -16,10 +16,10 @@ from gymnasium.vector import AsyncVectorEnv
 from gymnasium.vector.async_vector_env import AsyncState
 from gymnasium.wrappers.utils import create_zero_array
 
-from laser.environments.base import EnvironmentFailedError, Transition, words_of
+from laser.environments.base import RAISED, EnvironmentFailedError, Transition, words_of
 from laser.environments.spaces import ActionWriter, ObservationReader
 from laser.environments.suite import split_seed
-from laser.environments.sync import draw, read_reward
+from laser.environments.sync import draw, read_flag, read_reward
 from laser.environments.vector import GymnasiumVector
 from laser.specs import EnvironmentSpec
 
@@ -180,7 +180,7 @@ class _Guarded(gymnasium.Wrapper):
         try:
             observation, _ = self.env.reset(seed=seed, options=options)
             self._reader.check(observation)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - any error of the environment goes to the actor
+        except RAISED as error:
             return create_zero_array(self.observation_space), {_FAILURE: _failure(error)}
         return observation, {}
 
@@ -188,8 +188,9 @@ class _Guarded(gymnasium.Wrapper):
         try:
             observation, reward, terminated, truncated, _ = self.env.step(action)
             self._reader.check(observation)
-            return observation, read_reward(reward), bool(terminated), bool(truncated), {}
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
+            ends = read_flag("terminated", terminated), read_flag("truncated", truncated)
+            return observation, read_reward(reward), *ends, {}
+        except RAISED as error:
             return create_zero_array(self.observation_space), 0.0, False, False, {_FAILURE: _failure(error)}
 
     def render(self) -> Any:

@@ -49,11 +49,13 @@ class ArrayReader:
         spec: spec of the converted array.
         shape: shape of one item in the environment.
         dtype: dtype in which items are collected before their conversion.
+        holds_integers: whether the space's own dtype is one of integers.
     """
 
     spec: ObservationSpec
     shape: tuple[int, ...]
     dtype: str
+    holds_integers: bool = False
 
     def check(self, name: str, value: np.ndarray, num_leading: int) -> None:
         """Raise EnvironmentFailedError unless the array has the shape and a dtype of its space."""
@@ -66,6 +68,8 @@ class ArrayReader:
             fits, wanted = value.dtype == np.uint8, "uint8"
         elif isinstance(self.spec, CategorySpec):
             fits, wanted = kind in "iu", "an integer dtype"
+        elif self.holds_integers:  # reals would be of another scale
+            fits, wanted = kind in "iub", "an integer dtype, as its space says"
         else:
             fits, wanted = kind in "fiub", "a real dtype"
         if not fits:
@@ -91,6 +95,11 @@ class ArrayReader:
             if np.isfinite(batch).all():
                 raise EnvironmentFailedError("not_finite", f"{name} does not fit float32: {_first_bad(values, batch)}")
             raise EnvironmentFailedError("not_finite", f"{name} is not finite: {_first_bad(batch)}")
+        if self.holds_integers and (values != batch).any():
+            inexact = int(batch[values != batch][0])
+            raise EnvironmentFailedError(
+                "not_finite", f"{name} holds the integer {inexact}, which float32 cannot hold; scale or split it"
+            )
         return values
 
 
@@ -194,7 +203,8 @@ def _array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None)
         if len(shape) == 3 and _is_image((*shape[1:], shape[0])):
             return ArrayReader(FramesSpec((*shape[1:], shape[0]), channels_first=True), shape, dtype)
     # Narrow floats are widened when they are collected; float64 is cast once, when the batch is converted.
-    return ArrayReader(VectorSpec(shape), shape, "float64" if dtype not in ("float32", "float16") else "float32")
+    collected = "float64" if dtype not in ("float32", "float16") else "float32"
+    return ArrayReader(VectorSpec(shape), shape, collected, holds_integers=space.dtype.kind in "iu")
 
 
 def _is_image(shape: tuple[int, ...]) -> bool:

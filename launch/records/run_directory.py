@@ -87,6 +87,11 @@ class RunDirectory:
         """Whether the directory still has its path, and its lock is the one that this process holds."""
         return self._lock is None or _file_id(self.path / "lock") == _file_id(self._lock.fileno())
 
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether a finished checkpoint is there, valid or not."""
+        return self.checkpoints_path.is_dir() and any(_checkpoint_names(self.checkpoints_path))
+
     def log(self, text: str) -> None:
         """Append lines with the time to `log.txt`.
 
@@ -142,6 +147,9 @@ def open_run(
             yield run
         except BaseException as error:
             if run.goes_on:
+                if isinstance(error, OutputError) and not config.resume and not run.has_checkpoint:
+                    remedy = "free space or repair the disk, then start again: there is no checkpoint yet"
+                    raise OutputError(error.problem.key, error.problem.wrong, remedy) from error
                 raise
             if before:
                 # The run did not continue with the new settings, and they would prevent the next attempt.
@@ -180,7 +188,10 @@ def read_record(run_dir: Path) -> dict[str, Any]:
         if not path.is_file():
             raise NothingToResumeError("run-dir", f"{run_dir} holds no run: {path.name} is missing", "check the path")
         record = load_record(path)
-        if record.get("schema_version", 0) > SCHEMA_VERSION:
+        schema = record.get("schema_version", 0)
+        if not isinstance(schema, int):
+            raise ValueError(f"its schema_version must be a whole number, got {schema!r}")
+        if schema > SCHEMA_VERSION:
             raise ValueError(f"it was written by a newer LASER (schema {record['schema_version']})")
     except (OSError, ValueError) as error:
         raise NothingToResumeError("run-dir", f"{path} cannot be read: {error}", "choose another run") from error
@@ -349,10 +360,14 @@ def _path_of(file: BinaryIO) -> Path | None:
     return path if _file_id(path) == _file_id(file.fileno()) else None
 
 
+def _checkpoint_names(path: Path) -> list[str]:
+    return [item.name for item in path.iterdir() if item.name[0].isdigit()]
+
+
 def _safe(path: Path) -> str:
     """Return what is left of a run in a directory, and how to continue with it."""
     try:
-        newest = max((item.name for item in (path / "checkpoints").iterdir() if item.name[0].isdigit()), default="")
+        newest = max(_checkpoint_names(path / "checkpoints"), default="")
     except OSError:
         newest = ""
     if not newest:

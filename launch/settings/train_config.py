@@ -44,7 +44,7 @@ class TrainConfig:
 
     preset: Annotated[str, "the preset that the config came from"] = ""
     env: Annotated[str, "environment id, for example CartPole-v1, ALE/Pong-v5 or my_module:MyEnv-v0"]
-    steps: Annotated[int, Bounds(least=1), "env steps (agent decisions) to train for, over all actors"]
+    steps: Annotated[int, Bounds(least=1, most=10**15), "env steps (agent decisions) to train for, over all actors"]
     seed: Annotated[int, Bounds(least=0, most=2**31 - 1), "all randomness comes from it"] = 0
     device: Annotated[str, "device of the learner: auto, cpu, cuda or cuda:N"] = "auto"
     run_dir: Annotated[Path | None, "directory of the run's files; default: a new directory under runs/"] = None

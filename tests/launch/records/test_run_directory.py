@@ -196,6 +196,7 @@ def test_what_fails_before_it_goes_on_is_not_recorded(tmp_path, config, goes_on)
         ("{", "cannot be read"),
         ("[]", "not a run's record"),
         ('{"schema_version": 99, "config": {}}', "newer LASER"),
+        ('{"schema_version": "1", "config": {}}', "schema_version must be a whole number"),
         ('{"config": {}}', "is missing"),
     ],
 )
@@ -262,6 +263,24 @@ def test_a_full_disk_before_it_goes_on_leaves_nothing_of_a_new_run(tmp_path, con
     with pytest.raises(OutputError, match=r"metrics.db: full; .* start again"), open_run(config, []) as run:
         raise output_error(run.metrics_path, OSError("full"))
     assert not run.path.exists()
+
+
+@pytest.mark.parametrize("has_checkpoint", [False, True])
+def test_a_full_disk_advises_to_resume_only_where_there_is_a_checkpoint(tmp_path, config, has_checkpoint):
+    config = dataclasses.replace(config, run_dir=tmp_path / "run")
+
+    def run_until_it_is_full():
+        with open_run(config, []) as run:
+            run.goes_on = True
+            (run.checkpoints_path / ".writing-0").mkdir(parents=True)
+            if has_checkpoint:
+                (run.checkpoints_path / "000000-step-100").mkdir()
+            raise output_error(run.metrics_path, OSError("full"))
+
+    with pytest.raises(OutputError) as caught:
+        run_until_it_is_full()
+    assert ("--resume" in caught.value.problem.remedy) is has_checkpoint
+    assert ("start again" in caught.value.problem.remedy) is not has_checkpoint
 
 
 def test_what_was_there_before_a_run_that_cannot_start_is_left_alone(tmp_path, config):
