@@ -19,7 +19,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,9 @@ class Checkpoint:
     tensors: dict[str, dict[str, Tensor]]
     state: dict[str, Any]
     arrays: dict[str, np.ndarray]
+
+
+Check = Callable[[Checkpoint], None]
 
 
 def save_checkpoint(
@@ -153,8 +156,12 @@ def _write_all(
     _rename(beside, target)
 
 
-def load_newest_checkpoint(root: Path) -> tuple[Checkpoint, list[str]]:
+def load_newest_checkpoint(root: Path, check: Check | None = None) -> tuple[Checkpoint, list[str]]:
     """Return the newest checkpoint that verifies, and a warning for each newer one that does not.
+
+    Args:
+        root: the directory of all checkpoints of a run.
+        check: raises `ValueError` for a checkpoint whose contents cannot be used.
 
     Raises:
         NoCheckpointError: no checkpoint verifies.
@@ -162,7 +169,7 @@ def load_newest_checkpoint(root: Path) -> tuple[Checkpoint, list[str]]:
     warnings: list[str] = []
     for path in list_checkpoints(root):
         try:
-            return load_checkpoint(path), warnings
+            return _load_checked(path, check), warnings
         except BadCheckpointError as error:
             warnings.append(str(error))
     if warnings:
@@ -170,15 +177,15 @@ def load_newest_checkpoint(root: Path) -> tuple[Checkpoint, list[str]]:
     raise NoCheckpointError(f"there is no checkpoint under {root}")
 
 
-def load_best_checkpoint(root: Path) -> tuple[Checkpoint, list[str]]:
+def load_best_checkpoint(root: Path, check: Check | None = None) -> tuple[Checkpoint, list[str]]:
     """Return the verified checkpoint with the highest score, or the newest one if none has a score, and warnings."""
     warnings: list[str] = []
     for path in sorted(list_checkpoints(root), key=_score, reverse=True):
         try:
-            return load_checkpoint(path), warnings
+            return _load_checked(path, check), warnings
         except BadCheckpointError as error:
             warnings.append(str(error))
-    return load_newest_checkpoint(root)
+    return load_newest_checkpoint(root, check)
 
 
 def list_checkpoints(root: Path) -> list[Path]:
@@ -192,6 +199,16 @@ def list_checkpoints(root: Path) -> list[Path]:
     except OSError as error:
         raise NoCheckpointError(f"{root} cannot be read: {error.strerror}") from error
     return sorted(paths, key=_sequence, reverse=True)
+
+
+def _load_checked(path: Path, check: Check | None) -> Checkpoint:
+    checkpoint = load_checkpoint(path)
+    if check is not None:
+        try:
+            check(checkpoint)
+        except ValueError as error:
+            raise BadCheckpointError(f"{path} cannot be used: {error}") from error
+    return checkpoint
 
 
 def load_checkpoint(path: Path) -> Checkpoint:

@@ -33,6 +33,7 @@ from launch.evaluation.playing import Playing
 from launch.evaluation.sweep_evaluation import MemberEvaluation, MemberRecord, SweepEvaluation, read_best_curve
 from launch.recording.progress import Progress
 from launch.records.run_directory import RunDirectory, read_record, saved_config, slug
+from launch.records.saved_state import check_saved_state
 from launch.records.videos import find_video_problems, save_video
 from launch.runtimes.hangs import HungEnvironmentError, wait_unless_hung
 from launch.runtimes.host import Host
@@ -328,8 +329,9 @@ class Agent:
     def _load(self, policy: Policy) -> None:
         own = policy.networks.state_dict()
         saved = self.checkpoint.tensors["networks"]
-        if set(own) != set(saved):
-            raise NothingToResumeError("run-dir", f"{self.checkpoint.path} belongs to other networks")
+        if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in saved.items()}:
+            wrong = f"{self.checkpoint.path} belongs to other networks than config.json says"
+            raise NothingToResumeError("run-dir", wrong, "undo the changes of config.json")
         for name, value in saved.items():
             own[name].copy_(value)
 
@@ -343,7 +345,8 @@ def read_agent(run_dir: Path, which: Which) -> Agent:
     config = saved_config(run_dir)
     root = RunDirectory(run_dir, resumed=True).checkpoints_path
     try:
-        checkpoint, bad = load_newest_checkpoint(root) if which == "newest" else load_best_checkpoint(root)
+        load = load_newest_checkpoint if which == "newest" else load_best_checkpoint
+        checkpoint, bad = load(root, check_saved_state)
     except NoCheckpointError as error:
         raise NothingToResumeError("run-dir", str(error), "train it first") from error
     for warning in bad:

@@ -193,9 +193,18 @@ def read_record(run_dir: Path) -> dict[str, Any]:
             raise ValueError(f"its schema_version must be a whole number, got {schema!r}")
         if schema > SCHEMA_VERSION:
             raise ValueError(f"it was written by a newer LASER (schema {record['schema_version']})")
+        if not _are_changes(record.get("changes", {})):
+            raise ValueError('its changes must be objects with the texts "preset" and "run", by key')
     except (OSError, ValueError) as error:
         raise NothingToResumeError("run-dir", f"{path} cannot be read: {error}", "choose another run") from error
     return record
+
+
+def _are_changes(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(change, dict) and all(isinstance(change.get(name), str) for name in ("preset", "run"))
+        for change in value.values()
+    )
 
 
 def config_from_record(record: dict[str, Any], run_dir: Path) -> TrainConfig:

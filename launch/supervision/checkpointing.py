@@ -15,6 +15,7 @@ from launch.errors import NothingToResumeError
 from launch.planning.member_plan import MemberPlan
 from launch.recording.recorder import Recorder, Snapshot
 from launch.records.run_directory import RunDirectory, output_error
+from launch.records.saved_state import check_saved_state
 from launch.runtimes.runtime import ShardPort
 from launch.settings.json_form import config_to_json
 from launch.settings.train_config import TrainConfig
@@ -204,7 +205,7 @@ def _restore(run: RunDirectory, member: MemberPlan) -> SavedMember:
         NothingToResumeError: there is none, or its environment is another one.
     """
     try:
-        checkpoint, warnings = load_newest_checkpoint(run.checkpoints_path)
+        checkpoint, warnings = load_newest_checkpoint(run.checkpoints_path, check_saved_state)
     except NoCheckpointError as error:
         raise NothingToResumeError("resume", str(error), "start afresh with another --run-dir") from error
     for warning in warnings:

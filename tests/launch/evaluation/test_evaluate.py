@@ -184,3 +184,13 @@ def test_a_loaded_policy_takes_and_gives_what_the_environment_does(actions):
         assert acted.act(observation) in actions
         for name, value in reader.read_items([observation]).items():
             np.testing.assert_array_equal(observed[-1][name], value)
+
+
+def test_widths_changed_by_hand_are_one_line(swept, tmp_path, capsys):
+    run = Path(shutil.copytree(swept / "members" / "1", tmp_path / "run"))
+    record = json.loads((run / "config.json").read_text())
+    record["config"]["network"]["hidden_sizes"] = [7, 7]
+    (run / "config.json").write_text(json.dumps(record))
+    assert main(["eval", str(run), "--episodes", "1"]) == 66
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "belongs to other networks than config.json says; undo the changes of config.json" in line

@@ -197,6 +197,8 @@ def test_what_fails_before_it_goes_on_is_not_recorded(tmp_path, config, goes_on)
         ("[]", "not a run's record"),
         ('{"schema_version": 99, "config": {}}', "newer LASER"),
         ('{"schema_version": "1", "config": {}}', "schema_version must be a whole number"),
+        ('{"config": {}, "changes": ["steps"]}', "its changes must be objects"),
+        ('{"config": {}, "changes": {"steps": "5"}}', "its changes must be objects"),
         ('{"config": {}}', "is missing"),
     ],
 )
