@@ -147,7 +147,8 @@ def open_run(
             yield run
         except BaseException as error:
             if run.goes_on:
-                if isinstance(error, OutputError) and not config.resume and not run.has_checkpoint:
+                is_first = not config.resume and run.is_in_place and not run.has_checkpoint
+                if isinstance(error, OutputError) and is_first:
                     remedy = "free space or repair the disk, then start again: there is no checkpoint yet"
                     raise OutputError(error.problem.key, error.problem.wrong, remedy) from error
                 raise
