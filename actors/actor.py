@@ -20,7 +20,7 @@ from actors.policy import Policy, PolicyState
 from actors.policy_lag import PolicyLag, PolicyLagLimit
 from actors.unroll_builder import Identity, UnrollBuilder
 from laser.environments import tasks_of
-from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment
+from laser.environments.base import RAISED, EnvironmentFailedError, Transition, VectorEnvironment
 from laser.ports import (
     EpisodeResult,
     InsertReceipt,
@@ -201,6 +201,14 @@ class Actor(Heartbeat):
                 f"actor {self.identity.actor} waited {self._config.insert_deadline_s:g} s for the replay to accept an "
                 "insert"
             )
+
+    def finish(self, timeout_s: float) -> None:
+        """Wait for the outcome of every insert, whatever it is, at most for `timeout_s`.
+
+        For the end of training, at which the replay's ledger counts the inserts that fail.
+        """
+        wait_for(self._unacknowledged, timeout_s)
+        self._unacknowledged = deque(receipt for receipt in self._unacknowledged if not receipt.done())
 
     def close(self) -> None:
         """Close the environments of every group, even if one fails to."""
@@ -426,5 +434,5 @@ class Actor(Heartbeat):
         """Close an environment after a failure; only count an error of closing, so that the failure is reported."""
         try:
             environment.close()
-        except (Exception, SystemExit):  # noqa: BLE001 - an environment that failed may raise anything
+        except RAISED:
             self._counters["close_failed"] += 1

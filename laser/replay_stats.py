@@ -20,9 +20,10 @@ class LedgerCounts:
         inserted: unrolls stored.
         duplicates: unrolls seen before.
         rejected: unrolls refused for good, by reason.
-        failed: unrolls whose insert failed (deadline, closed, cancelled, too large) before it changed anything.
+        failed: unrolls whose insert failed before it changed anything, by reason.
         lost: sequence numbers that never arrived, or arrived after a later one.
         removed: unrolls removed from the replay.
+        not_saved: unrolls stored when a checkpoint without the replay was written from which the run continued.
         sampled: items drawn from the replay.
         stale_rows: rows of column writes dropped because their page had been reused.
     """
@@ -31,9 +32,10 @@ class LedgerCounts:
     inserted: int = 0
     duplicates: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
-    failed: int = 0
+    failed: Counter[str] = field(default_factory=Counter)
     lost: int = 0
     removed: int = 0
+    not_saved: int = 0
     sampled: int = 0
     stale_rows: int = 0
 
@@ -93,6 +95,7 @@ class ReplayStats:
         frame_capacity_bytes: capacity for compressed frames, in bytes.
         memory_bytes: bytes of memory held in total.
         waiting_inserts: inserts that wait for room.
+        waiting_unrolls: unrolls in these inserts.
         waiting_samples: draws that wait.
         members: counters by member number.
         process: usage of the shard's process, by gauge, if the shard has a process of its own.
@@ -113,6 +116,7 @@ class ReplayStats:
     frame_capacity_bytes: int = 0
     memory_bytes: int = 0
     waiting_inserts: int = 0
+    waiting_unrolls: int = 0
     waiting_samples: int = 0
     members: Mapping[int, MemberStats] = field(default_factory=dict)
     process: Mapping[str, float] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from launch.process_settings import prepare_process
 from launch.shadowing import shadowing_error
+from launch.standard_output import prepare_streams
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,6 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: without the program's name; default: those of the process, which then ends here if one of its
             threads cannot be ended.
     """
+    prepare_streams()
     complaint = shadowing_error()
     if complaint is not None:
         print(complaint, file=sys.stderr)

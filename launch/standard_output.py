@@ -67,6 +67,31 @@ class Result(Protocol):
         """Return the JSON object."""
 
 
+def prepare_streams() -> None:
+    """Replace closed standard streams by /dev/null, and let every stream write every character.
+
+    A stream that was closed at the start is None in Python, and the next file to be opened would get its number, into
+    which child processes then print. A character that a stream's encoding lacks becomes an escape sequence.
+    """
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        stream: Any = getattr(sys, name)
+        if stream is None:
+            _open_nowhere(number)
+            stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115 - as long as the process
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
+        elif mode == "w" and getattr(stream, "errors", "") == "strict" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _open_nowhere(number: int) -> None:
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    if nowhere != number:  # os.open takes the lowest free number, and makes it private to this process
+        os.dup2(nowhere, number)
+        os.close(nowhere)
+    os.set_inheritable(number, True)
+
+
 def say(text: str) -> None:
     """Print a message to standard error, which leaves standard output to results."""
     print(text, file=sys.stderr, flush=True)

@@ -19,7 +19,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,9 @@ class Checkpoint:
     arrays: dict[str, np.ndarray]
 
 
+Check = Callable[[Checkpoint], None]
+
+
 def save_checkpoint(
     root: Path,
     step: int,
@@ -102,17 +105,37 @@ def save_checkpoint(
     sequence = _sequence(existing[0]) + 1 if existing else 0
     beside, target = root / f"{_UNFINISHED}{sequence}", root / f"{sequence:06d}-step-{step}"
 
+    try:
+        _write_all(beside, target, step, tensors, encoded_state, arrays or {}, score)
+    except OSError:
+        shutil.rmtree(beside, ignore_errors=True)  # on a full disk its room is needed
+        raise
+    _sync_directory(root)
+    _remove_old(root, keep_last)
+    return target
+
+
+def _write_all(
+    beside: Path,
+    target: Path,
+    step: int,
+    tensors: Mapping[str, Mapping[str, Tensor]],
+    encoded_state: bytes,
+    arrays: Mapping[str, np.ndarray],
+    score: float | None,
+) -> None:
+    """Write all files of a checkpoint into `beside`, and rename it to `target`."""
     beside.mkdir()
     files = {"state.json": _write(beside / "state.json", encoded_state)}
     for group, values in tensors.items():
         name = f"{group}.safetensors"
         files[name] = _write(beside / name, safetensors.torch.save(_separate(values)))
-    names = list(arrays or {})
+    names = list(arrays)
     if names:
         (beside / "arrays").mkdir()
     for index, name in enumerate(names):
         buffer = io.BytesIO()
-        array = (arrays or {})[name]
+        array = arrays[name]
         if array.dtype.hasobject:
             raise TypeError(f"array {name} must not hold objects, got dtype {array.dtype}")
         np.save(buffer, array, allow_pickle=False)
@@ -131,13 +154,14 @@ def save_checkpoint(
         _sync_directory(beside / "arrays")
     _sync_directory(beside)
     _rename(beside, target)
-    _sync_directory(root)
-    _remove_old(root, keep_last)
-    return target
 
 
-def load_newest_checkpoint(root: Path) -> tuple[Checkpoint, list[str]]:
+def load_newest_checkpoint(root: Path, check: Check | None = None) -> tuple[Checkpoint, list[str]]:
     """Return the newest checkpoint that verifies, and a warning for each newer one that does not.
+
+    Args:
+        root: the directory of all checkpoints of a run.
+        check: raises `ValueError` for a checkpoint whose contents cannot be used.
 
     Raises:
         NoCheckpointError: no checkpoint verifies.
@@ -145,7 +169,7 @@ def load_newest_checkpoint(root: Path) -> tuple[Checkpoint, list[str]]:
     warnings: list[str] = []
     for path in list_checkpoints(root):
         try:
-            return load_checkpoint(path), warnings
+            return _load_checked(path, check), warnings
         except BadCheckpointError as error:
             warnings.append(str(error))
     if warnings:
@@ -153,15 +177,15 @@ def load_newest_checkpoint(root: Path) -> tuple[Checkpoint, list[str]]:
     raise NoCheckpointError(f"there is no checkpoint under {root}")
 
 
-def load_best_checkpoint(root: Path) -> tuple[Checkpoint, list[str]]:
+def load_best_checkpoint(root: Path, check: Check | None = None) -> tuple[Checkpoint, list[str]]:
     """Return the verified checkpoint with the highest score, or the newest one if none has a score, and warnings."""
     warnings: list[str] = []
     for path in sorted(list_checkpoints(root), key=_score, reverse=True):
         try:
-            return load_checkpoint(path), warnings
+            return _load_checked(path, check), warnings
         except BadCheckpointError as error:
             warnings.append(str(error))
-    return load_newest_checkpoint(root)
+    return load_newest_checkpoint(root, check)
 
 
 def list_checkpoints(root: Path) -> list[Path]:
@@ -175,6 +199,16 @@ def list_checkpoints(root: Path) -> list[Path]:
     except OSError as error:
         raise NoCheckpointError(f"{root} cannot be read: {error.strerror}") from error
     return sorted(paths, key=_sequence, reverse=True)
+
+
+def _load_checked(path: Path, check: Check | None) -> Checkpoint:
+    checkpoint = load_checkpoint(path)
+    if check is not None:
+        try:
+            check(checkpoint)
+        except ValueError as error:
+            raise BadCheckpointError(f"{path} cannot be used: {error}") from error
+    return checkpoint
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
@@ -194,6 +228,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
                 digest = hashlib.file_digest(stream, "sha256").hexdigest()
             if digest != expected["sha256"]:
                 raise BadCheckpointError(f"{file} is damaged (its hash differs)")
+        if not isinstance(manifest["step"], int):
+            raise TypeError(f"its step must be a whole number, got {manifest['step']!r}")
         return Checkpoint(
             path=path,
             step=manifest["step"],
@@ -202,7 +238,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
                 group: safetensors.torch.load((path / f"{group}.safetensors").read_bytes())
                 for group in manifest["groups"]
             },
-            state=json.loads((path / "state.json").read_text()),
+            state=_read_state(path),
             arrays={
                 name: np.load(path / "arrays" / f"{index}.npy", allow_pickle=False)
                 for index, name in enumerate(manifest["arrays"])
@@ -212,6 +248,17 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise BadCheckpointError(
             f"{path} is incomplete ({error.strerror}: {Path(error.filename or path).name})"
         ) from error
+    except BadCheckpointError:
+        raise
+    except Exception as error:  # the files are as they were written, by another program or by hand
+        raise BadCheckpointError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
+
+
+def _read_state(path: Path) -> dict[str, Any]:
+    state = json.loads((path / "state.json").read_text())
+    if not isinstance(state, dict):
+        raise TypeError("state.json must hold an object")
+    return state
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
@@ -220,8 +267,10 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         if _sha256(data).encode() != (path / "manifest.json.sha256").read_bytes():
             raise BadCheckpointError(f"{path / 'manifest.json'} is damaged (it does not match manifest.json.sha256)")
         manifest: dict[str, Any] = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadCheckpointError(f"{path / 'manifest.json'} is damaged ({error})") from error
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("schema_version"), int):
+        raise BadCheckpointError(f"{path / 'manifest.json'} is not that of a checkpoint")
     if manifest["schema_version"] > SCHEMA_VERSION:
         raise BadCheckpointError(f"{path} was written by a newer version (schema {manifest['schema_version']})")
     return manifest
@@ -242,10 +291,10 @@ def _remove_old(root: Path, keep_last: int) -> None:
 def _score(path: Path) -> float:
     """Return the score of a checkpoint; minus infinity without a score or a readable manifest."""
     try:
-        score = _read_manifest(path)["score"]
+        score = _read_manifest(path).get("score")
     except (BadCheckpointError, OSError):
         return -math.inf
-    return -math.inf if score is None else float(score)
+    return float(score) if isinstance(score, (int, float)) else -math.inf
 
 
 def _separate(values: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -40,11 +40,13 @@ class ArrayReader:
         spec: spec of the converted array.
         shape: shape of one item in the environment; of a text: of its one-hot letters.
         dtype: dtype in which items are collected before their conversion.
+        holds_integers: whether the space's own dtype is one of integers.
     """
 
     spec: ObservationSpec
     shape: tuple[int, ...]
     dtype: str
+    holds_integers: bool = False
 
     def array_of(self, name: str, value: Any, num_leading: int) -> np.ndarray:
         """Return a value of the environment as a checked array; a text as its one-hot letters.
@@ -75,6 +77,8 @@ class ArrayReader:
             fits, wanted = str(value.dtype) == self.dtype, self.dtype
         elif isinstance(self.spec, CategorySpec):
             fits, wanted = kind in "iu", "an integer dtype"
+        elif self.holds_integers:  # reals would be of another scale
+            fits, wanted = kind in "iub", "an integer dtype, as its space says"
         else:
             fits, wanted = kind in "fiub", "a real dtype"
         if not fits:
@@ -102,6 +106,11 @@ class ArrayReader:
             if np.isfinite(batch).all():
                 raise EnvironmentFailedError("not_finite", f"{name} does not fit float32: {_first_bad(values, batch)}")
             raise EnvironmentFailedError("not_finite", f"{name} is not finite: {_first_bad(batch)}")
+        if self.holds_integers and (values != batch).any():
+            inexact = int(batch[values != batch][0])
+            raise EnvironmentFailedError(
+                "not_finite", f"{name} holds the integer {inexact}, which float32 cannot hold; scale or split it"
+            )
         return values
 
     def _joined(self, name: str, batch: np.ndarray, spec: CategorySpec) -> np.ndarray:
@@ -174,7 +183,8 @@ def array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None, 
         if len(shape) == 3 and _is_picture((*shape[1:], shape[0]), picture_size):
             return ArrayReader(FramesSpec((*shape[1:], shape[0]), channels_first=True, high=high), shape, dtype)
     # Narrow floats are widened when they are collected; float64 is cast once, when the batch is converted.
-    return ArrayReader(VectorSpec(shape), shape, "float64" if dtype not in ("float32", "float16") else "float32")
+    collected = "float64" if dtype not in ("float32", "float16") else "float32"
+    return ArrayReader(VectorSpec(shape), shape, collected, holds_integers=space.dtype.kind in "iu")
 
 
 def _category(name: str, num_values: int, shape: tuple[int, ...], **facts: Any) -> CategorySpec:

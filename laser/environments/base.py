@@ -7,6 +7,7 @@ offer only same-step autoreset, the missing transition is inserted (`recv` retur
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,6 +31,21 @@ class EnvironmentFailedError(RuntimeError):
     def __reduce__(self) -> tuple[type[EnvironmentFailedError], tuple[str, str]]:
         """Pickle both arguments; an exception's default drops the first."""
         return type(self), (self.reason, str(self))
+
+
+RAISED = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
+"""What an environment may raise by itself."""
+
+
+def failure_of(error: BaseException) -> EnvironmentFailedError:
+    """Return the failure of an environment that raised `error`.
+
+    Raises:
+        KeyboardInterrupt: it may be the user's Ctrl-C, which Python raises in the main thread only.
+    """
+    if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+        raise error
+    return EnvironmentFailedError("raised", words_of(error))
 
 
 def words_of(error: BaseException) -> str:

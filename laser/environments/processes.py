@@ -6,8 +6,8 @@ import multiprocessing
 import os
 import signal
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import gymnasium
@@ -16,10 +16,10 @@ from gymnasium.vector import AsyncVectorEnv
 from gymnasium.vector.async_vector_env import AsyncState
 from gymnasium.wrappers.utils import create_zero_array
 
-from laser.environments.base import EnvironmentFailedError, Transition, words_of
+from laser.environments.base import RAISED, EnvironmentFailedError, Transition, words_of
 from laser.environments.spaces import ActionWriter, ObservationReader
 from laser.environments.suite import split_seed
-from laser.environments.sync import draw, read_reward
+from laser.environments.sync import draw, read_flag, read_reward
 from laser.environments.vector import GymnasiumVector
 from laser.specs import EnvironmentSpec, VectorSpec
 
@@ -56,7 +56,8 @@ class ProcessEnvironments(GymnasiumVector):
         # Gymnasium reads a text from shared memory only once, when it makes the vector.
         is_shared = not any(isinstance(each, VectorSpec) and each.alphabet for each in spec.observations.values())
         try:
-            self._processes = AsyncVectorEnv(guarded, context=_START_METHOD, shared_memory=is_shared)
+            with _hangups_blocked():
+                self._processes = AsyncVectorEnv(guarded, context=_START_METHOD, shared_memory=is_shared)
         except (EOFError, ConnectionError) as error:
             raise EnvironmentFailedError("raised", "an environment's process ended while it was being built") from error
         super().__init__(spec, self._processes, reader, writer)
@@ -141,6 +142,20 @@ class ProcessEnvironments(GymnasiumVector):
         raise error
 
 
+@contextmanager
+def _hangups_blocked() -> Iterator[None]:
+    """Let processes that this thread starts inherit that SIGHUP is blocked.
+
+    A terminal that closes sends it to the whole process group; only the run itself may react to it, by saving. This
+    concerns the server of forks and the tracker of resources, too, which multiprocessing starts by itself.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class _GuardedMaker:
     """Builds one guarded environment; picklable if its maker is."""
 
@@ -167,7 +182,7 @@ class _Guarded(gymnasium.Wrapper):
         try:
             observation, _ = self.env.reset(seed=seed, options=options)
             self._reader.check(observation)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - any error of the environment goes to the actor
+        except RAISED as error:
             return create_zero_array(self.observation_space), {_FAILURE: _failure(error)}
         return observation, {}
 
@@ -175,8 +190,9 @@ class _Guarded(gymnasium.Wrapper):
         try:
             observation, reward, terminated, truncated, _ = self.env.step(action)
             self._reader.check(observation)
-            return observation, read_reward(reward), bool(terminated), bool(truncated), {}
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
+            ends = read_flag("terminated", terminated), read_flag("truncated", truncated)
+            return observation, read_reward(reward), *ends, {}
+        except RAISED as error:
             return create_zero_array(self.observation_space), 0.0, False, False, {_FAILURE: _failure(error)}
 
     def render(self) -> Any:

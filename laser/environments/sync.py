@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 
 from laser.environments import restoring
-from laser.environments.base import EnvironmentFailedError, Transition, words_of
+from laser.environments.base import RAISED, EnvironmentFailedError, Transition, failure_of, words_of
 from laser.environments.spaces import ActionWriter, ObservationReader
 from laser.environments.suite import split_seed
 from laser.specs import DiscreteActions, EnvironmentSpec
@@ -30,6 +30,21 @@ def read_reward(reward: Any) -> float:
         return float(reward)
     got = f"an array of shape {reward.shape}" if isinstance(reward, np.ndarray) else repr(reward)
     raise EnvironmentFailedError("wrong_shape", f"reward must be a number, got {got}")
+
+
+def read_flag(name: str, flag: Any) -> bool:
+    """Return one environment's `terminated` or `truncated`.
+
+    Raises:
+        EnvironmentFailedError: the flag is neither a bool nor 0 or 1.
+    """
+    if isinstance(flag, (bool, np.bool_)):
+        return bool(flag)
+    is_scalar = isinstance(flag, (int, np.number)) or (isinstance(flag, np.ndarray) and flag.ndim == 0)
+    if is_scalar and flag in (0, 1):
+        return bool(flag)
+    got = f"an array of shape {flag.shape}" if isinstance(flag, np.ndarray) and flag.ndim else repr(flag)
+    raise EnvironmentFailedError("wrong_shape", f"{name} must be True or False, got {got}")
 
 
 def read_rewards(rewards: Any, num_envs: int) -> np.ndarray:
@@ -103,8 +118,8 @@ class SyncEnvironments:
                 self._reader.put(room, index, observation)
         except EnvironmentFailedError:
             raise
-        except (Exception, SystemExit) as error:
-            raise EnvironmentFailedError("raised", words_of(error)) from error
+        except RAISED as error:
+            raise failure_of(error) from error
         self._over = np.zeros(self.num_envs, bool)
         self._actions = None
         return self._remembered(self._reader.convert(room))
@@ -131,12 +146,13 @@ class SyncEnvironments:
                 else:
                     observation, reward, terminal, timed_out, _ = environment.step(actions[index])
                     rewards[index] = read_reward(reward)
-                    terminated[index], truncated[index] = terminal, timed_out
+                    terminated[index] = read_flag("terminated", terminal)
+                    truncated[index] = read_flag("truncated", timed_out)
                 self._reader.put(room, index, observation)
         except EnvironmentFailedError:
             raise
-        except (Exception, SystemExit) as error:
-            raise EnvironmentFailedError("raised", words_of(error)) from error
+        except RAISED as error:
+            raise failure_of(error) from error
         self._over = terminated | truncated
         observations = self._remembered(self._reader.convert(room))
         rewards = read_rewards(rewards, num_envs)

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from laser.environments import restoring
-from laser.environments.base import EnvironmentFailedError, Transition, words_of
+from laser.environments.base import RAISED, EnvironmentFailedError, Transition, failure_of
 from laser.environments.spaces import ActionWriter, ObservationReader
 from laser.environments.sync import draw, read_rewards
 from laser.specs import EnvironmentSpec
@@ -51,8 +51,8 @@ class GymnasiumVector:
         """Begin an episode everywhere."""
         try:
             observations, _ = self._environments.reset(seed=seed)
-        except (Exception, SystemExit) as error:
-            raise EnvironmentFailedError("raised", words_of(error)) from error
+        except RAISED as error:
+            raise failure_of(error) from error
         self._over = np.zeros(self.num_envs, bool)
         self._actions = None
         return self._reader.read_batch(observations, self.num_envs)
@@ -66,8 +66,8 @@ class GymnasiumVector:
         assert self._actions is not None, "recv without send"
         try:
             observations, rewards, terminated, truncated, info = self._environments.step(self._actions)
-        except (Exception, SystemExit) as error:
-            raise EnvironmentFailedError("raised", words_of(error)) from error
+        except RAISED as error:
+            raise failure_of(error) from error
         self._actions = None
         return self._transitions(observations, rewards, terminated, truncated, info)
 
@@ -146,13 +146,16 @@ class GymnasiumVector:
     def _reset_ended(self, over: np.ndarray, ended: np.ndarray) -> dict[str, np.ndarray]:
         try:
             observations, _ = self._environments.reset(options={"reset_mask": over.copy()})
-        except (Exception, SystemExit) as error:
-            raise EnvironmentFailedError("raised", words_of(error)) from error
+        except RAISED as error:
+            raise failure_of(error) from error
         read = self._reader.read_batch(observations, self.num_envs)
         return {name: value[ended] for name, value in read.items()}
 
     def _flags(self, name: str, flags: Any) -> np.ndarray:
-        checked = np.array(flags, bool)
+        given = np.asarray(flags)
+        if given.dtype.kind not in "biu":
+            raise EnvironmentFailedError("wrong_shape", f"{name} must be True or False, got dtype {given.dtype}")
+        checked = np.array(given, bool)
         if checked.shape != (self.num_envs,):
             raise EnvironmentFailedError(
                 "wrong_shape", f"{name} must have shape ({self.num_envs},), got {checked.shape}"

@@ -26,14 +26,15 @@ from laser.environments.suite import find_suite
 from laser.ports import Parameters
 from laser.specs import EnvironmentSpec, environment_spec_from_json
 from launch.errors import LaunchError, NothingToResumeError, OutputError
-from launch.evaluation.evaluation_result import EvaluationResult, TaskResult
+from launch.evaluation.evaluation_result import EpisodeCounts, EvaluationResult, TaskResult
 from launch.evaluation.loaded_policy import LoadedPolicy
 from launch.evaluation.playing import Playing
 from launch.evaluation.sweep_evaluation import MemberEvaluation, MemberRecord, SweepEvaluation, read_best_curve
 from launch.recording.progress import Progress
 from launch.records.run_directory import RunDirectory, read_record, saved_config, slug
+from launch.records.saved_state import check_saved_state
 from launch.records.videos import find_video_problems, save_video
-from launch.runtimes.hangs import wait_unless_hung
+from launch.runtimes.hangs import HungEnvironmentError, wait_unless_hung
 from launch.runtimes.host import Host
 from launch.settings.json_form import plain
 from launch.settings.train_config import TrainConfig
@@ -99,6 +100,21 @@ def evaluate(
     return result
 
 
+class EpisodesFailedError(LaunchError):
+    """An environment failed or hung during an evaluation; `counts` says how many episodes had been played."""
+
+    def __init__(self, id: str, error: EnvironmentFailedError | HungEnvironmentError, playing: Playing):
+        if isinstance(error, HungEnvironmentError):
+            self.reason, wrong, remedy = "hung", error.problem.wrong, error.problem.remedy
+        else:
+            self.reason, wrong, remedy = error.reason, f"{id}: {error}", "fix the environment"
+        if playing.num_ended:
+            wrong += f" ({playing.num_ended} of {playing.num_episodes} episodes had been played)"
+        super().__init__("env", wrong, remedy)
+        self.played = playing.num_ended
+        self.counts = EpisodeCounts(playing.num_episodes, self.played)
+
+
 @dataclass(frozen=True)
 class _Game:
     """Conditions of an evaluation, the same for every agent of a sweep."""
@@ -127,8 +143,16 @@ class _Game:
             raise_problems(list(find_video_problems("video", env, protocol)))
         names = [id if is_other or len(task_ids(env)) > 1 else "" for id in task_ids(env)]
         videos = [self._video_path(run_dir, step, name) for name in names]
-        tasks = [self._play_task(agent, id, protocol, path) for id, path in zip(task_ids(env), videos, strict=True)]
-        return EvaluationResult(run_dir, env, step, tasks, self.greedy, self.seed, _in_force(env, protocol))
+        tasks: list[TaskResult] = []
+        asked = self.episodes * len(videos)
+        for id, path in zip(task_ids(env), videos, strict=True):
+            try:
+                tasks.append(self._play_task(agent, id, protocol, path))
+            except EpisodesFailedError as error:
+                played = error.played + sum(len(task.returns) for task in tasks)
+                error.counts = EpisodeCounts(asked, played, {error.reason: max(0, asked - played)})
+                raise
+        return EvaluationResult(run_dir, env, step, tasks, self.greedy, self.seed, _in_force(env, protocol), asked)
 
     def play_sweep(self, run_dir: Path) -> SweepEvaluation:
         members: list[MemberEvaluation] = []
@@ -148,13 +172,18 @@ class _Game:
                 # For example no checkpoint, or an environment that fails. The other members still play.
                 errors.append(error)
                 words = " ".join(str(error).split())
-                members.append(MemberEvaluation(facts["index"], facts["overrides"], None, words))
+                counts = error.counts if isinstance(error, EpisodesFailedError) else self._none_played(error)
+                members.append(MemberEvaluation(facts["index"], facts["overrides"], None, words, counts))
         if not any(member.result for member in members):
             for reason in errors:
                 if not isinstance(reason, NothingToResumeError):
                     raise reason
             raise NothingToResumeError("run-dir", f"no member of {run_dir} has a checkpoint", "train it first")
         return SweepEvaluation(run_dir, members, read_best_curve(recorded))
+
+    def _none_played(self, error: Exception) -> EpisodeCounts:
+        reason = "no_checkpoint" if isinstance(error, NothingToResumeError) else "not_started"
+        return EpisodeCounts(self.episodes, 0, {reason: self.episodes})
 
     def _play_task(self, agent: Agent, id: str, protocol: EnvironmentConfig, video: Path | None) -> TaskResult:
         num_envs = min(self.num_envs, self.episodes)
@@ -189,8 +218,8 @@ class _Game:
             filmed = film.take() if film else None
             if video is not None and filmed is not None:
                 save_video(video, filmed)
-        except EnvironmentFailedError as error:
-            raise LaunchError("env", f"{id}: {error}", "fix the environment") from error
+        except (EnvironmentFailedError, HungEnvironmentError) as error:
+            raise EpisodesFailedError(id, error, playing) from error
         finally:
             player.close()
             if film is not None:
@@ -262,8 +291,9 @@ class Agent:
     def _load(self, policy: Policy) -> None:
         own = policy.networks.state_dict()
         saved = self.checkpoint.tensors["networks"]
-        if set(own) != set(saved):
-            raise NothingToResumeError("run-dir", f"{self.checkpoint.path} belongs to other networks")
+        if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in saved.items()}:
+            wrong = f"{self.checkpoint.path} belongs to other networks than config.json says"
+            raise NothingToResumeError("run-dir", wrong, "undo the changes of config.json")
         for name, value in saved.items():
             own[name].copy_(value)
 
@@ -277,7 +307,8 @@ def read_agent(run_dir: Path, which: Which) -> Agent:
     config = saved_config(run_dir)
     root = RunDirectory(run_dir, resumed=True).checkpoints_path
     try:
-        checkpoint, bad = load_newest_checkpoint(root) if which == "newest" else load_best_checkpoint(root)
+        load = load_newest_checkpoint if which == "newest" else load_best_checkpoint
+        checkpoint, bad = load(root, check_saved_state)
     except NoCheckpointError as error:
         raise NothingToResumeError("run-dir", str(error), "train it first") from error
     for warning in bad:

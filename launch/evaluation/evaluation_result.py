@@ -107,6 +107,22 @@ class TaskResult:
 
 
 @dataclass(frozen=True)
+class EpisodeCounts:
+    """Numbers of episodes of an evaluation: `asked` by the user, `played` to their end, `failed` by reason.
+
+    Each environment plays the same number, so `played` may exceed `asked`.
+    """
+
+    asked: int
+    played: int
+    failed: dict[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entries in the object that `--json` prints."""
+        return {f"episodes_{name}": value for name, value in vars(self).items()}
+
+
+@dataclass(frozen=True)
 class EvaluationResult:
     """Returns of an agent on its tasks, with the same number of episodes of each.
 
@@ -118,6 +134,7 @@ class EvaluationResult:
         greedy: the most likely action instead of a sample.
         seed: of environments and policy.
         protocol: values of the environment's flags, by name.
+        episodes_asked: episodes that the user asked for, over all tasks.
     """
 
     run_dir: Path
@@ -127,6 +144,7 @@ class EvaluationResult:
     greedy: bool
     seed: int
     protocol: dict[str, Any] = field(default_factory=dict)
+    episodes_asked: int = 0
 
     @property
     def returns(self) -> list[float]:
@@ -183,6 +201,7 @@ class EvaluationResult:
             "env": self.env,
             "env_steps": self.env_steps,
             "episodes": len(self.returns),
+            **EpisodeCounts(self.episodes_asked or len(self.returns), len(self.returns)).to_json(),
             "mean_return": self.mean_return,
             "standard_error": self.standard_error,
             "median_return": statistics.median(self.returns),

@@ -38,14 +38,19 @@ class Playing:
         return int(np.minimum(self._ended, self._of_each).sum())
 
     @property
+    def num_episodes(self) -> int:
+        """Episodes to play."""
+        return int(self._of_each * len(self._ended))
+
+    @property
     def share(self) -> float:
         """Share of the episodes that have ended, in [0, 1]."""
-        return self.num_ended / (self._of_each * len(self._ended))
+        return self.num_ended / self.num_episodes
 
     def words(self, title: str) -> str:
         """Return one line: episodes, steps, rate, and the time left, estimated from the episodes so far."""
         seconds = max(1e-9, time.monotonic() - self._begun)
-        parts = [f"{self.num_ended} of {self._of_each * len(self._ended)} episodes", f"{self.num_steps:,} env steps"]
+        parts = [f"{self.num_ended} of {self.num_episodes} episodes", f"{self.num_steps:,} env steps"]
         parts.append(f"{self.num_steps / seconds:,.0f} env steps/s")
         if 0 < self.share < 1:
             parts.append(f"{duration(seconds * (1 / self.share - 1))} left")

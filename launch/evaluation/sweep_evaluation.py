@@ -14,7 +14,7 @@ import numpy as np
 from laser.environments import task_ids
 from laser.scoring.protocols import BucketScores, point_wise_best, protocol_for
 from launch.evaluation.agents_compared import AgentsCompared, agents_of, compare_agents
-from launch.evaluation.evaluation_result import EvaluationResult
+from launch.evaluation.evaluation_result import EpisodeCounts, EvaluationResult
 from launch.recording.metric_table import known_key
 from launch.records.curves import bucket_scores
 from launch.records.series import EMPTY, UnreadableError, read_series
@@ -30,6 +30,14 @@ class MemberEvaluation:
     overrides: dict[str, str]
     result: EvaluationResult | None
     error: str = ""
+    episodes: EpisodeCounts | None = None
+    """Of a member that could not play."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the member's entry in the object that `--json` prints."""
+        counts = {} if self.episodes is None else self.episodes.to_json()
+        played = counts | {"error": self.error} if self.result is None else self.result.to_json()
+        return {"member": self.number, "overrides": self.overrides} | played
 
     @property
     def score(self) -> float:
@@ -95,11 +103,7 @@ class SweepEvaluation:
             "episodes": sum(len(result.returns) for result in played),
             "best_curve": None if self.curve is None else vars(self.curve),
             "agents": None if agents is None else agents.to_json(),
-            "members": [
-                {"member": member.number, "overrides": member.overrides}
-                | ({"error": member.error} if member.result is None else member.result.to_json())
-                for member in self.members
-            ],
+            "members": [member.to_json() for member in self.members],
         }
 
     def words(self) -> str:

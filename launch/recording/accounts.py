@@ -17,6 +17,7 @@ class Ended:
         incarnations: incarnations in the headers of its unrolls; an actor may have used several.
         num_reported: number of unrolls that it reported as made.
         num_rows: the most rows in the unrolls that it was filling.
+        reason: "died", or "stopped" if it was still at work when the run ended.
     """
 
     run: int
@@ -24,6 +25,7 @@ class Ended:
     incarnations: range
     num_reported: int
     num_rows: int
+    reason: str = "died"
 
 
 class Accounts:
@@ -33,7 +35,7 @@ class Accounts:
     unrolls that never arrived are lost. Unrolls that arrived before the actor could report them are unreported. Once
     nothing is in transit, over all actors and all shards (lost shards as they were last seen),
 
-        reported + unreported = inserted + rejected + lost in transit + lost in gaps.
+        reported + unreported = inserted + rejected + failed + lost in transit + lost in gaps.
     """
 
     def __init__(self) -> None:
@@ -58,15 +60,22 @@ class Accounts:
                 self._shards[index] = part
                 self._lost_shards.discard(index)
 
+    def lose_all_shards(self) -> None:
+        """Count every shard as lost, as it was last seen."""
+        self._lost_shards.update(self._shards)
+
     def counters(self) -> dict[str, float]:
         """Return totals by name, as of the last statistics; {} while nothing was lost."""
         totals: dict[str, float] = {}
-        if self._ended:
-            arrived = [self._num_arrived(ended) for ended in self._ended]
-            pairs = [(ended.num_reported, num) for ended, num in zip(self._ended, arrived, strict=True)]
-            totals["unrolls_lost/died"] = float(sum(max(0, reported - num) for reported, num in pairs))
-            totals["unrolls_unreported/died"] = float(sum(max(0, num - reported) for reported, num in pairs))
-            totals["dropped_rows_at_most/died"] = float(sum(ended.num_rows for ended in self._ended))
+        for ended in self._ended:
+            missing = ended.num_reported - self._num_arrived(ended)
+            for name, num in (
+                ("unrolls_lost", max(0, missing)),
+                ("unrolls_unreported", max(0, -missing)),
+                ("dropped_rows_at_most", ended.num_rows),
+            ):
+                key = f"{name}/{ended.reason}"
+                totals[key] = totals.get(key, 0.0) + num
         if self._lost_shards:
             held = [self._shards[index].num_unrolls for index in self._lost_shards if index in self._shards]
             totals["shards_lost"] = float(len(self._lost_shards))

@@ -515,9 +515,16 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             "unrolls that reached the replay = inserted + duplicates + rejected + failed + waiting",
             "ledger",
         ),
-        Metric("ledger/inserted", "unrolls", "unrolls that were ever stored = stored + removed", "ledger"),
+        Metric("ledger/waiting", "unrolls", "unrolls that wait to be inserted; 0 at the end of a run"),
+        Metric("ledger/inserted", "unrolls", "unrolls that were ever stored = stored + removed + not saved", "ledger"),
         Metric("ledger/stored", "unrolls", "unrolls that are stored now", "ledger"),
         Metric("ledger/removed", "unrolls", "unrolls that were removed", "ledger"),
+        Metric(
+            "ledger/not_saved",
+            "unrolls",
+            "unrolls that were stored when the run stopped and continued without its replay",
+            "lost",
+        ),
         Metric("ledger/sampled", "items", "items drawn from the replay", "ledger"),
         Metric("ledger/duplicates", "unrolls", "unrolls that had been stored before, by a repeated call", "ledger"),
         Metric("ledger/online/handed_out", "unrolls", "unrolls given to the learner fresh", "ledger"),
@@ -536,6 +543,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             "ledger/rejected/{reason}", "unrolls", "unrolls refused for this reason", "lost", "lower", only=_HAPPENED
         ),
         Metric("ledger/failed", "unrolls", "unrolls whose insert failed before it changed anything", "lost", "lower"),
+        Metric("ledger/failed/{reason}", "unrolls", "unrolls whose insert failed for this reason", only=_HAPPENED),
         Metric("ledger/lost", "unrolls", "unrolls that an actor had numbered and that never arrived", "lost", "lower"),
         Metric(
             "ledger/online/dropped", "unrolls", "unrolls dropped from the online queue, for any reason", better="lower"
@@ -600,6 +608,27 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             "unrolls that never arrived from actors that died",
             "lost",
             "lower",
+            only=_HAPPENED,
+        ),
+        Metric(
+            "totals/dropped_rows_at_most/stopped",
+            "rows",
+            "rows of unfinished unrolls in actors that were still at work when the run ended, at most",
+            "lost",
+            only=_HAPPENED,
+        ),
+        Metric(
+            "totals/unrolls_lost/stopped",
+            "unrolls",
+            "unrolls that had not arrived from actors that were still at work when the run ended",
+            "lost",
+            "lower",
+            only=_HAPPENED,
+        ),
+        Metric(
+            "totals/unrolls_unreported/stopped",
+            "unrolls",
+            "unrolls that arrived from actors that were still at work when the run ended and had not reported them",
             only=_HAPPENED,
         ),
         Metric("totals/unrolls_lost/shard", "unrolls", "unrolls in shards that died", "lost", "lower", only=_HAPPENED),

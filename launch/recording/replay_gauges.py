@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from laser.replay_stats import MemberStats, ReplayStats
+from launch.recording.recorder import Snapshot
 
 
 class ReplayGauges:
@@ -67,14 +70,40 @@ _SIZES = (
 )
 
 
+_MADE = "unrolls"  # an actor's counter
+_ENDED = ("unrolls_lost", "unrolls_unreported")  # counters by reason, see `launch.recording.accounts`
+_REASONS = ("rejected/", "failed/", "lost", "duplicates", "not_saved", "online/dropped/")
+
+
+def summarise_ledger(snapshot: Snapshot) -> dict[str, dict[str, int]]:
+    """Return a run's ledger for its result: numbers of unrolls by name, in three groups.
+
+    `stages` counts the unrolls that passed each stage, `reasons` those that did not get on, by reason, and `imbalance`
+    the differences that must be 0. Empty before the replay's first statistics.
+    """
+    ledger = {name.removeprefix("ledger/"): int(n) for name, n in snapshot.gauges.items() if name[:7] == "ledger/"}
+    if not ledger:
+        return {"stages": {}, "reasons": {}, "imbalance": {}}
+    imbalance = {name.removeprefix("imbalance/"): n for name, n in ledger.items() if name.startswith("imbalance/")}
+    reasons = {name: n for name, n in ledger.items() if name.startswith(_REASONS)}
+    reasons |= {name: int(n) for name, n in snapshot.counters.items() if name.startswith(_ENDED)}
+    stages = {name: n for name, n in ledger.items() if name not in reasons and not name.startswith("imbalance/")}
+    return {
+        "stages": {"made": int(snapshot.counters.get(_MADE, 0.0)), **stages},
+        "reasons": reasons,
+        "imbalance": imbalance,
+    }
+
+
 def _ledgers(stats: ReplayStats, member: MemberStats) -> dict[str, float]:
     """Return both ledgers in unrolls: the replay's storage, over all members, and the member's online queue."""
-    rejected, dropped = stats.ledger.rejected, member.online_dropped
-    values: dict[str, float] = {
-        f"ledger/{name}": count for name, count in vars(stats.ledger).items() if name != "rejected"
-    }
-    values |= {"ledger/stored": stats.num_unrolls, "ledger/rejected": sum(rejected.values())}
-    values |= {f"ledger/rejected/{reason}": count for reason, count in rejected.items()}
+    dropped = member.online_dropped
+    values: dict[str, float] = {"ledger/stored": stats.num_unrolls, "ledger/waiting": stats.waiting_unrolls}
+    for name, count in vars(stats.ledger).items():
+        if isinstance(count, Counter):
+            values |= {f"ledger/{name}": count.total()} | {f"ledger/{name}/{reason}": n for reason, n in count.items()}
+        else:
+            values[f"ledger/{name}"] = count
     values |= {
         "ledger/online/inserted": member.online_inserted,
         "ledger/online/handed_out": member.online_handed_out,

@@ -18,14 +18,14 @@ from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, BinaryIO
 
-from laser.config import ConfigError
+from laser.config import ConfigError, Problem
 from launch.errors import CannotCreateError, NothingToResumeError, OutputError, RunInUseError
 from launch.records.preset_changes import changes_from_preset
 from launch.records.record import load_record
 from launch.settings.json_form import config_from_json, config_to_json
-from launch.settings.train_config import TrainConfig, leaves_directory
+from launch.settings.train_config import TrainConfig, is_utf8, leaves_directory
 from launch.settings.values import find_leaves, show
 
 SCHEMA_VERSION = 1
@@ -35,10 +35,18 @@ _VERSIONED = ("laser-rl", "torch", "numpy", "gymnasium", "ale-py", "mujoco", "ra
 
 
 class RunDirectory:
-    """One run's files. `open_run` makes it and holds its lock. Used from any thread."""
+    """One run's files. `open_run` makes it and holds its lock. Used from any thread.
 
-    def __init__(self, path: Path, resumed: bool):
+    Args:
+        path: the directory.
+        resumed: whether it held a run before.
+        lock: the open lock file; None for a directory that is only read.
+    """
+
+    def __init__(self, path: Path, resumed: bool, lock: BinaryIO | None = None):
         self.path = path
+        self._lock = lock
+        self._metrics_id: tuple[int, int] | None = None
         self.resumed = resumed
         self.config_path = path / "config.json"
         self.metrics_path = path / "metrics.db"
@@ -48,6 +56,41 @@ class RunDirectory:
         self.log_path = path / "log.txt"
         self.goes_on = False
         """Set once the saved state is restored; until then an error undoes the settings of the resumption."""
+
+    def find_gone(self) -> Problem | None:
+        """Return what has been deleted or moved away under the running run, and what is safe; None if nothing has.
+
+        The first call notes which file `metrics.db` is, so call it once this file is open.
+        """
+        if not self.is_in_place:
+            moved = None if self._lock is None else _path_of(self._lock)
+            if moved is None:
+                wrong = (
+                    "its lock was deleted, so another process may train in it"
+                    if self.path.is_dir()
+                    else "it was deleted"
+                )
+                return Problem("run-dir", f"{self.path}: {wrong}", _safe(self.path))
+            return Problem("run-dir", f"{self.path} was moved to {moved.parent}", _safe(moved.parent))
+        metrics = _file_id(self.metrics_path)
+        self._metrics_id = self._metrics_id or metrics
+        for path, is_there in (
+            (self.config_path, self.config_path.exists()),
+            (self.metrics_path, metrics == self._metrics_id),
+        ):
+            if not is_there:
+                return Problem("run-dir", f"{path} was deleted or replaced", _safe(self.path))
+        return None
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the directory still has its path, and its lock is the one that this process holds."""
+        return self._lock is None or _file_id(self.path / "lock") == _file_id(self._lock.fileno())
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether a finished checkpoint is there, valid or not."""
+        return self.checkpoints_path.is_dir() and any(_checkpoint_names(self.checkpoints_path))
 
     def log(self, text: str) -> None:
         """Append lines with the time to `log.txt`.
@@ -90,20 +133,24 @@ def open_run(
     else:
         path = _make(config, runs_root, "sweep-" if "sweep" in facts else "")
     found = set() if config.resume else {item.name for item in path.iterdir()}
-    with _locked(path):
+    with _locked(path) as lock:
         if not config.resume and (path / "config.json").exists():
             raise CannotCreateError(
                 "run-dir", f"{path} holds a run already", "--resume continues it, another --run-dir starts afresh"
             )
         record = path / "config.json"
         before = record.read_bytes() if config.resume else b""
-        run = RunDirectory(path, config.resume)
+        run = RunDirectory(path, config.resume, lock)
         try:
             _write_record(path, config, sys.argv if command is None else command, facts)
             run.log("resumed" if config.resume else "started")
             yield run
         except BaseException as error:
             if run.goes_on:
+                is_first = not config.resume and run.is_in_place and not run.has_checkpoint
+                if isinstance(error, OutputError) and is_first:
+                    remedy = "free space or repair the disk, then start again: there is no checkpoint yet"
+                    raise OutputError(error.problem.key, error.problem.wrong, remedy) from error
                 raise
             if before:
                 # The run did not continue with the new settings, and they would prevent the next attempt.
@@ -136,15 +183,29 @@ def read_record(run_dir: Path) -> dict[str, Any]:
     `overrides`.
     """
     path = run_dir / "config.json"
+    if not is_utf8(run_dir):
+        raise NothingToResumeError("run-dir", f"the name {str(run_dir)!a} is not UTF-8", "rename the directory")
     try:
         if not path.is_file():
             raise NothingToResumeError("run-dir", f"{run_dir} holds no run: {path.name} is missing", "check the path")
         record = load_record(path)
-        if record.get("schema_version", 0) > SCHEMA_VERSION:
+        schema = record.get("schema_version", 0)
+        if not isinstance(schema, int):
+            raise ValueError(f"its schema_version must be a whole number, got {schema!r}")
+        if schema > SCHEMA_VERSION:
             raise ValueError(f"it was written by a newer LASER (schema {record['schema_version']})")
+        if not _are_changes(record.get("changes", {})):
+            raise ValueError('its changes must be objects with the texts "preset" and "run", by key')
     except (OSError, ValueError) as error:
         raise NothingToResumeError("run-dir", f"{path} cannot be read: {error}", "choose another run") from error
     return record
+
+
+def _are_changes(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(change, dict) and all(isinstance(change.get(name), str) for name in ("preset", "run"))
+        for change in value.values()
+    )
 
 
 def config_from_record(record: dict[str, Any], run_dir: Path) -> TrainConfig:
@@ -268,7 +329,7 @@ def _check_usable(path: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path) -> Iterator[BinaryIO]:
     try:
         file = (path / "lock").open("a+b", buffering=0)
     except OSError as error:
@@ -288,7 +349,41 @@ def _locked(path: Path) -> Iterator[None]:
             file.write(f"{os.getpid()}\n".encode())
         except OSError as error:
             raise OutputError("run-dir", f"{path}/lock: {error.strerror}", _START_AGAIN) from error
-        yield
+        yield file
+
+
+def _file_id(file: Path | int) -> tuple[int, int] | None:
+    """Return the device and inode of a path or an open file; None if there is none."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _path_of(file: BinaryIO) -> Path | None:
+    """Return the present path of an open file, where the system tells it; None if the file was deleted."""
+    try:
+        path = Path(os.readlink(f"/proc/self/fd/{file.fileno()}"))
+    except OSError:  # not Linux
+        return None
+    return path if _file_id(path) == _file_id(file.fileno()) else None
+
+
+def _checkpoint_names(path: Path) -> list[str]:
+    return [item.name for item in path.iterdir() if item.name[0].isdigit()]
+
+
+def _safe(path: Path) -> str:
+    """Return what is left of a run in a directory, and how to continue with it."""
+    try:
+        newest = max(_checkpoint_names(path / "checkpoints"), default="")
+    except OSError:
+        newest = ""
+    if not newest:
+        return "no checkpoint is left; start again"
+    remedy = "" if (path / "config.json").exists() else " once its config.json is back"
+    return f"{path}/checkpoints/{newest} is safe; --resume --run-dir {shlex.quote(str(path))} continues from it{remedy}"
 
 
 def _check_same_run(config: TrainConfig, path: Path) -> None:

@@ -15,6 +15,7 @@ from launch.recording.metric_table import RETURN
 from launch.records.metrics_db import Tick
 from launch.records.preset_changes import changes_from_preset
 from launch.records.run_directory import RunDirectory, config_from_record, read_record
+from launch.records.saved_state import check_saved_state
 from launch.records.series import EMPTY, Latest, Series, read_latest, read_series
 from launch.report.repeating import sweep_command, train_command
 from launch.settings.train_config import NOT_FLAGS, TrainConfig
@@ -95,7 +96,9 @@ class Recorded:
     def newest_returns(self) -> list[TaskResult]:
         """The newest 20 training episodes of each task with episodes, at the newest valid checkpoint."""
         try:
-            checkpoint, _ = load_newest_checkpoint(RunDirectory(self.path, resumed=True).checkpoints_path)
+            checkpoint, _ = load_newest_checkpoint(
+                RunDirectory(self.path, resumed=True).checkpoints_path, check_saved_state
+            )
         except NoCheckpointError:
             return []
         newest = checkpoint.state["recorder"].get("task_returns", {}).get("newest", [])

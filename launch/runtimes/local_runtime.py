@@ -53,6 +53,9 @@ class LocalWorker(Generic[C]):
         """Return the seconds for which the component has been waiting for `waiting_for`."""
         return self._host.silent_s(waiting_for)
 
+    def pass_on_reports(self, timeout_s: float) -> None:
+        """Do nothing: the host passes on each report at once."""
+
     def replace(self) -> None:
         """Make a new component and leave the hung thread behind, which ends when its call returns."""
         self._host.close(timeout_s=0.0)

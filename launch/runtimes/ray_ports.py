@@ -51,6 +51,8 @@ _STATE_DEADLINE_S = 600.0
 _START_DEADLINE_S = 120.0
 # A living shard answers such a call within milliseconds, however busy it is.
 _ANSWER_DEADLINE_S = 10.0
+# It may also be saving its content.
+_SILENT_DEADLINE_S = 60.0
 # Parameters above this size are put into the object store once, and all processes on a node map the same memory.
 _SMALL_VECTOR_BYTES = 64 * 1024
 # Threads of a shard for calls that wait: an actor has one or two pending inserts, a learner a few pending samples.
@@ -130,6 +132,23 @@ class RayReplay:
     def kill(self) -> None:
         """End the process at once."""
         ray.kill(self._handle)
+
+    def accounts(self) -> dict[str, Any]:
+        """Return the shard's accounts without its content."""
+        accounts: dict[str, Any] = self._ask("accounts")
+        return accounts
+
+    def load_accounts(self, streams: Sequence[dict[str, Any]], ledgers: Sequence[dict[str, Any]]) -> None:
+        """Continue the accounts of an earlier start."""
+        self._ask("load_accounts", streams, ledgers)
+
+    def end_inserts(self, member: int) -> None:
+        """Fail inserts of a member that wait for room, now and from now on."""
+        self._ask("end_inserts", member)
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        answer = self._call(lambda: getattr(self._handle, method).remote(*arguments))
+        return wait(answer, _SILENT_DEADLINE_S, f"{method} of {self._name}")
 
     def _call(self, make: Callable[[], Any]) -> Future[Any]:
         return call_remote(make, self._name, RETRY_S)
@@ -390,6 +409,16 @@ class _ShardHost:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._shard.load_state_dict(state)
+
+    def accounts(self) -> dict[str, Any]:
+        accounts: dict[str, Any] = self._shard.accounts()
+        return accounts
+
+    def load_accounts(self, streams: Sequence[dict[str, Any]], ledgers: Sequence[dict[str, Any]]) -> None:
+        self._shard.load_accounts(streams, ledgers)
+
+    def end_inserts(self, member: int) -> None:
+        self._shard.end_inserts(member)
 
 
 class _ParameterHost:

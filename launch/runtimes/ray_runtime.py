@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 from launch.runtimes.ray_settings import TOO_LATE  # Ray reads these settings at its import
@@ -221,6 +222,12 @@ class RayWorker(Generic[C]):
             return float(status.silent_s) + unanswered_s
         may_hang = waiting_for == ENVIRONMENT and status.waiting_for != CONSTRUCTION
         return unanswered_s if may_hang else 0.0
+
+    def pass_on_reports(self, timeout_s: float) -> None:
+        """Pass on all reports that the component has made so far, if its process answers within the time."""
+        for _ in range(2):  # the status under way may be older than the last report
+            wait_for([self._asked], timeout_s)
+            self._refresh()
 
     def replace(self) -> None:
         """Kill the process, and start another with the next incarnation."""

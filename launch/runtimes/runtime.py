@@ -53,6 +53,9 @@ class Worker(Protocol[C_co]):
     def silent_s(self, waiting_for: str) -> float:
         """Return the seconds for which the object has been waiting for `waiting_for`; 0 if it is not."""
 
+    def pass_on_reports(self, timeout_s: float) -> None:
+        """Pass on all reports that the object has made so far, if its process answers within the time."""
+
     def replace(self) -> None:
         """Give up the object and put a new one, with the next incarnation, in its place; it does not tick yet."""
 
@@ -68,6 +71,19 @@ class ShardPort(ReplayPort, Protocol):
 
         Raises:
             ValueError: the state was saved with other replay settings.
+        """
+
+    def accounts(self) -> dict[str, Any]:
+        """Return the shard's accounts without its content (see `replay_server.serving.shard.Shard.accounts`)."""
+
+    def load_accounts(self, streams: Sequence[dict[str, Any]], ledgers: Sequence[dict[str, Any]]) -> None:
+        """Continue the accounts of an earlier start (see `replay_server.serving.shard.Shard.load_accounts`)."""
+
+    def end_inserts(self, member: int) -> None:
+        """Fail inserts of a member that wait for room, now and from now on.
+
+        Raises:
+            PortError: the shard does not answer.
         """
 
 

@@ -22,6 +22,8 @@ def read_config_file(path: Path) -> dict[str, Any]:
         problem = Problem("config", f"{path} cannot be read: {error.strerror}", "check the path")
     except UnicodeDecodeError:
         problem = Problem("config", f"{path} is not a text file", "give a TOML file")
+    except RecursionError:
+        problem = Problem("config", f"{path} is nested too deeply", "see laser train --help")
     except tomllib.TOMLDecodeError as error:
         problem = Problem("config", f"{path} is not valid TOML: {error}", "text values need quotes, lists brackets")
     raise ConfigError([problem])

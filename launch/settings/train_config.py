@@ -47,7 +47,7 @@ class TrainConfig:
     env: Annotated[
         str, "environment id, for example CartPole-v1, ALE/Pong-v5, my_module:MyEnv-v0 or my_module:MyEnv (a class)"
     ]
-    steps: Annotated[int, Bounds(least=1), "env steps (agent decisions) to train for, over all actors"]
+    steps: Annotated[int, Bounds(least=1, most=10**15), "env steps (agent decisions) to train for, over all actors"]
     seed: Annotated[int, Bounds(least=0, most=2**31 - 1), "all randomness comes from it"] = 0
     device: Annotated[str, "device of the learner: auto, cpu, cuda or cuda:N"] = "auto"
     run_dir: Annotated[Path | None, "directory of the run's files; default: a new directory under runs/"] = None
@@ -164,6 +164,8 @@ class TrainConfig:
                 f"leaves the working directory, got {self.run_dir}",
                 "give a path below it or an absolute one",
             )
+        if self.run_dir is not None and not is_utf8(self.run_dir):
+            yield Problem("run-dir", f"the name {str(self.run_dir)!a} is not UTF-8", "choose another")
 
     def problems(self) -> Iterator[Problem]:
         """Yield the mistakes that concern several fields together."""
@@ -390,6 +392,15 @@ def find_device_problems(key: str, device: str, *, may_be_auto: bool = False) ->
 
 def _id_of_env(env: Any) -> Any:
     return id_of(env) if callable(env) else env
+
+
+def is_utf8(path: Path) -> bool:
+    """Return whether a path can be written into records, pages and messages, which are all UTF-8."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def leaves_directory(path: Path) -> bool:

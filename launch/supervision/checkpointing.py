@@ -16,6 +16,7 @@ from launch.errors import NothingToResumeError
 from launch.planning.member_plan import MemberPlan
 from launch.recording.recorder import Recorder, Snapshot
 from launch.records.run_directory import RunDirectory, output_error
+from launch.records.saved_state import check_saved_state
 from launch.runtimes.runtime import ShardPort
 from launch.settings.json_form import config_to_json
 from launch.settings.train_config import TrainConfig
@@ -59,6 +60,7 @@ def save_member(
         "replay": [port.state_dict() for port in topology.shards]
         if config.checkpoint_replay and topology.owns_replay
         else [],
+        "accounts": [port.accounts() for port in topology.shards] if topology.owns_replay else [],
     }
     arrays: dict[str, np.ndarray] = {}
     recorder.flush()  # reports from before the checkpoint are written now, and not again after a resumption
@@ -135,6 +137,8 @@ class SavedMember:
                 wait(actor.call(Actor.load_state_dict, state), _DEADLINE_S, f"{actor.name} to take its state")
         if topology.owns_replay and self.has_replay:
             _fill(topology.shards, tree["replay"])
+        elif topology.owns_replay:
+            _continue_accounts(topology.shards, tree.get("accounts", []))
         recorder.load_state_dict(self.checkpoint.state["recorder"], sources_start_over=not restored)
 
 
@@ -161,6 +165,13 @@ def _fill(shards: Sequence[ShardPort], states: Sequence[dict[str, Any]]) -> None
             port.load_state_dict(state)
         except ValueError as error:
             raise NothingToResumeError("replay", str(error), remedy) from error
+
+
+def _continue_accounts(shards: Sequence[ShardPort], accounts: Sequence[dict[str, Any]]) -> None:
+    """Let the shards continue the accounts that were saved without the replay, perhaps by another number of shards."""
+    streams = [account["streams"] for account in accounts]
+    for index, port in enumerate(shards):
+        port.load_accounts(streams, [account["ledger"] for account in accounts[index :: len(shards)]])
 
 
 def restore_all(
@@ -200,7 +211,7 @@ def _restore(run: RunDirectory, member: MemberPlan) -> SavedMember:
         NothingToResumeError: there is none, or its environment is another one.
     """
     try:
-        checkpoint, warnings = load_newest_checkpoint(run.checkpoints_path)
+        checkpoint, warnings = load_newest_checkpoint(run.checkpoints_path, check_saved_state)
     except NoCheckpointError as error:
         raise NothingToResumeError("resume", str(error), "start afresh with another --run-dir") from error
     for warning in warnings:

@@ -50,7 +50,12 @@ def explained(outcome: Outcome, config: TrainConfig) -> Outcome:
 
 
 def log_failure(run: RunDirectory, error: Exception) -> None:
-    """Write the error that ended a run to its log, for GPU errors with the traceback, which the user's line omits."""
+    """Write the error that ended a run to its log, for GPU errors with the traceback, which the user's line omits.
+
+    A run whose directory was moved or deleted has no log any more.
+    """
+    if not run.is_in_place:
+        return
     run.log(f"failed: {type(error).__name__}: {error}")
     if explain_error(error) is not None:
         run.log("".join(traceback.format_exception(error)))

@@ -130,4 +130,4 @@ class FreeSchedule(Schedule):
         supervisor.stop(why)
         report = wait(supervisor.topology.learner.call(Learner.report), _LAST_DEADLINE_S, "the learner's last report")
         supervisor.recorder.report(report)
-        supervisor.report_accounts()
+        supervisor.end_accounts()

@@ -53,8 +53,7 @@ class LockstepSchedule(Schedule):
             if stops:
                 for other in self.running:
                     with self.failing_alone(other):
-                        turns[other.number].report()
-                        other.stop(Ending.STOPPED)
+                        turns[other.number].end(Ending.STOPPED)
             self.save_if_due()
             for other in self.fill_places(stops, wait=True):
                 turns = {number: turn for number, turn in turns.items() if turn.supervisor in self.supervisors}
@@ -67,8 +66,7 @@ class LockstepSchedule(Schedule):
         with self.failing_alone(supervisor):
             why = turn.take()
             if why:
-                turn.report()
-                supervisor.stop(why)
+                turn.end(why)
             elif self.evolution is not None:
                 self.evolution.consider(supervisor, supervisor.recorder.position())
 
@@ -120,6 +118,12 @@ class _Turn:
         """Evaluate if an evaluation is due, unless a stop is requested meanwhile."""
         self.supervisor.start_evaluation_if_due(self.supervisor.recorder.position())
         self.supervisor.await_evaluation(CALL_DEADLINE_S, self._should_stop)
+
+    def end(self, why: Ending) -> None:
+        """End the member's training with its last report and its accounts."""
+        self.report()
+        self.supervisor.stop(why)
+        self.supervisor.end_accounts()
 
     def report(self) -> None:
         """Pass the learner's report and the replay's statistics to the recorder; raise the error of a failed worker."""

@@ -24,6 +24,7 @@ from launch.runtimes.hangs import HungEnvironmentError, hung_error, hung_in, wai
 from launch.runtimes.runtime import Worker, WorkerDiedError
 from launch.supervision.ending import Ending
 from launch.supervision.sampler_returns import SamplerReturns, last_multiple
+from launch.supervision.settling import settle
 from launch.topology import Topology
 from learner.learner import Learner
 
@@ -249,14 +250,24 @@ class MemberSupervisor:
             elif isinstance(failure, PortClosedError) and may_die and is_cluster and len(self.topology.shards) > 1:
                 self._replace(worker, "shard_lost")  # the new worker finds another shard
             elif failure is not None:
+                if isinstance(failure, WorkerDiedError):
+                    self._end_account(worker, "died")
                 raise failure
         for worker in (*self.topology.actors, self.topology.evaluator):
             self._replace_hung(worker)
 
+    def end_accounts(self) -> None:
+        """Settle what is under way in the stopped member, and report its accounts for the last time."""
+        for actor in settle(self.topology):
+            self._end_account(actor, "stopped")
+        self.report_accounts()
+
     def report_accounts(self) -> None:
         """Report the unrolls lost with actors and shards; call it at the end, since some may still arrive before."""
-        stats = wait(self.topology.replay.stats(), _CALL_DEADLINE_S, "the replay's statistics")
-        self.look_at_replay(stats)
+        try:
+            self.look_at_replay(wait(self.topology.replay.stats(), _CALL_DEADLINE_S, "the replay's statistics"))
+        except PortClosedError:
+            self._accounts.lose_all_shards()
         self.recorder.report(Report("supervisor", self._accounts.counters()))
 
     def look_at_replay(self, stats: ReplayStats) -> None:
@@ -287,8 +298,7 @@ class MemberSupervisor:
             self._count_failed("hung")
 
     def _replace(self, worker: Worker[Any], why: str) -> None:
-        if worker in self.topology.actors:
-            self._accounts.end(self._account_of(worker))
+        self._end_account(worker, "died")
         worker.replace()
         if worker in self.topology.actors and not self._is_held:  # an evaluator does not tick, it is only called
             worker.start()
@@ -296,7 +306,11 @@ class MemberSupervisor:
         self._restarts[f"restarts/{why}"] += 1.0
         self.recorder.report(Report("supervisor", dict(self._restarts)))
 
-    def _account_of(self, actor: Worker[Any]) -> Ended:
+    def _end_account(self, worker: Worker[Any], reason: str) -> None:
+        if worker in self.topology.actors:
+            self._accounts.end(self._account_of(worker, reason))
+
+    def _account_of(self, actor: Worker[Any], reason: str) -> Ended:
         member, config = self.topology.member, self.topology.config
         num_incarnations = member.incarnations_per_start
         first = member.first_incarnation + actor.incarnation * num_incarnations
@@ -306,4 +320,5 @@ class MemberSupervisor:
             range(first, first + num_incarnations),
             int(self.recorder.last(actor.name, "unrolls")),
             config.num_envs * config.unroll_length,
+            reason,
         )

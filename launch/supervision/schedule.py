@@ -123,6 +123,8 @@ class Schedule(ABC):
             why = supervisor.why_over(supervisor.recorder.snapshot())
             if why:
                 supervisor.stop(why)
+                with self.failing_alone(supervisor):
+                    supervisor.end_accounts()
 
     def save_if_due(self) -> None:
         """Write a checkpoint of every running member if the interval has passed."""

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 from laser.environments import task_ids
-from launch.errors import LaunchError, NothingToResumeError
+from launch.errors import LaunchError, NothingToResumeError, OutputError
 from launch.planning.busy_cores import note_busy_cores
 from launch.planning.member_plan import MemberPlan
 from launch.planning.needs import Needs
@@ -164,7 +164,9 @@ def run_session(
             return recorder
 
         def save(supervisor: MemberSupervisor, snapshot: Snapshot) -> None:
-            path = save_member(places.runs[supervisor.number], supervisor.topology, supervisor.recorder, snapshot)
+            run = places.runs[supervisor.number]
+            _check_in_place([run])
+            path = save_member(run, supervisor.topology, supervisor.recorder, snapshot)
             if caller is not None:
                 caller.saved(path)
 
@@ -200,6 +202,7 @@ def run_session(
             places if waiting else None,
             (lambda: None) if caller is None else caller.look,
         )
+        _check_in_place(runs)
         for supervisor in supervisors:
             supervisor.recorder.begin()
             if waiting and not supervisor.finished:
@@ -213,6 +216,7 @@ def run_session(
             for supervisor in schedule.supervisors:
                 log_failure(places.runs[supervisor.number], error)
                 _save_what_can_be_saved(places.runs[supervisor.number], supervisor)
+            _check_in_place(runs)  # whatever failed because files are gone, this explains more
             raise as_launch_error(error, config, runs) from error
         for supervisor in schedule.supervisors:
             finish(supervisor)
@@ -297,6 +301,14 @@ def make_schedule(
     return FreeSchedule(supervisors, should_stop, save, evolution, waiting, look, pace)
 
 
+def _check_in_place(runs: Sequence[RunDirectory]) -> None:
+    """Raise `OutputError` if a run's directory or one of its files was deleted or moved while it trained."""
+    for run in runs:
+        gone = run.find_gone()
+        if gone is not None:
+            raise OutputError(gone.key, gone.wrong, gone.remedy)
+
+
 def _save_unless_lost(supervisor: MemberSupervisor, save: Save) -> None:
     """Write a checkpoint before a member's first step or after its last; if its learner was lost, only it fails."""
     try:
@@ -309,10 +321,16 @@ def _save_unless_lost(supervisor: MemberSupervisor, save: Save) -> None:
 
 def _save_what_can_be_saved(run: RunDirectory, supervisor: MemberSupervisor) -> None:
     """Write a checkpoint after a failure; log an error of this write, since the user sees the first error."""
-    if supervisor.topology.learner.failure() is not None or isinstance(supervisor.error, NothingToResumeError):
+    if isinstance(supervisor.error, NothingToResumeError) or not run.is_in_place:
         return
     for worker in supervisor.topology.workers:
         worker.stop()
+    try:
+        supervisor.end_accounts()
+    except Exception as error:  # noqa: BLE001 - as below
+        run.log(f"the accounts of unrolls are incomplete: {type(error).__name__}: {error}")
+    if supervisor.topology.learner.failure() is not None:
+        return
     try:
         save_member(run, supervisor.topology, supervisor.recorder, supervisor.recorder.snapshot(), with_actors=False)
     except Exception as error:  # noqa: BLE001 - the failure that led here is raised by the caller

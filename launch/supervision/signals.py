@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first signal stops the run after a checkpoint, the second ends the process at once."""
+"""Ctrl-C, SIGTERM and SIGHUP: the first stops the run after a checkpoint, the second ends the process at once."""
 
 from __future__ import annotations
 
@@ -31,36 +31,43 @@ class StopSignal:
 
     @property
     def exit_code(self) -> int:
-        """130 after Ctrl-C, 143 after SIGTERM, 0 before any."""
+        """130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 0 before any."""
         return 0 if self.number is None else 128 + self.number
 
     def error(self, saved: str) -> StoppedError | Interrupted:
         """Return the error that ends a stopped run; `saved` is the text about the saved state and how to continue."""
-        if self.number == signal.SIGTERM:
-            return StoppedError("stopped", "by SIGTERM", saved, exit_code=self.exit_code)
-        return Interrupted("stopped", "by Ctrl-C", saved)
+        if self.number in (None, signal.SIGINT):
+            return Interrupted("stopped", "by Ctrl-C", saved)
+        return StoppedError("stopped", f"by {signal.Signals(self.number).name}", saved, exit_code=self.exit_code)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.number is not None:
+            if number == signal.SIGHUP:
+                return  # a shell and the kernel may both send one as a terminal closes
             for child in multiprocessing.active_children():
                 child.kill()  # an exit without clean-up would orphan them
             os._exit(128 + number)
         self.number = number
         # A raw write: the handler may have interrupted a print, whose buffer is then locked.
-        with suppress(OSError):  # standard error may have no reader any more
-            os.write(
-                sys.__stderr__.fileno() if sys.__stderr__ else 2, b"\nstopping after a checkpoint; again to leave now\n"
-            )
+        with suppress(OSError, ValueError):  # standard error may have no reader any more, or be closed
+            if sys.__stderr__ is not None:  # otherwise its number may be that of another file
+                os.write(sys.__stderr__.fileno(), b"\nstopping after a checkpoint; again to leave now\n")
 
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopSignal]:
-    """Handle SIGINT and SIGTERM inside the block; do nothing outside the main thread, where Python allows none."""
+    """Handle SIGINT, SIGTERM and SIGHUP inside the block; do nothing outside the main thread, where Python allows none.
+
+    SIGHUP stays ignored in a process that was started with it ignored, as by `nohup`.
+    """
     stop = StopSignal()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    before = {number: signal.signal(number, stop._handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, stop._handle) for number in numbers}
     try:
         yield stop
     finally:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from launch.recording.replay_gauges import summarise_ledger
 from launch.supervision.member_supervisor import Outcome
 
 
@@ -26,6 +27,7 @@ class TrainResult:
         finished: "steps", "solved", "stopped" or "failed".
         normalised_score: median over the tasks, of their last 20 training episodes; None without reference scores.
         task_returns: mean return of the last 20 training episodes of each task that has any.
+        ledger: numbers of unrolls by name, as `stages`, `reasons` and `imbalance` (see `summarise_ledger`).
     """
 
     env_steps: int
@@ -38,6 +40,7 @@ class TrainResult:
     finished: str
     normalised_score: float | None = None
     task_returns: dict[str, float] = field(default_factory=dict)
+    ledger: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
@@ -61,4 +64,5 @@ def result_of(outcome: Outcome, run_dir: Path) -> TrainResult:
         finished=outcome.finished,
         normalised_score=snapshot.normalised_score,
         task_returns=snapshot.task_returns,
+        ledger=summarise_ledger(snapshot),
     )

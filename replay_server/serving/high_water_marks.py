@@ -46,7 +46,10 @@ class HighWaterMarks:
     _marks: dict[StreamKey, int] = field(default_factory=dict, init=False)
     _incarnations: dict[tuple[int, int], int] = field(default_factory=dict, init=False)
     arrived: Counter[tuple[int, int, int]] = field(default_factory=Counter, init=False)
-    """Sequence numbers that the marks passed since construction, by (run, actor, incarnation), one entry per start."""
+    """Sequence numbers that the marks passed, or whose insert failed, since construction, by (run, actor, incarnation).
+
+    An actor makes no more unrolls after an insert has failed, so no number is counted twice.
+    """
 
     def plan(self, headers: np.ndarray) -> Plan:
         """Return the verdicts on the unrolls of one message (HEADER_DTYPE [N]), in order; changes nothing."""
@@ -88,6 +91,10 @@ class HighWaterMarks:
             del self._marks[key]
         return ended
 
+    def arrived_in_vain(self, headers: np.ndarray) -> None:
+        """Count the unrolls of a message whose insert failed; the marks stay."""
+        self.arrived.update(zip(*(headers[name].tolist() for name in ("run", "actor", "incarnation")), strict=True))
+
     def state_dict(self) -> dict[str, Any]:
         """Return the marks and incarnations as JSON values."""
         return {
@@ -97,5 +104,11 @@ class HighWaterMarks:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state from `state_dict`."""
-        self._marks = {tuple(key): mark for key, mark in state["marks"]}
-        self._incarnations = {tuple(key): incarnation for key, incarnation in state["incarnations"]}
+        self._marks, self._incarnations = {}, {}
+        self.merge(state)
+
+    def merge(self, state: dict[str, Any]) -> None:
+        """Take over the higher marks and the newer incarnations of a state from `state_dict`."""
+        for mine, theirs in ((self._marks, state["marks"]), (self._incarnations, state["incarnations"])):
+            for key, number in theirs:
+                mine[tuple(key)] = max(number, mine.get(tuple(key), 0))

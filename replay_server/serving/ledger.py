@@ -8,18 +8,21 @@ from typing import Any
 
 from laser.replay_stats import LedgerCounts
 
+_BY_REASON = ("rejected", "failed")
+
 
 @dataclass
 class Ledger(LedgerCounts):
     """Counters of unrolls; they only grow. Not thread-safe.
 
-    received = inserted + duplicates + rejected + failed + pending, inserted = stored + removed. `lost` counts skipped
-    sequence numbers, so that over all shards produced = inserted + rejected + lost, up to unrolls still in transit.
+    received = inserted + duplicates + rejected + failed + pending, inserted = stored + removed + not saved. `lost`
+    counts skipped sequence numbers, so that over all shards produced = inserted + rejected + failed + lost, up to
+    unrolls still in transit.
     """
 
     def counts(self) -> LedgerCounts:
         """Return a copy of the current counts."""
-        return LedgerCounts(**{**vars(self), "rejected": Counter(self.rejected)})
+        return LedgerCounts(**{**vars(self), **{name: Counter(getattr(self, name)) for name in _BY_REASON}})
 
     def imbalances(self, num_pending: int, num_stored: int) -> dict[str, int]:
         """Return by how much the two balances are off, which is 0.
@@ -28,14 +31,36 @@ class Ledger(LedgerCounts):
             num_pending: unrolls in pending inserts.
             num_stored: pages in use.
         """
-        accounted = self.inserted + self.duplicates + self.rejected.total() + self.failed + num_pending
-        return {"received": self.received - accounted, "inserted": self.inserted - num_stored - self.removed}
+        accounted = self.inserted + self.duplicates + self.rejected.total() + self.failed.total() + num_pending
+        kept = num_stored + self.removed + self.not_saved
+        return {"received": self.received - accounted, "inserted": self.inserted - kept}
+
+    def saved(self, num_pending: int, num_stored: int = 0) -> Ledger:
+        """Return the ledger as a checkpoint holds it: what the checkpoint leaves out is counted under a reason.
+
+        Args:
+            num_pending: unrolls in pending inserts, which are never saved.
+            num_stored: pages in use that are not saved.
+        """
+        saved = Ledger(**vars(self.counts()))
+        if num_pending:
+            saved.failed["not_saved"] += num_pending
+        saved.not_saved += num_stored
+        return saved
+
+    def add(self, other: LedgerCounts) -> None:
+        """Add the counts of another ledger."""
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the counts as JSON values."""
-        return {**asdict(self), "rejected": dict(self.rejected)}
+        return {**asdict(self), **{name: dict(getattr(self, name)) for name in _BY_REASON}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state from `state_dict`."""
         for name, value in state.items():
-            setattr(self, name, Counter(value) if name == "rejected" else value)
+            if name in _BY_REASON:
+                # Checkpoints had one number of failed inserts before there were reasons.
+                value = Counter({"unknown": value} if isinstance(value, int) else value)
+            setattr(self, name, value)

@@ -34,6 +34,12 @@ from replay_server.serving.pending_calls import PendingCall, PendingInsert, Pend
 from replay_server.store.store import Store
 
 T = TypeVar("T")
+
+
+class InsertsEndedError(PortError):
+    """An insert found no room and no learner will make any, since the member's training has ended."""
+
+
 C = TypeVar("C", bound=PendingCall)
 
 
@@ -92,6 +98,7 @@ class Shard:
         self._pumped_at = -math.inf
         self._watcher_wakes_at = math.inf  # without being notified
         self._closed = False
+        self._ended: set[int] = set()  # members whose inserts wait no more
 
     # -- the port ------------------------------------------------------------------------------------------------------
 
@@ -171,6 +178,17 @@ class Shard:
         with self._changed:
             self._store.add_member(settings)
 
+    def end_inserts(self, member: int) -> None:
+        """Fail inserts of a member that wait for room, now and from now on: its learner takes no more unrolls.
+
+        They are counted as failed under the reason `stopped`. Inserts that find room are still served.
+        """
+        settled: list[Settlement] = []
+        with self._changed:
+            self._ended.add(member)
+            self._pump(settled)
+        settle(settled)
+
     def client_state(self) -> dict[str, Any]:
         """Return {}: a shard has no state on the client side; see `ReplayPort.client_state`."""
         return {}
@@ -182,7 +200,8 @@ class Shard:
         """Fail pending calls with `PortClosedError`, empty the queues, end the thread. May be called twice."""
         with self._changed:
             calls: list[PendingCall] = [*self._inserts, *self._samples]
-            self._ledger.failed += sum(len(call.unrolls) for call in self._inserts)
+            for call in self._inserts:
+                self._count_failed(call, "closed")
             self._inserts, self._samples = [], []
             for member in self._members.values():
                 self._store.release(member.drop_queue("closed"))
@@ -224,9 +243,9 @@ class Shard:
             try:
                 result = attempt(call)
             except CancelledError:
-                self._count_failed(call)
+                self._count_failed(call, "cancelled")
             except Exception as error:  # noqa: BLE001 - it belongs to the pending call, not to the calling thread
-                self._count_failed(call)
+                self._count_failed(call, "stopped" if isinstance(error, InsertsEndedError) else "refused")
                 if call.claim():
                     settled.append((call.future, None, error))
             else:
@@ -237,9 +256,13 @@ class Shard:
                     settled.append((call.future, result, None))
         return still
 
-    def _count_failed(self, call: PendingCall) -> None:
+    def _count_failed(self, call: PendingCall, reason: str) -> None:
         if isinstance(call, PendingInsert):
-            self._ledger.failed += len(call.unrolls)
+            self._ledger.failed[reason] += len(call.unrolls)
+            self._streams.arrived_in_vain(call.unrolls.headers)
+
+    def _num_waiting(self) -> int:
+        return sum(len(call.unrolls) for call in self._inserts)
 
     def _try_insert(self, call: PendingInsert) -> InsertReceipt | None:
         unrolls, store = call.unrolls, self._store
@@ -273,6 +296,8 @@ class Shard:
                     lacks = "no room: all stored unrolls wait in online queues"
             if lacks:
                 call.lacks = lacks
+                if call.members <= self._ended:
+                    raise InsertsEndedError(f"the training of member {min(call.members)} has ended: {lacks}")
                 if not call.future.cancelled():
                     return None
         if not call.claim():
@@ -370,7 +395,7 @@ class Shard:
                 self._inserts = [call for call in self._inserts if call.deadline > now]
                 self._samples = [call for call in self._samples if call.deadline > now]
                 for call in late:
-                    self._count_failed(call)
+                    self._count_failed(call, "timed_out")
                     if call.claim():
                         message = f"waited {call.timeout_s:g} s for {call.what}: {call.lacks}"
                         settled.append((call.future, None, PortTimeoutError(message)))
@@ -382,7 +407,7 @@ class Shard:
     def _stats(self) -> ReplayStats:
         store, index = self._store, self._store.index
         self._ledger.removed = store.num_removed
-        waiting = sum(len(call.unrolls) for call in self._inserts)
+        waiting = self._num_waiting()
         imbalances = self._ledger.imbalances(waiting, store.pages.num_used)
         imbalances["online"] = sum(member.imbalance for member in self._members.values())
         return ReplayStats(
@@ -399,6 +424,7 @@ class Shard:
             store.sizes.arena_bytes,
             store.num_bytes,
             len(self._inserts),
+            waiting,
             len(self._samples),
             {number: member.stats() for number, member in self._members.items()},
         )
@@ -417,7 +443,7 @@ class Shard:
                 "made_for": self._store.fingerprint(),
                 "store": self._store.state_dict(),
                 "streams": self._streams.state_dict(),
-                "ledger": self._ledger.state_dict(),
+                "ledger": self._ledger.saved(self._num_waiting()).state_dict(),
                 "rng": self._rng.bit_generator.state,
             }
 
@@ -440,3 +466,26 @@ class Shard:
             self._ledger.load_state_dict(state["ledger"])
             self._store.num_removed = self._ledger.removed
             self._rng.bit_generator.state = state["rng"]
+
+    def accounts(self) -> dict[str, Any]:
+        """Return the ledger and the high-water marks alone, for a checkpoint without the replay, as JSON values."""
+        with self._changed:
+            self._ledger.removed = self._store.num_removed
+            ledger = self._ledger.saved(self._num_waiting(), self._store.pages.num_used)
+            return {"streams": self._streams.state_dict(), "ledger": ledger.state_dict()}
+
+    def load_accounts(self, streams: Sequence[dict[str, Any]], ledgers: Sequence[dict[str, Any]]) -> None:
+        """Continue the accounts of shards that are gone, in a shard that is still empty.
+
+        Args:
+            streams: the marks of all shards, as in `accounts`: an actor may find another shard than before.
+            ledgers: the ledgers that this shard continues.
+        """
+        with self._changed:
+            for state in streams:
+                self._streams.merge(state)
+            for state in ledgers:
+                ledger = Ledger()
+                ledger.load_state_dict(state)
+                self._ledger.add(ledger)
+            self._store.num_removed = self._ledger.removed

@@ -91,6 +91,10 @@ DEEDS = (
     "huge",
     "hang",
     "exit",
+    "interrupt",
+    "generator",
+    "word flag",
+    "array flag",
     "die",
 )
 
@@ -113,10 +117,11 @@ class Bad(gymnasium.Env):
 
     def step(self, action):
         self._steps += 1
-        observation, reward = np.zeros(3, np.float32), 1.0
+        observation, reward, terminated = np.zeros(3, np.float32), 1.0, False
         if self._steps > 2:
             observation, reward = self._misbehave(observation, reward)
-        return observation, reward, False, False, {}
+            terminated = {"word flag": "yes", "array flag": np.zeros(2, bool)}.get(self._deed, False)
+        return observation, reward, terminated, False, {}
 
     def _misbehave(self, observation, reward):
         match self._deed:
@@ -146,6 +151,10 @@ class Bad(gymnasium.Env):
                 time.sleep(60)
             case "exit":
                 raise SystemExit(3)
+            case "interrupt":
+                raise KeyboardInterrupt
+            case "generator":
+                raise GeneratorExit
             case "die":
                 os._exit(3)
         return observation, reward

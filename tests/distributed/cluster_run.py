@@ -133,7 +133,7 @@ class Run:
             "rejected": sum(sum(ledger.rejected.values()) for ledger in ledgers),
             "lost_in_gaps": sum(ledger.lost for ledger in ledgers),
             "duplicates": sum(ledger.duplicates for ledger in ledgers),
-            "failed": sum(ledger.failed for ledger in ledgers),
+            "failed": sum(ledger.failed.total() for ledger in ledgers),
             "imbalances": [part.imbalances for part in parts],
         }
 

@@ -23,6 +23,7 @@ from laser.ports import PortClosedError, wait
 from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
 from launch.recording.recorder import Recorder
+from launch.records.metrics_db import read_names, read_series
 from launch.runtimes.local_runtime import LocalRuntime
 from launch.runtimes.runtime import WorkerDiedError
 from launch.supervision.ending import Ending
@@ -153,12 +154,12 @@ def test_a_killed_actor_is_replaced_and_a_killed_learner_ends_the_run(runtime):
         stats = wait(topology.replay.stats(), 30.0, "stats")
         assert not any(stats.imbalances.values())
         assert stats.ledger.lost == stats.ledger.duplicates == 0
-        # What actors counted as sent has arrived, but for the inserts that each may have under way. What a dead actor
-        # had not reported is counted by nobody.
-        under_way = config.num_actors * config.num_envs * config.actor.max_unacknowledged
-        assert stats.ledger.received >= recorder.snapshot().counters["unrolls"] - under_way
+        assert stats.waiting_unrolls == 0
+        assert_adds_up(recorder.snapshot().counters, stats.ledger.received)
 
         stop.clear()
+        topology = place_member(plan_member(config), runtime, recorder)
+        wait(topology.learner.call(Learner.warm_up), 120.0, "the learner")
         schedule = FreeSchedule([MemberSupervisor(topology, recorder)], stop.is_set, lambda *_: None)
         thread = threading.Thread(target=run)
         thread.start()
@@ -171,14 +172,20 @@ def test_a_killed_actor_is_replaced_and_a_killed_learner_ends_the_run(runtime):
         assert str(error).startswith("learner has ended")
 
 
+def assert_adds_up(totals, received):
+    """Assert that every unroll that an actor reported has arrived or is counted as lost, and the reverse."""
+    made = totals["unrolls"] + totals["unrolls_unreported/died"]
+    assert made == received + totals["unrolls_lost/died"]
+
+
 def num_inserted(topology):
     return [part.ledger.inserted for part in wait(topology.replay.stats(), 30.0, "stats").shards]
 
 
-def start(run_dir, steps):
+def start(run_dir, steps, *more):
     command = [sys.executable, "-m", "launch", "train", "cartpole", "--runtime", "ray", "--run-dir", str(run_dir)]
     options = ["--steps", str(steps), "--num-actors", "2", "--replay.num-shards", "2", "--quiet", "--json"]
-    return subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen([*command, *options, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def processes_of(parent):
@@ -248,11 +255,7 @@ def test_a_signal_saves_the_run_and_a_dead_shard_ends_it_with_one_line(tmp_path)
     await_log(tmp_path / "broken", "running")
     time.sleep(1.0)
     seen = processes_of(stopped) | processes_of(broken)
-    shards = [
-        child
-        for child in psutil.Process(broken.pid).children(recursive=True)
-        if "".join(child.cmdline()).startswith("ray::_ShardHost")
-    ]
+    shards = hosts_of(broken, "_ShardHost")
     assert len(shards) == 2
     shards[1].send_signal(signal.SIGKILL)
     stopped.send_signal(signal.SIGTERM)
@@ -266,6 +269,55 @@ def test_a_signal_saves_the_run_and_a_dead_shard_ends_it_with_one_line(tmp_path)
     assert len(lines) == 1, errors
     assert re.match(r"error: runtime: shard \d of the replay \(process \d+\) has ended: ", lines[0]), errors
     assert_gone(seen)
+    totals = newest_totals(tmp_path / "broken")
+    assert totals["shards_lost"] == 1.0
+    assert totals["unrolls_lost/shard"] > 0.0
+
+
+def hosts_of(run, kind):
+    children = psutil.Process(run.pid).children(recursive=True)
+    return [child for child in children if "".join(child.cmdline()).startswith(f"ray::{kind}")]
+
+
+def newest_totals(run_dir):
+    metrics = run_dir / "metrics.db"
+    names = [name for name in read_names(metrics) if name.startswith(("totals/", "ledger/"))]
+    return {name.removeprefix("totals/"): read_series(metrics, name)[-1][1] for name in names}
+
+
+DEADLY = """
+import os
+import signal
+
+import gymnasium
+from gymnasium.envs.classic_control import CartPoleEnv
+
+class Deadly(CartPoleEnv):
+    num_steps = 0
+
+    def step(self, action):
+        Deadly.num_steps += 1
+        if Deadly.num_steps > 2000:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(action)
+
+gymnasium.register("Deadly-v0", Deadly)
+"""
+
+
+@pytest.mark.slow
+def test_a_run_that_fails_with_an_actor_has_its_accounts_written_before_the_end(tmp_path, monkeypatch):
+    (tmp_path / "deadly_environment.py").write_text(DEADLY)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    options = ["--env", "deadly_environment:Deadly-v0", "--environment.max-restarts", "0"]
+    run = start(tmp_path / "run", 10_000_000, *options)
+    _, errors = run.communicate(timeout=120)
+    assert run.returncode == 1, errors
+    totals = newest_totals(tmp_path / "run")
+    assert totals["dropped_rows_at_most/died"] > 0.0
+    assert totals["ledger/waiting"] == 0.0
+    assert [totals[f"ledger/imbalance/{name}"] for name in ("received", "inserted", "online")] == [0.0] * 3
+    assert_adds_up(totals, totals["ledger/received"])
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 """Messages that nobody can read are lost, and nothing else is."""
 
+import json
 import os
+import shlex
 import subprocess
 import sys
 
@@ -37,3 +39,32 @@ def test_a_run_goes_on_without_a_reader_of_its_messages(tmp_path):
         process.stderr.close()
         assert '"finished": "steps"' in process.stdout.read()
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)])
+def test_a_run_whose_streams_are_closed_trains_and_says_nothing_into_its_files(tmp_path, closed):
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "launch", "train", "cartpole", "--steps", "600", "--json", "--run-dir", str(run)]
+    shell = shlex.join(command) + "".join(f" {number}>&-" for number in closed)
+    ended = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, timeout=90, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "finished: steps" in (run / "log.txt").read_text()
+    assert ('"finished": "steps"' in ended.stdout) is (1 not in closed)
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_result_is_not_lost_to_a_character_that_the_stream_lacks(tmp_path):
+    train = [sys.executable, "-m", "launch", "train", "cartpole", "--steps", "600", "--run-dir", str(tmp_path / "run")]
+    subprocess.run([*train, "--quiet"], check=True, timeout=90)
+    played = [sys.executable, "-m", "launch", "eval", str(tmp_path / "run"), "--episodes", "2", "--json"]
+    ended = subprocess.run(
+        played,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout.splitlines()[-1])["episodes_played"] == 2
+    assert r"\xb1" in ended.stdout

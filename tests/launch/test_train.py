@@ -192,6 +192,7 @@ def test_a_failing_environment_ends_the_run_with_its_own_words(tmp_path):
     [
         (signal.SIGINT, 130, ["train"]),
         (signal.SIGTERM, 143, ["train"]),
+        (signal.SIGHUP, 129, ["train"]),
         (signal.SIGINT, 130, ["sweep", "--seeds", "2"]),
         (signal.SIGINT, 130, ["train", "--evaluation.interval", "100", "--evaluation.episodes", "100_000"]),
     ],
@@ -216,6 +217,29 @@ def test_a_signal_saves_and_ends_with_its_code(tmp_path, number, code, command):
     assert process.returncode == code, errors
     assert "Traceback" not in errors
     assert list_checkpoints(log.parent / "checkpoints")
+
+
+@pytest.mark.slow
+def test_a_terminal_that_closes_ends_no_process_of_the_run_before_its_checkpoint(tmp_path):
+    run = tmp_path / "run"
+    arguments = ["train", "cartpole", "--steps", "10_000_000", "--stop-at-return", "inf", "--run-dir", str(run)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "launch", *arguments, "--environment.vectorization", "async"],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while "running" not in ((run / "log.txt").read_text() if (run / "log.txt").exists() else ""):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    time.sleep(1.0)
+    os.killpg(process.pid, signal.SIGHUP)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 129, errors
+    assert "Traceback" not in errors
+    assert "stopped: by SIGHUP" in errors
+    assert list_checkpoints(run / "checkpoints")
 
 
 HANGING = """

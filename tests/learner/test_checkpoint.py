@@ -124,6 +124,61 @@ def test_killed_or_out_of_space_at_every_operation(tmp_path, monkeypatch, error)
         assert not list(root.glob(".writing-*"))
 
 
+def test_a_full_disk_keeps_no_room_for_half_a_checkpoint(tmp_path, monkeypatch):
+    save(tmp_path, 1)
+    monkeypatch.setattr(module.safetensors.torch, "save", lambda values: module.os.stat("/nowhere"))
+    with pytest.raises(OSError, match="No such file"):
+        save(tmp_path, 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["000000-step-1"]
+
+
+def rewrite(path: Path, name: str, content: bytes) -> None:
+    """Replace a file of a checkpoint, with all hashes right."""
+    manifest = json.loads((path / "manifest.json").read_text())
+    if name == "manifest.json":
+        manifest_bytes = content
+    else:
+        (path / name).write_bytes(content)
+        manifest["files"][name] = {"bytes": len(content), "sha256": module._sha256(content)}
+        manifest_bytes = json.dumps(manifest).encode()
+    (path / "manifest.json").write_bytes(manifest_bytes)
+    (path / "manifest.json.sha256").write_text(module._sha256(manifest_bytes))
+
+
+VALID = {"schema_version": 1, "step": 2, "score": None, "groups": [], "arrays": [], "files": {}}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("manifest.json", b"[]"),
+        ("manifest.json", b"{}"),
+        ("manifest.json", b"[" * 100_000 + b"]" * 100_000),
+        ("manifest.json", json.dumps(VALID | {"schema_version": "1"}).encode()),
+        ("manifest.json", json.dumps(VALID | {"step": "two"}).encode()),
+        ("manifest.json", json.dumps(VALID | {"files": ["state.json"]}).encode()),
+        ("manifest.json", json.dumps(VALID | {"files": {"state.json": 3}}).encode()),
+        ("manifest.json", json.dumps(VALID | {"groups": 7}).encode()),
+        ("manifest.json", json.dumps({name: value for name, value in VALID.items() if name != "arrays"}).encode()),
+        ("state.json", b"{"),
+        ("state.json", b"[]"),
+        ("state.json", b"\xff"),
+        ("networks.safetensors", b"x"),
+        ("networks.safetensors", b""),
+        ("arrays/0.npy", b"x"),
+        ("arrays/0.npy", b""),
+    ],
+)
+def test_contents_that_cannot_be_read_give_way_to_the_older_checkpoint(tmp_path, name, content):
+    save(tmp_path, 1)
+    newest = save(tmp_path, 2)
+    rewrite(newest, name, content)
+    checkpoint, (warning,) = load_newest_checkpoint(tmp_path)
+    assert_is(checkpoint, 1)
+    assert newest.name in warning
+    assert_is(module.load_best_checkpoint(tmp_path)[0], 1)
+
+
 def all_files(path: Path) -> list[Path]:
     return sorted(file for file in path.rglob("*") if file.is_file())
 

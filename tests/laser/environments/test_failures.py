@@ -1,5 +1,6 @@
 import pickle
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -19,6 +20,10 @@ DEEDS = {
     "reward-shape": ("wrong_shape", "reward must be a number, got an array of shape (2,)"),
     "none-reward": ("wrong_shape", "reward must be a number, got None"),
     "exit": ("raised", "SystemExit: 3"),
+    "interrupt": ("raised", "KeyboardInterrupt: "),
+    "generator": ("raised", "GeneratorExit: "),
+    "word-flag": ("wrong_shape", "terminated must be True or False, got 'yes'"),
+    "array-flag": ("wrong_shape", "terminated must be True or False, got an array of shape (2,)"),
 }
 
 
@@ -40,9 +45,15 @@ def test_the_environment_is_fine_until_it_misbehaves():
 
 @pytest.mark.parametrize(("deed", "expected"), DEEDS.items())
 def test_what_an_environment_does_wrong_is_named(deed, expected):
-    with pytest.raises(EnvironmentFailedError) as caught:
-        play(deed, 3)
+    # In a thread, as in a run: in the main thread a KeyboardInterrupt is the user's.
+    with ThreadPoolExecutor(1) as thread, pytest.raises(EnvironmentFailedError) as caught:
+        thread.submit(play, deed, 3).result()
     assert (caught.value.reason, str(caught.value)) == expected
+
+
+def test_an_interrupt_in_the_main_thread_is_the_users():
+    with pytest.raises(KeyboardInterrupt):
+        play("interrupt", 3)
 
 
 @pytest.mark.parametrize(("deed", "expected"), [(deed, DEEDS[deed]) for deed in ("raise", "nan", "shape")])
@@ -53,7 +64,11 @@ def test_a_reset_is_checked_too(deed, expected):
 
 
 @pytest.mark.parametrize(
-    ("deed", "expected"), [(deed, DEEDS[deed]) for deed in ("raise", "nan", "broadcastable-shape", "exit")]
+    ("deed", "expected"),
+    [
+        (deed, DEEDS[deed])
+        for deed in ("raise", "nan", "broadcastable-shape", "exit", "interrupt", "generator", "word-flag")
+    ],
 )
 def test_failures_cross_process_borders(deed, expected):
     with pytest.raises(EnvironmentFailedError) as caught:

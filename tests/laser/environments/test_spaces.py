@@ -269,3 +269,20 @@ def test_a_picture_of_bools_is_not_one_of_bytes():
     assert reader.read_items([np.ones((5, 6, 2), bool)])["observation"].dtype == np.uint8
     with pytest.raises(EnvironmentFailedError, match="observation must have bool, got uint8"):
         reader.read_items([np.ones((5, 6, 2), np.uint8)])
+
+
+def test_integers_that_float32_cannot_hold_are_refused():
+    reader = observation_reader(spaces.Box(0, 2**62, (2,), np.int64))
+    fine = reader.read_items([np.array([2**40, 7])])["observation"]
+    np.testing.assert_array_equal(fine, [[2.0**40, 7.0]])
+    with pytest.raises(EnvironmentFailedError, match="holds the integer 1099511627777, which float32 cannot hold"):
+        reader.read_items([np.array([2**40 + 1, 7])])
+    with pytest.raises(EnvironmentFailedError, match="holds the integer 1099511627777"):
+        reader.read_batch(np.array([[2**40 + 1, 7]]), 1)
+
+
+def test_reals_in_a_space_of_integers_are_refused():
+    reader = observation_reader(spaces.Box(0, 255, (2,), np.uint8))
+    reader.read_items([np.array([1, 255], np.int64)])
+    with pytest.raises(EnvironmentFailedError, match="must have an integer dtype, as its space says, got float32"):
+        reader.read_items([np.array([0.5, 1.0], np.float32)])

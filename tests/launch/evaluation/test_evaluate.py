@@ -39,6 +39,8 @@ class Moody(CartPoleEnv):
 
     def reset(self, **arguments):
         self._fail("reset")
+        self.num_resets = getattr(self, "num_resets", 0) + 1
+        self._fail(f"reset {self.num_resets}")
         return super().reset(**arguments)
 
     def step(self, action):
@@ -99,6 +101,16 @@ def test_a_member_whose_environment_raises_does_not_hide_the_others(swept, fails
     assert (result.members[0].result, result.members[0].error) == (None, LINE)
     assert result.best.number == 1
     assert LINE in result.words()
+
+
+def test_episodes_are_counted_by_what_became_of_them(swept, fails):
+    fails[FAILING[0]] = "reset 4"
+    result = evaluate(swept, 9, num_envs=1, quiet=True)
+    failed, played = result.to_json()["members"]
+    names = ("episodes_asked", "episodes_played", "episodes_failed")
+    assert [failed[name] for name in names] == [9, 3, {"raised": 6}]
+    assert "(3 of 9 episodes had been played)" in failed["error"]
+    assert [played[name] for name in names] == [9, 9, {}]
 
 
 def test_what_else_lies_among_the_members_is_none_of_them(swept, tmp_path):
@@ -173,3 +185,13 @@ def test_a_loaded_policy_takes_and_gives_what_the_environment_does(actions):
         assert acted.act(observation) in actions
         for name, value in reader.read_items([observation]).items():
             np.testing.assert_array_equal(observed[-1][name], value)
+
+
+def test_widths_changed_by_hand_are_one_line(swept, tmp_path, capsys):
+    run = Path(shutil.copytree(swept / "members" / "1", tmp_path / "run"))
+    record = json.loads((run / "config.json").read_text())
+    record["config"]["network"]["hidden_sizes"] = [7, 7]
+    (run / "config.json").write_text(json.dumps(record))
+    assert main(["eval", str(run), "--episodes", "1"]) == 66
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "belongs to other networks than config.json says; undo the changes of config.json" in line

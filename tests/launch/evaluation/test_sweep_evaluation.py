@@ -73,7 +73,10 @@ def test_a_member_without_a_checkpoint_does_not_hide_the_others(swept, tmp_path)
     assert result.members[0].result is None
     assert result.best.number != 0
     assert "none" in result.words()
-    assert "error" in result.to_json()["members"][0]
+    lost, played = result.to_json()["members"][:2]
+    assert "error" in lost
+    assert (lost["episodes_asked"], lost["episodes_played"], lost["episodes_failed"]) == (2, 0, {"no_checkpoint": 2})
+    assert (played["episodes_asked"], played["episodes_played"], played["episodes_failed"]) == (2, 2, {})
     (copy / "members" / "1" / "config.json").unlink()
     assert [member.result is None for member in evaluate(copy, 2, quiet=True).members] == [True, True, False]
     for number in (1, 2):

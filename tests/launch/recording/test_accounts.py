@@ -53,6 +53,28 @@ def test_a_lost_shard_counts_as_it_was_last_seen():
     }
 
 
+def test_an_actor_that_was_still_at_work_has_a_reason_of_its_own():
+    accounts = Accounts()
+    accounts.end(ended(0, 2))
+    accounts.end(Ended(RUN, 1, range(1), 5, ROWS, "stopped"))
+    accounts.look(shard([(0, 0, 2), (1, 0, 6)]))
+    assert accounts.counters() == {
+        "unrolls_lost/died": 0.0,
+        "unrolls_unreported/died": 0.0,
+        "dropped_rows_at_most/died": float(ROWS),
+        "unrolls_lost/stopped": 0.0,
+        "unrolls_unreported/stopped": 1.0,
+        "dropped_rows_at_most/stopped": float(ROWS),
+    }
+
+
+def test_all_shards_may_be_lost_together():
+    accounts = Accounts()
+    accounts.look(ReplayStats(shards=(shard([], 3), shard([], 4))))
+    accounts.lose_all_shards()
+    assert accounts.counters() == {"shards_lost": 2.0, "unrolls_lost/shard": 7.0}
+
+
 def test_a_shard_that_only_could_not_be_reached_is_not_lost():
     accounts = Accounts()
     accounts.look(ReplayStats(shards=(shard([], 3), None)))

@@ -12,6 +12,7 @@ import pytest
 from laser.algorithms.impala import ImpalaConfig
 from laser.algorithms.laser import LaserConfig
 from laser.networks.config import NetworkConfig
+from launch.__main__ import main
 from launch.errors import CannotCreateError, NothingToResumeError, OutputError, RunInUseError
 from launch.records import run_directory as module
 from launch.records.run_directory import (
@@ -195,6 +196,9 @@ def test_what_fails_before_it_goes_on_is_not_recorded(tmp_path, config, goes_on)
         ("{", "cannot be read"),
         ("[]", "not a run's record"),
         ('{"schema_version": 99, "config": {}}', "newer LASER"),
+        ('{"schema_version": "1", "config": {}}', "schema_version must be a whole number"),
+        ('{"config": {}, "changes": ["steps"]}', "its changes must be objects"),
+        ('{"config": {}, "changes": {"steps": "5"}}', "its changes must be objects"),
         ('{"config": {}}', "is missing"),
     ],
 )
@@ -263,6 +267,24 @@ def test_a_full_disk_before_it_goes_on_leaves_nothing_of_a_new_run(tmp_path, con
     assert not run.path.exists()
 
 
+@pytest.mark.parametrize("has_checkpoint", [False, True])
+def test_a_full_disk_advises_to_resume_only_where_there_is_a_checkpoint(tmp_path, config, has_checkpoint):
+    config = dataclasses.replace(config, run_dir=tmp_path / "run")
+
+    def run_until_it_is_full():
+        with open_run(config, []) as run:
+            run.goes_on = True
+            (run.checkpoints_path / ".writing-0").mkdir(parents=True)
+            if has_checkpoint:
+                (run.checkpoints_path / "000000-step-100").mkdir()
+            raise output_error(run.metrics_path, OSError("full"))
+
+    with pytest.raises(OutputError) as caught:
+        run_until_it_is_full()
+    assert ("--resume" in caught.value.problem.remedy) is has_checkpoint
+    assert ("start again" in caught.value.problem.remedy) is not has_checkpoint
+
+
 def test_what_was_there_before_a_run_that_cannot_start_is_left_alone(tmp_path, config):
     path = tmp_path / "run"
     (path / "checkpoints").mkdir(parents=True)
@@ -290,3 +312,15 @@ def test_a_full_disk_leaves_an_older_run_as_it_was(tmp_path, config):
 def test_outside_a_checkout_there_is_no_commit(monkeypatch):
     monkeypatch.setattr(module, "__file__", "/launch.py")
     assert module.commit_of_sources() is None
+
+
+@pytest.mark.parametrize("command", [["train", "cartpole", "--run-dir"], ["eval"], ["report"]])
+def test_a_name_that_is_not_utf8_is_refused_at_once_with_one_line(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    name = os.fsdecode(b"caf\xe9")
+    if command[0] != "train":
+        os.mkdir(name)
+    assert main([*command, name]) in (2, 66)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(r"error: run-dir: the name 'caf\udce9' is not UTF-8; ")
+    assert command[0] != "train" or not os.path.exists(name)

@@ -24,6 +24,7 @@ def test_tables_become_paths(tmp_path):
         (b"steps = ", "is not valid TOML"),
         (b"a = 1\na = 2", "is not valid TOML"),
         (b"\xff\xfe", "is not a text file"),
+        (b"a = " + b"[" * 100_000 + b"]" * 100_000, "is nested too deeply"),
     ],
 )
 def test_unreadable_files_are_one_line(tmp_path, content, says):

@@ -43,7 +43,8 @@ def test_the_default_config_is_right():
 @pytest.mark.parametrize(
     ("changes", "key", "says"),
     [
-        ({"steps": 0}, "steps", "at least 1"),
+        ({"steps": 0}, "steps", "in [1, 1e+15], got 0"),
+        ({"steps": 10**30}, "steps", "in [1, 1e+15], got 1000"),
         ({"seed": -1}, "seed", "in [0, 2147483647], got -1"),
         ({"runtime": "threads"}, "runtime", "must be one of local, ray, lockstep"),
         ({"env": "  "}, "env", "--env CartPole-v1"),

@@ -48,7 +48,7 @@ class Member:
     def give_up_evaluation(self):
         self.given_up = self.evaluation is not None
 
-    start = check_workers = prepare_learner = start_evaluation_if_due = report_accounts = nothing
+    start = check_workers = prepare_learner = start_evaluation_if_due = end_accounts = nothing
 
 
 def test_nobody_waits_for_a_member_that_a_resumed_population_finds_at_its_end():

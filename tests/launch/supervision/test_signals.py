@@ -44,7 +44,10 @@ def start(saving):
     return process, int(child)
 
 
-@pytest.mark.parametrize(("number", "code", "name"), [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")])
+@pytest.mark.parametrize(
+    ("number", "code", "name"),
+    [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM"), (signal.SIGHUP, 129, "SIGHUP")],
+)
 def test_the_first_signal_asks_to_stop(number, code, name):
     process, _ = start(saving=0)
     process.send_signal(number)
@@ -101,3 +104,26 @@ def test_outside_the_main_thread_nothing_is_handled():
     thread.start()
     thread.join()
     assert codes == [(False, 0)]
+
+
+def test_a_second_hangup_does_not_cut_the_saving_short():
+    process, _ = start(saving=1)
+    process.send_signal(signal.SIGHUP)
+    assert process.stdout.readline() == "stopping\n"
+    process.send_signal(signal.SIGHUP)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 129
+    assert err.splitlines()[-1] == "stopped: by SIGHUP; saved"
+
+
+def test_a_hangup_that_was_ignored_at_the_start_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited, as under nohup
+    try:
+        process, _ = start(saving=0)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 143

@@ -127,6 +127,8 @@ def test_what_a_sweep_leaves_behind(tmp_path):
     assert value["env_steps"] == sum(member["env_steps"] for member in value["members"])
     assert value["members"][2]["overrides"] == {"algorithm.learning-rate": 1e-3}
     assert len({member["seed"] for member in value["members"]}) == 4
+    assert all(member["ledger"]["stages"]["received"] > 0 for member in value["members"])
+    assert not any(any(member["ledger"]["imbalance"].values()) for member in value["members"])
     record = json.loads((tmp_path / "runs" / "s" / "config.json").read_text())
     assert record["sweep"]["grid"] == {"algorithm.learning-rate": ["0.003", "0.001"]}
     member = json.loads((tmp_path / "runs" / "s" / "members" / "2" / "config.json").read_text())

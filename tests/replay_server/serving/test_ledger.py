@@ -7,13 +7,14 @@ import pytest
 
 from replay_server.serving.ledger import Ledger
 
-# 20 unrolls came: 11 went in (7 are stored, 4 removed), 2 were there, 3 were rejected, 1 failed, 3 wait.
-COUNTS = {"received": 20, "inserted": 11, "duplicates": 2, "failed": 1, "removed": 4}
+# 20 unrolls came: 11 went in (7 are stored, 3 removed, 1 not saved), 2 were there, 3 were rejected, 1 failed, 3 wait.
+COUNTS = {"received": 20, "inserted": 11, "duplicates": 2, "removed": 3, "not_saved": 1}
+FAILED = Counter({"timed_out": 1})
 REJECTED = Counter({"not_finite": 2, "unknown_member": 1})
 
 
 def make_ledger(**changes):
-    return Ledger(**COUNTS | {"rejected": Counter(REJECTED)} | changes)
+    return Ledger(**COUNTS | {"rejected": Counter(REJECTED), "failed": Counter(FAILED)} | changes)
 
 
 def test_it_balances_where_every_unroll_is_accounted_for():
@@ -22,7 +23,7 @@ def test_it_balances_where_every_unroll_is_accounted_for():
 
 @pytest.mark.parametrize(
     ("name", "received", "inserted"),
-    [("received", 1, 0), ("inserted", -1, 1), ("duplicates", -1, 0), ("failed", -1, 0), ("removed", 0, -1)],
+    [("received", 1, 0), ("inserted", -1, 1), ("duplicates", -1, 0), ("removed", 0, -1), ("not_saved", 0, -1)],
 )
 def test_one_unroll_too_many_in_any_count_shows(name, received, inserted):
     ledger = make_ledger(**{name: COUNTS[name] + 1})
@@ -32,6 +33,7 @@ def test_one_unroll_too_many_in_any_count_shows(name, received, inserted):
 def test_what_waits_what_is_stored_and_what_is_rejected_count_too():
     assert make_ledger().imbalances(4, 9) == {"received": -1, "inserted": -2}
     assert make_ledger(rejected=REJECTED + Counter(late=5)).imbalances(3, 7)["received"] == -5
+    assert make_ledger(failed=FAILED + Counter(closed=5)).imbalances(3, 7)["received"] == -5
 
 
 def test_counts_are_those_of_the_moment():
@@ -49,3 +51,26 @@ def test_a_restored_ledger_counts_on():
     assert ledger == make_ledger(lost=6)
     ledger.rejected["of a new kind"] += 1
     assert ledger.imbalances(3, 7)["received"] == -1
+
+
+def test_what_is_not_saved_is_counted_under_a_reason():
+    ledger = make_ledger()
+    assert ledger.saved(num_pending=3).imbalances(num_pending=0, num_stored=7) == {"received": 0, "inserted": 0}
+    saved = ledger.saved(num_pending=3, num_stored=7)
+    assert saved.imbalances(num_pending=0, num_stored=0) == {"received": 0, "inserted": 0}
+    assert (saved.failed, saved.not_saved) == (FAILED + Counter(not_saved=3), 8)
+    assert ledger == make_ledger(), "the ledger itself counts on"
+
+
+def test_ledgers_add_up():
+    ledger = make_ledger(lost=1)
+    ledger.add(make_ledger(lost=2))
+    assert (ledger.received, ledger.lost, ledger.failed["timed_out"]) == (40, 3, 2)
+    assert ledger.imbalances(6, 14) == {"received": 0, "inserted": 0}
+
+
+def test_ledgers_from_before_there_were_reasons_for_failed_inserts_are_read():
+    ledger = Ledger()
+    ledger.load_state_dict(json.loads(json.dumps({**make_ledger().state_dict(), "failed": 1})))
+    assert ledger.failed == {"unknown": 1}
+    assert ledger.imbalances(3, 7)["received"] == 0

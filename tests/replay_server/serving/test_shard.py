@@ -159,7 +159,7 @@ def test_an_insert_that_timed_out_can_be_repeated(make_shard):
     wait(shard.sample(SampleRequest(0, 1, table="online")), 5, "sample")
     assert wait(shard.insert(second), 5, "insert").num_inserted == 1
     shard.check_valid()
-    assert shard.stats().result().ledger.failed == 1
+    assert shard.stats().result().ledger.failed == {"timed_out": 1}
 
 
 def test_calls_of_one_member_and_table_are_served_in_order(make_shard):
@@ -191,7 +191,7 @@ def test_a_cancelled_call_takes_nothing(make_shard):
         inserts[2].result(timeout=1)
     shard.check_valid()
     ledger = shard.stats().result().ledger
-    assert (ledger.inserted, ledger.failed) == (2, 1)
+    assert (ledger.inserted, ledger.failed) == (2, {"cancelled": 1})
 
 
 def test_messages_that_never_fit_fail_at_once(make_shard):
@@ -340,3 +340,53 @@ def test_the_queue_takes_the_whole_warm_up_and_is_bounded_after_it(make_shard):
     assert stored >= 12, "the bound was never reached"
     shard.sample(SampleRequest(0, 2, table="online")).result(timeout=1)
     shard.check_valid()
+
+
+def test_inserts_of_a_member_that_has_ended_wait_no_more(make_shard):
+    shard = make_shard(MemberSettings(0, online_capacity=1), MemberSettings(1, online_capacity=1))
+    mine, other = stream(), stream(actor=1, member=1)
+    waiting = [shard.insert(source.next_unroll()) for source in (mine, mine, other, other)]
+    assert [future.done() for future in waiting] == [True, False, True, False]
+    assert shard.stats().result().waiting_unrolls == 2
+    shard.end_inserts(0)
+    assert [future.done() for future in waiting] == [True, True, True, False], "another member's insert still waits"
+    with pytest.raises(PortError, match="the training of member 0 has ended"):
+        waiting[1].result()
+    with pytest.raises(PortError, match="has ended"):
+        shard.insert(mine.next_unroll()).result(timeout=0)
+    shard.check_valid()
+    stats = shard.stats().result()
+    assert (stats.ledger.failed, stats.waiting_unrolls) == ({"stopped": 2}, 1)
+    assert sum(num for (_, actor, _), num in stats.arrived.items() if actor == 0) == 3, "they have arrived"
+
+
+def test_a_saved_shard_counts_what_waited_as_not_saved(make_shard):
+    shard, restored = (make_shard(MemberSettings(0, online_capacity=1)) for _ in range(2))
+    source = stream()
+    for _ in range(2):
+        shard.insert(source.next_unroll())
+    restored.load_state_dict(shard.state_dict())
+    restored.check_valid()
+    assert restored.stats().result().ledger.failed == {"not_saved": 1}
+    shard.check_valid()
+    assert not shard.stats().result().ledger.failed, "it still waits in the shard that was saved"
+
+
+@pytest.mark.parametrize("num_shards", [1, 2])
+def test_accounts_continue_without_the_replay(make_shard, num_shards):
+    before = make_shard(MemberSettings(0, online_capacity=2))
+    source = stream()
+    for _ in range(3):
+        before.insert(source.next_unroll())
+    saved = before.accounts()
+    after = [make_shard(MemberSettings(0, online_capacity=2)) for _ in range(num_shards)]
+    for number, shard in enumerate(after):
+        shard.load_accounts([saved["streams"]], [saved["ledger"]][number:])
+    # The third never went in: its number is skipped, and the fourth goes to any of the shards.
+    wait(after[-1].insert(source.next_unroll()), 5, "insert")
+    total = [shard.stats().result().ledger for shard in after]
+    for shard in after:
+        shard.check_valid()
+    assert [sum(getattr(each, name) for each in total) for name in ("received", "inserted", "not_saved")] == [4, 3, 2]
+    assert sum(each.lost for each in total) == 1
+    assert total[0].failed == {"not_saved": 1}

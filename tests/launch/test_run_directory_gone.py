@@ -1,0 +1,77 @@
+"""A run whose directory or files go away while it trains stops soon, with 74 and what is safe where."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from launch.errors import OutputError
+from launch.presets import load_preset
+from launch.train import train
+from learner.checkpoint import list_checkpoints
+
+
+def delete(run: Path) -> None:
+    for _ in range(20):  # a checkpoint may be written into it meanwhile
+        shutil.rmtree(run, ignore_errors=True)
+
+
+def move(run: Path) -> None:
+    run.rename(run.parent / "moved")
+
+
+def unlink(name: str) -> Callable[[Path], None]:
+    return lambda run: (run / name).unlink()
+
+
+@pytest.mark.parametrize("schedule", ["free", "lockstep"])
+@pytest.mark.parametrize(
+    ("remove", "wrong", "safe"),
+    [
+        (delete, "run: it was deleted", ""),
+        (move, "was moved to .*/moved", "moved"),
+        (unlink("metrics.db"), "metrics.db was deleted", "run"),
+        (unlink("lock"), "its lock was deleted", "run"),
+        (unlink("config.json"), "config.json was deleted", "run"),
+    ],
+)
+def test_a_run_that_loses_its_files_says_so(
+    tmp_path: Path, schedule: str, remove: Callable[[Path], None], wrong: str, safe: str
+) -> None:
+    path = tmp_path / "run"
+    config = load_preset("cartpole")
+    config = dataclasses.replace(
+        config,
+        learner=dataclasses.replace(config.learner, compile="off", checkpoint_interval_s=0.3),
+        run_dir=path,
+        steps=60_000,
+        stop_at_return=float("inf"),
+        schedule=schedule,
+        quiet=True,
+    )
+
+    def remove_soon() -> None:
+        deadline = time.monotonic() + 60.0
+        while not list_checkpoints(path / "checkpoints") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        remove(path)
+
+    thread = threading.Thread(target=remove_soon)
+    thread.start()
+    with pytest.raises(OutputError, match=wrong) as caught:
+        train(config)
+    thread.join()
+    assert caught.value.exit_code == 74
+    assert caught.value.problem.key == "run-dir"
+    if not safe:
+        assert "no checkpoint is left" in caught.value.problem.remedy
+        assert not path.exists(), "it was made anew"
+        return
+    newest = list_checkpoints(tmp_path / safe / "checkpoints")[0]
+    assert f"{newest} is safe; --resume --run-dir {tmp_path / safe} continues" in caught.value.problem.remedy
