@@ -103,7 +103,8 @@ def test_only_the_learner_computes_with_several_threads_and_without_denormals(mo
     ):
         monkeypatch.setattr(owner, name, spied(getattr(owner, name), role))
     monkeypatch.setattr(
-        "launch.train.run_session", lambda *given: seen.update(main=torch.get_num_threads()) or run(*given)
+        "launch.train.run_session",
+        lambda *given, **named: seen.update(main=torch.get_num_threads()) or run(*given, **named),
     )
     config = load_preset("cartpole", {**SMALL, "learner.torch_threads": 2})
     train(dataclasses.replace(config, runtime="local", run_dir=tmp_path / "run"))

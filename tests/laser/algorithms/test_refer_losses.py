@@ -45,7 +45,7 @@ def literal(config, batch, beta, c_max):
     rhos = (log_pi - log_mu).gather(-1, taken).squeeze(-1).exp().detach().numpy()
     values, valid = output.values, batch.valid.numpy()
     targets = (batch.rewards, batch.discounts, values[:-1].detach(), values[-1].detach())
-    vs, advantages = literal_vtrace(rhos, *(part.numpy() for part in targets), 1.0, 1.0, 1.0, 1.0, valid)
+    vs, advantages = literal_vtrace(rhos, *(part.numpy() for part in targets), 1.0, 1.0, 1.0, 1.0, weight=valid)
     loss, num_near = torch.zeros((), dtype=torch.float64), 0
     for t, b in np.argwhere(valid):
         near = 1 / c_max < rhos[t, b] < c_max

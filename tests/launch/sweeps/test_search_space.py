@@ -121,7 +121,7 @@ def test_draws_depend_on_the_seed_and_the_key_alone():
         (f"{RATE}=integers(1,2)", f"space: {RATE} is not a whole number, got integers(1,2); use uniform(1,2)"),
         ("steps=uniform(1,2)", "space: steps is a whole number, got uniform(1,2); use integers(1,2)"),
         ("steps=log(1.5,20)", "space: steps: both ends must be whole numbers, got log(1.5,20)"),
-        ("steps=integers(0,20)", "space: steps: must be at least 1, got 0, as an end of integers(0,20)"),
+        ("steps=integers(0,20)", "space: steps: must be in [1, 1e+15], got 0, as an end of integers(0,20)"),
         ("quiet=uniform(0,1)", "space: quiet is not a number, got uniform(0,1); list values: quiet={V1,V2}"),
         ("network.hidden-sizes=integers(8,64)", "space: network.hidden-sizes is not a number"),
         ("network.hidden-sizes=x", "space: network.hidden-sizes must be log(LOW,HIGH)"),

@@ -149,7 +149,7 @@ def test_threads_keep_pace(tmp_path, share_replay):
     result = sweep(small(tmp_path / "run", share_replay=share_replay, **values))
     steps = [member.result.env_steps for member in result.members]
     assert all(member.result.finished == "steps" for member in result.members)
-    assert max(steps) <= 1.05 * min(steps)
+    assert max(steps) <= 1.1 * min(steps)  # the pace, and the unrolls that actors finish at the end
     assert min(member.result.learner_steps for member in result.members) > 10
 
 
