@@ -21,6 +21,7 @@ from launch.runtimes.hangs import hung_in, wait_unless_hung
 from launch.runtimes.runtime import Runtime, ShardPort
 from launch.supervision.checkpointing import SavedMember, restore
 from launch.supervision.ending import Ending
+from launch.supervision.entering import enter
 from launch.supervision.member_supervisor import MemberSupervisor
 from launch.topology import Topology, place_later
 from learner.learner import Learner
@@ -168,12 +169,8 @@ class Places:
         error: Exception | None = begun.lost
         try:
             how = begun.starting.wait()
-            if begun.state is not None:
-                begun.state.load_into(
-                    begun.topology, begun.recorder, begun.topology.owns_replay and begun.state.has_replay
-                )
-            begun.run.goes_on = True
-            begun.run.log(f"running: {begun.topology.describe()}; learner: {how}")
+            has_replay = begun.state is not None and begun.topology.owns_replay and begun.state.has_replay
+            enter(begun.run, begun.topology, begun.recorder, begun.state, has_replay, how)
         except OutputError:
             raise  # a full disk concerns all members
         except Exception as reason:  # noqa: BLE001 - kept in the member's outcome

@@ -27,8 +27,9 @@ from launch.runtimes.runtime import Runtime
 from launch.settings.train_config import TrainConfig
 from launch.standard_output import say
 from launch.supervision.callbacks import Caller
-from launch.supervision.checkpointing import restore_all, save_member
+from launch.supervision.checkpointing import SavedMember, restore_all, save_member
 from launch.supervision.ending import Ending
+from launch.supervision.entering import enter
 from launch.supervision.failures import as_launch_error, explained, log_failure
 from launch.supervision.free import FreeSchedule
 from launch.supervision.initial_weights import read_initial_weights
@@ -93,142 +94,190 @@ def run_session(
     Raises:
         LaunchError: no member could be trained to its end, e.g. because of a checkpoint or an environment.
     """
-    config, at_once = plan.config, plan.members[: len(runs)]
     with ExitStack() as stack:
+        session = _Session(plan, runs, stop, stack)
+        supervisors = session.begin()
+        return session.train(supervisors, show, make_evolution, openers, make_caller)
+
+
+class _Session:
+    """The files, components and members of a session. Used from one thread.
+
+    Args:
+        plan: see `run_session`.
+        runs: see `run_session`.
+        stop: see `run_session`.
+        stack: closes everything, in the order opposite to that in which it was opened.
+    """
+
+    def __init__(self, plan: Plan, runs: Sequence[RunDirectory], stop: StopSignal, stack: ExitStack):
+        self._plan, self._runs, self._stop, self._stack = plan, runs, stop, stack
+        self._config = plan.config
         # Workers on Ray have processes of their own, which report their own usage.
-        usage = ProcessUsage(with_children=not config.has_processes)
-        recorders: list[Recorder] = []
-        all_files = []
-        opened = open_trackers(stack, runs, [member.config for member in at_once])
-        for run, member, trackers in zip(runs, at_once, opened, strict=True):
-            all_files.append(stack.enter_context(ExitStack()))
-            recorders.append(all_files[-1].enter_context(_open_recorder(all_files[-1], run, member, usage, trackers)))
-        saved, lost = restore_all(runs, at_once)
-        for state in saved:
-            for warning in state.warnings if state and not config.quiet else ():
-                say(f"warning: {warning}")
-        closing = stack.enter_context(ExitStack())  # of members that began later: after the runtime
-        runtime = make_runtime(config, plan.needs)
-        stack.callback(runtime.close)
-        for run, recorder in zip(runs, recorders, strict=True):
-            for tracker in runtime.trackers(str(run.path)):
-                recorder.track(tracker)
-        if not config.quiet:
-            for note in dict.fromkeys(member.device.note for member in plan.members if member.device.note):
-                say(f"note: {note}")
-            busy = note_busy_cores(plan.members[0])
-            for note in filter(None, [*runtime.notes, note_missing_tensorboard(), busy]):
-                say(f"warning: {note}")
+        self._usage = ProcessUsage(with_children=not self._config.has_processes)
+        self._recorders: list[Recorder] = []
+        self._outcomes: dict[int, Outcome] = {}
+        self._caller: Caller | None = None
+
+    def begin(self) -> list[MemberSupervisor]:
+        """Start the members that begin at once, and return their supervisors; a member that is lost has ended."""
+        at_once = self._plan.members[: len(self._runs)]
+        trackers = open_trackers(self._stack, self._runs, [member.config for member in at_once])
+        self._files = [self._stack.enter_context(ExitStack()) for _ in self._runs]
+        for files, run, member, of_run in zip(self._files, self._runs, at_once, trackers, strict=True):
+            self._recorders.append(files.enter_context(_open_recorder(files, run, member, self._usage, of_run)))
+        saved, lost = restore_all(self._runs, at_once)
+        self._say([f"warning: {words}" for state in saved if state for words in state.warnings])
+        self._closing = self._stack.enter_context(ExitStack())  # of members that began later: after the runtime
+        self._runtime = make_runtime(self._config, self._plan.needs)
+        self._stack.callback(self._runtime.close)
+        for run, recorder in zip(self._runs, self._recorders, strict=True):
+            self._track(recorder, run)
+        self._say(self._notes())
+        topologies = self._place(at_once, saved)
+        supervisors = []
+        for run, topology, recorder, nothing in zip(self._runs, topologies, self._recorders, lost, strict=True):
+            supervisors.append(MemberSupervisor(topology, recorder, run.videos_path))
+            if nothing is not None:
+                supervisors[-1].stop(Ending.FAILED, nothing)
+        return supervisors
+
+    def _place(self, at_once: Sequence[MemberPlan], saved: Sequence[SavedMember | None]) -> list[Topology]:
+        """Place the members' components, and put saved states or the weights of another run into them."""
         members = [
             dataclasses.replace(member, first_incarnation=state.next_incarnation if state else 0)
             for member, state in zip(at_once, saved, strict=True)
         ]
-        waiting = plan.members[len(runs) :]
-        topologies = place_population(members, recorders, runtime, plan.share_replay, waiting)
+        waiting = self._plan.members[len(members) :]
+        topologies = place_population(members, self._recorders, self._runtime, self._plan.share_replay, waiting)
         try:
             descriptions = warm_up(topologies)
         except Exception as error:
-            for run in runs:
+            for run in self._runs:
                 log_failure(run, error)
-            raise as_launch_error(error, config, runs) from error
+            raise as_launch_error(error, self._config, self._runs) from error
         taken: list[str] = []
-        for run, topology, recorder, state, how in zip(runs, topologies, recorders, saved, descriptions, strict=True):
-            if state is not None:
-                owner = next(place for place, each in enumerate(topologies) if each.shards is topology.shards)
-                kept = saved[owner]
-                state.load_into(topology, recorder, replay_restored=kept is not None and kept.has_replay)
-            initial = read_initial_weights(topology.member)
-            if initial is not None:
-                initial.load_into(topology.learner)
-                run.log(initial.words)
-                taken.append(initial.words)
-            run.goes_on = True
-            run.log(f"running: {topology.describe()}; learner: {how}")
-        for words in () if config.quiet else dict.fromkeys(taken):
-            say(words)
-        supervisors = [
-            MemberSupervisor(topology, recorder, run.videos_path)
-            for topology, recorder, run in zip(topologies, recorders, runs, strict=True)
-        ]
-        for supervisor, nothing in zip(supervisors, lost, strict=True):
-            if nothing is not None:
-                supervisor.stop(Ending.FAILED, nothing)
-        outcomes: dict[int, Outcome] = {}
+        for run, topology, recorder, state, how in zip(
+            self._runs, topologies, self._recorders, saved, descriptions, strict=True
+        ):
+            owner = next(place for place, each in enumerate(topologies) if each.shards is topology.shards)
+            kept = saved[owner]
+            taken += enter(run, topology, recorder, state, kept is not None and kept.has_replay, how)
+        self._say(taken)
+        return topologies
 
-        def open_recorder(files: ExitStack, run: RunDirectory, member: MemberPlan) -> Recorder:
-            (trackers,) = open_trackers(files, [run], [member.config])
-            recorder = files.enter_context(_open_recorder(files, run, member, usage, trackers))
-            for tracker in runtime.trackers(str(run.path)):
-                recorder.track(tracker)
-            recorders.append(recorder)
-            return recorder
-
-        def save(supervisor: MemberSupervisor, snapshot: Snapshot) -> None:
-            run = places.runs[supervisor.number]
-            _check_in_place([run])
-            path = save_member(run, supervisor.topology, supervisor.recorder, snapshot)
-            if caller is not None:
-                caller.saved(path)
-
-        def should_stop() -> bool:
-            return stop.requested or (caller is not None and caller.is_stopping)
-
-        def save_now(supervisor: MemberSupervisor) -> None:
-            _save_unless_lost(supervisor, save)
-
-        def finish(supervisor: MemberSupervisor) -> None:
-            run = places.runs[supervisor.number]
-            if supervisor.error is None:
-                save_now(supervisor)
-            if supervisor.error is None:
-                run.log(f"finished: {supervisor.finished}")
-            else:
-                log_failure(run, supervisor.error)
-                _save_what_can_be_saved(run, supervisor)
-            outcomes[supervisor.number] = supervisor.outcome
-
-        shared = topologies[0].shards if plan.share_replay else None
-        places = closing.enter_context(Places(waiting, openers, open_recorder, runtime, shared, finish, save_now))
-        for supervisor, run, files in zip(supervisors, runs, all_files, strict=True):
-            places.hold(supervisor.number, run, files)
-        evolution = make_evolution(supervisors) if make_evolution is not None else None
-        caller = make_caller(recorders[0]) if make_caller is not None else None
-        schedule = make_schedule(
-            [member.config for member in at_once],
-            supervisors,
-            should_stop,
-            save,
-            evolution,
-            places if waiting else None,
-            (lambda: None) if caller is None else caller.look,
+    def train(
+        self,
+        supervisors: Sequence[MemberSupervisor],
+        show: Callable[[Sequence[Recorder]], AbstractContextManager[Any]],
+        make_evolution: Callable[[Sequence[MemberSupervisor]], Evolution] | None,
+        openers: Sequence[OpenRun],
+        make_caller: Callable[[Recorder], Caller] | None,
+    ) -> list[Outcome]:
+        """Train all members to their ends; see `run_session` for the arguments."""
+        waiting = self._plan.members[len(supervisors) :]
+        shared = supervisors[0].topology.shards if self._plan.share_replay else None
+        self._places = self._closing.enter_context(
+            Places(waiting, openers, self._open_later, self._runtime, shared, self._finish, self._save_now)
         )
-        _check_in_place(runs)
+        for supervisor, run, files in zip(supervisors, self._runs, self._files, strict=True):
+            self._places.hold(supervisor.number, run, files)
+        evolution = make_evolution(supervisors) if make_evolution is not None else None
+        self._caller = make_caller(self._recorders[0]) if make_caller is not None else None
+        schedule = make_schedule(
+            [supervisor.topology.config for supervisor in supervisors],
+            supervisors,
+            lambda: self._stop.requested or (self._caller is not None and self._caller.is_stopping),
+            self._save,
+            evolution,
+            self._places if waiting else None,
+            (lambda: None) if self._caller is None else self._caller.look,
+        )
+        _check_in_place(self._runs)
         for supervisor in supervisors:
             supervisor.recorder.begin()
             if waiting and not supervisor.finished:
-                save_now(supervisor)
+                self._save_now(supervisor)
         try:
-            if caller is not None:
-                caller.start()
-            with show(recorders):
+            if self._caller is not None:
+                self._caller.start()
+            with show(self._recorders):
                 schedule.run()
         except Exception as error:
             for supervisor in schedule.supervisors:
-                log_failure(places.runs[supervisor.number], error)
-                _save_what_can_be_saved(places.runs[supervisor.number], supervisor)
-            _check_in_place(runs)  # whatever failed because files are gone, this explains more
-            raise as_launch_error(error, config, runs) from error
+                log_failure(self._run_of(supervisor), error)
+                _save_what_can_be_saved(self._run_of(supervisor), supervisor)
+            _check_in_place(self._runs)  # whatever failed because files are gone, this explains more
+            raise as_launch_error(error, self._config, self._runs) from error
         for supervisor in schedule.supervisors:
-            finish(supervisor)
-        ended = [outcomes[number] for number in sorted(outcomes)]
+            self._finish(supervisor)
+        return self._end()
+
+    def _end(self) -> list[Outcome]:
+        """Return the outcomes of all members; raise if none was trained to its end."""
+        ended = [self._outcomes[number] for number in sorted(self._outcomes)]
         errors = [outcome.error for outcome in ended if outcome.error is not None]
         if len(errors) == len(ended):
             # A member without a checkpoint does not explain why the others, which continued, failed.
             first = next((error for error in errors if not isinstance(error, NothingToResumeError)), errors[0])
-            raise as_launch_error(first, config, runs) from first
-        if caller is not None:
-            caller.finish()
-        return [explained(outcome, plan.configs[number]) for number, outcome in sorted(outcomes.items())]
+            raise as_launch_error(first, self._config, self._runs) from first
+        if self._caller is not None:
+            self._caller.finish()
+        return [explained(outcome, self._plan.configs[number]) for number, outcome in sorted(self._outcomes.items())]
+
+    def _run_of(self, supervisor: MemberSupervisor) -> RunDirectory:
+        return self._places.runs[supervisor.number]
+
+    def _save(self, supervisor: MemberSupervisor, snapshot: Snapshot) -> None:
+        run = self._run_of(supervisor)
+        _check_in_place([run])
+        path = save_member(run, supervisor.topology, supervisor.recorder, snapshot)
+        if self._caller is not None:
+            self._caller.saved(path)
+
+    def _save_now(self, supervisor: MemberSupervisor) -> None:
+        """Write a checkpoint before a member's first step or after its last; if its learner was lost, only it fails."""
+        try:
+            self._save(supervisor, supervisor.recorder.snapshot())
+        except LaunchError:
+            raise  # a full disk concerns all members
+        except Exception as error:  # noqa: BLE001 - kept in the outcome, and raised if no member is left
+            supervisor.stop(Ending.FAILED, error)
+
+    def _finish(self, supervisor: MemberSupervisor) -> None:
+        """Write the last checkpoint of a member that has ended, and its log; keep its outcome."""
+        run = self._run_of(supervisor)
+        if supervisor.error is None:
+            self._save_now(supervisor)
+        if supervisor.error is None:
+            run.log(f"finished: {supervisor.finished}")
+        else:
+            log_failure(run, supervisor.error)
+            _save_what_can_be_saved(run, supervisor)
+        self._outcomes[supervisor.number] = supervisor.outcome
+
+    def _open_later(self, files: ExitStack, run: RunDirectory, member: MemberPlan) -> Recorder:
+        """Open the recorder of a member that waited; the stack closes it."""
+        (trackers,) = open_trackers(files, [run], [member.config])
+        recorder = files.enter_context(_open_recorder(files, run, member, self._usage, trackers))
+        self._track(recorder, run)
+        self._recorders.append(recorder)
+        return recorder
+
+    def _track(self, recorder: Recorder, run: RunDirectory) -> None:
+        for tracker in self._runtime.trackers(str(run.path)):
+            recorder.track(tracker)
+
+    def _notes(self) -> list[str]:
+        """Return what the user should know about devices, cores and missing packages."""
+        devices = dict.fromkeys(member.device.note for member in self._plan.members if member.device.note)
+        busy = note_busy_cores(self._plan.members[0])
+        warnings = filter(None, [*self._runtime.notes, note_missing_tensorboard(), busy])
+        return [*(f"note: {note}" for note in devices), *(f"warning: {note}" for note in warnings)]
+
+    def _say(self, lines: Sequence[str]) -> None:
+        for line in () if self._config.quiet else dict.fromkeys(lines):
+            say(line)
 
 
 def warm_up(topologies: Sequence[Topology]) -> list[str]:
@@ -307,16 +356,6 @@ def _check_in_place(runs: Sequence[RunDirectory]) -> None:
         gone = run.find_gone()
         if gone is not None:
             raise OutputError(gone.key, gone.wrong, gone.remedy)
-
-
-def _save_unless_lost(supervisor: MemberSupervisor, save: Save) -> None:
-    """Write a checkpoint before a member's first step or after its last; if its learner was lost, only it fails."""
-    try:
-        save(supervisor, supervisor.recorder.snapshot())
-    except LaunchError:
-        raise  # a full disk concerns all members
-    except Exception as error:  # noqa: BLE001 - kept in the outcome, and raised if no member is left
-        supervisor.stop(Ending.FAILED, error)
 
 
 def _save_what_can_be_saved(run: RunDirectory, supervisor: MemberSupervisor) -> None:

@@ -22,6 +22,7 @@ from launch.supervision.member_supervisor import MemberSupervisor
 from launch.supervision.signals import StopSignal
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.train import train
 from learner.checkpoint import list_checkpoints, load_newest_checkpoint
 from learner.learner import Learner
 
@@ -253,3 +254,11 @@ def test_a_plan_counts_the_members_that_train_at_once(tmp_path, runtime):
     assert waiting.memory == at_once.memory, "the two largest, in case they meet"
     assert waiting.needs == at_once.needs
     assert make_plan(configs).needs.num_learners == make_plan(configs, concurrent=9).needs.num_learners == 4
+
+
+def test_a_member_that_waited_starts_from_the_weights_of_another_run_too(tmp_path):
+    train(dataclasses.replace(change(load_preset("cartpole"), SMALL), run_dir=tmp_path / "other"))
+    result = sweep(small(tmp_path / "run", init_from=str(tmp_path / "other")))
+    for member in result.members:
+        log = (member.result.run_dir / "log.txt").read_text(encoding="utf-8")
+        assert f"from {tmp_path / 'other'}" in log
