@@ -45,6 +45,7 @@ class FreeSchedule(Schedule):
     ):
         super().__init__(supervisors, should_stop, save, evolution, waiting, look)
         self.pace = pace
+        self._unsettled: list[MemberSupervisor] = []
 
     def run(self) -> None:
         """Run until all members have ended; each supervisor's `finished` is its ending.
@@ -81,6 +82,9 @@ class FreeSchedule(Schedule):
                     with self.failing_alone(supervisor):
                         self._end(supervisor, Ending.STOPPED)
             self.save_if_due()
+        for supervisor in self._unsettled:
+            with self.failing_alone(supervisor):
+                supervisor.end_accounts()
         if not stops:  # a stop must not wait for episodes to end
             self._collect_evaluations()
 
@@ -130,4 +134,7 @@ class FreeSchedule(Schedule):
         supervisor.stop(why)
         report = wait(supervisor.topology.learner.call(Learner.report), _LAST_DEADLINE_S, "the learner's last report")
         supervisor.recorder.report(report)
-        supervisor.end_accounts()
+        if self.waiting is None:
+            self._unsettled.append(supervisor)  # later: meanwhile nobody would see how far the others are
+        else:
+            supervisor.end_accounts()

@@ -253,7 +253,7 @@ def test_a_signal_saves_the_run_and_a_dead_shard_ends_it_with_one_line(tmp_path)
     stopped, broken = start(tmp_path / "stopped", 10_000_000), start(tmp_path / "broken", 10_000_000)
     await_log(tmp_path / "stopped", "running")
     await_log(tmp_path / "broken", "running")
-    time.sleep(1.0)
+    await_statistics(tmp_path / "broken")
     seen = processes_of(stopped) | processes_of(broken)
     shards = hosts_of(broken, "_ShardHost")
     assert len(shards) == 2
@@ -272,6 +272,16 @@ def test_a_signal_saves_the_run_and_a_dead_shard_ends_it_with_one_line(tmp_path)
     totals = newest_totals(tmp_path / "broken")
     assert totals["shards_lost"] == 1.0
     assert totals["unrolls_lost/shard"] > 0.0
+
+
+def await_statistics(run_dir):
+    """Wait until both shards have been seen with unrolls in them: those of a dead one count as it was last seen."""
+    deadline = time.monotonic() + 60.0
+    while time.monotonic() < deadline:
+        if (run_dir / "metrics.db").exists() and newest_totals(run_dir).get("ledger/stored", 0.0) > 100:
+            return
+        time.sleep(0.1)
+    raise AssertionError("no statistics of the replay after 60 s")
 
 
 def hosts_of(run, kind):
