@@ -34,7 +34,7 @@ class EnvironmentFailedError(RuntimeError):
 
 
 RAISED = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
-"""What an environment may raise by itself."""
+"""Errors that an environment may raise by itself."""
 
 
 def failure_of(error: BaseException) -> EnvironmentFailedError:
