@@ -32,7 +32,7 @@ class LaserConfig(ImpalaConfig):
         Bounds(least=0.0, allow_infinite=True),
         "steps whose KL(pi || implied policy) is not below this are rejected, in nats; inf accepts all",
     ] = 0.1
-    trust_region: Annotated[
+    rejection: Annotated[
         Literal["implied_kl", "second_moment"],
         "which steps are rejected; implied_kl: those of states where the policies are too far apart, as published; "
         "second_moment: those with the largest ratios, until the mean square of the log ratios is small",
@@ -55,9 +55,9 @@ class LaserConfig(ImpalaConfig):
         """See `AlgorithmConfig.warnings`."""
         unread: tuple[str, ...] = ("trust_region_threshold", "num_kl_samples")
         other = "implied_kl"
-        if self.trust_region == "implied_kl":
+        if self.rejection == "implied_kl":
             unread, other = ("second_moment_threshold",), "second_moment"
-        why, remedy = f"{self.trust_region} rejects steps", f"use algorithm.trust-region {other}"
+        why, remedy = f"{self.rejection} rejects steps", f"use algorithm.rejection {other}"
         return super().warnings(network, remover) + find_unused(self, "algorithm", unread, why, remedy)
 
 
@@ -66,7 +66,7 @@ class Laser(Impala):
 
     A step is accepted iff KL(pi || pi~mu) < threshold, per state and for all sequences, fresh ones too (there the KL is
     about 0). A rejected step enters neither loss and cuts the trace, exactly like a row without a transition; entropy
-    is not masked by it. For comparison, `trust_region` may reject by the ratios of the actions taken instead.
+    is not masked by it. For comparison, `rejection` may be by the ratios of the actions taken instead.
 
     Source:
         Schmitt et al. 2020 (LASER), sections 2 and 3.
@@ -77,7 +77,7 @@ class Laser(Impala):
     def _accept(
         self, pi: Statistics, log_rhos: Tensor, batch: Batch, generator: Generator | None, schedule: Schedule
     ) -> tuple[Tensor | None, dict[str, Tensor]]:
-        if self.config.trust_region == "second_moment":
+        if self.config.rejection == "second_moment":
             return second_moment_mask(log_rhos, batch.valid, self.config.second_moment_threshold), {}
         threshold = live("trust_region_threshold", self.config, schedule)
         if isinstance(threshold, float) and threshold == float("inf"):

@@ -50,7 +50,7 @@ def literal_gradient(config, batch, *, accept_rule=None, entropy_rows=None):
     taken = batch.actions.unsqueeze(-1)
     rhos = (pi.gather(-1, taken) / mu.gather(-1, taken)).squeeze(-1).detach().numpy()
     kl = literal_implied_kl(pi.detach().numpy(), mu.numpy(), config.rho_clip)
-    of_ratios = isinstance(config, LaserConfig) and config.trust_region == "second_moment"
+    of_ratios = isinstance(config, LaserConfig) and config.rejection == "second_moment"
     accept = np.ones(rows, bool) if accept_rule is None else accept_rule(np.log(rhos) if of_ratios else kl)
     weight = accept & batch.valid.numpy()
     rewards = batch.rewards.numpy()
@@ -138,7 +138,7 @@ def test_laser_is_its_literal_loss(entropy_on):
 
 
 def test_laser_with_a_second_moment_is_its_literal_loss():
-    config, batch = LaserConfig(trust_region="second_moment", second_moment_threshold=0.2), double_batch()
+    config, batch = LaserConfig(rejection="second_moment", second_moment_threshold=0.2), double_batch()
     valid = batch.valid.numpy()
 
     def farthest_left_out(log_rhos):
