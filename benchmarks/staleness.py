@@ -45,7 +45,7 @@ class Task:
 TASKS = {
     "cartpole": Task(
         "CartPole-v1",
-        "cartpole --stop-at-return none --algorithm.batch-size 8 --replay.samples-per-insert 8 "
+        "cartpole --stop-at-return 501 --algorithm.batch-size 8 --replay.samples-per-insert 8 "
         "--replay.capacity-steps 100000",
         100_000,
     ),
