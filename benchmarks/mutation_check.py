@@ -132,6 +132,11 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "return float(self._sums[-1].sum())",
         "return float(self._sums[0].sum())",
     ): "every level of the tree has the same sum; the lowest is the longest",
+    (
+        "replay_server/samplers/sum_tree.py",
+        "return float(self._maxima[-1].max())",
+        "return float(self._maxima[0].max())",
+    ): "every level of the tree has the same maximum",
 }
 TEST_TIMEOUT_S = 60
 MUTANT_TIMEOUT_S = 600
