@@ -11,7 +11,7 @@ import numpy as np
 
 from laser.config import ConfigError, Problem
 from laser.discovery import find_strategies
-from laser.environments.base import VectorEnvironment, words_of
+from laser.environments.base import EnvironmentFailedError, VectorEnvironment, words_of
 from laser.environments.config import EnvironmentConfig
 from laser.specs import EnvironmentSpec
 
@@ -46,7 +46,10 @@ class Suite(ABC):
 
     def describe(self, id: str, config: EnvironmentConfig) -> EnvironmentSpec:
         """Return the spec of an environment; build one and close it. Raises as `make` does."""
-        environment = self.make(id, 1, replace(config, vectorization="auto"))
+        try:
+            environment = self.make(id, 1, replace(config, vectorization="auto"))
+        except EnvironmentFailedError as error:
+            raise env_error(f"{id} cannot be reset: {error}", "mend its reset()") from error
         try:
             environment.close()
         except (Exception, SystemExit) as error:

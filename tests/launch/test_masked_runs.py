@@ -1,0 +1,91 @@
+"""Whole runs in an environment that raises on a forbidden action: training, evaluation, a loaded policy, the player."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+import sys
+
+import pytest
+from saved_runs import weights
+
+import laser
+from launch.dashboard.player import play
+from launch.presets import load_preset
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "contracts"))
+from masked_worlds import Gates
+
+SMALL = {
+    "env": Gates,
+    "runtime": "lockstep",
+    "quiet": True,
+    "num-envs": 4,
+    "unroll-length": 8,
+    "learner.compile": "off",
+    "network.hidden-sizes": (8,),
+    "steps": 2000,
+    "evaluation.interval": 1000,
+    "evaluation.episodes": 2,
+}
+DRAWN = {"replay.min-steps": 64, "algorithm.batch-size": 4, "replay.samples-per-insert": 1.0}
+SEVERAL = {"environment.kwargs.several": True, "environment.kwargs.parts": True}
+BRIEF = {"algorithm.num-epochs": 2, "algorithm.num-minibatches": 2}
+RAINBOW = DRAWN | {
+    "steps": 1000,
+    "environment.kwargs.place": "observation",
+    "environment.life-loss-ends-episode": False,
+    "network.torso": "auto",
+    "algorithm.head-size": 8,
+    "algorithm.epsilon": 0.2,
+    "replay.importance-schedule": "constant",
+}
+CASES = {
+    "impala": ("impala_cartpole", {}),
+    "laser": ("cartpole", {}),
+    "laser, several": ("cartpole", SEVERAL),
+    "laser, pulled": ("cartpole", {"algorithm.refer.enabled": True}),
+    "laser, memory": ("cartpole", {"network.separate-critic": False, "network.core": "lstm", "network.core-size": 8}),
+    "ppo, several": ("ppo", SEVERAL | {"environment.kwargs.place": "observation"} | BRIEF),
+    "acer": ("acer_cartpole", DRAWN),
+    "reactor": ("reactor_cartpole", DRAWN | {"algorithm.exploration": 0.5}),
+    "dqn": ("dqn_cartpole", DRAWN | {"algorithm.epsilon": 0.5}),
+    "rainbow": ("rainbow", RAINBOW),
+}
+
+
+def config_for(name, path, **changes):
+    preset, values = CASES[name]
+    return load_preset(preset, SMALL | values | {"run-dir": path} | changes)
+
+
+def play_by_hand(run_dir, place, kwargs, greedy):
+    """Play with a loaded policy; the environment raises if an action is forbidden."""
+    policy = laser.load_policy(run_dir, greedy=greedy)
+    environment = Gates(**kwargs)
+    num_episodes = 0
+    observation, info = environment.reset(seed=3)
+    for _ in range(100):
+        mask = {} if place == "observation" else {"action_mask": info["action_mask"]}
+        observation, _, terminated, truncated, info = environment.step(policy.act(observation, **mask))
+        if terminated or truncated:
+            num_episodes += 1
+            policy.reset()
+            observation, info = environment.reset()
+    assert num_episodes > 3
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_forbidden_action_is_taken(name, tmp_path):
+    config = config_for(name, tmp_path / "run")
+    result = laser.train(config)
+    assert result.finished == "steps"
+    assert result.learner_steps > 30
+    assert all(value.isfinite().all() for value in weights(tmp_path / "run").values())
+    assert laser.evaluate(tmp_path / "run", 20, num_envs=2, quiet=True).mean_return is not None
+    kwargs = dict(config.environment.kwargs)
+    for greedy in (False, True):
+        play_by_hand(tmp_path / "run", kwargs.get("place", "info"), kwargs, greedy)
+    frames = list(itertools.islice(play(tmp_path / "run"), 60))
+    assert max(frame["episode"] for frame in frames) > 1
+    assert any(0.0 in frame["probabilities"][0] for frame in frames)
