@@ -20,7 +20,6 @@ from laser.networks.actor_critic import ActorCritic, ActorCriticOutput
 from laser.networks.config import NetworkConfig
 from laser.networks.heads import POLICY_GAIN, PreciseLinear
 from laser.networks.mlp import orthogonal
-from laser.ops.action_masks import find_mask
 from laser.ops.distributions import Categorical, Statistics
 from laser.ops.policy_gradient import value_loss, weighted_sum
 from laser.ops.retrace import retrace_targets
@@ -198,9 +197,6 @@ class Acer(ActorCriticAlgorithm):
             )
             if config.entropy_in_trust_region:  # d H / d phi
                 gradient = gradient - entropy_cost * (log_probs + 1.0)
-            mask = find_mask(batch.observations)
-            if mask is not None:  # the probability of a forbidden action is no variable
-                gradient = torch.where(mask[:-1], gradient, 0.0)
             kl_gradient = categorical_kl_gradient(average["logits"].softmax(-1), probs)
             projected = project_to_trust_region(gradient, kl_gradient, live("trust_region", config, schedule))
             projected = torch.where(batch.valid.unsqueeze(-1), projected, 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import pathlib
 import sys
@@ -10,8 +11,12 @@ import pytest
 from saved_runs import weights
 
 import laser
+from laser.config import ConfigError
+from laser.environments import describe_environment
 from launch.dashboard.player import play
+from launch.planning.plan import make_plan
 from launch.presets import load_preset
+from launch.settings.json_form import config_from_json, config_to_json
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "contracts"))
 from masked_worlds import Gates
@@ -89,3 +94,31 @@ def test_no_forbidden_action_is_taken(name, tmp_path):
     frames = list(itertools.islice(play(tmp_path / "run"), 60))
     assert max(frame["episode"] for frame in frames) > 1
     assert any(0.0 in frame["probabilities"][0] for frame in frames)
+
+
+def test_members_of_one_replay_have_masks_all_or_none(tmp_path):
+    config = config_for("laser", tmp_path / "run")
+    other = config_for("laser", tmp_path / "run", **{"environment.action-masks": "off"})
+    make_plan([config, config], share_replay=True)
+    with pytest.raises(ConfigError, match="cannot learn from each other: their action masks are given and missing"):
+        make_plan([config, other], share_replay=True)
+
+
+def test_a_run_from_before_masks_goes_on_without_them(tmp_path):
+    """Taxi has always given a mask, which was ignored."""
+    config = config_for("laser", tmp_path / "run", env="Taxi-v4", steps=64)
+    record = config_to_json(config)
+    del record["environment"]["action_masks"]
+    old = config_from_json(record)
+    assert describe_environment(config.env, config.environment).has_action_masks
+    assert not describe_environment(old.env, old.environment).has_action_masks
+
+
+def test_a_network_of_a_user_need_not_know_of_masks(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(pathlib.Path(__file__).parents[2] / "docs" / "examples"))
+    from own_network import ResidualConfig
+
+    config = config_for("laser", tmp_path / "run", steps=320)
+    config = dataclasses.replace(config, network=ResidualConfig())
+    assert laser.train(config).finished == "steps"
+    play_by_hand(tmp_path / "run", "info", {}, greedy=False)

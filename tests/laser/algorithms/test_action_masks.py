@@ -41,7 +41,7 @@ CONFIGS = {
     "reactor": ReactorConfig(),
     "reactor, sampled": ReactorConfig(estimator="importance_sampling", behaviour_policy="learned", clip=1.5),
     "reactor, greedy": ReactorConfig(exploration=0.0),
-    "dqn": DqnConfig(),
+    "dqn": DqnConfig(epsilon_start=0.4),
     "dqn, dueling": DqnConfig(double=True, dueling=True, error_loss="squared"),
     "rainbow": RainbowConfig(noisy=False, head_size=8),
 }
