@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any, Literal
 
 import gymnasium
@@ -109,7 +109,7 @@ class MaskedEnvironment(gymnasium.Wrapper):
         return seen, reward, terminated, truncated, info
 
     def _with_mask(self, observation: Any, info: dict[str, Any], over: bool) -> dict[str, Any]:
-        named = _named(observation)
+        named = _named(self.env.observation_space, observation)
         mask = (info if self._place == "info" else named).get(ACTION_MASK)
         if mask is None and over:
             mask = np.ones(self._spec.shape, bool)
@@ -156,7 +156,7 @@ class MaskedVector(VectorWrapper):
         """Return the final observations with their masks: one object per environment, None where nothing ended."""
         final = np.full(self.num_envs, None, object)
         for index in ended.tolist():
-            named = _named(_row(info["final_obs"], index))
+            named = _named(self.env.single_observation_space, _row(info["final_obs"], index))
             given = _row_of_info(info.get("final_info", {}), index) if self._place == "info" else named.get(ACTION_MASK)
             if given is None and terminated[index]:
                 given = np.ones(self._spec.shape, bool)
@@ -166,7 +166,7 @@ class MaskedVector(VectorWrapper):
         return final
 
     def _with_masks(self, observations: Any, info: dict[str, Any], over: np.ndarray) -> dict[str, Any]:
-        named = _named(observations)
+        named = _named(self.env.single_observation_space, observations)
         given = (info if self._place == "info" else named).get(ACTION_MASK)
         present = np.asarray(info.get(f"_{ACTION_MASK}", given is not None)) if self._place == "info" else np.True_
         present = np.broadcast_to(present, self.num_envs)
@@ -212,16 +212,23 @@ def _spec_of(actions: spaces.Space[Any]) -> MaskSpec:
 
 
 def _space_with_mask(space: spaces.Space[Any], spec: MaskSpec) -> spaces.Dict:
-    return spaces.Dict({**_named(space), ACTION_MASK: spaces.MultiBinary(spec.shape[0])})
+    parts = space.spaces if isinstance(space, spaces.Dict | spaces.Tuple) else space
+    return spaces.Dict({**_named(space, parts), ACTION_MASK: spaces.MultiBinary(spec.shape[0])})
 
 
-def _named(value: Any) -> dict[str, Any]:
+def _named(space: spaces.Space[Any], value: Any) -> dict[str, Any]:
     """Return the parts of an observation, or of its space, by the names that LASER gives them."""
-    if isinstance(value, spaces.Dict | spaces.Tuple):
-        value = value.spaces
-    if isinstance(value, tuple):
+    if isinstance(space, spaces.Dict):
+        if not isinstance(value, Mapping):
+            wrong = f"observation must have keys {sorted(space.spaces)}, got {type(value).__name__}"
+            raise EnvironmentFailedError("wrong_shape", wrong)
+        return dict(value)
+    if isinstance(space, spaces.Tuple):
+        if not isinstance(value, tuple | list):
+            wrong = f"observation must be a tuple, got {type(value).__name__}"
+            raise EnvironmentFailedError("wrong_shape", wrong)
         return {str(index): part for index, part in enumerate(value)}
-    return dict(value) if isinstance(value, dict) else {"observation": value}
+    return {"observation": value}
 
 
 def _row(value: Any, index: int) -> Any:

@@ -49,6 +49,12 @@ class Gates(gymnasium.Env):
     def render(self):
         return np.full((32, 32, 3), self._time, np.uint8)
 
+    def state_dict(self):
+        return {"time": self._time, "masks": [mask.tolist() for mask in self._masks]}
+
+    def load_state_dict(self, state):
+        self._time, self._masks = state["time"], [np.array(mask) for mask in state["masks"]]
+
     def _answer(self, terminated):
         masks = [self.np_random.random(n) < 0.4 for n in self._sizes]
         for mask in masks:

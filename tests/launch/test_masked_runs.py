@@ -14,6 +14,7 @@ import laser
 from laser.config import ConfigError
 from laser.environments import describe_environment
 from launch.dashboard.player import play
+from launch.errors import NothingToResumeError
 from launch.planning.plan import make_plan
 from launch.presets import load_preset
 from launch.settings.json_form import config_from_json, config_to_json
@@ -112,6 +113,11 @@ def test_a_run_from_before_masks_goes_on_without_them(tmp_path):
     old = config_from_json(record)
     assert describe_environment(config.env, config.environment).has_action_masks
     assert not describe_environment(old.env, old.environment).has_action_masks
+    laser.train(old)
+    again = dataclasses.replace(config, resume=True, steps=128)
+    with pytest.raises(NothingToResumeError, match=r"^environment.action-masks: .* without action masks; use off"):
+        laser.train(again)
+    assert laser.train(dataclasses.replace(again, environment=old.environment)).env_steps >= 128
 
 
 def test_a_network_of_a_user_need_not_know_of_masks(tmp_path, monkeypatch):

@@ -35,6 +35,7 @@ CONFIGS = {
     "impala, pulled": ImpalaConfig(replay_fraction=0.5, refer=ReferConfig(c=4.0, initial_beta=0.3)),
     "laser": LaserConfig(trust_region_threshold=1.0, entropy_on="all"),
     "laser, unclipped": LaserConfig(rho_clip=2.0, c_clip=1.0, trust_region_threshold=1.0),
+    "laser, second moment": LaserConfig(rejection="second_moment", second_moment_threshold=0.5),
     "ppo": PpoConfig(entropy_cost=0.01),
     "acer": AcerConfig(entropy_cost=0.1, trust_region=0.1),
     "acer, entropy outside": AcerConfig(entropy_in_trust_region=False, entropy_cost=0.1, truncation=1.5),

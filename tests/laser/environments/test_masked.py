@@ -1,15 +1,15 @@
 """Masks stand beside the observations they belong to, in every form of vector, and mistakes of theirs have names."""
 
 import itertools
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from gymnasium import spaces
+from masked_worlds import Gates
 
-sys.path.append(str(Path(__file__).parents[2] / "contracts"))
 from laser.config import ConfigError
 from laser.environments import EnvironmentConfig, EnvironmentFailedError, describe_environment, make_environment
+from laser.environments.own import id_of
 from laser.environments.vector import GymnasiumVector
 from laser.specs import ACTION_MASK, MaskSpec, VectorSpec, environment_spec_from_json
 
@@ -132,3 +132,45 @@ def test_an_environment_without_masks_is_not_wrapped():
     assert type(environment._environments[0].unwrapped).__name__ == "Gates"
     assert "Masked" not in str(environment._environments[0])
     environment.close()
+
+
+@pytest.mark.parametrize("place", ["info", "observation"])
+def test_a_restored_environment_has_its_masks_again(place):
+    config = EnvironmentConfig(kwargs={"place": place})
+    environment, other = make_environment(GATES, 2, config), make_environment(GATES, 2, config)
+    for _ in play(environment, 7, (5,)):
+        pass
+    state = environment.state_dict()
+    restored = other.load_state_dict(state)
+    for _ in range(20):
+        actions = restored[ACTION_MASK].argmax(-1)
+        environment.send(actions)
+        other.send(actions)
+        (one,), (two,) = environment.recv(), other.recv()
+        for name, value in one.observations.items():
+            np.testing.assert_array_equal(value, two.observations[name])
+        restored = two.observations
+
+
+class Pairs(Gates):
+    """Sees a pair, one part of which is nested."""
+
+    def __init__(self, nonsense=False):
+        super().__init__("info")
+        real = spaces.Box(-1, 1, (3,), np.float32)
+        self.observation_space = spaces.Tuple([real, spaces.Dict({"also": real})])
+        self._nonsense = nonsense
+
+    def _answer(self, terminated):
+        seen, info = super()._answer(terminated)
+        return 3 if self._nonsense and self._time else (seen, {"also": seen}), info
+
+
+def test_parts_of_an_observation_keep_their_names():
+    environment = make_environment(id_of(Pairs), 2, EnvironmentConfig())
+    assert set(environment.spec.observations) == {"0", "1/also", ACTION_MASK}
+    for part in play(environment, 20, (5,)):
+        check(part, (5,))
+    environment = make_environment(id_of(Pairs), 1, EnvironmentConfig(kwargs={"nonsense": True}))
+    with pytest.raises(EnvironmentFailedError, match="observation must be a tuple, got int"):
+        list(play(environment, 3, (5,)))
