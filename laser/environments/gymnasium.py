@@ -10,7 +10,8 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -62,28 +63,36 @@ class GymnasiumSuite(Suite):
 
     def make(self, id: str, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
         """Return the environment's own vector form, or environments one after the other, or in processes."""
-        registered = _find(id)
-        if registered.entry_point is None and config.wrappers:
-            wrong = f"{id} exists only as a vector, and wrappers are for single environments"
-            raise ConfigError([Problem(WRAPPERS, wrong, "leave them out")])
-        has_own_vector = registered.vector_entry_point is not None and not registered.additional_wrappers
-        if (config.vectorization == "auto" and has_own_vector and not config.wrappers) or not registered.entry_point:
-            return _make_own_vector(id, registered, num_envs, config)
-        makers = _makers(id, registered, num_envs, config)
-        first = makers[0]()
-        described = describe_spaces(id, first, first.observation_space, first.action_space, config)
-        # Of a vector in processes this environment is not part, and a reset that hangs must not stop this process.
+        # A reset that hangs stops other processes only, and must not stop this one when it looks for masks.
+        return _make(id, num_envs, config, config.deadline_s if config.vectorization == "async" else None)
+
+    def make_one(self, id: str, config: EnvironmentConfig) -> VectorEnvironment:
+        """Return one environment in this process; with a deadline for its first reset if others will have one."""
         deadline_s = config.deadline_s if config.vectorization == "async" else None
-        place = _find_masks(id, registered, first, first.observation_space, first.action_space, config, deadline_s)
-        if place:
-            first = MaskedEnvironment(first, place)
-            makers = [functools.partial(_build_masked, make, place) for make in makers]
-            described = describe_spaces(id, first, first.observation_space, first.action_space, config)
-        spec, reader, writer = described
-        if config.vectorization == "async":
-            first.close()
-            return ProcessEnvironments(spec, makers, reader, writer, config.deadline_s)
-        return SyncEnvironments(spec, [lambda: first, *makers[1:]], reader, writer)
+        return _make(id, 1, replace(config, vectorization="auto"), deadline_s)
+
+
+def _make(id: str, num_envs: int, config: EnvironmentConfig, deadline_s: float | None) -> VectorEnvironment:
+    registered = _find(id)
+    if registered.entry_point is None and config.wrappers:
+        wrong = f"{id} exists only as a vector, and wrappers are for single environments"
+        raise ConfigError([Problem(WRAPPERS, wrong, "leave them out")])
+    has_own_vector = registered.vector_entry_point is not None and not registered.additional_wrappers
+    if (config.vectorization == "auto" and has_own_vector and not config.wrappers) or not registered.entry_point:
+        return _make_own_vector(id, registered, num_envs, config, deadline_s)
+    makers = _makers(id, registered, num_envs, config)
+    first = makers[0]()
+    described = describe_spaces(id, first, first.observation_space, first.action_space, config)
+    place = _find_masks(id, registered, first, first.observation_space, first.action_space, config, deadline_s)
+    if place:
+        first = MaskedEnvironment(first, place)
+        makers = [functools.partial(_build_masked, make, place) for make in makers]
+        described = describe_spaces(id, first, first.observation_space, first.action_space, config)
+    spec, reader, writer = described
+    if config.vectorization == "async":
+        first.close()
+        return ProcessEnvironments(spec, makers, reader, writer, config.deadline_s)
+    return SyncEnvironments(spec, [lambda: first, *makers[1:]], reader, writer)
 
 
 def _makers(
@@ -105,12 +114,14 @@ def _find_masks(
     observations: gymnasium.Space[Any],
     actions: gymnasium.Space[Any],
     config: EnvironmentConfig,
-    deadline_s: float | None = None,
+    deadline_s: float | None,
 ) -> Place | None:
     """Return where an environment gives action masks; the environment is closed if that is an error."""
     if config.action_masks == "off":
         return None
-    key = (id, registered.entry_point, registered.vector_entry_point, type(environment), config.kwargs, config.wrappers)
+    makers = (registered.entry_point, registered.vector_entry_point)
+    made_by = [maker if isinstance(maker, Hashable) else hash(repr(maker)) for maker in makers]
+    key = (id, *made_by, type(environment), config.kwargs, config.wrappers)
     try:
         return find_masks(id, key, environment, observations, actions, deadline_s)
     except EnvironmentFailedError as error:
@@ -225,7 +236,9 @@ def _render_mode(entry_point: Any) -> str | None:
     return "rgb_array" if "rgb_array" in modes else None
 
 
-def _make_own_vector(id: str, registered: EnvSpec, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
+def _make_own_vector(
+    id: str, registered: EnvSpec, num_envs: int, config: EnvironmentConfig, deadline_s: float | None
+) -> VectorEnvironment:
     mode = _render_mode(registered.vector_entry_point)
     arguments: dict[str, Any] = {} if mode is None else {"render_mode": mode}
     arguments |= config.kwargs
@@ -244,7 +257,7 @@ def _make_own_vector(id: str, registered: EnvSpec, num_envs: int, config: Enviro
         )
     spaces = environments.single_observation_space, environments.single_action_space
     described = describe_spaces(id, environments, *spaces, config)
-    place = _find_masks(id, registered, environments, *spaces, config)
+    place = _find_masks(id, registered, environments, *spaces, config, deadline_s)
     if place:
         environments = MaskedVector(environments, place)
         described = describe_spaces(

@@ -47,7 +47,7 @@ class Suite(ABC):
     def describe(self, id: str, config: EnvironmentConfig) -> EnvironmentSpec:
         """Return the spec of an environment; build one and close it. Raises as `make` does."""
         try:
-            environment = self.make(id, 1, replace(config, vectorization="auto"))
+            environment = self.make_one(id, config)
         except EnvironmentFailedError as error:
             raise env_error(f"{id} cannot be reset: {error}", "mend its reset()") from error
         try:
@@ -55,6 +55,10 @@ class Suite(ABC):
         except (Exception, SystemExit) as error:
             raise env_error(f"{id} cannot be closed: {words_of(error)}", "mend its close()") from error
         return environment.spec
+
+    def make_one(self, id: str, config: EnvironmentConfig) -> VectorEnvironment:
+        """Return one environment in this process, to describe it."""
+        return self.make(id, 1, replace(config, vectorization="auto"))
 
 
 def find_suites() -> list[Suite]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from laser.config import ConfigError
-from laser.environments import EnvironmentConfig, EnvironmentFailedError, make_environment
+from laser.environments import EnvironmentConfig, EnvironmentFailedError, describe_environment, make_environment
 
 DEEDS = {
     "raise": ("raised", "KeyError: 'the door is locked'"),
@@ -91,6 +91,12 @@ def test_a_hung_process_is_named_and_ended(name):
         play(name, 3, vectorization="async", deadline_s=2.0)
     assert caught.value.reason == "hung"
     assert time.monotonic() - begun < 20
+
+
+def test_a_reset_that_hangs_is_noticed_before_a_run_in_processes():
+    config = EnvironmentConfig(vectorization="async", deadline_s=0.5)
+    with pytest.raises(ConfigError, match=r"cannot be reset: environment 0 did not finish a reset within 0.5 s"):
+        describe_environment("custom_environments:Bad-hang-at-reset-v0", config)
 
 
 def test_a_process_that_ends_is_noticed():
