@@ -8,11 +8,16 @@ import pathlib
 import sys
 
 import pytest
+import torch
 from saved_runs import weights
 
 import laser
+from laser.algorithms.dqn import Dqn
+from laser.algorithms.impala import Impala
+from laser.algorithms.reactor import Reactor
 from laser.config import ConfigError
 from laser.environments import describe_environment
+from laser.specs import ACTION_MASK
 from launch.dashboard.player import play
 from launch.errors import NothingToResumeError
 from launch.planning.plan import make_plan
@@ -128,3 +133,27 @@ def test_a_network_of_a_user_need_not_know_of_masks(tmp_path, monkeypatch):
     config = dataclasses.replace(config, network=ResidualConfig())
     assert laser.train(config).finished == "steps"
     play_by_hand(tmp_path / "run", "info", {}, greedy=False)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("laser", Impala), ("reactor", Reactor), ("dqn", Dqn)])
+def test_every_row_of_a_batch_has_the_mask_of_its_observation(name, kind, tmp_path, monkeypatch):
+    batches = []
+
+    def keep(self, networks, targets, batch, *rest):
+        batches.append(batch)
+        return loss(self, networks, targets, batch, *rest)
+
+    loss = kind.loss
+    monkeypatch.setattr(kind, "loss", keep)
+    laser.train(config_for(name, tmp_path / "run", steps=640, **{"algorithm.num-steps": 3} if name == "dqn" else {}))
+    assert len(batches) > 10
+    num_open = 0
+    for batch in batches:
+        mask, seen = batch.observations[ACTION_MASK], batch.observations["observation"]
+        assert mask.dtype == torch.bool
+        allowed = torch.where(seen[..., 2] > 0, mask.float().mean(-1), 0.0)  # a terminal state has no mask of its own
+        torch.testing.assert_close(allowed, seen[..., 2])
+        taken = mask[:-1].gather(-1, batch.actions.unsqueeze(-1)).squeeze(-1)
+        assert taken[batch.valid].all()
+        num_open += int((mask[-1].any(-1) & ~mask[-1].all(-1)).sum())
+    assert num_open > 30
