@@ -37,7 +37,7 @@ def how_small(figure: Figure, options: ReproduceOptions) -> str:
     parts += [f"first {options.games} games"] if options.games else []
     size = figure.small if options.small else figure.full
     if options.seeds and size is not None and options.seeds != size.seeds:
-        parts.append(f"{options.seeds} seeds instead of {size.seeds}")
+        parts.append(f"{options.seeds} seed{'s' if options.seeds > 1 else ''} instead of {size.seeds}")
     return "; ".join(parts)
 
 

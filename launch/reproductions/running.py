@@ -60,7 +60,7 @@ def run_all(
                 while waiting and len(children) < jobs:
                     run = waiting.pop(0)
                     children.append(_start(reproduction, run, ray_address))
-                    say(f"{len(runs) - len(waiting)} of {len(runs)}: {run}")
+                    say(f"{len(runs) - len(waiting)} of {len(runs)}: {run.name}")
                 for child in [child for child in children if child.process.poll() is not None]:
                     children.remove(child)
                     child.log.close()

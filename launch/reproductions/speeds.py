@@ -16,14 +16,22 @@ class Speed:
     machine: str
 
 
-# From docs/benchmarks.md and docs/gpu.md. On the GPU the learner is the limit: 40,020 steps/s of updates of the
-# residual net with four times the channels, and five of them per env step.
+# From docs/benchmarks.md and docs/gpu.md. On the GPU LASER's learner is the limit: 40,020 steps/s of updates of the
+# residual net with four times the channels, and five of them per env step; small nets are limited by their actors.
 SPEEDS = {
     "atari": Speed(8_000, _GPU),
+    "acer": Speed(8_744, _GPU),
     "ddpg": Speed(457, _CPU),
     "racer": Speed(588, _CPU),
+    # As many updates of the same net as RACER.
+    "naf": Speed(588, _CPU),
+    "v_racer": Speed(588, _CPU),
     "sac": Speed(278, _CPU),
     "td3": Speed(426, _CPU),
+    "cartpole": Speed(3_907, _CPU),
+    "acer_cartpole": Speed(3_525, _CPU),
+    "reactor_cartpole": Speed(2_241, _CPU),
+    "acer_pendulum": Speed(944, _CPU),
 }
 
 

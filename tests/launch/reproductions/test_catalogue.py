@@ -128,3 +128,12 @@ def test_an_unknown_name_is_answered_with_the_nearest(given, line):
     with pytest.raises(ConfigError) as caught:
         choose(given)
     assert str(caught.value) == line
+
+
+def test_the_command_has_help(capsys):
+    assert main(["reproduce", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "--small" in text
+    assert "--scale" in text
+    assert main(["reproduce", "refer/figure-3", "--dry-run", "--small", "more"]) == 2
+    assert capsys.readouterr().err.startswith("error: argument: 'more' is one too many")

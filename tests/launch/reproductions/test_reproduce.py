@@ -17,6 +17,7 @@ from launch.reproductions.catalogue import load_figure
 from launch.reproductions.options import ReproduceOptions
 from launch.reproductions.outcomes import choose_settings
 from launch.reproductions.plan import make_plan, make_tuning
+from launch.reproductions.running import run_all
 from launch.reproductions.state import Reproduction
 
 FIGURE = "acer/figure-1"
@@ -85,6 +86,34 @@ def test_a_run_without_a_checkpoint_begins_again(tmp_path):
     (place / "checkpoints" / "000100").mkdir(parents=True)
     assert reproduction.resume_or_clear(runs[0]) is True
     assert place.exists()
+
+
+def test_a_child_has_its_directory_the_cluster_and_whether_it_goes_on(tmp_path, monkeypatch):
+    reproduction, runs = begin(tmp_path / "out")
+    started = []
+
+    class Child:
+        returncode = 0
+
+        def __init__(self, words, **options):
+            started.append(words[3:])
+
+        def poll(self):
+            return 0
+
+    monkeypatch.setattr(subprocess, "Popen", Child)
+    (reproduction.run_dir(runs[1]) / "checkpoints" / "000100").mkdir(parents=True)
+    reproduction.set_done(runs[2], 1.0)
+    assert run_all(reproduction, runs, 2, "10.0.0.1:6379", lambda text: None) == {}
+    assert len(started) == len(runs) - 1
+    assert started[0] == [
+        *(*runs[0].words, "--run-dir", str(reproduction.run_dir(runs[0])), "--quiet"),
+        *("--ray-address", "10.0.0.1:6379"),
+    ]
+    assert "--resume" in started[1]
+    assert all(reproduction.is_done(run) for run in runs)
+    assert run_all(reproduction, runs, 2, "", lambda text: None) == {}
+    assert len(started) == len(runs) - 1
 
 
 TINY = """
