@@ -19,6 +19,8 @@ class ReproduceOptions:
     ] = 1.0
     small: Annotated[bool, "a small net, few games, small batches and short runs, as the figure's file says"] = False
     games: Annotated[int, Bounds(least=0), "train on the first so many games only; 0: all"] = 0
+    env: Annotated[str, "train on this environment instead of the figure's games"] = ""
+    arms: Annotated[str, "only arms whose labels hold one of these texts, with semicolons between them"] = ""
     seeds: Annotated[int, Bounds(least=0, most=1000), "runs per arm and game; 0: as many as in the paper"] = 0
     jobs: Annotated[int, Bounds(least=1, most=1024), "runs at the same time"] = 1
     ray_address: Annotated[str, "HOST:PORT of a Ray cluster's head, where every run takes place"] = ""

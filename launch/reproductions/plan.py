@@ -70,6 +70,27 @@ class Run:
         return shlex.join(["laser", *self.words])
 
 
+def restrict(figure: Figure, options: ReproduceOptions) -> Figure:
+    """Return a figure with the arms and the environment that the options name, and the rules about these arms.
+
+    Raises:
+        ConfigError: no label holds any of the texts.
+    """
+    if options.env and figure.full is not None and figure.small is not None:
+        full, small = (dataclasses.replace(size, games=(options.env,)) for size in (figure.full, figure.small))
+        figure = dataclasses.replace(figure, full=full, small=small)
+    texts = [text.strip() for text in options.arms.split(";") if text.strip()]
+    if not texts or not figure.has_runs:
+        return figure
+    arms = tuple(arm for arm in figure.arms if any(text in arm.label for text in texts))
+    if not arms:
+        labels = "; ".join(arm.label for arm in figure.arms)
+        raise ConfigError([Problem("arms", f"no label of {figure.name} holds {options.arms!r}", f"they are {labels}")])
+    there = {arm.label for arm in arms} | {""}
+    rules = tuple(rule for rule in figure.rules if {rule.arm, rule.than} <= there)
+    return dataclasses.replace(figure, arms=arms, rules=rules)
+
+
 def size_of(figure: Figure, options: ReproduceOptions) -> Size:
     """Return the size that the options ask for, with the games and seeds that they leave."""
     size = figure.small if options.small else figure.full

@@ -15,7 +15,7 @@ from launch.reproductions.figure import Figure
 from launch.reproductions.listing import cost_of, listing
 from launch.reproductions.options import ReproduceOptions
 from launch.reproductions.outcomes import choose_settings, read_outcomes
-from launch.reproductions.plan import Run, find_missing_games, make_plan, make_tuning
+from launch.reproductions.plan import Run, find_missing_games, make_plan, make_tuning, restrict
 from launch.reproductions.results import Account, how_small, save_results
 from launch.reproductions.running import run_all
 from launch.reproductions.state import Reproduction
@@ -49,7 +49,7 @@ def reproduce(name: str, options: ReproduceOptions, of: str = "") -> list[dict[s
         return []
     if of:
         raise ConfigError([Problem("argument", f"{of!r} is one too many", "name one figure, one paper, or all")])
-    figures = choose(name)
+    figures = [restrict(figure, options) for figure in choose(name)]
     (only,) = figures if len(figures) == 1 else (None,)
     if only is not None and not only.has_runs:
         raise ConfigError([Problem(only.name, *_why_nothing(only))])

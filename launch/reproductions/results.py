@@ -35,6 +35,8 @@ def how_small(figure: Figure, options: ReproduceOptions) -> str:
     parts = ["smallest size: other games, small nets, small batches"] if options.small else []
     parts += [f"scaled by {options.scale:g}"] if options.scale != 1.0 else []
     parts += [f"first {options.games} games"] if options.games else []
+    parts += [f"on {options.env}"] if options.env else []
+    parts += [f"only arms with {options.arms}"] if options.arms else []
     size = figure.small if options.small else figure.full
     if options.seeds and size is not None and options.seeds != size.seeds:
         parts.append(f"{options.seeds} seed{'s' if options.seeds > 1 else ''} instead of {size.seeds}")

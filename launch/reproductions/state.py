@@ -15,7 +15,7 @@ from launch.reproductions.options import ReproduceOptions
 from launch.reproductions.plan import Run
 
 _RECORD = "reproduction.json"
-_SETTINGS = ("scale", "small", "games", "seeds")
+_SETTINGS = ("scale", "small", "games", "env", "arms", "seeds")
 _PARTS = {"figure": str, "settings": dict, "commands": dict, "rules": dict}
 
 

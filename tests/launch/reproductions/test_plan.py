@@ -8,7 +8,7 @@ from launch.command_line.arguments import parse_sweep, parse_train
 from launch.presets import load_preset
 from launch.reproductions.catalogue import find_names, load_figure
 from launch.reproductions.options import ReproduceOptions
-from launch.reproductions.plan import find_missing_games, make_plan, make_tuning, scaled
+from launch.reproductions.plan import find_missing_games, make_plan, make_tuning, restrict, scaled
 
 WITH_RUNS = [name for name in find_names() if load_figure(name).has_runs]
 
@@ -129,3 +129,18 @@ def test_tuning_has_seeds_and_settings_of_its_own_and_the_comparison_takes_the_b
 def test_games_may_have_lengths_of_their_own():
     runs = make_plan(load_figure("claims/replay-fraction"), ReproduceOptions(seeds=1))
     assert {run.game: run.config.steps for run in runs} == {"mini/SparseCatch3-v0": 40_000, "mini/KeyDoor4-v0": 30_000}
+
+
+def test_only_some_arms_and_another_environment():
+    options = ReproduceOptions(arms="NERS ;PER", env="LunarLanderContinuous-v3", seeds=1)
+    figure = restrict(load_figure("claims/ners-returns"), options)
+    runs = make_plan(figure, options)
+    assert {run.arm for run in runs} == {"SAC, NERS", "SAC, PER", "TD3, NERS", "TD3, PER"}
+    assert {(run.game, run.config.steps) for run in runs} == {("LunarLanderContinuous-v3", 20_000)}
+    assert figure.rules == ()
+    both = restrict(load_figure("claims/ners-returns"), ReproduceOptions(arms="SAC, NERS;SAC, uniform"))
+    assert [rule.than for rule in both.rules] == ["SAC, uniform"]
+    with pytest.raises(
+        ConfigError, match="arms: no label of ners/table-2 holds 'SAC'; they are NERS; RANDOM; PER; ERO"
+    ):
+        restrict(load_figure("ners/table-2"), ReproduceOptions(arms="SAC"))
