@@ -91,12 +91,14 @@ class Tune:
 class Curve:
     """A recorded metric that is drawn over env steps, with the words for its axis.
 
-    `small_metric` replaces it at the smallest size, whose games may record other names; "": the same.
+    `small_metric` replaces it at the smallest size, whose games may record other names; "": the same. With `log` the
+    axis is logarithmic.
     """
 
     metric: str
     title: str
     small_metric: str = ""
+    log: bool = False
 
 
 @dataclass(frozen=True)

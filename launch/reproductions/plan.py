@@ -24,7 +24,7 @@ from launch.settings.train_config import TrainConfig
 from launch.settings.values import find_leaves
 from launch.sweeps.search_space import parse_space
 from launch.sweeps.sweep_config import SweepConfig, SweepOptions
-from launch.sweeps.value_lists import list_text
+from launch.sweeps.value_lists import PRESET, list_text
 
 _FIRST_TUNING_SEED = 1_000
 Tuned = Mapping[tuple[str, str], Mapping[str, Any]]
@@ -222,8 +222,11 @@ def _first_run(arm: Arm, size: Size, options: ReproduceOptions, game: str, steps
     config = load_preset(preset, values)
     if math.isfinite(config.stop_at_return):
         values["stop-at-return"] = math.inf  # a curve that ends early has no end to compare
+    grid = (arm.small_grid if small else {}) or arm.grid
     if options.scale < 1.0:
         values |= scaled(config, options.scale)
+        if PRESET in grid:
+            del values["replay.min-steps"]  # the presets of the members decide it
     # Rounded like the flags, so that a command means the same as its config.
     per_step = {key: float(f"{number / values['steps']:.9g}") for key, number in size.over_steps.items()}
     values |= {key: value for key, value in per_step.items() if _has(config, key)}
@@ -233,7 +236,6 @@ def _first_run(arm: Arm, size: Size, options: ReproduceOptions, game: str, steps
         load_preset(preset, {**values, "runtime": "ray", "schedule": "auto", "ray-address": options.ray_address})
     flags = [word for key in values if key not in ("env", "steps") for word in option(key, values[key])]
     command, num_members, of_sweep = "train", 1, list[str]()
-    grid = (arm.small_grid if small else {}) or arm.grid
     space = {} if small else arm.space
     if grid or space:
         command, (num_members, of_sweep) = "sweep", _sweep_of(arm, first, grid, space)

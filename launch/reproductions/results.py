@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,7 @@ def how_small(figure: Figure, options: ReproduceOptions) -> str:
     """Return how the runs differ from the paper's, for the picture; "" if they do not."""
     parts = ["smallest size: other games, small nets, small batches"] if options.small else []
     parts += [f"scaled by {options.scale:g}"] if options.scale != 1.0 else []
-    parts += [f"first {options.games} games"] if options.games else []
+    parts += [f"first {options.games} games" if options.games > 1 else "first game"] if options.games else []
     parts += [f"on {options.env}"] if options.env else []
     parts += [f"only arms with {options.arms}"] if options.arms else []
     size = figure.small if options.small else figure.full
@@ -75,11 +76,12 @@ def picture_of(outcomes: Outcomes, note: str) -> bytes:
                 lines += _paper_lines(figure, curve.metric, game, outcomes.steps)
             is_score = outcomes.normalised and curve == figure.curves[0]
             title = f"{curve.title}, normalised" if is_score else curve.title
-            panels.append(Panel(_AXIS, title, lines, title=game or _OVER_GAMES))
+            panels.append(Panel(_AXIS, title, lines, title=game or _OVER_GAMES, is_log=curve.log))
     if figure.wins:
         panels.append(_winning_panel(outcomes))
     columns = min(len(panels), 3)
-    title = f"{figure.name}: {figure.title}" + (f"\n({note})" if note else "")
+    texts = [f"{figure.name}: {figure.title}", *([f"({note})"] if note else [])]
+    title = "\n".join(line for text in texts for line in textwrap.wrap(text, 60 * columns))
     return draw(panels, title, columns, shares_y=False)
 
 

@@ -144,3 +144,9 @@ def test_only_some_arms_and_another_environment():
         ConfigError, match="arms: no label of ners/table-2 holds 'SAC'; they are NERS; RANDOM; PER; ERO"
     ):
         restrict(load_figure("ners/table-2"), ReproduceOptions(arms="SAC"))
+
+
+def test_a_sweep_over_presets_is_scaled_without_the_warm_up_that_its_presets_decide():
+    runs = make_plan(load_figure("claims/mixed-sweep"), ReproduceOptions(scale=0.5, seeds=1))
+    assert [(run.num_members, run.config.steps) for run in runs] == [(3, 10_000)] * 2
+    assert parse_sweep(runs[1].words[1:]).members()[0].config.steps == 10_000
