@@ -88,7 +88,8 @@ def reproduce(name: str, options: ReproduceOptions, of: str = "") -> list[dict[s
         failures |= {f"{figure.name} {run}": line for run, line in results[-1]["failures"].items()}
     if failures:
         first, line = next(iter(failures.items()))
-        wrong = f"{len(failures)} runs failed, {first} among them: {line}"
+        number = "1 run" if len(failures) == 1 else f"{len(failures)} runs"
+        wrong = f"{number} failed, {first} among them: {line}"
         raise RunsFailedError("reproduce", wrong, "the same command tries them again")
     return results
 

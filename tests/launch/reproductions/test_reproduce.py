@@ -276,7 +276,7 @@ def test_a_run_that_fails_is_named_and_the_others_are_drawn(tiny, tmp_path, caps
     place.mkdir(parents=True)  # a checkpoint, and nothing to continue from
     assert main(["reproduce", "laser/figure-1", "--small", "--jobs", "2", "--out", str(out)]) == 1
     lines = capsys.readouterr().err.splitlines()
-    assert lines[-1].startswith("error: reproduce: 1 runs failed, laser/figure-1 one-cartpole-v1-seed1 among them: ")
+    assert lines[-1].startswith("error: reproduce: 1 run failed, laser/figure-1 one-cartpole-v1-seed1 among them: ")
     content = json.loads((out / "figure-1" / "results.json").read_text())
     assert list(content["failures"]) == ["one-cartpole-v1-seed1"]
     assert content["table"][0]["last tenth (95 %)"] == "no finished runs"
