@@ -198,6 +198,7 @@ def test_a_reproduction_runs_to_its_end_and_is_not_run_twice(tiny, tmp_path, cap
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)  # processes that import torch, one after the other
 def test_a_stopped_reproduction_goes_on_where_it_was(tiny, tmp_path):
     text = TINY.replace("steps = 3_000", "steps = 12_000")
     (tiny / "laser" / "figure-1.toml").write_text(
@@ -205,6 +206,7 @@ def test_a_stopped_reproduction_goes_on_where_it_was(tiny, tmp_path):
         + """
 [[arms]]
 label = "both"
+length = 0.1
 
 [[curves]]
 metric = "charts/mean_return"
@@ -224,20 +226,20 @@ than = "one"
     )
     process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
     metrics = out / "runs" / "one-cartpole-v1-seed1" / "metrics.db"
-    deadline = time.monotonic() + 60.0
+    deadline = time.monotonic() + 100.0
     while not metrics.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert metrics.exists()
     time.sleep(1.0)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60.0)
+    _, errors = process.communicate(timeout=120.0)
     assert process.returncode == 130
     assert "2 runs are left in" in errors
     assert "the same command goes on with them" in errors
     checkpoints = list((out / "runs" / "one-cartpole-v1-seed1" / "checkpoints").glob("[0-9]*"))
     assert checkpoints, "the child saved no checkpoint"
     assert not (out / "done").exists() or not list((out / "done").iterdir())
-    done = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, check=False, timeout=100)
+    done = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, check=False, timeout=200)
     assert done.returncode == 0, done.stderr
     log = (out / "runs" / "one-cartpole-v1-seed1" / "log.txt").read_text()
     assert "resumed" in log
