@@ -22,6 +22,7 @@ from launch.reproductions.options import ReproduceOptions
 from launch.reproductions.reading import settings_of
 from launch.settings.train_config import TrainConfig
 from launch.settings.values import find_leaves
+from launch.sweeps.population import PbtConfig
 from launch.sweeps.search_space import parse_space
 from launch.sweeps.sweep_config import SweepConfig, SweepOptions
 from launch.sweeps.value_lists import PRESET, list_text
@@ -250,11 +251,16 @@ def _sweep_of(
     ranges, wrong = parse_space(base, [f"{key}={text}" for key, text in space.items()], ())
     raise_problems(wrong)
     chosen = SweepOptions(share_replay=arm.share, pbt=arm.pbt, sample=arm.sample if space else 0)
-    num_members = len(SweepConfig(base, lists, chosen, space=ranges).members())
+    # Members are compared at least eight times, however short they are.
+    usual, most = PbtConfig(), max(1, base.steps // 10)
+    pbt = dataclasses.replace(usual, burn_in=min(usual.burn_in, most), interval=min(usual.interval, most))
+    num_members = len(SweepConfig(base, lists, chosen, pbt if arm.pbt else usual, space=ranges).members())
     words = [word for key, listed in lists.items() for word in ("--grid", f"{key}={list_text(listed)}")]
     words += [word for key, text in space.items() for word in ("--space", f"{key}={text}")]
     words += ["--sample", str(arm.sample)] if space else []
-    words += ["--share-replay" if arm.share else "--no-share-replay", *(["--pbt"] if arm.pbt else [])]
+    words.append("--share-replay" if arm.share else "--no-share-replay")
+    if arm.pbt:
+        words += ["--pbt", *option("pbt.burn-in", pbt.burn_in), *option("pbt.interval", pbt.interval)]
     return num_members, words
 
 

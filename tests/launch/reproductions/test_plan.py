@@ -150,3 +150,14 @@ def test_a_sweep_over_presets_is_scaled_without_the_warm_up_that_its_presets_dec
     runs = make_plan(load_figure("claims/mixed-sweep"), ReproduceOptions(scale=0.5, seeds=1))
     assert [(run.num_members, run.config.steps) for run in runs] == [(3, 10_000)] * 2
     assert parse_sweep(runs[1].words[1:]).members()[0].config.steps == 10_000
+
+
+def test_members_of_short_sweeps_are_compared_before_they_end():
+    for scale, burn_in in ((1.0, 800), (0.25, 200)):
+        (*_, run) = make_plan(
+            load_figure("laser/figure-3"), ReproduceOptions(small=True, scale=scale, seeds=1, games=1)
+        )
+        assert "--pbt" in run.words
+        assert parse_sweep(run.words[1:]).pbt.burn_in == burn_in
+    (*_, run) = make_plan(load_figure("laser/figure-3"), ReproduceOptions(seeds=1))
+    assert parse_sweep(run.words[1:]).pbt.burn_in == 5_000
