@@ -5,7 +5,9 @@ Source: Agarwal et al. 2021, "Deep reinforcement learning at the edge of the sta
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import statistics
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -66,3 +68,33 @@ def bootstrap_interval(
     values = statistic(np.take_along_axis(scores[None], who, axis=1))
     low, high = np.quantile(values, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
     return float(low), float(high)
+
+
+# Two-sided 95 % points of Student's t by degrees of freedom.
+_T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+_Z_95 = 1.96
+
+
+def mean_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the mean, and half the width of its 95 % interval by Student's t; infinite for one value."""
+    if len(values) < 2:
+        return float(values[0]), math.inf
+    free = len(values) - 1
+    # From ten on two terms of the expansion in 1 / degrees of freedom are right to 0.003.
+    point = _T_95.get(free, _Z_95 + 2.372 / free + 2.823 / free**2)
+    return statistics.fmean(values), point * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def share_interval(num_wins: float, num: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share; ties may count as half a win.
+
+    It has a width even where every comparison has the same outcome, as with few runs.
+
+    Args:
+        num_wins: outcomes that count, at most `num`.
+        num: comparisons, at least 1.
+    """
+    share, squared = num_wins / num, _Z_95**2 / num
+    middle = (share + squared / 2.0) / (1.0 + squared)
+    half = _Z_95 / (1.0 + squared) * math.sqrt(share * (1.0 - share) / num + squared / (4.0 * num))
+    return max(0.0, middle - half), min(1.0, middle + half)
