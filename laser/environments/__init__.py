@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 # Flags that work in every suite: the handling of failures, and which arrays of any environment are pictures.
-_COMMON_FLAGS = frozenset({"deadline_s", "max_restarts", "picture_size"})
+_COMMON_FLAGS = frozenset({"deadline_s", "max_restarts", "restart_window_steps", "picture_size"})
 
 
 def make_environment(
