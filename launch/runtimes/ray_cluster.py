@@ -68,8 +68,8 @@ class Cluster:
         ray.shutdown()
 
     def shards(self, num_shards: int) -> list[dict[str, Any]]:
-        """Return Ray's options for each shard; one whose node ends is started anew on another node."""
-        return [_options(seat, may_move=True) for seat in self._placement.shards(num_shards)]
+        """Return Ray's options for each shard."""
+        return [_options(seat) for seat in self._placement.shards(num_shards)]
 
     def parameter_store(self) -> dict[str, Any]:
         """Return Ray's options for the parameter store."""
@@ -230,8 +230,9 @@ def _reserved_by_others() -> dict[str, dict[str, float]]:
     }
 
 
-def _options(seat: Seat, may_move: bool = False) -> dict[str, Any]:
-    strategy = NodeAffinitySchedulingStrategy(node_id=seat.node, soft=may_move)
+def _options(seat: Seat) -> dict[str, Any]:
+    # Ray does not keep a soft affinity, even while the node lives. So a shard ends with its node.
+    strategy = NodeAffinitySchedulingStrategy(node_id=seat.node, soft=False)
     return {"scheduling_strategy": strategy, "num_cpus": seat.num_cpus, "num_gpus": seat.num_gpus}
 
 

@@ -13,7 +13,7 @@ from laser.replay_stats import ReplayStats
 from launch.recording.accounts import Accounts, Ended
 from launch.recording.recorder import Recorder
 from launch.recording.replay_gauges import ReplayGauges
-from launch.runtimes.runtime import Worker
+from launch.runtimes.runtime import Worker, WorkerDiedError
 from launch.supervision.budgets import Budgets
 from launch.supervision.checkpointing import SavedMember
 from launch.supervision.restart_watch import RestartWatch
@@ -66,13 +66,18 @@ class ReplayWatch:
         ]
 
     def watch(self) -> None:
-        """Let shards that died begin again.
+        """Let shards that died begin again; learners do without one that ended for good, with its node.
 
         Raises:
-            PortError: a shard died too often, or has ended for good.
+            PortError: a shard died too often, or the last one has ended for good.
         """
-        for watch in self._watches:
-            watch.look()
+        for watch in list(self._watches):
+            try:
+                watch.look()
+            except PortClosedError as error:
+                if isinstance(error, WorkerDiedError) or len(self._watches) == 1:
+                    raise
+                self._watches.remove(watch)
 
     def ask(self) -> None:
         """Read the replay's statistics every few seconds, without waiting for them."""
