@@ -93,6 +93,13 @@ class ReplayWatch:
         self._accounts.look(stats)
         self._recorder.report(Report("replay", gauges=self._gauges.gauges(stats, time.monotonic())))
 
+    def look_now(self) -> None:
+        """Read the replay's statistics and wait for them."""
+        try:
+            self.look_at(wait(self._topology.replay.stats(), _CALL_DEADLINE_S, "the replay's statistics"))
+        except PortClosedError:
+            self._accounts.lose_all_shards()
+
     def end(self, actor: Worker[Any], reason: str) -> None:
         """Open the account of an actor that makes no more unrolls, if it is not open yet."""
         key = (self._topology.actors.index(actor), actor.incarnation)
@@ -104,7 +111,7 @@ class ReplayWatch:
         """Settle what is under way in the stopped member, and report its accounts for the last time."""
         for actor, reason in settle(self._topology):
             self.end(actor, reason)
-        self._look_now()
+        self.look_now()
         if self._accounts.has_lost_shards:
             for actor in self._topology.actors:  # its last unrolls may have been on the way to such a shard
                 if self._accounts.num_missing(self._account_of(actor, "stopped")):
@@ -113,14 +120,8 @@ class ReplayWatch:
 
     def report(self) -> None:
         """Report the unrolls lost with actors and shards; call it at the end, since some may still arrive before."""
-        self._look_now()
+        self.look_now()
         self._report()
-
-    def _look_now(self) -> None:
-        try:
-            self.look_at(wait(self._topology.replay.stats(), _CALL_DEADLINE_S, "the replay's statistics"))
-        except PortClosedError:
-            self._accounts.lose_all_shards()
 
     def _report(self) -> None:
         self._recorder.report(Report("supervisor", self._accounts.counters()))

@@ -245,6 +245,8 @@ class _Session:
         run = self._run_of(supervisor)
         _check_in_place([run])
         path = save_member(run, supervisor.topology, supervisor.recorder, snapshot)
+        if supervisor.topology.config.outlasts_deaths and supervisor.topology.config.checkpoint_replay:
+            supervisor.parts.replay.look_now()  # a shard begins only with a part that is accounted for
         if self._caller is not None:
             self._caller.saved(path)
 
