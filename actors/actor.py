@@ -21,16 +21,21 @@ from actors.policy_lag import PolicyLag, PolicyLagLimit
 from actors.unroll_builder import Identity, UnrollBuilder
 from laser.environments import tasks_of
 from laser.environments.base import RAISED, EnvironmentFailedError, Transition, VectorEnvironment
+from laser.failure_budget import FailureBudget
 from laser.ports import (
     EpisodeResult,
     InsertReceipt,
     ParameterPort,
+    Parameters,
+    PortAwayError,
     PortTimeoutError,
     ReplayPort,
     Report,
     wait,
 )
 from laser.unroll import UnrollSpec
+
+_FIRST_PARAMETERS_S = 600.0  # a learner that takes another one's place compiles first
 
 
 class EnvironmentBudgetError(RuntimeError):
@@ -67,9 +72,10 @@ class Actor(Heartbeat):
         identity: identity of this actor.
         config: see `ActorConfig`.
         seed: environments of group g are reset with `seed + g * 1000`.
-        max_restarts: rebuilds of failed environments before the actor gives up.
+        rebuilds: budget of rebuilds of failed environments, after which the actor gives up.
         incarnation: number of earlier starts of this actor.
         lag_limit: limit of the policy lag in `tick`; None: no limit.
+        num_incarnations: incarnations that this actor may use, from `incarnation` on: one, and one for each rebuild.
     """
 
     def __init__(
@@ -83,9 +89,10 @@ class Actor(Heartbeat):
         identity: Identity,
         config: ActorConfig,
         seed: int,
-        max_restarts: int = 3,
+        rebuilds: FailureBudget,
         incarnation: int = 0,
         lag_limit: PolicyLagLimit | None = None,
+        num_incarnations: int = 2**16,
     ):
         super().__init__()
         self.identity = identity
@@ -99,7 +106,8 @@ class Actor(Heartbeat):
         # Columns that start from statistics of mu need mu for every row, also for an episode's final observation.
         self._keeps_estimates = any(column.initial_from for column in policy.algorithm.columns)
         self._seed = seed
-        self._restarts_left = max_restarts
+        self._rebuilds = rebuilds
+        self._incarnations_end = incarnation + num_incarnations
         self._policy_lag = PolicyLag(lag_limit)
         self._incarnation = incarnation
         self._groups: list[Group] = []
@@ -182,7 +190,7 @@ class Actor(Heartbeat):
             self._swap_parameters()
         deadline = time.monotonic() + timeout_s
         while not self._policy_lag.allows(self._policy.version):
-            newest = wait(self._parameters.newest(self._policy.version), 60.0, "the newest parameters")
+            newest = self._newest_parameters()
             if newest is not None:
                 self._policy.load(newest)
             elif time.monotonic() > deadline:
@@ -286,16 +294,25 @@ class Actor(Heartbeat):
             first_environment += num_envs
 
     def _swap_parameters(self) -> None:
-        deadline = time.monotonic() + 120.0
+        deadline = time.monotonic() + _FIRST_PARAMETERS_S
         while True:
-            newest = wait(self._parameters.newest(self._policy.version), 60.0, "the newest parameters")
+            newest = self._newest_parameters()
             if newest is not None:
                 self._policy.load(newest)
             if self._policy.version >= 0:
                 return
             if time.monotonic() > deadline:
-                raise PortTimeoutError(f"actor {self.identity.actor} waited 120 s for the learner's first parameters")
+                raise PortTimeoutError(
+                    f"actor {self.identity.actor} waited {_FIRST_PARAMETERS_S:g} s for the learner's first parameters"
+                )
             time.sleep(0.01)
+
+    def _newest_parameters(self) -> Parameters | None:
+        """Return parameters newer than the policy's; None if there are none, or none that can be read now."""
+        try:
+            return wait(self._parameters.newest(self._policy.version), 60.0, "the newest parameters")
+        except PortAwayError:
+            return None  # the learner or the store died; until the next one publishes, the actor acts as it did
 
     def _begin_unrolls(self, group: Group) -> None:
         state, environments = group.state, group.builder.without_rows
@@ -420,11 +437,12 @@ class Actor(Heartbeat):
     def _rebuild(self, failure: EnvironmentFailedError) -> None:
         self._counters[f"restarts/{failure.reason}"] += 1
         self._counters[f"dropped_rows/{failure.reason}"] += sum(g.builder.num_pending_rows for g in self._groups)
-        if self._restarts_left <= 0:
+        may_go_on = self._rebuilds.spend("environment", self._counters["env_steps"])
+        if not may_go_on or self._incarnation + 1 >= self._incarnations_end:
+            why = "no number is left for its unrolls" if may_go_on else f"its last error: {failure}"
             raise EnvironmentBudgetError(
-                f"environment failed more often than environment.max-restarts allows; its last error: {failure}"
+                f"environment failed more often than environment.max-restarts allows; {why}"
             ) from failure
-        self._restarts_left -= 1
         for group in self._groups:
             self._close_failed(group.environment)
         self._groups = []

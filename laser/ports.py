@@ -33,6 +33,10 @@ class PortClosedError(PortError):
     """The other side is gone or shutting down."""
 
 
+class PortAwayError(PortClosedError):
+    """The other side is out of reach, or lost its contents and is being started anew: ask again."""
+
+
 def wait(future: Future[T], timeout_s: float, what: str) -> T:
     """Return the future's result, or raise `PortTimeoutError` naming `what` after `timeout_s` seconds."""
     try:

@@ -24,6 +24,7 @@ class LedgerCounts:
         lost: sequence numbers that never arrived, or arrived after a later one.
         removed: unrolls removed from the replay.
         not_saved: unrolls stored when a checkpoint without the replay was written from which the run continued.
+        died: unrolls stored in a shard whose process died, which its successor lacks.
         sampled: items drawn from the replay.
         stale_rows: rows of column writes dropped because their page had been reused.
     """
@@ -36,6 +37,7 @@ class LedgerCounts:
     lost: int = 0
     removed: int = 0
     not_saved: int = 0
+    died: int = 0
     sampled: int = 0
     stale_rows: int = 0
 
@@ -98,6 +100,7 @@ class ReplayStats:
         waiting_unrolls: unrolls in these inserts.
         waiting_samples: draws that wait.
         members: counters by member number.
+        life: number of earlier processes of the shard, which died.
         process: usage of the shard's process, by gauge, if the shard has a process of its own.
         online_pooled: fresh unrolls that shards handed out and that wait for a whole batch.
         shards: for all shards together, the statistics of each; None for a shard that does not answer.
@@ -119,6 +122,7 @@ class ReplayStats:
     waiting_unrolls: int = 0
     waiting_samples: int = 0
     members: Mapping[int, MemberStats] = field(default_factory=dict)
+    life: int = 0
     process: Mapping[str, float] = field(default_factory=dict)
     online_pooled: int = 0
     shards: tuple[ReplayStats | None, ...] = ()

@@ -15,6 +15,7 @@ from actors.evaluator import Evaluator
 from actors.policy import Policy
 from actors.unroll_builder import Identity
 from laser.environments import make_environment
+from laser.failure_budget import FailureBudget
 from laser.ports import ParameterPort, ReplayPort
 from laser.prioritization.base import Prioritizer
 from laser.torch_threads import flush_denormals, set_torch_threads
@@ -42,7 +43,8 @@ def make_learner(
         parameters,
         settings,
         device,
-        member.seed("learner", incarnation),
+        # The same for each learner: one that replaces another starts from the same initial weights.
+        member.seed("learner"),
         member=member.number,
         prioritizer=make_prioritizer(member, device),
         prefetch=not config.takes_turns,
@@ -87,11 +89,17 @@ def make_actor(member: MemberPlan, shard: ReplayPort, parameters: ParameterPort,
         Identity(run=config.seed, actor=member.first_actor + index, member=member.number),
         config.actor,
         member.seed("environment", index),
-        config.environment.max_restarts,
+        FailureBudget(
+            config.environment.max_restarts,
+            # The actor counts its own steps only.
+            config.environment.restart_window_steps / config.num_actors,
+            config.failure_window,
+        ),
         # The number must be new, also to rebuilds of the previous incarnation: the shard drops unrolls under a used
         # number as repetitions.
         member.first_incarnation + incarnation * member.incarnations_per_start,
         member.lag_limit,
+        member.incarnations_per_start,
     )
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from actors.actor import Actor
 from actors.evaluator import Evaluator
-from laser.ports import ParameterPort, ReplayPort, ReportPort
+from laser.ports import ReplayPort, ReportPort
 from launch.factories import connect, make_actor, make_evaluator, make_learner
 from launch.planning.member_plan import MemberPlan
-from launch.runtimes.runtime import Runtime, ShardPort, Worker
+from launch.runtimes.runtime import Runtime, ShardPort, StorePort, Worker
 from launch.settings.train_config import TrainConfig
 from launch.shard_factory import ShardFactory
 from learner.learner import Learner
@@ -33,7 +33,7 @@ class Topology:
     owns_replay: bool
     shards: list[ShardPort]
     replay: ReplayPort
-    parameters: ParameterPort
+    parameters: StorePort
     learner: Worker[Learner]
     actors: list[Worker[Actor]]
     evaluator: Worker[Evaluator]
@@ -84,7 +84,12 @@ def place_population(
     """
     replays = [list(members)] if share_replay else [[member] for member in members]
     factories = [shard_factories([*users, *(waiting if share_replay else ())]) for users in replays]
-    placed = iter(runtime.shards([factory for of_replay in factories for factory in of_replay]))
+    placed = iter(
+        runtime.shards(
+            [factory for of_replay in factories for factory in of_replay],
+            outlasts_death=members[0].config.outlasts_deaths,
+        )
+    )
     sinks = iter(reports)
     topologies = []
     for users, of_replay in zip(replays, factories, strict=True):
@@ -106,7 +111,10 @@ def place_later(
         runtime: the runtime that runs the components.
         shared: shards of the shared replay; None: the member gets shards of its own.
     """
-    shards = runtime.shards(list(shard_factories([member]))) if shared is None else list(shared)
+    if shared is None:
+        shards = runtime.shards(list(shard_factories([member])), outlasts_death=member.config.outlasts_deaths)
+    else:
+        shards = list(shared)
     return _place_member(member, shared is None, shards, runtime, runtime.reports(reports))
 
 
@@ -124,7 +132,7 @@ def shard_factories(users: Sequence[MemberPlan]) -> list[ShardFactory]:
 def _place_member(
     member: MemberPlan, owns_replay: bool, shards: list[ShardPort], runtime: Runtime, reports: ReportPort
 ) -> Topology:
-    parameters = runtime.parameter_store(ParameterStore)
+    parameters = runtime.parameter_store(ParameterStore, outlasts_death=member.config.outlasts_deaths)
     learner = runtime.worker(member.name("learner"), partial(make_learner, member, shards, parameters), reports)
     actors = []
     for index in range(member.config.num_actors):

@@ -41,6 +41,7 @@ from learner.publishing.publisher import Publisher
 from learner.updating.factory import make_updater
 
 REPORT_INTERVAL_S = 0.5
+_TAKEN_OVER = 1  # tells seeds made of versions from seeds made of numbers of updates
 
 
 class Learner:
@@ -296,6 +297,7 @@ class Learner:
         """Return running totals, and the means of the metrics since the last report."""
         gauges: dict[str, float] = {"parameter_version": float(self.version)}
         gauges["charts/learning_rate"] = self._learning_rate
+        gauges["column_writes_pending"] = float(self._writer.num_pending)
         gauges |= self._metrics.take() | self._ages.take() | self._feed.metrics() | self._stored
         self._count()
         counters = dict(self._counters) | {"learner_steps": float(self.num_updates)}
@@ -415,6 +417,39 @@ class Learner:
         Raises:
             ValueError: the state belongs to other networks.
         """
+        self._restore(state)
+        self._publisher.version = state["numbers"]["version"] - 1
+        self.publish()
+
+    def take_over(self, version: int, state: dict[str, Any] | None) -> str:
+        """Take the place of a learner that died: get ready, and publish for the first time.
+
+        Args:
+            version: a number above all versions that were published, for this first one.
+            state: the newest state of the earlier learner, from `state_dict`; None: start from the initial weights.
+
+        Returns:
+            the updater's description.
+
+        Raises:
+            ValueError: the state belongs to other networks.
+        """
+        self._publisher.version = version - 1  # a version of its own: `warm_up` publishes none
+        description = self.warm_up()
+        if state is not None:
+            self._restore(state)
+        if self._mixer.stream_set is not None:
+            # A set that no earlier learner used: the recurrent states of its streams are lost.
+            self._mixer.stream_set = _fresh_seed(self._seed, version, _TAKEN_OVER)
+        self.publish()
+        self._settle()
+        return description
+
+    def publish_again(self) -> None:
+        """Publish the current parameters under the newest version, for a store that has lost them."""
+        self._publisher.publish_again()
+
+    def _restore(self, state: dict[str, Any]) -> None:
         training = self.updater.state
         self._load_weights(state["tensors"])
         for name, target in training.targets.items():
@@ -432,8 +467,6 @@ class Learner:
         feed = {"tensors": state["tensors"].get("sampler", {}), "numbers": numbers.get("sampler", {})}
         self._feed.load_state_dict(feed, state.get("replay_restored", True))
         self._load_streams(state)
-        self._publisher.version = numbers["version"] - 1
-        self.publish()
 
     def _load_generator(self, saved: np.ndarray, num_updates: int) -> None:
         """Restore a generator's state, or seed the generator anew if the state is of another kind of device."""
@@ -486,5 +519,5 @@ def _statistics(loaded: LoadedBatch) -> Mapping[str, Any]:
     return {} if loaded.mix.replayed is None else loaded.mix.replayed.statistics
 
 
-def _fresh_seed(seed: int, num_updates: int) -> int:
-    return int(np.random.SeedSequence([seed, num_updates]).generate_state(1, np.uint64)[0] >> 1)
+def _fresh_seed(seed: int, *numbers: int) -> int:
+    return int(np.random.SeedSequence([seed, *numbers]).generate_state(1, np.uint64)[0] >> 1)

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 # Flags that work in every suite: the handling of failures, and which arrays of any environment are pictures or masks.
-_COMMON_FLAGS = frozenset({"deadline_s", "max_restarts", "picture_size", "action_masks"})
+_COMMON_FLAGS = frozenset({"deadline_s", "max_restarts", "restart_window_steps", "picture_size", "action_masks"})
 
 
 def make_environment(

@@ -27,8 +27,14 @@ class EnvironmentConfig:
         float, Bounds(above=0.0, most=1e6), "seconds after which a step counts as hung; construction: at least 300"
     ] = 60.0
     max_restarts: Annotated[
-        int, Bounds(least=0, most=1_000_000), "rebuilds per actor before the run ends with the environment's error"
+        int,
+        Bounds(least=0, most=1_000_000),
+        "rebuilds per actor, within restart-window-steps and failure-window, before the run ends with the "
+        "environment's error",
     ] = 3
+    restart_window_steps: Annotated[
+        float, Bounds(above=0.0, allow_infinite=True), "env steps for which a failure counts; inf: for ever"
+    ] = 1_000_000
     picture_size: Annotated[
         int, Bounds(least=5, most=4096), "least side of a picture in pixels: smaller arrays of pixels are vectors"
     ] = 5

@@ -15,8 +15,8 @@ from launch.planning.member_plan import plan_population
 from launch.planning.needs import Needs
 from launch.recording.recorder import Recorder, Snapshot
 from launch.settings.train_config import TrainConfig
+from launch.supervision.learner_recovery import START_DEADLINE_S
 from launch.supervision.member_supervisor import MemberSupervisor
-from launch.supervision.places import START_DEADLINE_S
 from launch.supervision.session import make_runtime, make_schedule, warm_up
 from launch.topology import Topology, place_population
 from learner.learner import Learner

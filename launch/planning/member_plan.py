@@ -20,6 +20,9 @@ from launch.settings.seeds import seed_for
 from launch.settings.train_config import TrainConfig
 from replay_server.member_settings import MemberSettings
 
+# Leaves 32,768 starts of an actor's process in the 31 bits of a header.
+_INCARNATIONS_PER_START = 2**16
+
 
 @dataclass(frozen=True)
 class MemberPlan:
@@ -73,8 +76,11 @@ class MemberPlan:
 
     @property
     def incarnations_per_start(self) -> int:
-        """Number of incarnations that an actor may use by itself: one, and one more for every rebuild."""
-        return self.config.environment.max_restarts + 1
+        """Number of incarnations that an actor may use by itself: one, and one more for every rebuild.
+
+        The budget of rebuilds renews, so that they may be many.
+        """
+        return max(_INCARNATIONS_PER_START, self.config.environment.max_restarts + 1)
 
     @property
     def num_evaluation_envs(self) -> int:

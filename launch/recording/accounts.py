@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from laser.replay_stats import ReplayStats
@@ -36,10 +37,16 @@ class Accounts:
     nothing is in transit, over all actors and all shards (lost shards as they were last seen),
 
         reported + unreported = inserted + rejected + failed + lost in transit + lost in gaps.
+
+    A shard that died and began again continues its ledger as it was last seen. Unrolls that it took after that never
+    arrived, as far as anybody knows.
     """
 
     def __init__(self) -> None:
         self._ended: list[Ended] = []
+        self._arrived_before: Counter[tuple[int, int, int]] = Counter()  # at shards that have begun again
+        self._died_before: dict[int, int] = {}  # in earlier sessions
+        self._num_begun_again = 0
         self._shards: dict[int, ReplayStats] = {}
         self._lost_shards: set[int] = set()
 
@@ -57,8 +64,26 @@ class Accounts:
             if part is None:
                 self._lost_shards.add(index)
             else:
-                self._shards[index] = part
-                self._lost_shards.discard(index)
+                self._keep(index, part)
+
+    @property
+    def has_lost_shards(self) -> bool:
+        """Whether a shard has died."""
+        return bool(self._lost_shards) or self._num_begun_again > 0
+
+    def last_seen(self, index: int) -> ReplayStats | None:
+        """Return the last statistics of a shard; None if it was never seen."""
+        return self._shards.get(index)
+
+    def _keep(self, index: int, part: ReplayStats) -> None:
+        before = self._shards.get(index)
+        if before is None:
+            self._died_before[index] = part.ledger.died
+        elif part.life != before.life:
+            self._arrived_before.update(before.arrived)
+            self._num_begun_again += part.life - before.life
+        self._shards[index] = part
+        self._lost_shards.discard(index)
 
     def lose_all_shards(self) -> None:
         """Count every shard as lost, as it was last seen."""
@@ -68,7 +93,7 @@ class Accounts:
         """Return totals by name, as of the last statistics; {} while nothing was lost."""
         totals: dict[str, float] = {}
         for ended in self._ended:
-            missing = ended.num_reported - self._num_arrived(ended)
+            missing = self.num_missing(ended)
             for name, num in (
                 ("unrolls_lost", max(0, missing)),
                 ("unrolls_unreported", max(0, -missing)),
@@ -76,16 +101,22 @@ class Accounts:
             ):
                 key = f"{name}/{ended.reason}"
                 totals[key] = totals.get(key, 0.0) + num
-        if self._lost_shards:
+        num_lost = self._num_begun_again + len(self._lost_shards)
+        if num_lost:
             held = [self._shards[index].num_unrolls for index in self._lost_shards if index in self._shards]
-            totals["shards_lost"] = float(len(self._lost_shards))
-            totals["unrolls_lost/shard"] = float(sum(held))
+            died = [part.ledger.died - self._died_before[index] for index, part in self._shards.items()]
+            totals["shards_lost"] = float(num_lost)
+            totals["unrolls_lost/shard"] = float(sum(held) + sum(died))
         return totals
+
+    def num_missing(self, ended: Ended) -> int:
+        """Return how many of an actor's reported unrolls have not arrived; negative: arrived but not reported."""
+        return ended.num_reported - self._num_arrived(ended)
 
     def _num_arrived(self, ended: Ended) -> int:
         return sum(
             count
-            for part in self._shards.values()
-            for (run, actor, incarnation), count in part.arrived.items()
+            for arrived in (self._arrived_before, *(part.arrived for part in self._shards.values()))
+            for (run, actor, incarnation), count in arrived.items()
             if (run, actor) == (ended.run, ended.actor) and incarnation in ended.incarnations
         )

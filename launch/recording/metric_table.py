@@ -406,6 +406,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         ),
         Metric("charts/learning_rate", "", "the optimiser's learning rate, by its learning-rate schedule", "rate"),
         Metric("parameter_version", "versions", "number of the newest published parameters"),
+        Metric("column_writes_pending", "calls", "writes of the learner to stored steps that wait or are under way"),
     ),
     "Replay": (
         Metric(
@@ -516,13 +517,24 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             "ledger",
         ),
         Metric("ledger/waiting", "unrolls", "unrolls that wait to be inserted; 0 at the end of a run"),
-        Metric("ledger/inserted", "unrolls", "unrolls that were ever stored = stored + removed + not saved", "ledger"),
+        Metric(
+            "ledger/inserted",
+            "unrolls",
+            "unrolls that were ever stored = stored + removed + not saved + died",
+            "ledger",
+        ),
         Metric("ledger/stored", "unrolls", "unrolls that are stored now", "ledger"),
         Metric("ledger/removed", "unrolls", "unrolls that were removed", "ledger"),
         Metric(
             "ledger/not_saved",
             "unrolls",
             "unrolls that were stored when the run stopped and continued without its replay",
+            "lost",
+        ),
+        Metric(
+            "ledger/died",
+            "unrolls",
+            "unrolls that were stored in shards that died, and that their successors lack",
             "lost",
         ),
         Metric("ledger/sampled", "items", "items drawn from the replay", "ledger"),
@@ -577,6 +589,22 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric("totals/steps_learned/{origin}", "steps", "steps learned from"),
         Metric(
             "totals/column_writes_failed", "calls", "writes of the learner to stored steps that failed", "lost", "lower"
+        ),
+        Metric(
+            "totals/column_writes_lost/died",
+            "calls",
+            "writes of learners that died which had not arrived, by their last reports",
+            "lost",
+            "lower",
+            only=_HAPPENED,
+        ),
+        Metric(
+            "totals/updates_lost/died",
+            "updates",
+            "updates of learners that died since their newest checkpoints, as far as they were reported or published",
+            "lost",
+            "lower",
+            only=_HAPPENED,
         ),
         Metric(
             "totals/rejected/{reason}",

@@ -188,6 +188,21 @@ class Recorder:
         with self._lock:
             self._last.pop(source, None)
 
+    def rewind_learner(self, state: Mapping[str, Any] | None) -> None:
+        """Let the learner's counters continue from an earlier state, from which a new learner continues.
+
+        Args:
+            state: an earlier result of `state_dict`; None: the learner counts from 0.
+        """
+        with self._lock:
+            now = self._clock()
+            earlier = {} if state is None else state["last"].get(_LEARNER, {})
+            for name, total in self._last.get(_LEARNER, {}).items():
+                self._totals[name] += earlier.get(name, 0.0) - total
+            self._last[_LEARNER] = dict(earlier)
+            # Rates over this moment would be negative.
+            self._window = deque([(now, dict(self._totals))], maxlen=_WINDOW_TICKS)
+
     def last(self, source: str, counter: str) -> float:
         """Return the newest value of a source's counter since the source's start."""
         with self._lock:

@@ -72,7 +72,7 @@ _SIZES = (
 
 _MADE = "unrolls"  # an actor's counter
 _ENDED = ("unrolls_lost", "unrolls_unreported")  # counters by reason, see `launch.recording.accounts`
-_REASONS = ("rejected/", "failed/", "lost", "duplicates", "not_saved", "online/dropped/")
+_REASONS = ("rejected/", "failed/", "lost", "duplicates", "not_saved", "died", "online/dropped/")
 
 
 def summarise_ledger(snapshot: Snapshot) -> dict[str, dict[str, int]]:

@@ -11,7 +11,7 @@ from laser.futures import done
 from laser.ports import ParameterPort, ReplayPort, ReportPort
 from launch.recording.tracker import Tracker
 from launch.runtimes.host import Host
-from launch.runtimes.runtime import ShardPort, Worker
+from launch.runtimes.runtime import ShardPort, StorePort, Worker
 
 C = TypeVar("C")
 P = ParamSpec("P")
@@ -79,7 +79,7 @@ class LocalRuntime:
         self._workers: list[LocalWorker[Any]] = []
         self._shards: list[Any] = []
 
-    def shards(self, factories: list[Callable[[], Any]]) -> list[ShardPort]:
+    def shards(self, factories: list[Callable[[], Any]], outlasts_death: bool = False) -> list[ShardPort]:
         """Make the shards in this process."""
         shards = [factory() for factory in factories]
         self._shards += shards
@@ -89,9 +89,9 @@ class LocalRuntime:
         """Return a shard, assigned to the actors in turn."""
         return shards[actor % len(shards)]
 
-    def parameter_store(self, factory: Callable[[], Any]) -> ParameterPort:
+    def parameter_store(self, factory: Callable[[], Any], outlasts_death: bool = False) -> StorePort:
         """Make the parameter store in this process."""
-        store: ParameterPort = factory()
+        store: StorePort = factory()
         return store
 
     def reports(self, sink: ReportPort) -> ReportPort:

@@ -231,6 +231,7 @@ def _reserved_by_others() -> dict[str, dict[str, float]]:
 
 
 def _options(seat: Seat) -> dict[str, Any]:
+    # Ray does not keep a soft affinity, even while the node lives. So a shard ends with its node.
     strategy = NodeAffinitySchedulingStrategy(node_id=seat.node, soft=False)
     return {"scheduling_strategy": strategy, "num_cpus": seat.num_cpus, "num_gpus": seat.num_gpus}
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import launch.runtimes.ray_settings  # noqa: F401 - Ray reads these settings at its import
 
@@ -20,6 +20,7 @@ import ray.util
 
 from laser.ports import ReplayPort
 from launch.errors import LaunchError
+from launch.runtimes.ray_ports import NearestShard, RayReplay
 from launch.runtimes.runtime import ShardPort
 
 _REMOVE_DEADLINE_S = 5.0
@@ -72,8 +73,8 @@ class OwnRay:
         """Do nothing: the worker reserved nothing."""
 
     def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
-        """Return a shard, assigned to the actors in turn, as in the local runtime."""
-        return shards[actor % len(shards)]
+        """Return a port to a living shard: as long as all live, they are assigned to the actors in turn."""
+        return NearestShard(cast(Sequence[RayReplay], shards), actor)
 
 
 def _start_ray() -> str:

@@ -28,6 +28,7 @@ from laser.ports import (
     ColumnWrites,
     InsertReceipt,
     Parameters,
+    PortAwayError,
     PortClosedError,
     PortError,
     PortTimeoutError,
@@ -51,6 +52,8 @@ _STATE_DEADLINE_S = 600.0
 _START_DEADLINE_S = 120.0
 # A living shard answers such a call within milliseconds, however busy it is.
 _ANSWER_DEADLINE_S = 10.0
+# A shard that died is started anew and filled from a checkpoint.
+_FIND_DEADLINE_S = 60.0
 # It may also be saving its content.
 _SILENT_DEADLINE_S = 60.0
 # Parameters above this size are put into the object store once, and all processes on a node map the same memory.
@@ -71,24 +74,30 @@ class RayReplay:
         index: the shard's number.
         pid: id of the shard's process.
         node: Ray's id of the shard's node.
+        life: number of earlier processes of the shard. A later one takes no inserts through this port: their streams
+            began at an earlier one.
     """
 
-    def __init__(self, handle: Any, index: int, pid: int, node: str = ""):
+    def __init__(self, handle: Any, index: int, pid: int, node: str = "", life: int = 0):
         self.index = index
         self.pid = pid
         self.node = node
+        self.life = life
         self._handle = handle
-        self._name = f"shard {index} of the replay (process {pid})"
         self._inserts = _InOrder()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how to rebuild the port, without its pending calls."""
-        return RayReplay, (self._handle, self.index, self.pid, self.node)
+        return RayReplay, (self._handle, self.index, self.pid, self.node, self.life)
+
+    @property
+    def _name(self) -> str:
+        return f"shard {self.index} of the replay (process {self.pid})"
 
     def answers(self, timeout_s: float) -> bool:
-        """Return whether the shard's process answers within the time."""
+        """Return whether the shard's process answers within the time; new streams then begin in its present life."""
         try:
-            wait(self._call(lambda: self._handle.place.remote()), timeout_s, self._name)
+            self.pid, self.node, self.life = wait(self.presence(), timeout_s, self._name)
         except PortError:
             return False
         return True
@@ -96,7 +105,9 @@ class RayReplay:
     def insert(self, unrolls: Unrolls) -> Future[InsertReceipt]:
         """See `ReplayPort.insert`."""
         return self._inserts.send(
-            lambda: self._call(lambda: self._handle.insert.options(concurrency_group="insert").remote(unrolls))
+            lambda: self._call(
+                lambda: self._handle.insert.options(concurrency_group="insert").remote(unrolls, self.life)
+            )
         )
 
     def sample(self, request: SampleRequest) -> Future[Sample]:
@@ -129,6 +140,22 @@ class RayReplay:
         answer = self._call(lambda: self._handle.load_state_dict.remote(state))
         wait(answer, _STATE_DEADLINE_S, f"{self._name} to take its state")
 
+    def presence(self) -> Future[tuple[int, str, int]]:
+        """Return the shard's process, node and life; fails with `PortAwayError` while it waits for `begin_again`."""
+        return self._call(lambda: self._handle.place.remote())
+
+    def begin_again(self, saved: dict[str, Any] | None, last_seen: ReplayStats | None) -> Future[None]:
+        """Let a shard that was started anew serve calls; see `ShardPort.begin_again`."""
+        life = self.life + 1
+        begun: Future[None] = Future()
+
+        def know(place: tuple[int, str, int]) -> None:
+            self.pid, self.node, self.life = place
+
+        answer = self._call(lambda: self._handle.begin_again.remote(saved, last_seen, life))
+        answer.add_done_callback(lambda done: forward(begun, done, know))
+        return begun
+
     def kill(self) -> None:
         """End the process at once."""
         ray.kill(self._handle)
@@ -145,6 +172,10 @@ class RayReplay:
     def end_inserts(self, member: int) -> None:
         """Fail inserts of a member that wait for room, now and from now on."""
         self._ask("end_inserts", member)
+
+    def end_samples(self, member: int) -> None:
+        """Fail a member's pending samples, whose learner has died."""
+        self._ask("end_samples", member)
 
     def _ask(self, method: str, *arguments: Any) -> Any:
         answer = self._call(lambda: getattr(self._handle, method).remote(*arguments))
@@ -182,8 +213,13 @@ class NearestShard:
         near = [shard for shard in self._shards if shard.node == here]
         far = [shard for shard in self._shards if shard.node != here]
         in_order = [*_rotated(near, rank), *_rotated(far, self._number)]
-        # If no shard answers, the first insert reports it.
-        return next((shard for shard in in_order if shard.answers(_ANSWER_DEADLINE_S)), in_order[0])
+        given_up_at = time.monotonic() + _FIND_DEADLINE_S
+        while time.monotonic() < given_up_at:
+            found = next((shard for shard in in_order if shard.answers(_ANSWER_DEADLINE_S)), None)
+            if found is not None:
+                return found
+            time.sleep(_LONGEST_PAUSE_S)
+        return in_order[0]  # no shard answers; the first insert reports it
 
     def insert(self, unrolls: Unrolls) -> Future[InsertReceipt]:
         """See `ReplayPort.insert`."""
@@ -246,10 +282,27 @@ class RayParameters:
                 return
             version, (reference,) = newest
             fetched = call_remote(lambda: reference, "the learner, which published the parameters,", 0.0)
-            fetched.add_done_callback(lambda done: forward(answer, done, partial(Parameters, version)))
+            fetched.add_done_callback(
+                lambda done: forward(answer, done, partial(Parameters, version), explain=_lost_with_learner)
+            )
 
         self._call(lambda: self._handle.newest.remote(newer_than)).add_done_callback(settle)
         return answer
+
+    @property
+    def pid(self) -> int:
+        """Id of the store's process; reading it waits for the process to start."""
+        return int(
+            wait(self._call(lambda: self._handle.pid.remote()), _START_DEADLINE_S, "the parameter store to start")
+        )
+
+    def newest_version(self) -> Future[int]:
+        """Return the newest version's number; -1 before the first."""
+        return self._call(lambda: self._handle.newest_version.remote())
+
+    def begin_again(self) -> Future[None]:
+        """Let a store that was started anew serve calls."""
+        return self._call(lambda: self._handle.begin_again.remote())
 
     def kill(self) -> None:
         """End the process at once."""
@@ -259,8 +312,16 @@ class RayParameters:
         return call_remote(make, "the parameter store", RETRY_S)
 
 
+def _lost_with_learner(error: BaseException) -> BaseException:
+    # A large vector belongs to the learner's process and ends with it; the next learner publishes a newer one.
+    return PortAwayError(str(error)) if isinstance(error, PortClosedError) else error
+
+
 def serve_shards(
-    factories: Sequence[Callable[[], Any]], options: Sequence[dict[str, Any]], needs: Needs
+    factories: Sequence[Callable[[], Any]],
+    options: Sequence[dict[str, Any]],
+    needs: Needs,
+    outlasts_death: bool = False,
 ) -> list[RayReplay]:
     """Start a process for each shard, wait until all answer, and return a port to each.
 
@@ -268,13 +329,14 @@ def serve_shards(
         factories: factory of each shard.
         options: Ray's options for each shard, which place it.
         needs: the needs of the run: the number of actors that insert and of learners that sample.
+        outlasts_death: Ray starts another process if one dies.
     """
     groups = {
         "insert": max(_LEAST_THREADS, _INSERTS_PER_ACTOR * needs.num_actors),
         "sample": max(_LEAST_THREADS, _SAMPLES_PER_LEARNER * needs.num_learners),
     }
     handles = [
-        _actor(_ShardHost, concurrency_groups=groups, **place).remote(factory)
+        _actor(_ShardHost, concurrency_groups=groups, **place, **_restarts(outlasts_death)).remote(factory)
         for factory, place in zip(factories, options, strict=True)
     ]
     answers = [
@@ -285,9 +347,17 @@ def serve_shards(
     return [RayReplay(handle, index, *place) for index, (handle, place) in enumerate(zip(handles, places, strict=True))]
 
 
-def serve_parameters(factory: Callable[[], Any], options: dict[str, Any]) -> RayParameters:
-    """Start a process for the parameter store and return a port to it."""
-    return RayParameters(_actor(_ParameterHost, **options).remote(factory))
+def serve_parameters(
+    factory: Callable[[], Any], options: dict[str, Any], outlasts_death: bool = False
+) -> RayParameters:
+    """Start a process for the parameter store and return a port to it.
+
+    Args:
+        factory: makes the store.
+        options: Ray's options, which place it.
+        outlasts_death: Ray starts another process if this one dies.
+    """
+    return RayParameters(_actor(_ParameterHost, **options, **_restarts(outlasts_death)).remote(factory))
 
 
 def call_remote(make: Callable[[], Any], who: str, retry_s: float) -> Future[Any]:
@@ -332,7 +402,7 @@ def port_error(error: BaseException, who: str) -> BaseException:
     if isinstance(error, ray.exceptions.RayTaskError):
         return error.cause if isinstance(error.cause, BaseException) else PortError(_line(error))
     if isinstance(error, ray.exceptions.ActorUnavailableError):
-        return PortClosedError(f"{who} cannot be reached: {_line(error)}")
+        return PortAwayError(f"{who} cannot be reached: {_line(error)}")
     if isinstance(error, ray.exceptions.ActorUnschedulableError):
         return PortClosedError(f"{who} did not start: its node has ended")
     if isinstance(error, ray.exceptions.RayActorError | ray.exceptions.OwnerDiedError):
@@ -378,17 +448,39 @@ class _InOrder:
 
 
 class _ShardHost:
-    """A Ray actor with a shard. Its calls wait in threads, which costs 15 to 20 % less per call than an async actor."""
+    """A Ray actor with a shard. Its calls wait in threads, which costs 15 to 20 % less per call than an async actor.
+
+    A process that was started anew refuses all calls until `begin_again`.
+    """
 
     def __init__(self, factory: Callable[[], Any]):
-        self._shard = factory()
+        self._made = factory()
         self._usage = ProcessUsage(with_children=False)
+        self._is_away = _was_started_anew()
+        self._life = 0
 
-    def place(self) -> tuple[int, str]:
-        return os.getpid(), ray.get_runtime_context().get_node_id()
+    @property
+    def _shard(self) -> Any:
+        if self._is_away:
+            raise PortAwayError(f"shard {self._made.shard} of the replay lost its contents and is being started anew")
+        return self._made
 
-    def insert(self, unrolls: Unrolls) -> InsertReceipt:
-        receipt: InsertReceipt = self._shard.insert(unrolls).result()
+    def place(self) -> tuple[int, str, int]:
+        assert self._shard is not None
+        return os.getpid(), ray.get_runtime_context().get_node_id(), self._life
+
+    def begin_again(
+        self, saved: dict[str, Any] | None, last_seen: ReplayStats | None, life: int
+    ) -> tuple[int, str, int]:
+        self._made.begin_again(saved, last_seen, life)
+        self._is_away, self._life = False, life
+        return self.place()
+
+    def insert(self, unrolls: Unrolls, life: int) -> InsertReceipt:
+        shard = self._shard
+        if life != self._life:
+            raise PortClosedError(f"shard {shard.shard} of the replay was started anew, this stream goes on elsewhere")
+        receipt: InsertReceipt = shard.insert(unrolls).result()
         return receipt
 
     def sample(self, request: SampleRequest) -> Sample:
@@ -420,19 +512,50 @@ class _ShardHost:
     def end_inserts(self, member: int) -> None:
         self._shard.end_inserts(member)
 
+    def end_samples(self, member: int) -> None:
+        self._shard.end_samples(member)
+
 
 class _ParameterHost:
     """A Ray actor with the parameter store, which holds Ray's reference in place of a large vector."""
 
     def __init__(self, factory: Callable[[], Any]):
         self._store = factory()
+        self._is_away = _was_started_anew()
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    def begin_again(self) -> None:
+        self._is_away = False
 
     def publish(self, version: int, content: Any) -> None:
+        self._check()
         self._store.publish(Parameters(version, content)).result()
 
     def newest(self, newer_than: int) -> tuple[int, Any] | None:
+        self._check()
         newest: Parameters | None = self._store.newest(newer_than).result()
         return None if newest is None else (newest.version, newest.vector)
+
+    def newest_version(self) -> int:
+        self._check()
+        version: int = self._store.newest_version().result()
+        return version
+
+    def _check(self) -> None:
+        if self._is_away:
+            raise PortAwayError("the parameter store was started anew and has no parameters yet")
+
+
+def _restarts(outlasts_death: bool) -> dict[str, Any]:
+    """Return Ray's options for a process that is started anew whenever it dies, until it is killed for good."""
+    return {"max_restarts": -1} if outlasts_death else {}
+
+
+def _was_started_anew() -> bool:
+    """Return whether an earlier process of this Ray actor has died."""
+    return bool(ray.get_runtime_context().was_current_actor_reconstructed)
 
 
 def _actor(host: type, **options: Any) -> Any:

@@ -49,7 +49,7 @@ from launch.runtimes.ray_ports import (
     serve_parameters,
     serve_shards,
 )
-from launch.runtimes.runtime import ShardPort, Worker, WorkerDiedError
+from launch.runtimes.runtime import ShardPort, StorePort, Worker, WorkerDiedError
 
 C = TypeVar("C")
 P = ParamSpec("P")
@@ -97,17 +97,18 @@ class RayRuntime:
         """Warnings about the cluster for the user."""
         return self._places.notes
 
-    def shards(self, factories: list[Callable[[], Any]]) -> list[ShardPort]:
+    def shards(self, factories: list[Callable[[], Any]], outlasts_death: bool = False) -> list[ShardPort]:
         """Place each shard in a process of its own."""
-        return cast(list[ShardPort], serve_shards(factories, self._places.shards(len(factories)), self._needs))
+        places = self._places.shards(len(factories))
+        return cast(list[ShardPort], serve_shards(factories, places, self._needs, outlasts_death))
 
     def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
         """Return a shard on the actor's own node if there is one."""
         return self._places.shard_for(actor, shards)
 
-    def parameter_store(self, factory: Callable[[], Any]) -> ParameterPort:
+    def parameter_store(self, factory: Callable[[], Any], outlasts_death: bool = False) -> StorePort:
         """Place the parameter store."""
-        return serve_parameters(factory, self._places.parameter_store())
+        return serve_parameters(factory, self._places.parameter_store(), outlasts_death)
 
     def reports(self, sink: ReportPort) -> ReportPort:
         """Return the sink: each worker's reports come with its status, and this process passes them to the sink."""

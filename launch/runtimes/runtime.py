@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from laser.ports import ParameterPort, PortClosedError, ReplayPort, ReportPort
+from laser.replay_stats import ReplayStats
 from launch.recording.tracker import Tracker
 
 C_co = TypeVar("C_co", covariant=True)
@@ -86,6 +87,34 @@ class ShardPort(ReplayPort, Protocol):
             PortError: the shard does not answer.
         """
 
+    def end_samples(self, member: int) -> None:
+        """Fail a member's pending samples, whose learner has died.
+
+        Raises:
+            PortError: the shard does not answer.
+        """
+
+    def presence(self) -> Future[Any]:
+        """Return a future that fails with `PortAwayError` while the shard waits for `begin_again`."""
+
+    def begin_again(self, saved: dict[str, Any] | None, last_seen: ReplayStats | None) -> Future[None]:
+        """Let a shard that lost its contents and was started anew serve calls, which it refuses until then.
+
+        Args:
+            saved: its own newest saved state, from `state_dict`; None: it begins empty.
+            last_seen: its last statistics before it died, whose ledger it continues; None: it was never seen.
+        """
+
+
+class StorePort(ParameterPort, Protocol):
+    """The parameter store's port for the launcher."""
+
+    def newest_version(self) -> Future[int]:
+        """Return the newest version's number; -1 before the first."""
+
+    def begin_again(self) -> Future[None]:
+        """Let a store that lost its parameters and was started anew serve calls, which it refuses until then."""
+
 
 class Runtime(Protocol):
     """Places components and connects them. Factories and ports that cross processes are pickled."""
@@ -94,14 +123,24 @@ class Runtime(Protocol):
     def notes(self) -> Sequence[str]:
         """Warnings about the runtime for the user; never errors."""
 
-    def shards(self, factories: list[Callable[[], Any]]) -> list[ShardPort]:
-        """Place the shards of the replay and return a port to each."""
+    def shards(self, factories: list[Callable[[], Any]], outlasts_death: bool = False) -> list[ShardPort]:
+        """Place the shards of the replay and return a port to each.
+
+        Args:
+            factories: makes each shard.
+            outlasts_death: start a shard anew if its process dies; it then waits for `ShardPort.begin_again`.
+        """
 
     def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
         """Return the port to one of these shards through which an actor inserts as long as it lives."""
 
-    def parameter_store(self, factory: Callable[[], Any]) -> ParameterPort:
-        """Place the parameter store."""
+    def parameter_store(self, factory: Callable[[], Any], outlasts_death: bool = False) -> StorePort:
+        """Place the parameter store.
+
+        Args:
+            factory: makes the store.
+            outlasts_death: start it anew if its process dies; it then waits for `StorePort.begin_again`.
+        """
 
     def reports(self, sink: ReportPort) -> ReportPort:
         """Return a port that carries reports from the workers' threads or processes to `sink`."""

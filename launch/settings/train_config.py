@@ -80,6 +80,15 @@ class TrainConfig:
         Path | None, "JSON file of settings to change during the run; laser sweep --pbt writes one for every member"
     ] = None
     checkpoint_replay: Annotated[bool, "keep the replay in checkpoints too; its size is printed at the start"] = False
+    max_failures: Annotated[
+        int,
+        Bounds(least=0, most=1_000_000),
+        "runtime ray: deaths of each process (an actor, the learner, a shard, ...) that a run outlasts within "
+        "failure-window and environment.restart-window-steps",
+    ] = 3
+    failure_window: Annotated[
+        float, Bounds(above=0.0, allow_infinite=True), "seconds for which a failure counts; inf: for ever"
+    ] = 3600.0
     track: Annotated[
         Literal["none", "wandb"], "tracker beside metrics.db and TensorBoard; wandb: offline without key or network"
     ] = "none"
@@ -123,6 +132,11 @@ class TrainConfig:
     def has_processes(self) -> bool:
         """Whether components run in processes of their own, on Ray."""
         return self.runtime == "ray"
+
+    @property
+    def outlasts_deaths(self) -> bool:
+        """Whether other processes take the places of those that die; in lockstep the run would not repeat."""
+        return self.has_processes and not self.takes_turns and self.max_failures > 0
 
     @property
     def evaluation_interval(self) -> int:
@@ -248,6 +262,10 @@ class TrainConfig:
                 "a resumed run publishes at once, and so need not repeat bit by bit",
                 "use --learner.publish-interval 1",
             )
+        if self.takes_turns or not self.has_processes:
+            why = "in lockstep a dead process ends the run" if self.takes_turns else "all parts share one process"
+            if self.max_failures != type(self).max_failures:
+                yield Problem("max-failures", f"has no effect: {why}", "leave it out")
         if self.takes_turns and self.device.startswith("cuda"):
             yield Problem("device", "results on a GPU need not repeat bit by bit", "use --device cpu")
         per_batch = max(1, algorithm.num_online) * self.unroll_length

@@ -25,7 +25,11 @@ from learner.checkpoint import Checkpoint, NoCheckpointError, load_newest_checkp
 from learner.learner import Learner
 
 _DEADLINE_S = 120.0
-_HOW_TO_WAIT = ("deadline_s", "max_restarts")  # settings that do not change an environment's behaviour
+_HOW_TO_WAIT = (
+    "deadline_s",
+    "max_restarts",
+    "restart_window_steps",
+)  # settings that do not change an environment's behaviour
 
 
 def save_member(
@@ -104,6 +108,41 @@ class SavedMember:
         """Whether the checkpoint holds the replay."""
         return bool(self.checkpoint.state["tree"]["replay"])
 
+    @property
+    def num_updates(self) -> int:
+        """Updates of the learner."""
+        return int(self.checkpoint.state["tree"]["numbers"]["num_steps"])
+
+    @property
+    def recorder(self) -> dict[str, Any]:
+        """The recorder's state."""
+        state: dict[str, Any] = self.checkpoint.state["recorder"]
+        return state
+
+    def replay_part(self, index: int) -> dict[str, Any] | None:
+        """Return the saved state of a shard; None if the checkpoint holds none."""
+        parts = self.checkpoint.state["tree"]["replay"]
+        part: dict[str, Any] | None = None
+        if index < len(parts):
+            part = _put_arrays_back(parts[index], self.checkpoint.arrays)
+        return part
+
+    def learner(self, replay_restored: bool) -> dict[str, Any]:
+        """Return the learner's state, for `Learner.load_state_dict`.
+
+        Args:
+            replay_restored: whether the replay holds what the learner's keys name.
+        """
+        tree = _put_arrays_back(
+            {name: self.checkpoint.state["tree"][name] for name in ("generator", "numbers")}, self.checkpoint.arrays
+        )
+        return {
+            "tensors": self.checkpoint.tensors,
+            "arrays": {"generator": tree["generator"]},
+            "numbers": tree["numbers"],
+            "replay_restored": replay_restored,
+        }
+
     def load_into(self, topology: Topology, recorder: Recorder, replay_restored: bool) -> None:
         """Load the saved state into a member's components.
 
@@ -116,12 +155,7 @@ class SavedMember:
             NothingToResumeError: the checkpoint has other networks, or its replay has other settings.
         """
         tree = _put_arrays_back(self.checkpoint.state["tree"], self.checkpoint.arrays)
-        learner = {
-            "tensors": self.checkpoint.tensors,
-            "arrays": {"generator": tree["generator"]},
-            "numbers": tree["numbers"],
-            "replay_restored": replay_restored,
-        }
+        learner = self.learner(replay_restored)
         try:
             wait(topology.learner.call(Learner.load_state_dict, learner), _DEADLINE_S, "the learner to take its state")
         except ValueError as error:
@@ -139,7 +173,7 @@ class SavedMember:
             _fill(topology.shards, tree["replay"])
         elif topology.owns_replay:
             _continue_accounts(topology.shards, tree.get("accounts", []))
-        recorder.load_state_dict(self.checkpoint.state["recorder"], sources_start_over=not restored)
+        recorder.load_state_dict(self.recorder, sources_start_over=not restored)
 
 
 def _made_for(config: TrainConfig) -> dict[str, Any]:
@@ -172,6 +206,15 @@ def _continue_accounts(shards: Sequence[ShardPort], accounts: Sequence[dict[str,
     streams = [account["streams"] for account in accounts]
     for index, port in enumerate(shards):
         port.load_accounts(streams, [account["ledger"] for account in accounts[index :: len(shards)]])
+
+
+def read_newest(run: RunDirectory, member: MemberPlan) -> SavedMember | None:
+    """Return a running member's newest checkpoint that verifies; None, and a line in its log, if there is none."""
+    try:
+        return _restore(run, member)
+    except NothingToResumeError as error:
+        run.log(f"no checkpoint: {error}")
+        return None
 
 
 def restore_all(

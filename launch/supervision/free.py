@@ -10,6 +10,7 @@ from laser.ports import wait
 from launch.supervision.ending import Ending
 from launch.supervision.member_supervisor import MemberSupervisor
 from launch.supervision.pace import PaceLimit
+from launch.supervision.parts import explains
 from launch.supervision.schedule import CALL_DEADLINE_S, Evolution, Save, Schedule, Waiting
 from learner.learner import Learner
 
@@ -70,8 +71,11 @@ class FreeSchedule(Schedule):
                 with self.failing_alone(supervisor):
                     if not supervisor.finished:
                         self._look_at(supervisor, place)
-                    elif supervisor.finished is not Ending.FAILED:
+                        continue
+                    if supervisor.finished is not Ending.FAILED:
                         supervisor.collect_evaluation()  # one still running at the member's end; others do not wait
+                    if self.running:
+                        supervisor.watch_replay()
             self._keep_pace()
             self.look()
             stops = self.should_stop()
@@ -100,9 +104,13 @@ class FreeSchedule(Schedule):
     def _look_at(self, supervisor: MemberSupervisor, place: int) -> None:
         supervisor.check_workers()
         snapshot = supervisor.recorder.position()
-        supervisor.prepare_learner(snapshot)
         if self.pace is not None:
             self.pace.report(place, snapshot.env_steps)
+        if supervisor.is_recovering and not self._has_recovered(supervisor):
+            if supervisor.why_over(snapshot):
+                supervisor.rest_until_recovered()
+            return
+        supervisor.prepare_learner(snapshot)
         why = supervisor.why_over(snapshot)
         if why:
             self._leave(supervisor)
@@ -110,8 +118,24 @@ class FreeSchedule(Schedule):
             return
         supervisor.collect_evaluation()
         supervisor.start_evaluation_if_due(snapshot)
-        if self.evolution is not None:
+        if self.evolution is not None and not any(map(self.is_recovering, self.supervisors)):
             self.evolution.consider(supervisor, snapshot)
+
+    def _has_recovered(self, supervisor: MemberSupervisor) -> bool:
+        """Return whether a member's new learner is ready now, with the settings of its population."""
+        if not supervisor.recovered():
+            return False
+        if self.evolution is not None:
+            self.evolution.recovered(supervisor)
+        return True
+
+    def is_recovering(self, supervisor: MemberSupervisor) -> bool:
+        """See `Schedule.is_recovering`."""
+        return supervisor.is_recovering
+
+    def outlasts(self, error: Exception) -> bool:
+        """See `Schedule.outlasts`; members of a population may meet the death of another one's learner."""
+        return explains([each.parts for each in self.running], error)
 
     def _keep_pace(self) -> None:
         if self.pace is None:
@@ -132,7 +156,10 @@ class FreeSchedule(Schedule):
 
     def _end(self, supervisor: MemberSupervisor, why: Ending) -> None:
         supervisor.stop(why)
-        report = wait(supervisor.topology.learner.call(Learner.report), _LAST_DEADLINE_S, "the learner's last report")
+        learner = supervisor.topology.learner
+        report = supervisor.despite_deaths(
+            lambda: wait(learner.call(Learner.report), _LAST_DEADLINE_S, "the learner's last report")
+        )
         supervisor.recorder.report(report)
         if self.waiting is None:
             self._unsettled.append(supervisor)  # later: meanwhile nobody would see how far the others are

@@ -132,7 +132,7 @@ class _Turn:
             if failure is not None:
                 raise failure
         self.supervisor.recorder.report(self._call(self.supervisor.topology.learner, Learner.report))
-        self.supervisor.look_at_replay(self._stats())
+        self.supervisor.parts.replay.look_at(self._stats())
         self._reported_at = time.monotonic()
 
     def _num_updates_due(self) -> int:

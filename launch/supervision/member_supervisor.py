@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from actors.evaluator import Evaluator, Filmed
 from laser.environments.base import EnvironmentFailedError
-from laser.ports import Parameters, PortClosedError, PortTimeoutError, Report, wait
-from laser.replay_stats import ReplayStats
-from launch.recording.accounts import Accounts, Ended
+from laser.ports import PortClosedError, PortError, PortTimeoutError, Report, wait
 from launch.recording.recorder import Recorder, Snapshot
-from launch.recording.replay_gauges import ReplayGauges
 from launch.records.settings_schedule import SettingsSchedule
 from launch.records.videos import save_video
-from launch.runtimes.hangs import HungEnvironmentError, hung_error, hung_in, wait_until_done
-from launch.runtimes.runtime import Worker, WorkerDiedError
+from launch.runtimes.hangs import HungEnvironmentError, wait_until_done
+from launch.supervision.checkpointing import SavedMember
 from launch.supervision.ending import Ending
+from launch.supervision.parts import Parts
 from launch.supervision.sampler_returns import SamplerReturns, last_multiple
-from launch.supervision.settling import settle
 from launch.topology import Topology
 from learner.learner import Learner
 
+T = TypeVar("T")
+
 _CALL_DEADLINE_S = 120.0
-_LOOK_INTERVAL_S = 2.0
 
 _EVALUATED_AT = "evaluated_at"
 
@@ -50,10 +48,20 @@ class MemberSupervisor:
         topology: the member's components.
         recorder: the member's recorder.
         videos: directory for videos of evaluations, if the run makes any.
+        newest: reads the member's newest checkpoint; None if there is none.
+        say: receives a line about each part that was lost, for the user.
     """
 
-    def __init__(self, topology: Topology, recorder: Recorder, videos: Path = Path("videos")):
+    def __init__(
+        self,
+        topology: Topology,
+        recorder: Recorder,
+        videos: Path = Path("videos"),
+        newest: Callable[[], SavedMember | None] = lambda: None,
+        say: Callable[[str], None] = lambda line: None,
+    ):
         self.topology = topology
+        self.parts = Parts(topology, recorder, newest, say, lambda: not self._is_held)
         self._videos = videos
         self._videos_failed = 0
         self.recorder = recorder
@@ -64,6 +72,7 @@ class MemberSupervisor:
         self._settings = SettingsSchedule.read(topology.config.settings_schedule)
         self._progress = -1.0
         self._is_held = False
+        self._must_rest = False
         self._seconds = 0.0
         # An evaluation that was running when the run was stopped is due again.
         reached = last_multiple(recorder.snapshot().env_steps, topology.config.evaluation_interval)
@@ -71,11 +80,6 @@ class MemberSupervisor:
         self._sampler_returns = SamplerReturns(topology, recorder)
         self._evaluation: Future[Any] | None = None
         self._evaluations_failed: defaultdict[str, float] = defaultdict(float)
-        self._restarts: defaultdict[str, float] = defaultdict(float)
-        self._accounts = Accounts()
-        self._replay_look = ReplayGauges(topology.member.number)
-        self._look: Future[Any] | None = None
-        self._looked_at = 0.0
 
     @property
     def number(self) -> int:
@@ -84,7 +88,8 @@ class MemberSupervisor:
 
     def start(self) -> None:
         """Make all of the member's workers tick."""
-        self.topology.learner.start()
+        if not self.is_recovering:
+            self.topology.learner.start()
         for actor in self.topology.actors:
             actor.start()
 
@@ -102,7 +107,8 @@ class MemberSupervisor:
         return Outcome(snapshot, self.finished, self.error)
 
     def hold(self, is_held: bool) -> None:
-        """Pause the member's actors, or let them continue."""
+        """Pause the member's actors, or let them continue, unless they rest until a new learner is there."""
+        is_held = is_held or self._must_rest
         if is_held == self._is_held:
             return
         self._is_held = is_held
@@ -111,6 +117,40 @@ class MemberSupervisor:
                 actor.stop()
             else:
                 actor.start()
+
+    @property
+    def is_recovering(self) -> bool:
+        """Whether a new learner is getting ready in the place of one that died."""
+        return self.parts.recovery.is_under_way
+
+    def recovered(self) -> bool:
+        """Let a new learner begin if it is ready now, and return whether it is; raise its error if it has one."""
+        if not self.parts.recovery.look():
+            return False
+        self._let_learn()
+        return True
+
+    def rest_until_recovered(self) -> None:
+        """Pause the actors, which have made enough steps, until the new learner is there."""
+        self._must_rest = True
+        self.hold(True)
+
+    def despite_deaths(self, action: Callable[[], T]) -> T:
+        """Return the result of an action; if a part dies meanwhile, repeat it once another one is there.
+
+        Raises:
+            Exception: the error of the action, or of a part that died too often.
+        """
+        return self.parts.outlast(action, self._let_learn)
+
+    def _let_learn(self) -> None:
+        """Let a new learner begin, with the settings of now."""
+        self._progress = -1.0
+        self._settings = SettingsSchedule.read(self.topology.config.settings_schedule)
+        if not self.finished:
+            self.topology.learner.start()
+            self._must_rest = False
+            self.hold(False)
 
     def why_over(self, snapshot: Snapshot) -> Ending:
         """Return the ending of the member's training at this point, or `Ending.NONE` if it continues."""
@@ -142,9 +182,10 @@ class MemberSupervisor:
         busy = self._evaluation is not None and not self._evaluation.done()
         if not interval or busy or snapshot.env_steps - self._evaluated_at < interval:
             return
-        self._evaluated_at += (snapshot.env_steps - self._evaluated_at) // interval * interval
         parameters = wait(self.topology.parameters.newest(-1), 60.0, "the newest parameters")
-        assert isinstance(parameters, Parameters)
+        if parameters is None:
+            return  # the store lost them, and the learner publishes again
+        self._evaluated_at += (snapshot.env_steps - self._evaluated_at) // interval * interval
         self._sampler_returns.evaluating()
         evaluator, num_episodes = self.topology.evaluator, config.evaluation.episodes
         if config.capture_video:
@@ -193,9 +234,9 @@ class MemberSupervisor:
         try:
             is_done = wait_until_done(self._evaluation, evaluator, config, timeout_s, "an evaluation", should_stop)
         except HungEnvironmentError:
-            self._replace_hung(evaluator)
+            self._replace_hung_evaluator()
         except PortTimeoutError:
-            self._replace(evaluator, "late")
+            self.parts.replace(evaluator, "late")
             self.give_up_evaluation()
         else:
             if is_done:
@@ -234,91 +275,26 @@ class MemberSupervisor:
         self.recorder.video(at, path)
 
     def check_workers(self) -> None:
-        """Replace workers that died or hang, at most `max_restarts` times each.
+        """Replace parts that died or hang, as often as their budgets allow.
 
         Raises:
-            Exception: the error of the first worker that failed otherwise or too often.
+            Exception: the error of the first part that failed otherwise or too often.
         """
-        config = self.topology.config.environment
-        is_cluster = bool(self.topology.config.ray_address)
-        self._ask_replay()
-        for worker in self.topology.workers:
-            failure = worker.failure()
-            may_die = worker is not self.topology.learner and worker.incarnation < config.max_restarts
-            if isinstance(failure, WorkerDiedError) and may_die:
-                self._replace(worker, "died")
-            elif isinstance(failure, PortClosedError) and may_die and is_cluster and len(self.topology.shards) > 1:
-                self._replace(worker, "shard_lost")  # the new worker finds another shard
-            elif failure is not None:
-                if isinstance(failure, WorkerDiedError):
-                    self._end_account(worker, "died")
-                raise failure
-        for worker in (*self.topology.actors, self.topology.evaluator):
-            self._replace_hung(worker)
+        self.parts.check()
+        for actor in self.topology.actors:
+            self.parts.replace_hung(actor)
+        self._replace_hung_evaluator()
 
     def end_accounts(self) -> None:
         """Settle what is under way in the stopped member, and report its accounts for the last time."""
-        for actor in settle(self.topology):
-            self._end_account(actor, "stopped")
-        self.report_accounts()
+        self.parts.replay.settle()
 
-    def report_accounts(self) -> None:
-        """Report the unrolls lost with actors and shards; call it at the end, since some may still arrive before."""
-        try:
-            self.look_at_replay(wait(self.topology.replay.stats(), _CALL_DEADLINE_S, "the replay's statistics"))
-        except PortClosedError:
-            self._accounts.lose_all_shards()
-        self.recorder.report(Report("supervisor", self._accounts.counters()))
+    def watch_replay(self) -> None:
+        """Let shards that died begin again, which other members use after this one has ended; they meet its errors."""
+        with suppress(PortError):
+            self.parts.replay.watch()
 
-    def look_at_replay(self, stats: ReplayStats) -> None:
-        """Report the replay's statistics, and keep them for the time when a shard is lost."""
-        self._accounts.look(stats)
-        self.recorder.report(Report("replay", gauges=self._replay_look.gauges(stats, time.monotonic())))
-
-    def _ask_replay(self) -> None:
-        """Read the replay's statistics every few seconds, without waiting for them."""
-        if self._look is None and time.monotonic() - self._looked_at >= _LOOK_INTERVAL_S:
-            self._look, self._looked_at = self.topology.replay.stats(), time.monotonic()
-        elif self._look is not None and self._look.done():
-            if self._look.exception() is None:
-                self.look_at_replay(self._look.result())
-            self._look = None
-
-    def _replace_hung(self, worker: Worker[Any]) -> None:
-        """Replace a worker if one of its environments hangs, at most `max_restarts` times."""
-        config = self.topology.config
-        hung = hung_in(worker, config)
-        if not hung:
-            return
-        if worker.incarnation >= config.environment.max_restarts:
-            raise hung_error(config, hung, worker.incarnation + 1)
-        self._replace(worker, "hung")
-        if worker is self.topology.evaluator and self._evaluation is not None:
+    def _replace_hung_evaluator(self) -> None:
+        if self.parts.replace_hung(self.topology.evaluator) and self._evaluation is not None:
             self._settle_evaluation()
             self._count_failed("hung")
-
-    def _replace(self, worker: Worker[Any], why: str) -> None:
-        self._end_account(worker, "died")
-        worker.replace()
-        if worker in self.topology.actors and not self._is_held:  # an evaluator does not tick, it is only called
-            worker.start()
-        self.recorder.start_over(worker.name)
-        self._restarts[f"restarts/{why}"] += 1.0
-        self.recorder.report(Report("supervisor", dict(self._restarts)))
-
-    def _end_account(self, worker: Worker[Any], reason: str) -> None:
-        if worker in self.topology.actors:
-            self._accounts.end(self._account_of(worker, reason))
-
-    def _account_of(self, actor: Worker[Any], reason: str) -> Ended:
-        member, config = self.topology.member, self.topology.config
-        num_incarnations = member.incarnations_per_start
-        first = member.first_incarnation + actor.incarnation * num_incarnations
-        return Ended(
-            config.seed,
-            member.first_actor + self.topology.actors.index(actor),
-            range(first, first + num_incarnations),
-            int(self.recorder.last(actor.name, "unrolls")),
-            config.num_envs * config.unroll_length,
-            reason,
-        )

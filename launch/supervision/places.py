@@ -22,12 +22,10 @@ from launch.runtimes.runtime import Runtime, ShardPort
 from launch.supervision.checkpointing import SavedMember, restore
 from launch.supervision.ending import Ending
 from launch.supervision.entering import enter
+from launch.supervision.learner_recovery import START_DEADLINE_S
 from launch.supervision.member_supervisor import MemberSupervisor
 from launch.topology import Topology, place_later
 from learner.learner import Learner
-
-START_DEADLINE_S = 600.0
-"""Seconds for a worker to compile, or to make its environments."""
 
 OpenRun = Callable[[], AbstractContextManager[RunDirectory]]
 """Opens the run directory of a member, or makes it."""
@@ -89,6 +87,7 @@ class Places:
         shared: shards of the shared replay; None: each member has shards of its own, which end with it.
         finish: writes the last checkpoint of a member that has ended, and its log.
         save: writes a checkpoint of a member.
+        supervise: makes the supervisor of a member.
     """
 
     def __init__(
@@ -100,6 +99,7 @@ class Places:
         shared: Sequence[ShardPort] | None,
         finish: Callable[[MemberSupervisor], None],
         save: Callable[[MemberSupervisor], None],
+        supervise: Callable[[Topology, Recorder, RunDirectory], MemberSupervisor],
     ):
         self.runs: dict[int, RunDirectory] = {}
         """Run directories of the members that have begun, by number."""
@@ -109,6 +109,7 @@ class Places:
         self._shared = shared
         self._finish = finish
         self._save = save
+        self._supervise = supervise
         self._num_free = 0
         self._begun: list[_Begun] = []
         self._files: dict[int, ExitStack] = {}
@@ -175,7 +176,7 @@ class Places:
             raise  # a full disk concerns all members
         except Exception as reason:  # noqa: BLE001 - kept in the member's outcome
             error = error or reason
-        supervisor = MemberSupervisor(begun.topology, begun.recorder, begun.run.videos_path)
+        supervisor = self._supervise(begun.topology, begun.recorder, begun.run)
         begun.recorder.begin()
         if error is None:
             self._save(supervisor)

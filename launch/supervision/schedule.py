@@ -25,6 +25,9 @@ class Evolution(Protocol):
     def consider(self, supervisor: MemberSupervisor, snapshot: Snapshot) -> None:
         """Decide about a member, if a decision is due, and carry the decision out."""
 
+    def recovered(self, supervisor: MemberSupervisor) -> None:
+        """Give a member's new learner, which continues from a checkpoint, its settings of now."""
+
 
 class Waiting(Protocol):
     """The members that wait for a place (see `launch.supervision.places`)."""
@@ -134,12 +137,15 @@ class Schedule(ABC):
         if time.monotonic() - self._saved_at < interval_s:
             return
         for supervisor in [*self.running, *self._keepers()]:
+            if self.is_recovering(supervisor):
+                continue  # the new learner continues from the last one
             try:
                 self.save(supervisor, supervisor.recorder.snapshot())
             except LaunchError:
                 raise  # a full disk concerns all members
             except Exception as error:  # noqa: BLE001 - a failure of one member; raised if it was the last
-                self.fail(supervisor, error)
+                if not self.outlasts(error):
+                    self.fail(supervisor, error)
         self._saved_at = time.monotonic()
 
     def _keepers(self) -> list[MemberSupervisor]:
@@ -160,7 +166,16 @@ class Schedule(ABC):
         try:
             yield
         except Exception as error:  # noqa: BLE001 - kept with the member, or raised
-            self.fail(supervisor, error)
+            if not self.outlasts(error):
+                self.fail(supervisor, error)
+
+    def is_recovering(self, supervisor: MemberSupervisor) -> bool:
+        """Return whether a member waits for a new learner; in lockstep none does."""
+        return False
+
+    def outlasts(self, error: Exception) -> bool:
+        """Return whether an error comes from a part that died and is replaced soon; in lockstep none is."""
+        return False
 
     def fail(self, supervisor: MemberSupervisor, error: Exception) -> None:
         """Give up one member.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from typing import Any
 
 from laser.environments import task_ids
@@ -27,7 +28,7 @@ from launch.runtimes.runtime import Runtime
 from launch.settings.train_config import TrainConfig
 from launch.standard_output import say
 from launch.supervision.callbacks import Caller
-from launch.supervision.checkpointing import SavedMember, restore_all, save_member
+from launch.supervision.checkpointing import SavedMember, read_newest, restore_all, save_member
 from launch.supervision.ending import Ending
 from launch.supervision.entering import enter
 from launch.supervision.failures import as_launch_error, explained, log_failure
@@ -137,10 +138,20 @@ class _Session:
         topologies = self._place(at_once, saved)
         supervisors = []
         for run, topology, recorder, nothing in zip(self._runs, topologies, self._recorders, lost, strict=True):
-            supervisors.append(MemberSupervisor(topology, recorder, run.videos_path))
+            supervisors.append(self._supervise(topology, recorder, run))
             if nothing is not None:
                 supervisors[-1].stop(Ending.FAILED, nothing)
         return supervisors
+
+    def _supervise(self, topology: Topology, recorder: Recorder, run: RunDirectory) -> MemberSupervisor:
+        """Return a member's supervisor, which reads the run's checkpoints and writes to its log."""
+
+        def say_and_log(line: str) -> None:
+            run.log(line)
+            self._say([line])
+
+        newest = partial(read_newest, run, topology.member)
+        return MemberSupervisor(topology, recorder, run.videos_path, newest, say_and_log)
 
     def _place(self, at_once: Sequence[MemberPlan], saved: Sequence[SavedMember | None]) -> list[Topology]:
         """Place the members' components, and put saved states or the weights of another run into them."""
@@ -178,7 +189,9 @@ class _Session:
         waiting = self._plan.members[len(supervisors) :]
         shared = supervisors[0].topology.shards if self._plan.share_replay else None
         self._places = self._closing.enter_context(
-            Places(waiting, openers, self._open_later, self._runtime, shared, self._finish, self._save_now)
+            Places(
+                waiting, openers, self._open_later, self._runtime, shared, self._finish, self._save_now, self._supervise
+            )
         )
         for supervisor, run, files in zip(supervisors, self._runs, self._files, strict=True):
             self._places.hold(supervisor.number, run, files)
@@ -232,13 +245,15 @@ class _Session:
         run = self._run_of(supervisor)
         _check_in_place([run])
         path = save_member(run, supervisor.topology, supervisor.recorder, snapshot)
+        if supervisor.topology.config.outlasts_deaths and supervisor.topology.config.checkpoint_replay:
+            supervisor.parts.replay.look_now()  # a shard begins only with a part that is accounted for
         if self._caller is not None:
             self._caller.saved(path)
 
     def _save_now(self, supervisor: MemberSupervisor) -> None:
         """Write a checkpoint before a member's first step or after its last; if its learner was lost, only it fails."""
         try:
-            self._save(supervisor, supervisor.recorder.snapshot())
+            supervisor.despite_deaths(lambda: self._save(supervisor, supervisor.recorder.snapshot()))
         except LaunchError:
             raise  # a full disk concerns all members
         except Exception as error:  # noqa: BLE001 - kept in the outcome, and raised if no member is left

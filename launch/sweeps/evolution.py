@@ -113,6 +113,12 @@ class PopulationTraining:
         self._lineage.add(Decision(snapshot.env_steps, snapshot.episodes, number, model, fitness, dict(settings)))
         self._write_schedules()
 
+    def recovered(self, supervisor: MemberSupervisor) -> None:
+        """Give a new learner, which continues from a checkpoint, the settings of its member's last decision."""
+        number = supervisor.number
+        if any(decision.member == number for decision in self._lineage.decisions):
+            _call(supervisor.topology.learner, Learner.change_settings, field_names(self._settings[number]))
+
     def _weights_of(self, model: int) -> Any:
         """Return a member's weights; None if its learner does not answer: that must not fail the copying member."""
         try:

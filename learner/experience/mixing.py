@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 
 from laser.messages import take_sample
-from laser.ports import PortTimeoutError, ReplayPort, Sample, SampleRequest
+from laser.ports import PortAwayError, PortTimeoutError, ReplayPort, Sample, SampleRequest
 from laser.replay_stats import ReplayStats
 
 # A request that finds too little fails after this long with a message that says what was missing, and is sent again.
 _ASK_AGAIN_S = 10.0
 # While a batch is missing, the statistics of the replay are read this often, to see whether anything arrives.
 _STATS_INTERVAL_S = 1.0
+# Between two requests to a replay that is away and refuses them at once.
+_PAUSE_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,9 @@ class Mixer:
         for part in asked:
             if part is None or not part.answer.done() or (error := part.answer.exception()) is None:
                 continue
-            if not isinstance(error, PortTimeoutError):
+            if isinstance(error, PortAwayError):
+                time.sleep(_PAUSE_S)  # the replay is being started anew
+            elif not isinstance(error, PortTimeoutError):
                 raise error
             self.waiting_for = str(error)
             part.answer = self._replay.sample(part.request)

@@ -113,6 +113,12 @@ class ColumnWriter:
             warnings.warn(f"the replay refuses the learner's column writes: {refused[0]}", RuntimeWarning, stacklevel=2)
         self._under_way.append(self._replay.write(writes))
 
+    @property
+    def num_pending(self) -> int:
+        """Writes that have not been confirmed, and batches whose values wait to be sent."""
+        unconfirmed = sum(not future.done() for future in self._under_way)
+        return unconfirmed + len(self._waiting) + (self._copying is not None)
+
     def take_failed(self) -> int:
         """Return the number of writes that failed since the last call."""
         failed, self._num_failed = self._num_failed, 0

@@ -27,6 +27,20 @@ class ParameterStore:
         done.set_result(None)
         return done
 
+    def begin_again(self) -> Future[None]:
+        """Return at once: a store that was started anew waits for the learner to publish again."""
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+    def newest_version(self) -> Future[int]:
+        """Return the newest version's number; -1 before the first."""
+        with self._lock:
+            newest = self._newest
+        done: Future[int] = Future()
+        done.set_result(-1 if newest is None else newest.version)
+        return done
+
     def newest(self, newer_than: int) -> Future[Parameters | None]:
         """Return the newest version, or None when nothing newer than `newer_than` exists."""
         with self._lock:

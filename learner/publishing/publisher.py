@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from contextlib import suppress
 
 from laser.flat_parameters import FlatParameters, PublishedCopy
-from laser.ports import ParameterPort, Parameters, wait
+from laser.ports import ParameterPort, Parameters, PortAwayError, wait
 
 DEADLINE_S = 60.0
 
@@ -13,7 +14,9 @@ DEADLINE_S = 60.0
 class Publisher:
     """Publishes copies of the parameters under ascending versions, one at a time. Used from one thread.
 
-    A copy from a GPU takes a moment. `publish` starts the copy without waiting for it, and hands over the previous one.
+    While the store is away, versions are dropped; `publish_again` hands over the newest one once the store is there
+    again. A copy from a GPU takes a moment. `publish` starts the copy without waiting for it, and hands over the
+    previous one.
 
     Args:
         store: receives the versions.
@@ -49,6 +52,11 @@ class Publisher:
         copy, self._copying = self._copying, None
         self._under_way = self._store.publish(Parameters(self.version, copy.result()))
 
+    def publish_again(self) -> None:
+        """Publish the current parameters under the newest version."""
+        self.settle()
+        self._under_way = self._store.publish(self.newest())
+
     def newest(self) -> Parameters:
         """Return the current parameters under the newest version number, without publishing them."""
         return Parameters(self.version, self._parameters.to_numpy())
@@ -60,5 +68,6 @@ class Publisher:
 
     def _settle_store(self) -> None:
         if self._under_way is not None:
-            wait(self._under_way, DEADLINE_S, "the parameter store to take the newest version")
-            self._under_way = None
+            under_way, self._under_way = self._under_way, None
+            with suppress(PortAwayError):
+                wait(under_way, DEADLINE_S, "the parameter store to take the newest version")

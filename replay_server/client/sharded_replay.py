@@ -18,6 +18,7 @@ from laser.messages import concatenate_samples, take_unrolls
 from laser.ports import (
     ColumnWrites,
     InsertReceipt,
+    PortAwayError,
     PortClosedError,
     PortError,
     PortTimeoutError,
@@ -72,6 +73,7 @@ class ShardedReplay:
         self._homes: dict[tuple[int, int], np.ndarray] = {}  # shard of each stream, by member and set
         self._num_draws = 0
         self._all_gone = False  # at the last read of the sizes
+        self._away: set[int] = set()  # shards that are being started anew
         self._pools: dict[int, OnlinePool] = {}
         self._closed = False
         self._deadlines = Deadlines()
@@ -136,7 +138,7 @@ class ShardedReplay:
 
         def merge(parts: list[ReplayStats | None]) -> ReplayStats:
             if all(part is None for part in parts):
-                raise PortClosedError("no shard of the replay answers")
+                raise self._none_answers()
             with self._lock:
                 pooled = sum(pool.num_pooled for pool in self._pools.values())
             return add_stats(parts, pooled)
@@ -153,7 +155,19 @@ class ShardedReplay:
         self._deadlines.close()
 
     def _ask_stats(self) -> list[Future[ReplayStats | None]]:
-        return [_or_none(self._in_time(k, shard.stats())) for k, shard in enumerate(self._shards)]
+        asked = [self._in_time(k, shard.stats()) for k, shard in enumerate(self._shards)]
+        for k, answer in enumerate(asked):
+            answer.add_done_callback(partial(self._note_away, k))
+        return [_or_none(answer) for answer in asked]
+
+    def _note_away(self, shard: int, done: Future[ReplayStats]) -> None:
+        is_away = not done.cancelled() and isinstance(done.exception(), PortAwayError)
+        with self._lock:
+            (self._away.add if is_away else self._away.discard)(shard)
+
+    def _none_answers(self) -> PortClosedError:
+        with self._lock:
+            return (PortAwayError if self._away else PortClosedError)("no shard of the replay answers")
 
     def _in_time(self, shard: int, answer: Future[T], patience_s: float = 0.0) -> Future[T]:
         """Return a future of a shard's answer, which fails if the shard stays silent long after `patience_s`."""
@@ -222,7 +236,7 @@ class ShardedReplay:
         if sizes.any():
             self._split(whole, request, deadline, sizes)
         elif all_gone:
-            fail(whole, PortClosedError("no shard of the replay answers"))
+            fail(whole, self._none_answers())
         elif closed or time.monotonic() >= deadline:
             what = f"sample of {request.num_items} {request.view}: no shard has anything stored"
             message = f"waited {request.timeout_s:g} s for {what}"

@@ -60,18 +60,18 @@ class Drawing:
             drawn = store.streams.advance(request, self._rng)
             numbers = request.streams or range(request.num_items)
             sample = assemble_streams(store, member, drawn, numbers, self._shard)
-            member.limiter.sampled_steps += int(sample.unrolls.fields["valid"].sum())
+            member.limiter.sampled(int(sample.unrolls.fields["valid"].sum()))
             sample = self._with_statistics(sample, request)
             store.streams.keep(request, sample)
             return sample
         draw = member.sampler(request.view).draw(request.num_items, self._rng)
         num_draws = member.count(request.view, draw)
         if request.view == "steps":
-            member.limiter.sampled_steps += request.num_items
+            member.limiter.sampled(request.num_items)
             sample = assemble_steps(store, member, draw, self._shard, request)
         else:
             sample = assemble_unrolls(store, member, draw, self._shard)
-            member.limiter.sampled_steps += int(sample.unrolls.fields["valid"].sum())
+            member.limiter.sampled(int(sample.unrolls.fields["valid"].sum()))
         return self._with_statistics(sample, request, num_draws)
 
     def _with_statistics(self, sample: Sample, request: SampleRequest, num_draws: np.ndarray | None = None) -> Sample:

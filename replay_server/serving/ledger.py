@@ -15,9 +15,9 @@ _BY_REASON = ("rejected", "failed")
 class Ledger(LedgerCounts):
     """Counters of unrolls; they only grow. Not thread-safe.
 
-    received = inserted + duplicates + rejected + failed + pending, inserted = stored + removed + not saved. `lost`
-    counts skipped sequence numbers, so that over all shards produced = inserted + rejected + failed + lost, up to
-    unrolls still in transit.
+    received = inserted + duplicates + rejected + failed + pending, inserted = stored + removed + not saved + died.
+    `lost` counts skipped sequence numbers, so that over all shards produced = inserted + rejected + failed + lost, up
+    to unrolls still in transit.
     """
 
     def counts(self) -> LedgerCounts:
@@ -32,7 +32,7 @@ class Ledger(LedgerCounts):
             num_stored: pages in use.
         """
         accounted = self.inserted + self.duplicates + self.rejected.total() + self.failed.total() + num_pending
-        kept = num_stored + self.removed + self.not_saved
+        kept = num_stored + self.removed + self.not_saved + self.died
         return {"received": self.received - accounted, "inserted": self.inserted - kept}
 
     def saved(self, num_pending: int, num_stored: int = 0) -> Ledger:
@@ -47,6 +47,24 @@ class Ledger(LedgerCounts):
             saved.failed["not_saved"] += num_pending
         saved.not_saved += num_stored
         return saved
+
+    def succeed(self, dead: LedgerCounts, num_pending: int, num_stored: int, is_restored: bool) -> None:
+        """Continue the ledger of a shard that died, as it was last seen.
+
+        What it had stored and its successor has not is counted as died. Its pending inserts count as never received:
+        the accounts of their actors count them as lost on the way.
+
+        Args:
+            dead: the dead shard's counts.
+            num_pending: unrolls in its pending inserts.
+            num_stored: unrolls that are stored now.
+            is_restored: they come from a saved state, with whose counts of removed unrolls they go.
+        """
+        removed, not_saved = (self.removed, self.not_saved) if is_restored else (dead.removed, dead.not_saved)
+        self.load_state_dict(Ledger(**vars(dead)).state_dict())
+        self.received -= num_pending
+        self.removed, self.not_saved = removed, not_saved
+        self.died = self.inserted - num_stored - removed - not_saved
 
     def add(self, other: LedgerCounts) -> None:
         """Add the counts of another ledger."""

@@ -98,6 +98,7 @@ class Shard:
         self._pumped_at = -math.inf
         self._watcher_wakes_at = math.inf  # without being notified
         self._closed = False
+        self._life = 0
         self._ended: set[int] = set()  # members whose inserts wait no more
 
     # -- the port ------------------------------------------------------------------------------------------------------
@@ -188,6 +189,14 @@ class Shard:
             self._ended.add(member)
             self._pump(settled)
         settle(settled)
+
+    def end_samples(self, member: int) -> None:
+        """Fail a member's pending samples: the learner that asked has died, and fresh unrolls would go to nobody."""
+        with self._changed:
+            ended = [call for call in self._samples if call.request.member == member]
+            self._samples = [call for call in self._samples if call.request.member != member]
+        error = PortClosedError(f"the learner of member {member} has ended")
+        settle([(call.future, None, error) for call in ended if call.claim()])
 
     def client_state(self) -> dict[str, Any]:
         """Return {}: a shard has no state on the client side; see `ReplayPort.client_state`."""
@@ -314,7 +323,7 @@ class Shard:
         for key in ended:
             store.index.close_stream(key)
         for number, num_steps in steps_of.items():
-            self._members[number].limiter.inserted_steps += num_steps
+            self._members[number].limiter.inserted(num_steps)
         rejected = {reason: int((mask & fresh).sum()) for reason, mask in call.bad.items()}
         rejected["old_incarnation"] = int((plan.verdicts == OLD_INCARNATION).sum())
         rejected = {reason: num for reason, num in rejected.items() if num}
@@ -427,6 +436,7 @@ class Shard:
             waiting,
             len(self._samples),
             {number: member.stats() for number, member in self._members.items()},
+            self._life,
         )
 
     def check_valid(self) -> None:
@@ -489,3 +499,37 @@ class Shard:
                 ledger.load_state_dict(state)
                 self._ledger.add(ledger)
             self._store.num_removed = self._ledger.removed
+
+    def begin_again(self, saved: dict[str, Any] | None, last_seen: ReplayStats | None, life: int) -> None:
+        """Take the place of a shard that died; a repeated call changes nothing. Call it while the shard is empty.
+
+        Args:
+            saved: a state of the dead shard, from `state_dict`; None: stay empty.
+            last_seen: the last statistics of the dead shard; None: it was never seen.
+            life: number of processes of this shard that have died.
+
+        Raises:
+            ValueError: the state was saved with other replay settings; the shard is still empty.
+        """
+        if self._life == life:
+            return
+        if saved is not None:
+            self.load_state_dict(saved)
+        with self._changed:
+            self._life = life
+            store = self._store
+            for (
+                member
+            ) in self._members.values():  # they were handed out since, or are lost with their learners' batches
+                store.release(member.drop_queue("shard_died"))
+            store.pages.outdate(life)
+            if last_seen is None:
+                return
+            self._ledger.removed = store.num_removed
+            self._ledger.succeed(
+                last_seen.ledger, last_seen.waiting_unrolls, store.pages.num_used, is_restored=saved is not None
+            )
+            store.num_removed = self._ledger.removed
+            for number, seen in last_seen.members.items():
+                if number in self._members:
+                    self._members[number].limiter.continue_from(seen.inserted_steps, seen.sampled_steps)

@@ -9,6 +9,8 @@ import numpy as np
 from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
 from replay_server.storage.free_list import FreeList
 
+_GENERATIONS_PER_LIFE = 2**32
+
 
 class Pages:
     """All uncompressed fields of `num_pages` unrolls, and the number of references to each page. Not thread-safe.
@@ -34,6 +36,7 @@ class Pages:
         }
         self.generation = _touched((num_pages,), np.dtype(np.int64))
         self.references = _touched((num_pages,), np.dtype(np.int32))
+        self._least_generation = 0
         self.num_inserted = 0
         self._positions = _touched((num_pages,), np.dtype(np.int64))  # place in the order of insertion
         self.free = FreeList(num_pages)
@@ -79,9 +82,19 @@ class Pages:
         """Drop one reference to each of these distinct pages; return the pages that became free."""
         self.references[pages] -= 1
         freed: np.ndarray = pages[self.references[pages] == 0]
-        self.generation[freed] += 1
+        self.generation[freed] = np.maximum(self.generation[freed] + 1, self._least_generation)
         self.free.give(freed)
         return freed
+
+    def outdate(self, num_lives: int) -> None:
+        """Make keys stale that earlier lives of these pages gave out, except those to the unrolls that are stored.
+
+        Args:
+            num_lives: number of earlier lives since the state that these pages were restored from, at least 1.
+        """
+        known_lives = int(self.generation.max()) // _GENERATIONS_PER_LIFE
+        self._least_generation = (known_lives + num_lives) * _GENERATIONS_PER_LIFE
+        self.generation[self.free.is_free()] = self._least_generation
 
     @property
     def num_used(self) -> int:

@@ -19,6 +19,7 @@ class RateLimiter:
         self.inserted_steps = 0
         self.sampled_steps = 0
         self.forgiven_steps = 0  # inserted during the learner's absence; the limit ignores them
+        self._is_idle = False
 
     @property
     def difference(self) -> float:
@@ -26,6 +27,24 @@ class RateLimiter:
         if not self.limit.limits:
             return 0.0
         return (self.inserted_steps - self.forgiven_steps) * self.limit.samples_per_insert - self.sampled_steps
+
+    def continue_from(self, inserted_steps: int, sampled_steps: int) -> None:
+        """Continue the counts of a shard that died, without a limit until steps are inserted again.
+
+        Its actors may have moved to other shards for good, and no draw should wait for them.
+        """
+        self.inserted_steps, self.sampled_steps = inserted_steps, sampled_steps
+        self._is_idle = True
+
+    def inserted(self, num_steps: int) -> None:
+        """Count inserted steps."""
+        self.inserted_steps += num_steps
+        self._is_idle = False
+
+    def sampled(self, num_steps: int) -> None:
+        """Count drawn steps, unless there is no limit now."""
+        if not self._is_idle:
+            self.sampled_steps += num_steps
 
     def insert_lacks(self, num_steps: int) -> str | None:
         """Return why `num_steps` may not be inserted now, or None."""
@@ -42,7 +61,7 @@ class RateLimiter:
         limit = self.limit
         if stored_ever < limit.min_steps:
             return f"{stored_ever} of {limit.min_steps} steps stored"
-        if not limit.limits or self.difference - num_steps >= limit.min_difference:
+        if not limit.limits or self._is_idle or self.difference - num_steps >= limit.min_difference:
             return None
         return (
             f"the rate limiter waits for actors to insert: {self.sampled_steps} steps drawn for "

@@ -8,9 +8,11 @@ from actors.actor import Actor, EnvironmentBudgetError
 from actors.config import ActorConfig
 from actors.policy import Policy
 from actors.unroll_builder import Identity
+from laser.failure_budget import FailureBudget
 from laser.frames import decompress_frames
+from laser.futures import failed
 from laser.ops.frame_stacks import stack_frames
-from laser.ports import PortTimeoutError
+from laser.ports import PortAwayError, PortClosedError, PortTimeoutError
 from laser.unroll import UnrollSpec, find_defects
 
 LENGTHS = [[3, 5], [4, 1, 2], [7]]
@@ -30,7 +32,15 @@ every_kind = pytest.mark.parametrize(
 
 
 def make_actor(
-    environments, replay, *, num_groups=1, max_restarts=1, insert_deadline_s=5.0, algorithm_class=CountingAlgorithm
+    environments,
+    replay,
+    *,
+    num_groups=1,
+    max_restarts=1,
+    rebuilds=None,
+    num_incarnations=1000,
+    insert_deadline_s=5.0,
+    algorithm_class=CountingAlgorithm,
 ):
     algorithm = algorithm_class()
     spec = UnrollSpec(T, environments[0].spec, algorithm.behaviour, algorithm.core_state)
@@ -46,7 +56,8 @@ def make_actor(
         Identity(run=7, actor=3, member=2),
         ActorConfig(insert_deadline_s=insert_deadline_s),
         seed=0,
-        max_restarts=max_restarts,
+        rebuilds=rebuilds or FailureBudget(max_restarts),
+        num_incarnations=num_incarnations,
     )
     return actor, spec
 
@@ -282,6 +293,28 @@ def test_when_the_budget_is_spent_the_environments_words_come_through():
         actor.run_unroll()
 
 
+def test_failures_between_which_there_is_progress_never_spend_the_budget():
+    replay = FakeReplay()
+    # Each fails in its second unroll, after a whole window of env steps.
+    environments = [ScriptedEnvironment(LENGTHS, fail_after=T + 1) for _ in range(8)]
+    rebuilds = FailureBudget(1, window_steps=len(LENGTHS))
+    actor, _ = make_actor([*environments, ScriptedEnvironment(LENGTHS)], replay, rebuilds=rebuilds)
+    for _ in range(9):
+        report = actor.run_unroll()
+    assert report.counters["restarts/raised"] == 8
+    incarnations = [int(unrolls.headers["incarnation"][0]) for unrolls in replay.inserted]
+    assert incarnations == list(range(9))
+
+
+def test_an_actor_uses_no_incarnation_of_the_next_one():
+    environments = [ScriptedEnvironment(LENGTHS, fail_after=1) for _ in range(4)]
+    actor, _ = make_actor(environments, FakeReplay(), max_restarts=100, num_incarnations=3)
+    with pytest.raises(EnvironmentBudgetError, match="no number is left for its unrolls"):
+        actor.run_unroll()
+    assert all(environment.closed for environment in environments[:2])
+    assert not environments[3].closed
+
+
 def read_only(value):
     """Return a state with the arrays that another process hands over: nobody may write to them."""
     if isinstance(value, np.ndarray):
@@ -311,3 +344,15 @@ def test_saved_and_restored_it_goes_on_as_if_nothing_had_happened():
         np.testing.assert_array_equal(a.headers, b.headers)
         for name, value in a.fields.items():
             np.testing.assert_array_equal(value, b.fields[name], err_msg=name)
+
+
+def test_an_actor_acts_on_while_no_parameters_can_be_read():
+    actor, _ = make_actor([ScriptedEnvironment(LENGTHS)], FakeReplay())
+    actor.run_unroll()
+    version = actor._policy.version
+    actor._parameters.newest = lambda newer_than: failed(PortAwayError("the store is being started anew"))
+    assert actor.run_unroll().counters["unrolls"] == 2 * len(LENGTHS)
+    assert actor._policy.version == version
+    actor._parameters.newest = lambda newer_than: failed(PortClosedError("the store has ended"))
+    with pytest.raises(PortClosedError):
+        actor.run_unroll()

@@ -13,6 +13,7 @@ from actors.config import ActorConfig
 from actors.policy import Policy
 from actors.unroll_builder import Identity
 from laser.algorithms.impala import ImpalaConfig
+from laser.failure_budget import FailureBudget
 from laser.networks.config import NetworkConfig
 from laser.ports import KEY_DTYPE, Parameters, Sample
 from laser.unroll import UnrollSpec
@@ -46,7 +47,7 @@ def collect(core, same_step, num_unrolls=8):
     replay = FakeReplay()
     actor = Actor(
         lambda group: environment, 1, policy, spec, replay, FixedParameters(vector), Identity(run=1, actor=0),
-        ActorConfig(), seed=0,
+        ActorConfig(), seed=0, rebuilds=FailureBudget(0),
     )  # fmt: skip
     for _ in range(num_unrolls):
         actor.run_unroll()

@@ -9,8 +9,8 @@ def check(result, num_envs=4, unroll_length=16):
         assert place["shard_node"] == place["node"] == result["shards"][place["shard"]]
     assert {place["node"] for place in result["before"]} == set(result["shards"])
     assert [place["incarnation"] for place in result["after"]].count(1) == result["killed"] == books["deaths"] > 0
-    # The shard of the same node was lost then, and its actors went on with the other.
-    assert {place["shard_node"] for place in result["moved"]} < set(result["shards"])
+    # The shard of the same node was lost then; its actors went on with the other, or with the one that took its place.
+    assert {place["shard_node"] for place in result["moved"]} <= set(result["shards"])
     assert {place["node"] for place in result["moved"]} == set(result["shards"])
     assert (books["shards_lost"], books["moves"]) == (1, books["deaths"])
     assert books["lost_with_shard"] > 0

@@ -115,10 +115,10 @@ class Run:
         while reported != before:  # an actor may hear that it is to stop only after its next unroll
             reported, before = self._settle(), reported
         self.topology.learner.stop()
-        self._attendant.report_accounts()
+        self._attendant.parts.replay.report()
         counters = self.recorder.snapshot().counters
         # Shards that were lost as they were last seen.
-        parts = [part for _, part in sorted(self._attendant._accounts._shards.items())]
+        parts = [part for _, part in sorted(self._attendant.parts.replay._accounts._shards.items())]
         ledgers = [part.ledger for part in parts]
         return {
             "reported": int(counters["unrolls"]),

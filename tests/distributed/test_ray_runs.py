@@ -108,7 +108,7 @@ def test_the_comparison_can_tell_another_seed(local):
     assert not np.array_equal(one[1].vector, two[1].vector)
 
 
-def test_a_killed_actor_is_replaced_and_a_killed_learner_ends_the_run(runtime):
+def test_a_killed_actor_is_replaced_and_a_learner_that_may_not_die_ends_the_run(runtime):
     config = small(runtime="ray", shards=2, steps=1_000_000)
     with Recorder() as recorder:
         topology = place_member(plan_member(config), runtime, recorder)
@@ -158,7 +158,7 @@ def test_a_killed_actor_is_replaced_and_a_killed_learner_ends_the_run(runtime):
         assert_adds_up(recorder.snapshot().counters, stats.ledger.received)
 
         stop.clear()
-        topology = place_member(plan_member(config), runtime, recorder)
+        topology = place_member(plan_member(dataclasses.replace(config, max_failures=0)), runtime, recorder)
         wait(topology.learner.call(Learner.warm_up), 120.0, "the learner")
         schedule = FreeSchedule([MemberSupervisor(topology, recorder)], stop.is_set, lambda *_: None)
         thread = threading.Thread(target=run)
@@ -249,8 +249,9 @@ def test_a_run_from_the_command_line_ends_cleanly(tmp_path):
 
 
 @pytest.mark.usefixtures("runtime")
-def test_a_signal_saves_the_run_and_a_dead_shard_ends_it_with_one_line(tmp_path):
-    stopped, broken = start(tmp_path / "stopped", 10_000_000), start(tmp_path / "broken", 10_000_000)
+def test_a_signal_saves_the_run_and_a_shard_that_may_not_die_ends_it_with_one_line(tmp_path):
+    stopped = start(tmp_path / "stopped", 10_000_000)
+    broken = start(tmp_path / "broken", 10_000_000, "--max-failures", "0")
     await_log(tmp_path / "stopped", "running")
     await_log(tmp_path / "broken", "running")
     await_statistics(tmp_path / "broken")
@@ -319,7 +320,7 @@ gymnasium.register("Deadly-v0", Deadly)
 def test_a_run_that_fails_with_an_actor_has_its_accounts_written_before_the_end(tmp_path, monkeypatch):
     (tmp_path / "deadly_environment.py").write_text(DEADLY)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
-    options = ["--env", "deadly_environment:Deadly-v0", "--environment.max-restarts", "0"]
+    options = ["--env", "deadly_environment:Deadly-v0", "--max-failures", "0"]
     run = start(tmp_path / "run", 10_000_000, *options)
     _, errors = run.communicate(timeout=120)
     assert run.returncode == 1, errors

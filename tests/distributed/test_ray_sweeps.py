@@ -1,4 +1,4 @@
-"""Sweeps on Ray: members in processes share one replay, copy each other, and go on without one that was killed."""
+"""Sweeps on Ray: members in processes share one replay, copy each other, and go on when a learner is killed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import signal
 import threading
 import time
-from contextlib import suppress
 
 import psutil
 import pytest
@@ -47,13 +46,9 @@ class Shared:
         return getattr(self._runtime, name)
 
     def close(self):
-        pids = [port.pid for port in self._topologies[0].shards]
         for topology in self._topologies:
-            for worker in topology.workers:
-                worker.kill()
-        for pid in pids:
-            with suppress(ProcessLookupError):  # a replay of a member's own ends with the member
-                os.kill(pid, signal.SIGKILL)
+            for part in (*topology.workers, topology.parameters, *topology.shards):
+                part.kill()
 
 
 @pytest.fixture
@@ -92,11 +87,17 @@ def when_saved(topologies, path, do):
     return thread
 
 
-def test_a_population_on_ray_goes_on_without_a_killed_learner_and_with_it_when_resumed(tmp_path, topologies):
+@pytest.mark.parametrize("max_failures", [0, 3])
+def test_a_population_on_ray_outlasts_a_killed_learner(tmp_path, topologies, max_failures):
     path = tmp_path / "run"
     killer = when_saved(topologies, path, lambda topologies: os.kill(topologies[2].learner.pid, signal.SIGKILL))
-    result = sweep(make_sweep(path, 6000))
+    result = sweep(make_sweep(path, 6000, max_failures=max_failures))
     killer.join()
+    if max_failures:
+        assert [member.result.finished for member in result.members] == ["steps"] * 3
+        assert "learner/2 died: another one continues from 0" in (path / "members" / "2" / "log.txt").read_text()
+        assert [topology.learner.incarnation for topology in topologies] == [0, 0, 1]
+        return
     assert [member.result.finished for member in result.members] == ["steps", "steps", "failed"]
     assert "learner" in result.members[2].error
     assert "has ended" in result.members[2].error

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from laser.replay_stats import ReplayStats
+from laser.replay_stats import LedgerCounts, ReplayStats
 from launch.recording.accounts import Accounts, Ended
 
 RUN, ROWS = 5, 64
 
 
-def shard(arrived, num_unrolls=0):
+def shard(arrived, num_unrolls=0, life=0, died=0):
     makers = {(RUN, actor, incarnation): num for actor, incarnation, num in arrived}
-    return ReplayStats(arrived=makers, num_unrolls=num_unrolls)
+    return ReplayStats(LedgerCounts(died=died), arrived=makers, num_unrolls=num_unrolls, life=life)
 
 
 def ended(actor, num_reported, incarnations=range(4)):
@@ -80,3 +80,24 @@ def test_a_shard_that_only_could_not_be_reached_is_not_lost():
     accounts.look(ReplayStats(shards=(shard([], 3), None)))
     accounts.look(ReplayStats(shards=(shard([], 3), shard([], 1))))
     assert accounts.counters() == {}
+
+
+def test_what_arrived_at_a_shard_before_it_began_again_has_arrived():
+    accounts = Accounts()
+    accounts.look(ReplayStats(shards=(shard([(0, 0, 4)], 3), shard([(1, 0, 6)], 6, died=10))))
+    accounts.end(ended(1, 8, range(1)))
+    accounts.look(ReplayStats(shards=(shard([(0, 0, 9)], 8), None)))
+    assert accounts.has_lost_shards
+    accounts.look(ReplayStats(shards=(shard([(0, 0, 9)], 8), shard([(1, 1, 2)], 2, life=1, died=16))))
+    assert accounts.has_lost_shards
+    assert accounts.counters() == {
+        "unrolls_lost/died": 2.0,
+        "unrolls_unreported/died": 0.0,
+        "dropped_rows_at_most/died": float(ROWS),
+        "shards_lost": 1.0,
+        "unrolls_lost/shard": 6.0,
+    }
+    assert accounts.num_missing(ended(1, 2, range(1, 2))) == 0
+    # It dies once more and stays away.
+    accounts.look(ReplayStats(shards=(shard([(0, 0, 9)], 8), None)))
+    assert (accounts.counters()["shards_lost"], accounts.counters()["unrolls_lost/shard"]) == (2.0, 6.0 + 2.0)

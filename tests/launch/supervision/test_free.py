@@ -4,7 +4,9 @@ import threading
 from concurrent.futures import Future
 from types import SimpleNamespace
 
-from launch.supervision import free
+from laser.ports import PortClosedError
+from launch.runtimes.runtime import WorkerDiedError
+from launch.supervision import free, parts
 from launch.supervision.free import FreeSchedule
 from launch.supervision.pace import PaceLimit
 
@@ -24,6 +26,8 @@ class Member:
         learner = SimpleNamespace(call=lambda method: answered)
         config = SimpleNamespace(learner=SimpleNamespace(checkpoint_interval_s=interval_s), checkpoint_replay=True)
         self.topology = SimpleNamespace(learner=learner, config=config, owns_replay=number == 0)
+        self.is_recovering, self.rests = False, False
+        self.parts = SimpleNamespace(has_lost_learner=False)
 
     def position(self):
         return SimpleNamespace(env_steps=self.env_steps)
@@ -38,6 +42,16 @@ class Member:
     def hold(self, is_held):
         self.held.append(is_held)
 
+    def recovered(self):
+        self.is_recovering = False
+        return True
+
+    def rest_until_recovered(self):
+        self.rests = True
+
+    def despite_deaths(self, action):
+        return action()
+
     def nothing(self, *arguments):
         return None
 
@@ -48,7 +62,7 @@ class Member:
     def give_up_evaluation(self):
         self.given_up = self.evaluation is not None
 
-    start = check_workers = prepare_learner = start_evaluation_if_due = end_accounts = nothing
+    start = check_workers = prepare_learner = start_evaluation_if_due = end_accounts = watch_replay = nothing
 
 
 def test_nobody_waits_for_a_member_that_a_resumed_population_finds_at_its_end():
@@ -116,3 +130,61 @@ def test_who_asks_to_stop_waits_for_no_evaluation():
     member.evaluation = Future()
     FreeSchedule([member], lambda: True, lambda supervisor, snapshot: None).run()
     assert member.finished == "stopped"
+
+
+def test_a_member_that_waits_for_a_new_learner_ends_once_it_is_there_and_is_not_saved_meanwhile():
+    recovering, other = Member(0, 100, 100, interval_s=0.0), Member(1, 0, 500, interval_s=0.0)
+    looks, saved = [], []
+    recovering.why_over, why_over = lambda snapshot: "" if not looks else why_over(snapshot), recovering.why_over
+    recovering.is_recovering = True
+
+    def recovered():
+        looks.append(recovering.finished)
+        recovering.is_recovering = len(looks) < 4
+        return not recovering.is_recovering
+
+    recovering.recovered = recovered
+    recovering.prepare_learner = lambda snapshot: saved.append("asked its learner")
+    FreeSchedule([recovering, other], lambda: False, lambda supervisor, snapshot: saved.append(supervisor.number)).run()
+    assert looks == [""] * 4
+    assert recovering.rests, "its actors went on although it had all its steps"
+    assert saved[:4] == [1, 1, 1, "asked its learner"]
+    assert (recovering.finished, other.finished) == ("steps", "steps")
+
+
+def test_a_save_that_a_dying_learner_spoils_fails_nobody():
+    member, saves = Member(0, 0, 100, interval_s=0.0), []
+
+    def save(supervisor, snapshot):
+        saves.append(snapshot.env_steps)
+        if len(saves) == 1:
+            member.parts.has_lost_learner = True
+            raise PortClosedError("learner has ended")
+
+    FreeSchedule([member], lambda: False, save).run()
+    assert member.finished == "steps"
+    assert len(saves) > 2
+
+
+def test_a_call_that_fails_while_every_learner_lives_fails_its_member(monkeypatch):
+    monkeypatch.setattr(parts, "_NOTICE_S", 0.0)
+    one, two = Member(0, 0, 1000), Member(1, 0, 100)
+
+    def check():
+        raise PortClosedError("shard 0 has ended")
+
+    one.check_workers = check
+    FreeSchedule([one, two], lambda: False, lambda supervisor, snapshot: None).run()
+    assert (one.finished, two.finished) == ("failed", "steps")
+
+
+def test_a_learner_that_died_too_often_fails_its_member_alone():
+    one, two = Member(0, 0, 1000), Member(1, 0, 100)
+    one.parts.has_lost_learner = True
+
+    def check():
+        raise WorkerDiedError("learner/0 has ended")
+
+    one.check_workers = check
+    FreeSchedule([one, two], lambda: False, lambda supervisor, snapshot: None).run()
+    assert (one.finished, two.finished) == ("failed", "steps")

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 import numpy as np
 import pytest
 
-from laser.ports import KEY_DTYPE, PortClosedError, PortTimeoutError, Sample
+from laser.ports import KEY_DTYPE, PortAwayError, PortClosedError, PortTimeoutError, Sample
 from laser.replay_stats import MemberStats, ReplayStats
 from laser.unroll import HEADER_DTYPE, Unrolls
 from learner.experience import mixing
@@ -180,3 +180,18 @@ def test_their_generator_goes_on_where_it_was():
         one.draw()
     other.load_state_dict(json.loads(json.dumps(one.state_dict())))
     assert [one.draw() for _ in range(20)] == [other.draw() for _ in range(20)]
+
+
+def test_a_replay_that_is_away_is_asked_again_and_one_that_has_ended_is_not(monkeypatch):
+    monkeypatch.setattr(mixing, "_PAUSE_S", 0.0)
+    replay = FakeReplay()
+    mixer = Mixer(replay, 0, 3, 0, 1, 60.0)
+    assert not mixer.poll(0.0)
+    for number in range(3):
+        replay.answer(number, PortAwayError("being started anew"))
+        assert not mixer.poll(0.0)
+        assert mixer.waiting_for == "being started anew"
+    assert len(replay.asked) == 4
+    replay.answer(3, PortClosedError("the replay has ended"))
+    with pytest.raises(PortClosedError, match="has ended"):
+        mixer.poll(0.0)

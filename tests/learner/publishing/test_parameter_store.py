@@ -19,3 +19,10 @@ def test_a_restored_version_0_replaces_the_initial_one():
     store.publish(Parameters(0, np.zeros(1, np.float32)))
     store.publish(Parameters(0, np.ones(1, np.float32)))
     assert store.newest(-1).result().vector[0] == 1.0
+
+
+def test_the_store_says_its_newest_version():
+    store = ParameterStore()
+    assert store.newest_version().result() == -1
+    store.publish(Parameters(4, np.zeros(1, np.float32)))
+    assert store.newest_version().result() == 4

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from laser.flat_parameters import FlatParameters
-from laser.ports import PortTimeoutError
+from laser.futures import done, failed
+from laser.ports import PortAwayError, PortTimeoutError
 from learner.publishing.parameter_store import ParameterStore
 from learner.publishing.publisher import Publisher
 
@@ -102,3 +103,30 @@ def test_what_a_gpu_publishes_is_of_the_moment_whatever_it_computes_meanwhile():
     publisher.settle()
     assert store.newest(-1).result().vector[-1] == 19.0
     assert not store.newest(-1).result().vector.flags.writeable
+
+
+class Away:
+    """A store that is away when the test says so."""
+
+    def __init__(self):
+        self.is_away, self.taken = True, []
+
+    def publish(self, parameters):
+        if self.is_away:
+            return failed(PortAwayError("being started anew"))
+        self.taken.append((parameters.version, float(parameters.vector[0])))
+        return done(None)
+
+
+def test_versions_for_a_store_that_is_away_are_dropped_and_the_newest_is_published_again():
+    parameters, store = FlatParameters(nn.Linear(1, 1)), Away()
+    publisher = Publisher(store, parameters)
+    for value in (1.0, 2.0):
+        parameters.vector.fill_(value)
+        publisher.publish()
+    publisher.settle()
+    store.is_away = False
+    publisher.publish_again()
+    publisher.settle()
+    publisher.publish()
+    assert store.taken == [(1, 2.0), (2, 2.0)]

@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 from replay_helpers import Stream, join, make_spec
 
-from laser.ports import ColumnSpec, ColumnWrites, PortClosedError, PortError, PortTimeoutError, SampleRequest, wait
+from laser.futures import failed
+from laser.ports import (
+    ColumnSpec,
+    ColumnWrites,
+    PortAwayError,
+    PortClosedError,
+    PortError,
+    PortTimeoutError,
+    SampleRequest,
+    wait,
+)
 from replay_server.client import sharded_replay as module
 from replay_server.client.sharded_replay import ShardedReplay
 from replay_server.config import ReplayConfig
@@ -399,3 +409,33 @@ def test_samples_tell_how_much_was_inserted_after_each_item(make_replay):
     shards[0].load_state_dict(shards[0].state_dict())  # ages go on where they were
     sample = wait(shards[0].sample(SampleRequest(0, 200, timeout_s=5)), 5, "sample")
     assert sample.ages.tolist() == ((9 - sample.unrolls.headers["sequence"]) * SPEC.unroll_length).tolist()
+
+
+class Absent:
+    """A shard that fails every call."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def sample(self, request):
+        return failed(self.error)
+
+    def stats(self):
+        return failed(self.error)
+
+
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [
+        ((PortClosedError("gone"), PortClosedError("gone")), PortClosedError),
+        ((PortClosedError("gone"), PortAwayError("away")), PortAwayError),
+        ((PortAwayError("away"), PortAwayError("away")), PortAwayError),
+    ],
+)
+def test_a_replay_without_a_living_shard_is_away_if_one_is_being_started_anew(errors, expected):
+    client = ShardedReplay([Absent(error) for error in errors])
+    for call in (client.sample(SampleRequest(0, 4)), client.stats()):
+        with pytest.raises(PortClosedError) as caught:
+            wait(call, 5, "an answer")
+        assert type(caught.value) is expected
+    client.close()

@@ -23,10 +23,17 @@ def test_it_balances_where_every_unroll_is_accounted_for():
 
 @pytest.mark.parametrize(
     ("name", "received", "inserted"),
-    [("received", 1, 0), ("inserted", -1, 1), ("duplicates", -1, 0), ("removed", 0, -1), ("not_saved", 0, -1)],
+    [
+        ("received", 1, 0),
+        ("inserted", -1, 1),
+        ("duplicates", -1, 0),
+        ("removed", 0, -1),
+        ("not_saved", 0, -1),
+        ("died", 0, -1),
+    ],
 )
 def test_one_unroll_too_many_in_any_count_shows(name, received, inserted):
-    ledger = make_ledger(**{name: COUNTS[name] + 1})
+    ledger = make_ledger(**{name: COUNTS.get(name, 0) + 1})
     assert ledger.imbalances(3, 7) == {"received": received, "inserted": inserted}
 
 
@@ -74,3 +81,28 @@ def test_ledgers_from_before_there_were_reasons_for_failed_inserts_are_read():
     ledger.load_state_dict(json.loads(json.dumps({**make_ledger().state_dict(), "failed": 1})))
     assert ledger.failed == {"unknown": 1}
     assert ledger.imbalances(3, 7)["received"] == 0
+
+
+def test_the_successor_of_a_dead_shard_begins_empty_with_its_counts():
+    ledger = Ledger()
+    ledger.succeed(make_ledger(died=0), num_pending=3, num_stored=0, is_restored=False)
+    assert (ledger.received, ledger.inserted, ledger.removed, ledger.not_saved) == (17, 11, 3, 1)
+    assert ledger.died == 7, "all that was stored"
+    assert ledger.imbalances(num_pending=0, num_stored=0) == {"received": 0, "inserted": 0}
+
+
+def test_the_successor_of_a_dead_shard_counts_what_came_after_its_saved_state_as_died():
+    # Saved with 5 stored and 2 removed; until its end 3 more came and one of the 5 was removed.
+    ledger = Ledger(received=8, inserted=8, removed=2, not_saved=1)
+    ledger.succeed(make_ledger(), num_pending=3, num_stored=5, is_restored=True)
+    assert (ledger.inserted, ledger.removed, ledger.not_saved, ledger.died) == (11, 2, 1, 3)
+    assert ledger.imbalances(num_pending=0, num_stored=5) == {"received": 0, "inserted": 0}
+
+
+def test_a_shard_that_dies_twice_keeps_what_died_before():
+    ledger = Ledger()
+    ledger.succeed(make_ledger(), num_pending=3, num_stored=0, is_restored=False)
+    ledger.received, ledger.inserted = ledger.received + 4, ledger.inserted + 4
+    second = Ledger()
+    second.succeed(ledger.counts(), num_pending=0, num_stored=0, is_restored=False)
+    assert second.died == 7 + 4

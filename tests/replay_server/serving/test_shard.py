@@ -390,3 +390,83 @@ def test_accounts_continue_without_the_replay(make_shard, num_shards):
     assert [sum(getattr(each, name) for each in total) for name in ("received", "inserted", "not_saved")] == [4, 3, 2]
     assert sum(each.lost for each in total) == 1
     assert total[0].failed == {"not_saved": 1}
+
+
+def test_samples_of_a_learner_that_died_take_no_unrolls(make_shard):
+    shard = make_shard(MemberSettings(0, online_capacity=4), MemberSettings(1, online_capacity=4))
+    dead, other = (shard.sample(SampleRequest(member, 2, table="online")) for member in (0, 1))
+    shard.end_samples(0)
+    with pytest.raises(PortClosedError, match="the learner of member 0 has ended"):
+        dead.result(timeout=0)
+    assert not other.done()
+    source = stream()
+    for _ in range(2):
+        wait(shard.insert(source.next_unroll()), 5, "insert")
+    sample = wait(shard.sample(SampleRequest(0, 2, table="online")), 5, "sample")
+    assert sample.unrolls.headers["sequence"].tolist() == [0, 1]
+
+
+LIMITED = MemberSettings(
+    0,
+    columns=(ColumnSpec("priority"),),
+    rate=RateLimit(1.0, min_steps=40, max_insert_steps=16, max_sample_steps=400, error_buffer=1000),
+)
+
+
+def lived(make_shard, num_unrolls=20):
+    shard, source = make_shard(LIMITED), stream()
+    for _ in range(num_unrolls):
+        wait(shard.insert(source.next_unroll()), 5, "insert")
+    return shard, source
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_a_shard_takes_the_place_of_one_that_died(make_shard, is_saved):
+    dead, source = lived(make_shard)
+    saved = dead.state_dict() if is_saved else None
+    for _ in range(5):
+        wait(dead.insert(source.next_unroll()), 5, "insert")
+    seen = dead.stats().result()
+    shard = make_shard(LIMITED)
+    for _ in range(2):  # a repeated call changes nothing
+        shard.begin_again(saved, seen, 1)
+    shard.check_valid()
+    stats = shard.stats().result()
+    assert stats.life == 1
+    assert stats.ledger.inserted == stats.ledger.received == seen.ledger.inserted
+    assert stats.ledger.died == seen.ledger.inserted - seen.ledger.removed - stats.num_unrolls - (
+        stats.ledger.removed - seen.ledger.removed
+    )
+    assert (stats.num_unrolls > 0) is is_saved
+    if is_saved:
+        assert len(wait(shard.sample(SampleRequest(0, 30)), 5, "sample").unrolls) == 30
+    # Actors that come here begin new streams.
+    fresh = stream(incarnation=7)
+    wait(shard.insert(fresh.next_unroll()), 5, "insert")
+    assert wait(shard.sample(SampleRequest(0, 4)), 5, "sample").num_stored == stats.num_unrolls + 1
+    shard.check_valid()
+    assert shard.stats().result().ledger.lost == 0
+
+
+def test_no_draw_waits_for_actors_that_moved_away_from_a_dead_shard(make_shard):
+    dead, _ = lived(make_shard)
+    saved = dead.state_dict()
+    shard = make_shard(LIMITED)
+    shard.begin_again(saved, dead.stats().result(), 1)
+    for _ in range(10):  # far more than samples_per_insert allows
+        wait(shard.sample(SampleRequest(0, 30, timeout_s=1.0)), 5, "sample")
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_keys_of_a_dead_shard_reach_no_row_of_its_successor_that_came_later(make_shard, is_saved):
+    dead, source = lived(make_shard)
+    saved = dead.state_dict() if is_saved else None
+    for _ in range(60):  # pages are used again, some of them twice
+        wait(dead.insert(source.next_unroll()), 5, "insert")
+    keys = dead._answers.answer(SampleRequest(0, 200)).keys
+    shard, fresh = make_shard(LIMITED), stream(incarnation=7)
+    shard.begin_again(saved, dead.stats().result(), 1)
+    for _ in range(100):
+        wait(shard.insert(fresh.next_unroll()), 5, "insert")
+    receipt = wait(shard.write(ColumnWrites(0, keys, {"priority": np.ones((200, 1), np.float32)})), 5, "write")
+    assert receipt.num_written == 0

@@ -1,0 +1,154 @@
+"""The watch over a member's replay: its statistics, the accounts of unrolls, and shards that die."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from laser.ports import PortClosedError, Report, wait
+from laser.replay_stats import ReplayStats
+from launch.recording.accounts import Accounts, Ended
+from launch.recording.recorder import Recorder
+from launch.recording.replay_gauges import ReplayGauges
+from launch.runtimes.runtime import Worker, WorkerDiedError
+from launch.supervision.budgets import Budgets
+from launch.supervision.checkpointing import SavedMember
+from launch.supervision.restart_watch import RestartWatch
+from launch.supervision.settling import settle
+from launch.topology import Topology
+
+_CALL_DEADLINE_S = 120.0
+_LOOK_INTERVAL_S = 2.0
+
+
+class ReplayWatch:
+    """Reads the replay's statistics, accounts for unrolls of actors and shards that end, and lets shards begin again.
+
+    A shard that died begins with its part of the newest checkpoint, or empty, and continues its ledger as it was last
+    seen. Its actors are replaced by others, which choose a shard anew. Used from one thread.
+
+    Args:
+        topology: the member's components.
+        recorder: the member's recorder.
+        budgets: how often a shard may die.
+        newest: reads the member's newest checkpoint; None if there is none.
+        lost: called for each shard that began again, with a reason and a line for the user.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        recorder: Recorder,
+        budgets: Budgets,
+        newest: Callable[[], SavedMember | None],
+        lost: Callable[[str, str], None],
+    ):
+        self._topology, self._recorder, self._newest, self._lost = topology, recorder, newest, lost
+        self._accounts = Accounts()
+        self._ended: set[tuple[int, int]] = set()
+        self._gauges = ReplayGauges(topology.member.number)
+        self._look: Future[ReplayStats] | None = None
+        self._looked_at = 0.0
+        self._from: dict[int, str] = {}  # the source of each shard that begins again
+        self._watches = [
+            RestartWatch(
+                f"shard {index} of the replay",
+                shard.presence,
+                partial(self._begin_again, index),
+                partial(budgets.may_die, f"shard {index}"),
+                partial(self._begun, index),
+            )
+            for index, shard in enumerate(topology.shards)
+            if topology.owns_replay and topology.config.outlasts_deaths
+        ]
+
+    def watch(self) -> None:
+        """Let shards that died begin again; learners do without one that ended for good, with its node.
+
+        Raises:
+            PortError: a shard died too often, or the last one has ended for good.
+        """
+        for watch in list(self._watches):
+            try:
+                watch.look()
+            except PortClosedError as error:
+                if isinstance(error, WorkerDiedError) or len(self._watches) == 1:
+                    raise
+                self._watches.remove(watch)
+
+    def ask(self) -> None:
+        """Read the replay's statistics every few seconds, without waiting for them."""
+        if self._look is None and time.monotonic() - self._looked_at >= _LOOK_INTERVAL_S:
+            self._look, self._looked_at = self._topology.replay.stats(), time.monotonic()
+        elif self._look is not None and self._look.done():
+            if self._look.exception() is None:
+                self.look_at(self._look.result())
+            self._look = None
+
+    def look_at(self, stats: ReplayStats) -> None:
+        """Report the replay's statistics, and keep them for the time when a shard is lost."""
+        self._accounts.look(stats)
+        self._recorder.report(Report("replay", gauges=self._gauges.gauges(stats, time.monotonic())))
+
+    def look_now(self) -> None:
+        """Read the replay's statistics and wait for them."""
+        try:
+            self.look_at(wait(self._topology.replay.stats(), _CALL_DEADLINE_S, "the replay's statistics"))
+        except PortClosedError:
+            self._accounts.lose_all_shards()
+
+    def end(self, actor: Worker[Any], reason: str) -> None:
+        """Open the account of an actor that makes no more unrolls, if it is not open yet."""
+        key = (self._topology.actors.index(actor), actor.incarnation)
+        if key not in self._ended:
+            self._ended.add(key)
+            self._accounts.end(self._account_of(actor, reason))
+
+    def settle(self) -> None:
+        """Settle what is under way in the stopped member, and report its accounts for the last time."""
+        for actor, reason in settle(self._topology):
+            self.end(actor, reason)
+        self.look_now()
+        if self._accounts.has_lost_shards:
+            for actor in self._topology.actors:  # its last unrolls may have been on the way to such a shard
+                if self._accounts.num_missing(self._account_of(actor, "stopped")):
+                    self.end(actor, "stopped")
+        self._report()
+
+    def report(self) -> None:
+        """Report the unrolls lost with actors and shards; call it at the end, since some may still arrive before."""
+        self.look_now()
+        self._report()
+
+    def _report(self) -> None:
+        self._recorder.report(Report("supervisor", self._accounts.counters()))
+
+    def _begin_again(self, index: int) -> Future[None]:
+        state = self._newest() if self._topology.config.checkpoint_replay else None
+        part = None if state is None else state.replay_part(index)
+        seen = self._accounts.last_seen(index)
+        if part is not None and (seen is None or part["ledger"]["inserted"] > seen.ledger.inserted):
+            part = None  # what it holds beyond the last statistics could not be accounted for
+        self._from[index] = "begins empty"
+        if state is not None and part is not None:
+            self._from[index] = f"continues from {state.checkpoint.path.name}"
+        return self._topology.shards[index].begin_again(part, seen)
+
+    def _begun(self, index: int) -> None:
+        self._lost("shard_died", f"shard {index} of the replay died: another one {self._from[index]}")
+
+    def _account_of(self, actor: Worker[Any], reason: str) -> Ended:
+        member, config = self._topology.member, self._topology.config
+        num_incarnations = member.incarnations_per_start
+        first = member.first_incarnation + actor.incarnation * num_incarnations
+        return Ended(
+            config.seed,
+            member.first_actor + self._topology.actors.index(actor),
+            range(first, first + num_incarnations),
+            int(self._recorder.last(actor.name, "unrolls")),
+            config.num_envs * config.unroll_length,
+            reason,
+        )

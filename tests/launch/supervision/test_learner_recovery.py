@@ -1,0 +1,246 @@
+"""A member whose learner dies: another one continues from the newest checkpoint, and all that is lost is counted."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from laser.ports import PortClosedError, wait
+from launch.planning.member_plan import plan_member
+from launch.presets import change, load_preset
+from launch.recording.recorder import Recorder
+from launch.records.run_directory import RunDirectory
+from launch.runtimes.local_runtime import LocalRuntime
+from launch.runtimes.runtime import WorkerDiedError
+from launch.supervision import parts
+from launch.supervision.checkpointing import read_newest, save_member
+from launch.supervision.free import FreeSchedule
+from launch.supervision.member_supervisor import MemberSupervisor
+from launch.topology import place_member
+from learner.learner import Learner
+
+CONFIG = {
+    "quiet": True,
+    "runtime": "local",
+    "num_envs": 2,
+    "num_actors": 2,
+    "steps": 1_000_000,
+    "replay.capacity_steps": 2000,
+    "replay.min_steps": 64,
+    "learner.compile": "off",
+}
+
+
+class Member:
+    """A member in threads, whose learner can be killed, with a run directory for its checkpoints."""
+
+    def __init__(self, path, recorder, runtime, **changes):
+        # As on Ray: there the default is the same, but nothing dies in threads.
+        config = change(load_preset("cartpole"), CONFIG | changes)
+        self.plan = plan_member(config)
+        path.mkdir()
+        self.run, self.recorder = RunDirectory(path, resumed=False), recorder
+        self.topology = place_member(self.plan, runtime, recorder)
+        self.published, self.said, self.dead = [], [], []
+        publish = self.topology.parameters.publish
+
+        def note(parameters):
+            self.published.append(parameters.version)
+            return publish(parameters)
+
+        self.topology.parameters.publish = note
+        newest = partial(read_newest, self.run, self.plan)
+        self.supervisor = MemberSupervisor(self.topology, recorder, newest=newest, say=self.said.append)
+        wait(self.topology.learner.call(Learner.warm_up), 60.0, "the learner")
+        recorder.begin()
+
+    def save(self, *_):
+        return save_member(self.run, self.topology, self.recorder, self.recorder.snapshot())
+
+    def kill(self, monkeypatch):
+        """End the learner as the end of its process would; return it as it was."""
+        worker, failure, incarnation = (
+            self.topology.learner,
+            self.topology.learner.failure,
+            self.topology.learner.incarnation,
+        )
+        learner = worker._host._component
+        worker._host.close()
+        error = WorkerDiedError("learner has ended")
+        monkeypatch.setattr(worker, "failure", lambda: error if worker.incarnation == incarnation else failure())
+        self.dead.append(learner)
+        return learner
+
+    def until(self, condition, look=lambda: None):
+        deadline = time.monotonic() + 60.0
+        while not condition():
+            look()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def check(self):
+        """Do what the free schedule does about the workers at each look."""
+        self.supervisor.check_workers()
+        return self.supervisor.is_recovering and self.supervisor.recovered()
+
+    def learn(self, num_updates):
+        goal = self.updates() + num_updates
+        self.until(lambda: self.updates() >= goal, self.check)
+
+    def updates(self):
+        component = self.topology.learner._host._component
+        return 0 if component is None else component.num_updates
+
+    @property
+    def counters(self):
+        return self.recorder.snapshot().counters
+
+
+@pytest.fixture
+def member(tmp_path):
+    runtime = LocalRuntime()
+    with Recorder() as recorder:
+        yield Member(tmp_path / "run", recorder, runtime)
+        runtime.close()
+
+
+def test_another_learner_continues_from_the_newest_checkpoint(member, monkeypatch):
+    member.supervisor.start()
+    member.learn(20)
+    path = member.save()
+    saved = read_newest(member.run, member.plan).num_updates
+    member.learn(20)
+    dead = member.kill(monkeypatch)
+    before = list(member.published)
+    member.until(lambda: not member.supervisor.is_recovering and member.topology.learner.incarnation, member.check)
+    taken_over = member.topology.learner._host._component
+    assert taken_over.num_updates >= saved
+    member.learn(20)
+    versions = member.published
+    assert len(versions) > len(before)
+    assert all(one < other for one, other in itertools.pairwise(versions)), "a version was published twice"
+    lost = dead.num_updates - saved
+    assert lost >= 20
+    assert member.counters["updates_lost/died"] == lost
+    assert member.counters["restarts/learner_died"] == 1
+    assert member.said == [f"learner died: another one continues from {path.name}; {lost} updates are lost"]
+
+
+def settled(member):
+    """Stop a member, and return its counters and the statistics of its replay."""
+    member.supervisor.stop("steps")
+    report = member.supervisor.despite_deaths(
+        lambda: wait(member.topology.learner.call(Learner.report), 60.0, "the last report")
+    )
+    member.recorder.report(report)
+    member.supervisor.end_accounts()
+    return member.counters, wait(member.topology.replay.stats(), 60.0, "statistics")
+
+
+def test_the_ledger_adds_up_and_the_counts_of_the_learner_are_those_of_its_weights(member, monkeypatch):
+    member.supervisor.start()
+    member.learn(10)
+    member.save()
+    for _ in range(2):
+        member.learn(10)
+        member.kill(monkeypatch)
+        member.until(
+            lambda: not member.supervisor.parts.has_lost_learner and not member.supervisor.is_recovering, member.check
+        )
+    member.learn(10)
+    counters, stats = settled(member)
+    learner = member.topology.learner._host._component
+    assert counters["learner_steps"] == learner.num_updates
+    assert counters["steps_learned/online"] == learner._counters["steps_learned/online"]
+    assert sum(each.num_updates for each in member.dead) + learner.num_updates == (
+        counters["learner_steps"] + counters["updates_lost/died"] + 2 * read_newest(member.run, member.plan).num_updates
+    )
+    ledger = stats.ledger
+    assert not any(stats.imbalances.values())
+    assert counters["unrolls"] == ledger.received == ledger.inserted + ledger.failed.total()
+    assert ledger.duplicates == ledger.lost == ledger.rejected.total() == 0
+    assert set(ledger.failed) <= {"stopped"}
+
+
+def test_without_a_checkpoint_it_starts_from_the_initial_weights_and_says_so(member, monkeypatch):
+    first = wait(member.topology.learner.call(Learner.newest), 60.0, "the weights").vector.copy()
+    member.supervisor.start()
+    member.learn(5)
+    dead = member.kill(monkeypatch)
+    weights = []
+    take_over = Learner.take_over
+
+    def spied(self, version, state):
+        how = take_over(self, version, state)
+        weights.append(self.newest().vector.copy())
+        return how
+
+    monkeypatch.setattr(Learner, "take_over", spied)
+    spied.__name__ = "take_over"
+    member.learn(5)
+    assert (weights[0] == first).all()
+    assert member.counters["updates_lost/died"] == dead.num_updates
+    assert member.said == [
+        "learner died: there is no checkpoint yet, another one starts from the initial weights; "
+        f"{dead.num_updates} updates are lost"
+    ]
+
+
+def test_a_learner_that_dies_at_once_uses_the_budget_up(member, monkeypatch):
+    most = member.plan.config.max_failures
+    for number in range(most):
+        member.kill(monkeypatch)
+        member.until(lambda number=number: member.topology.learner.incarnation > number, member.check)
+    member.kill(monkeypatch)
+    with pytest.raises(WorkerDiedError, match="learner has ended"):
+        member.check()
+    assert member.counters["restarts/learner_died"] == most
+    assert not member.counters["updates_lost/died"], "no learner learned anything"
+
+
+def test_a_learner_that_dies_as_the_last_checkpoint_is_written_is_replaced_first(member, monkeypatch):
+    member.supervisor.start()
+    member.learn(5)
+    member.save()
+    member.learn(5)
+    member.supervisor.stop("steps")
+    member.kill(monkeypatch)
+    path = member.supervisor.despite_deaths(member.save)
+    assert path.exists()
+    saved = read_newest(member.run, member.plan)
+    assert saved.checkpoint.path == path
+    assert saved.num_updates >= 5
+
+
+def test_in_lockstep_a_dead_learner_ends_the_run(tmp_path, monkeypatch):
+    runtime = LocalRuntime()
+    monkeypatch.setattr(parts, "_NOTICE_S", 0.0)
+    with Recorder() as recorder:
+        member = Member(tmp_path / "run", recorder, runtime, schedule="lockstep")
+        member.save()
+        member.kill(monkeypatch)
+        with pytest.raises(WorkerDiedError):
+            member.check()
+        with pytest.raises(PortClosedError):
+            member.supervisor.despite_deaths(member.save)
+        runtime.close()
+
+
+def test_the_free_schedule_carries_a_run_over_the_death_of_its_learner(member, monkeypatch):
+    schedule = FreeSchedule([member.supervisor], threading.Event().is_set, lambda *_: None)
+    config = replace(member.plan.config, steps=6000)
+    member.topology.member = replace(member.plan, config=config)
+    thread = threading.Thread(target=schedule.run)
+    thread.start()
+    member.until(lambda: member.updates() > 5)
+    member.kill(monkeypatch)
+    thread.join(60.0)
+    assert not thread.is_alive()
+    assert member.supervisor.finished == "steps"
+    assert member.counters["restarts/learner_died"] == 1
+    assert member.counters["learner_steps"] > 0

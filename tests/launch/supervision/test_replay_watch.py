@@ -1,0 +1,132 @@
+"""The watch over a member's shards, with shards that die when the test says so."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from laser.futures import done, failed
+from laser.ports import PortAwayError, PortClosedError
+from laser.replay_stats import LedgerCounts, MemberStats, ReplayStats
+from launch.planning.member_plan import plan_member
+from launch.presets import load_preset
+from launch.recording.recorder import Recorder
+from launch.runtimes.runtime import WorkerDiedError
+from launch.supervision import restart_watch
+from launch.supervision.budgets import Budgets
+from launch.supervision.replay_watch import ReplayWatch
+
+
+class FakeShard:
+    """A shard's port."""
+
+    def __init__(self):
+        self.error: Exception | None = None
+        self.begun: list[tuple[object, object]] = []
+
+    def presence(self) -> Future:
+        return done((1, "", 0)) if self.error is None else failed(self.error)
+
+    def begin_again(self, saved, last_seen) -> Future:
+        self.error = None
+        self.begun.append((saved, last_seen))
+        return done(None)
+
+
+def seen(inserted):
+    return ReplayStats(LedgerCounts(inserted=inserted, received=inserted), members={0: MemberStats()})
+
+
+class Watched:
+    """Two shards under watch, and what was said about them."""
+
+    def __init__(self, saved=None):
+        changes = {"runtime": "ray", "replay.num_shards": 2, "num_actors": 2, "checkpoint_replay": saved is not None}
+        self.shards, self.lost = [FakeShard(), FakeShard()], []
+        plan = plan_member(load_preset("cartpole", changes))
+        topology = SimpleNamespace(
+            shards=self.shards, member=plan, config=plan.config, owns_replay=True, actors=[], replay=None
+        )
+        recorder = Recorder(in_turns=True)
+        self.budgets = Budgets(plan.config, recorder)
+        self.watch = ReplayWatch(topology, recorder, self.budgets, lambda: saved, lambda *what: self.lost.append(what))
+
+    def look(self):
+        for _ in range(6):
+            self.watch.watch()
+
+
+class Saved:
+    """A checkpoint that holds the replay."""
+
+    checkpoint = SimpleNamespace(path=Path("000003-step-600"))
+
+    def __init__(self, inserted):
+        self._inserted = inserted
+
+    def replay_part(self, index):
+        return {"ledger": {"inserted": self._inserted}, "index": index}
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch):
+    monkeypatch.setattr(restart_watch, "_LOOK_INTERVAL_S", 0.0)
+
+
+def test_a_shard_begins_empty_with_the_accounts_of_its_last_statistics():
+    watched = Watched()
+    watched.watch.look_at(ReplayStats(members={0: MemberStats()}, shards=(seen(10), seen(20))))
+    watched.shards[1].error = PortAwayError("started anew")
+    watched.look()
+    assert watched.shards[1].begun == [(None, seen(20))]
+    assert not watched.shards[0].begun
+    assert watched.lost == [("shard_died", "shard 1 of the replay died: another one begins empty")]
+
+
+@pytest.mark.parametrize(("inserted", "is_used"), [(15, True), (20, True), (21, False)])
+def test_a_shard_begins_with_its_saved_part_unless_that_is_newer_than_its_last_statistics(inserted, is_used):
+    watched = Watched(Saved(inserted))
+    watched.watch.look_at(ReplayStats(members={0: MemberStats()}, shards=(seen(10), seen(20))))
+    watched.shards[1].error = PortAwayError("started anew")
+    watched.look()
+    ((part, _),) = watched.shards[1].begun
+    assert (part is not None) is is_used
+    if is_used:
+        assert part["index"] == 1
+    how = "continues from 000003-step-600" if is_used else "begins empty"
+    assert watched.lost == [("shard_died", f"shard 1 of the replay died: another one {how}")]
+
+
+def test_all_shards_begin_again():
+    watched = Watched()
+    for shard in watched.shards:
+        shard.error = PortAwayError("started anew")
+    watched.look()
+    assert [len(shard.begun) for shard in watched.shards] == [1, 1]
+
+
+def test_a_shard_that_dies_too_often_ends_the_run_and_its_budget_is_its_own():
+    watched = Watched()
+    for _ in range(3):
+        for shard in watched.shards:
+            shard.error = PortAwayError("started anew")
+        watched.look()
+    watched.shards[0].error = PortAwayError("started anew")
+    with pytest.raises(WorkerDiedError, match="shard 0 of the replay has ended"):
+        watched.look()
+    assert len(watched.lost) == 6
+
+
+def test_the_run_does_without_a_shard_that_ended_with_its_node_but_not_without_the_last():
+    watched = Watched()
+    watched.shards[0].error = PortClosedError("shard 0 of the replay did not start: its node has ended")
+    watched.look()
+    watched.shards[1].error = PortAwayError("started anew")
+    watched.look()
+    assert len(watched.shards[1].begun) == 1
+    watched.shards[1].error = PortClosedError("shard 1 of the replay did not start: its node has ended")
+    with pytest.raises(PortClosedError, match="its node has ended"):
+        watched.look()
