@@ -12,6 +12,13 @@ import numpy as np
 # A function that reduces the last two axes, [..., num_runs, num_tasks].
 Statistic = Callable[[np.ndarray], np.ndarray]
 
+LEAST_SEEDS = 3
+"""Fewest seeds with an interval: that of two seeds is nine times as wide as their distance, and says nothing."""
+
+_NORMAL_QUANTILE = 1.959964
+# Student's t at 97.5 % for 1 to 10 degrees of freedom; beyond, a series around the normal quantile is exact to 2e-4.
+_T_QUANTILES = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281)
+
 
 def mean(scores: np.ndarray) -> np.ndarray:
     """Return the mean over runs and tasks [..., num_runs, num_tasks]."""
@@ -66,3 +73,34 @@ def bootstrap_interval(
     values = statistic(np.take_along_axis(scores[None], who, axis=1))
     low, high = np.quantile(values, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
     return float(low), float(high)
+
+
+def t_interval(scores: np.ndarray) -> tuple[float, float]:
+    """Return the 95 % interval of a mean over seeds, by Student's t: mean +- t * std / sqrt(num_seeds).
+
+    With the few seeds that one has, a bootstrap's interval is too narrow; that of two or three seeds only repeats them.
+
+    Args:
+        scores: [num_seeds] one score per seed, at least two seeds.
+
+    Returns:
+        lower and upper end of the interval.
+    """
+    half = float(t_quantile(len(scores) - 1) * scores.std(ddof=1) / np.sqrt(len(scores)))
+    return float(scores.mean()) - half, float(scores.mean()) + half
+
+
+def t_quantile(freedom: int) -> float:
+    """Return Student's t at 97.5 %, so that 95 % lie between it and its negative.
+
+    Args:
+        freedom: degrees of freedom, at least 1.
+
+    Source: Abramowitz and Stegun 1964, 26.7.5, from 11 degrees of freedom on.
+    """
+    if freedom <= len(_T_QUANTILES):
+        return _T_QUANTILES[freedom - 1]
+    z = _NORMAL_QUANTILE
+    first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + first / freedom + second / freedom**2 + third / freedom**3
