@@ -27,6 +27,7 @@ from launch.dashboard.pages.parts import (
 from launch.dashboard.pages.run_tables import (
     config_parts,
     ledger_rows,
+    log_end,
     lost_rows,
     nothing_lost,
     process_rows,
@@ -38,9 +39,6 @@ from launch.recording.metric_panels import BOXES, Line, Panel, names_of
 from launch.recording.metric_table import RETURN
 from launch.records.listing import Entry, log_tail, printable
 from launch.records.series import AXES, Axis
-
-LOG_LINES = 50
-"""Lines of a run's log on its page."""
 
 _POINTS = 250
 _MOST_METRICS = 20
@@ -66,7 +64,7 @@ def layout(library: Library, address: Address) -> Any:
     offered = sorted({*summary.latest.values, *metrics})
     # What went wrong comes first: the traceback is at the end of the log.
     has_failed = summary.status == "failed"
-    log = section("log", f"Log, the last {LOG_LINES} lines", [html.Pre(id="log")], address, opens=has_failed)
+    log = section("log", "The end of the log", [html.Pre(id="log")], address, opens=has_failed)
     return html.Div(
         [
             html.Div(
@@ -237,7 +235,7 @@ def _words(library: Library, summary: Summary) -> tuple[Sequence[Any], list[int]
         table(("", "unrolls"), ledger_rows(known), "nothing has been counted yet", "numbers"),
         table(("", "number"), lost_rows(known), nothing_lost(summary), "numbers"),
         table(("process", "CPU", "memory"), process_rows(known), "not recorded by this run", "numbers"),
-        "\n".join(log_tail(summary.entry.path).splitlines()[-LOG_LINES:]),
+        log_end(log_tail(summary.entry.path)),
         summary.entry.name + (f" · return {mean_return}" if mean_return else ""),
     )
 

@@ -15,6 +15,7 @@ from launch.recording.progress import duration
 from launch.recording.return_curve import NUM_RETURNS
 from launch.records.listing import Entry, last_state, printable
 
+_LOG_LINES = 50
 _BOTTLENECK, _EPISODES = known_key("bottleneck"), known_key("totals/episodes")
 
 
@@ -60,6 +61,13 @@ def nothing_lost(summary: Summary) -> str:
     if summary.status == "failed":
         return "nothing was counted as rejected, dropped or lost before the run failed"
     return "nothing was rejected, dropped or lost"
+
+
+def log_end(text: str) -> str:
+    """Return the last lines of a log, and all of a failure's: its traceback begins with the user's own file."""
+    lines = text.splitlines()
+    failed = [place for place, line in enumerate(lines) if line.split(" ", 2)[-1].startswith("failed: ")]
+    return "\n".join(lines[min([max(0, len(lines) - _LOG_LINES), *failed[-1:]]) :])
 
 
 def ledger_rows(values: dict[str, float]) -> list[tuple[str, str]]:

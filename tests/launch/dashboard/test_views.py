@@ -39,7 +39,11 @@ def root(shared_runs) -> Path:
         for seed, value in enumerate(returns):
             number = 3 * list(MEMBERS).index(setting) + seed
             overrides = {"algorithm.learning-rate": setting}
-            rows = [{"charts/mean_return": value * n / 9, "totals/episodes": 15.0} for n in range(10)]
+            rows = [
+                {"charts/mean_return": value * n / 9, "totals/episodes": 15.0}
+                | {"buckets/mean_return": value, "buckets/ends_at": 400.0 * n}
+                for n in range(10)
+            ]
             make_run(
                 f"sweep/members/{number}",
                 rows,
@@ -47,6 +51,12 @@ def root(shared_runs) -> Path:
                 facts={"member": {"index": number, "overrides": overrides}},
                 begun=now,
             )
+    frames = "".join(f"2026-01-01 00:00:00   File library.py, line {n}\n" for n in range(60))
+    own = "2026-01-01 00:00:00   File my_environment.py, line 12, in step\n"
+    why = "2026-01-01 00:00:00 failed: EnvironmentBudgetError: it failed more often than max-restarts allows\n"
+    failed = make_run("failed", [{"charts/mean_return": 1.0}], log=f"earlier\n{why}{own}{frames}", begun=now)
+    make_run("failed early", [{"charts/mean_return": 1.0}], log=why, begun=now)
+    (failed / "checkpoints" / "000001-step-100").mkdir(parents=True)
     return root
 
 
@@ -136,7 +146,7 @@ def test_environments_are_faceted_and_an_eye_hides_a_run(browser, address, root)
     find(browser, "#table button[aria-label='hide a1']").click()
     wait("it to go", lambda: traces(browser, titles[0]) == ["a2"])
     assert query(browser)["hide"] == ["a1"]
-    assert texts(browser, "#compared") == ["3 of 12 runs drawn, 1 of them hidden"]
+    assert texts(browser, "#compared") == ["3 of 14 runs drawn, 1 of them hidden"]
     eye = find(browser, "#table button[aria-label='hide a2']")
     colour = browser.execute_script("return getComputedStyle(arguments[0].previousSibling).backgroundColor", eye)
     line = browser.execute_script("""
@@ -209,6 +219,27 @@ def test_a_run_opens_by_name_with_its_return_in_the_title(browser, address, root
     assert texts(browser, "#copy-link") == ["copied"]
 
 
+def test_a_failed_run_opens_with_its_traceback_and_the_command_that_continues_it(browser, address, root) -> None:
+    browser.get(f"{address}run/failed")
+    wait(
+        "the log",
+        lambda: find(browser, "#log").is_displayed() and "my_environment.py, line 12" in find(browser, "#log").text,
+    )
+    assert "earlier" not in find(browser, "#log").text
+    (said,) = texts(browser, "#findings .finding")
+    assert said.endswith(f"continue from its last checkpoint: laser train cartpole --resume --run-dir {root}/failed")
+    assert texts(browser, "#losses") == ["nothing was counted as rejected, dropped or lost before the run failed"]
+    browser.get(f"{address}run/failed%20early")
+    wait("its end", lambda: texts(browser, "#findings .finding"))
+    assert texts(browser, "#findings .finding")[0].endswith("it had no checkpoint yet, so it can only be begun again")
+
+
+def test_watch_plays_the_run_that_was_asked_for_or_says_why_not(browser, address, root) -> None:
+    browser.get(f"{address}watch/a1")
+    wait("why not", lambda: texts(browser, "#live-said") == ["a1 has no checkpoint yet, so nothing can play"])
+    assert "failed" not in find(browser, "#live-run").text  # the only run that has one
+
+
 def test_seeds_of_one_setting_are_one_row_and_the_best_setting_is_by_their_mean(browser, address, root) -> None:
     browser.get(f"{address}sweep/sweep")
     wait("two settings", lambda: len(texts(browser, "#sweep-settings-table tbody tr")) == 2)
@@ -223,6 +254,11 @@ def test_seeds_of_one_setting_are_one_row_and_the_best_setting_is_by_their_mean(
     wait("a curve for each setting", lambda: traces(browser, "Members").count("learning-rate 0.2") == 1)
     assert len(traces(browser, "Members")) == 6  # two lines, each with the two edges of its band
     assert browser.title == "sweep · best return 500.0 · LASER"
+    axes = (
+        "return ['sweep-curves', 'sweep-best'].map((each) => document.querySelector('#' + each + ' .js-plotly-plot')"
+        "._fullLayout.xaxis).map((axis) => [axis.title.text, Math.round(axis.range[1] / 100)])"
+    )
+    wait("one axis", lambda: browser.execute_script(axes) == [["env steps", 9], ["env steps per member", 9]])
     find(browser, "#sweep-settings-table a").click()
     wait("a member's page", lambda: find(browser, "h1").text == "sweep/member 3")
     browser.back()
@@ -236,9 +272,8 @@ def test_all_that_is_ticked_is_drawn_however_many(browser, tmp_path, make_run) -
     from launch.dashboard.server import open_server
 
     for place in range(MANY):
-        make_run(
-            f"run{place:03d}", [{"charts/mean_return": float(n + place)} for n in range(3)], config={"seed": place}
-        )
+        rows = [{"charts/mean_return": float(n + place)} for n in range(3)]
+        make_run(f"run{place:03d}", rows, config={"seed": place}, repeat=1)
     with open_server(tmp_path / "runs", DashboardOptions(port=0)) as (server, own):
         thread = Thread(target=server.serve_forever)
         thread.start()
@@ -248,6 +283,9 @@ def test_all_that_is_ticked_is_drawn_however_many(browser, tmp_path, make_run) -
             find(browser, "#table .ag-header-select-all input").click()
             wait("all curves", lambda: len(traces(browser, RETURN)) == MANY)
             assert texts(browser, "#compared") == [f"{MANY} of {MANY} runs drawn"]
+            heads = texts(browser, "#table .ag-header-cell-text")
+            assert "env steps" in heads
+            assert "frames" not in heads  # they equal the env steps
             browser.refresh()
             wait("all curves again", lambda: len(traces(browser, RETURN)) == MANY)
         finally:
