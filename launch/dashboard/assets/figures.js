@@ -45,7 +45,8 @@
       Promise.all(all.map((other) => window.Plotly.relayout(other,
         x ? { "xaxis.range": x.slice() } : { "xaxis.autorange": true }))).finally(() => { busy = false; });
     }
-    const axis = group.dataset.axis, before = zoom && zoom.axis === axis ? zoom : { axis: axis, y: {} };
+    const axis = group.dataset.axis, known = zoom();
+    const before = known && known.axis === axis ? known : { axis: axis, y: {} };
     const after = { axis: axis, y: Object.assign({}, before.y) };
     const place = x === undefined ? before.x : x, key = plot.closest(".panel").dataset.facet;
     if (place) after.x = place;
@@ -54,17 +55,17 @@
     keep(after.x || Object.keys(after.y).length ? after : null);
   }
 
-  let zoom = null;
+  function zoom() {
+    return JSON.parse(new URLSearchParams(location.search).get("zoom"));
+  }
   function keep(value) {
-    zoom = value;
     window.laser.write([["zoom", value, null]]);
     window.dash_clientside.set_props("zoom", { data: value });
   }
   Object.assign(window.laser.callbacks, {
-    /* Another axis takes the zoom away; a page that is opened brings its own. */
-    zoomOf: function (axis, value) {
-      zoom = value || null;
-      if (zoom && zoom.axis !== axis) keep(null);
+    /* Another axis takes the zoom away. */
+    unzoom: function (axis, value) {
+      if (value && value.axis !== axis) keep(null);
     },
   });
 

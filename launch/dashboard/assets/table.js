@@ -57,7 +57,7 @@
   }
 
   Object.assign(laser.callbacks, {
-    openTable: async function (start) {
+    openTable: async function (start, sent) {
       const api = await ready();
       hidden = new Set(start.hidden);
       if (start.filter) api.setFilterModel(start.filter);
@@ -73,7 +73,9 @@
         waits = setTimeout(() => { if (!api.isDestroyed()) window.dash_clientside.set_props("table-view",
           { data: view(api) }); }, 500);
       });
-      return view(api);
+      const found = view(api), plain = (each) => JSON.stringify([each.ticked.slice().sort(), each.kept, each.out]);
+      if (!sent || plain(found) !== plain(sent)) window.dash_clientside.set_props("table-view", { data: found });
+      return true;
     },
     search: function (text) {
       const api = grid();

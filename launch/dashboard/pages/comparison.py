@@ -99,7 +99,8 @@ def layout(address: Address, hidden: list[str]) -> Any:
                 className="line",
             ),
             html.Div(id="legend", className="legend"),
-            html.Div(id="comparison", className="facets linked"),
+            # An empty picture, so that the browser loads what draws while the table is made.
+            html.Div(panel("", {"facet": ""}, height_px=380), id="comparison", className="facets linked"),
             section(
                 "difference",
                 html.Span(id="difference-title"),
@@ -129,7 +130,7 @@ def register(app: Dash, library: Library) -> None:
         prevent_initial_call=True,
     )
     app.clientside_callback(  # type: ignore[no-untyped-call]
-        ClientsideFunction("laser", "zoomOf"), Input("axis", "value"), State("zoom", "data")
+        ClientsideFunction("laser", "unzoom"), Input("axis", "value"), State("zoom", "data")
     )
 
     @app.callback(

@@ -60,6 +60,9 @@ def layout(library: Library, address: Address) -> Any:
     search = address.text("search")
     ticked = [keys[name] for name in address.texts("run") if name in keys]
     hidden = [keys[name] for name in address.texts("hide") if name in keys]
+    # Without a filter the comparison need not wait for the table.
+    is_whole = not search and not address.text("filter")
+    view = {"ticked": ticked, "kept": None, "out": 0} if is_whole else None
     start = {
         "search": search,
         "filter": _filter(address.json("filter")),
@@ -111,7 +114,8 @@ def layout(library: Library, address: Address) -> Any:
             ),
             comparison.layout(address, hidden),
             dcc.Store(id="table-start", data=start),
-            dcc.Store(id="table-view"),
+            dcc.Store(id="table-view", data=view),
+            dcc.Store(id="table-open"),
             clock("runs-clock"),
             dcc.Store(id="runs-seen"),
         ]
@@ -145,8 +149,9 @@ def register(app: Dash, library: Library) -> None:
     )
     app.clientside_callback(  # type: ignore[no-untyped-call]
         ClientsideFunction("laser", "openTable"),
-        Output("table-view", "data"),
+        Output("table-open", "data"),  # without an output it would not be called when the page opens
         Input("table-start", "data"),
+        State("table-view", "data"),
     )
     comparison.register(app, library)
 
