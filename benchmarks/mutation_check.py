@@ -118,10 +118,25 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "pg_advantages = torch.where(learned, pg_advantages - mean, 1.0)",
     ): "rows that are not learned from have weight 0 in the loss and in the scale",
     (
+        "laser/algorithms/impala.py",
+        "mean = torch.where(learned, pg_advantages, 0.0).sum() / learned.sum().clamp(min=1)",
+        "mean = torch.where(learned, pg_advantages, 0.0).sum() / learned.sum()",
+    ): "without a learned row the mean is subtracted from none",
+    (
+        "replay_server/samplers/sum_tree.py",
+        "if len(nodes) > 4 * len(self._sums[level]):",
+        "if (len(nodes) >= 4 * len(self._sums[level])):",
+    ): "two ways to the same sums; the number decides which is the faster one",
+    (
         "replay_server/samplers/sum_tree.py",
         "return float(self._sums[-1].sum())",
         "return float(self._sums[0].sum())",
     ): "every level of the tree has the same sum; the lowest is the longest",
+    (
+        "replay_server/samplers/sum_tree.py",
+        "return float(self._maxima[-1].max())",
+        "return float(self._maxima[0].max())",
+    ): "every level of the tree has the same maximum",
 }
 TEST_TIMEOUT_S = 60
 MUTANT_TIMEOUT_S = 600

@@ -18,6 +18,7 @@ from typing import Any
 
 import measure
 import peer_venv
+import staleness
 from rows import ROWS, Row
 
 from launch.records.metrics_db import read_series
@@ -53,6 +54,8 @@ def main() -> None:
     if options.page or not options.rows:
         for name in measured():
             draw(name, read(name))
+        for name in staleness.measured():
+            (PICTURES / f"stale_{name}.png").write_bytes(staleness.draw(name))
         PAGE.write_text(page(), encoding="utf-8")
         print(f"written: {PAGE.relative_to(measure.ROOT)}")
 
@@ -141,6 +144,8 @@ def page() -> str:
         lines += ["", f"## {row.title}", "", f"![{row.title}](pictures/results/{name}.png)", ""]
         lines += [f"`python benchmarks/results.py {name}`, {results['machine']}, LASER at {', '.join(commits)}, "]
         lines += [f"`laser train {row.preset} --env {row.env}`. Settings of {'; '.join(sources)}."]
+    for name in staleness.measured():
+        lines += staleness.section(name)
     if missing:
         lines += ["", "## Not measured yet", "", *(f"* {title}" for title in missing)]
     return "\n".join(lines) + "\n"

@@ -257,8 +257,7 @@ class Learner:
     def _rate(self, num_updates: int) -> float:
         """Return the learning rate after `num_updates` updates."""
         settings = self._settings
-        remaining = max(0.0, 1.0 - self.progress) if settings.learning_rate_schedule == "linear" else 1.0
-        return float(settings.learning_rate * remaining * settings.rate_factor(num_updates))
+        return settings.learning_rate_at(self.progress) * settings.rate_factor(num_updates)
 
     @property
     def _recomputes_states(self) -> bool:

@@ -8,15 +8,16 @@ from __future__ import annotations
 import math
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import torch
 from torch import Generator, Tensor, nn
 
+from laser.algorithms.step_sizes import Shape, read_points, step_size_factor
 from laser.batch import Batch
-from laser.config import Bounds, Problem
+from laser.config import Bounds, Problem, find_unused
 from laser.networks.config import NetworkConfig
 from laser.ports import ColumnSpec, Sweep
 from laser.specs import ArraySpec, EnvironmentSpec
@@ -54,8 +55,17 @@ class AlgorithmConfig(ABC):
 
     learning_rate: Annotated[float, Positive, "step size of the optimiser"] = 6e-4
     learning_rate_schedule: Annotated[
-        Literal["constant", "linear"], "constant, or linear decay to 0 over the run's steps"
+        Shape,
+        "step size over the run's steps: constant, linear or cosine decay to learning-rate-final, or piecewise by "
+        "learning-rate-points",
     ] = "constant"
+    learning_rate_final: Annotated[float, Fraction, "linear, cosine: share of the step size at the run's end"] = 0.0
+    learning_rate_warmup: Annotated[
+        float, Bounds(least=0.0, below=1.0), "share of the run's steps over which the step size grows to its full size"
+    ] = 0.0
+    learning_rate_points: Annotated[
+        str, "piecewise: share of the run and factor of the step size from there on, such as 0.5:0.3,0.8:0.1"
+    ] = ""
     optimizer: Annotated[Literal["rmsprop", "adam"], "gradient rule"] = "rmsprop"
     optimizer_epsilon: Annotated[float, Positive, "added to the root of the second moment"] = 1e-2
     max_gradient_norm: Annotated[
@@ -78,6 +88,22 @@ class AlgorithmConfig(ABC):
     def step_reward_clip(self) -> float:
         """Bound to which rewards of the "steps" view are clipped, +-, before they are folded; inf: no clipping."""
         return math.inf
+
+    def single_problems(self) -> Iterator[Problem]:
+        """Yield problems that the fields' bounds cannot express."""
+        if self.learning_rate_points or self.learning_rate_schedule == "piecewise":
+            try:
+                read_points(self.learning_rate_points)
+            except ValueError as error:
+                remedy = "give them, or use another learning-rate-schedule"
+                yield Problem("learning-rate-points", str(error), remedy)
+
+    def learning_rate_at(self, progress: float) -> float:
+        """Return the step size after a share `progress` of the run's steps, without `rate_factor`."""
+        shape = self.learning_rate_schedule
+        points = read_points(self.learning_rate_points) if shape == "piecewise" else ()
+        final, warmup = self.learning_rate_final, self.learning_rate_warmup
+        return self.learning_rate * step_size_factor(shape, progress, final=final, warmup=warmup, points=points)
 
     def rate_factor(self, num_learner_steps: int) -> float:
         """Return a factor of the step size after `num_learner_steps`, in addition to `learning_rate_schedule`."""
@@ -105,7 +131,11 @@ class AlgorithmConfig(ABC):
             network: settings of the network.
             remover: name of the replay's remover.
         """
-        return []
+        shape = self.learning_rate_schedule
+        unused = [] if shape in ("linear", "cosine") else ["learning_rate_final"]
+        unused += [] if shape == "piecewise" else ["learning_rate_points"]
+        why, remedy = f"the step size is {shape}", "choose another algorithm.learning-rate-schedule"
+        return find_unused(self, "algorithm", unused, why, remedy)
 
     @abstractmethod
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Algorithm:

@@ -228,7 +228,7 @@ class Impala(ActorCriticAlgorithm):
         log_pi, entropies = self.distribution.log_prob_and_entropy(pi, batch.actions)
         with torch.no_grad():
             log_rhos = log_pi - self.distribution.log_prob(batch.mu, batch.actions)
-            accept, accept_metrics = self._accept(pi, batch, generator, schedule)
+            accept, accept_metrics = self._accept(pi, log_rhos, batch, generator, schedule)
             vs, pg_advantages = self._targets(log_rhos, all_values, accept, batch)
             rows = self._rows(networks, log_rhos, accept, batch)
         critic = self._critic(networks, output, values, vs, rows, batch)
@@ -345,7 +345,7 @@ class Impala(ActorCriticAlgorithm):
         return loss, metrics, {RATIO: torch.where(batch.valid, bounded_rhos(log_rhos), 1.0)}
 
     def _accept(
-        self, pi: Statistics, batch: Batch, generator: Generator | None, schedule: Schedule
+        self, pi: Statistics, log_rhos: Tensor, batch: Batch, generator: Generator | None, schedule: Schedule
     ) -> tuple[Tensor | None, dict[str, Tensor]]:
         """Return the rows to learn from, bool [T, B] or None for all, and metrics about them."""
         return None, {}

@@ -12,9 +12,10 @@ from laser.algorithms.base import Fraction, Schedule, live
 from laser.algorithms.impala import Impala, ImpalaConfig
 from laser.algorithms.metrics import means, means_by_source
 from laser.batch import Batch
-from laser.config import Bounds
+from laser.config import Bounds, Problem, find_unused
 from laser.networks.config import NetworkConfig
 from laser.ops.distributions import Statistics
+from laser.ops.second_moment import second_moment_mask
 from laser.specs import EnvironmentSpec
 
 
@@ -31,6 +32,14 @@ class LaserConfig(ImpalaConfig):
         Bounds(least=0.0, allow_infinite=True),
         "steps whose KL(pi || implied policy) is not below this are rejected, in nats; inf accepts all",
     ] = 0.1
+    rejection: Annotated[
+        Literal["implied_kl", "second_moment"],
+        "which steps are rejected; implied_kl: those of states where the policies are too far apart, as published; "
+        "second_moment: those with the largest ratios, until the mean square of the log ratios is small",
+    ] = "implied_kl"
+    second_moment_threshold: Annotated[
+        float, Bounds(least=0.0), "largest mean square of the log ratios of accepted steps, in nats squared"
+    ] = 0.04
     entropy_on: Annotated[
         Literal["fresh", "all"], "whose entropy is rewarded: fresh experience's, or replayed experience's as well"
     ] = "fresh"
@@ -42,13 +51,22 @@ class LaserConfig(ImpalaConfig):
         """See `AlgorithmConfig.build`."""
         return Laser(self, environment, network)
 
+    def warnings(self, network: NetworkConfig, remover: str) -> list[Problem]:
+        """See `AlgorithmConfig.warnings`."""
+        unread: tuple[str, ...] = ("trust_region_threshold", "num_kl_samples")
+        other = "implied_kl"
+        if self.rejection == "implied_kl":
+            unread, other = ("second_moment_threshold",), "second_moment"
+        why, remedy = f"{self.rejection} rejects steps", f"use algorithm.rejection {other}"
+        return super().warnings(network, remover) + find_unused(self, "algorithm", unread, why, remedy)
+
 
 class Laser(Impala):
     """V-trace that learns only where the behaviour policy is close enough.
 
     A step is accepted iff KL(pi || pi~mu) < threshold, per state and for all sequences, fresh ones too (there the KL is
     about 0). A rejected step enters neither loss and cuts the trace, exactly like a row without a transition; entropy
-    is not masked by it.
+    is not masked by it. For comparison, `rejection` may be by the ratios of the actions taken instead.
 
     Source:
         Schmitt et al. 2020 (LASER), sections 2 and 3.
@@ -57,8 +75,10 @@ class Laser(Impala):
     config: LaserConfig
 
     def _accept(
-        self, pi: Statistics, batch: Batch, generator: Generator | None, schedule: Schedule
+        self, pi: Statistics, log_rhos: Tensor, batch: Batch, generator: Generator | None, schedule: Schedule
     ) -> tuple[Tensor | None, dict[str, Tensor]]:
+        if self.config.rejection == "second_moment":
+            return second_moment_mask(log_rhos, batch.valid, self.config.second_moment_threshold), {}
         threshold = live("trust_region_threshold", self.config, schedule)
         if isinstance(threshold, float) and threshold == float("inf"):
             return None, {}

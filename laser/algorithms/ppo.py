@@ -87,10 +87,11 @@ class PpoConfig(AlgorithmConfig):
 
     def warnings(self, network: NetworkConfig, remover: str) -> list[Problem]:
         """See `AlgorithmConfig.warnings`."""
+        found = super().warnings(network, remover)
         if self.baseline_rate == 1.0 or network.separate_critic:
-            return []
+            return found
         wrong = f"{self.baseline_rate:g} has no effect: the value function shares the policy's torso and its step size"
-        return [Problem("algorithm.baseline-rate", wrong, "use network.separate-critic true, or 1")]
+        return [*found, Problem("algorithm.baseline-rate", wrong, "use network.separate-critic true, or 1")]
 
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> Ppo:
         """See `AlgorithmConfig.build`."""

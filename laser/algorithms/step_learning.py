@@ -43,7 +43,9 @@ class StepConfig(AlgorithmConfig):
     def warnings(self, network: NetworkConfig, remover: str) -> list[Problem]:
         """See `AlgorithmConfig.warnings`: of the network's settings only those of the torso have an effect."""
         why = f"{self.name} has critics and policies of its own"
-        return find_unused(network, "network", ("separate_critic", "initial_std"), why, "leave it out")
+        return super().warnings(network, remover) + find_unused(
+            network, "network", ("separate_critic", "initial_std"), why, "leave it out"
+        )
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import textwrap
+import types
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args, get_origin
+from pathlib import Path
+from typing import Literal, Union, get_args, get_origin
 
 from laser.config import Problem
 from launch.settings.values import Leaf, is_key, show, unknown_key
@@ -135,7 +137,7 @@ def format_flags(leaves: Iterable[Leaf], width: int = 110) -> str:
             section = here
             lines += ["", f"{here or 'run'}:"]
         facts = [str(leaf.info.bounds)] if leaf.info.bounds else []
-        facts.append(f"default {show(leaf.value)}")
+        facts.append(f"default {show(leaf.value) or 'none'}")
         text = f"{leaf.info.help} ({'; '.join(facts)})"
         head = f"  --{leaf.key}{'.NAME' if leaf.is_table else ''} {_placeholder(leaf)}".rstrip()
         wrapped = textwrap.wrap(text, width - 42)
@@ -149,11 +151,13 @@ def format_flags(leaves: Iterable[Leaf], width: int = 110) -> str:
 
 def _placeholder(leaf: Leaf) -> str:
     kind = leaf.info.type
+    if get_origin(kind) in (Union, types.UnionType):  # or none
+        kind = next(part for part in get_args(kind) if part is not type(None))
     if get_origin(kind) is Literal:
         return "|".join(map(show, get_args(kind)))
     if get_origin(kind) is tuple:
         return "A,B,..."
     if leaf.is_table:
         return "VALUE"
-    names = {bool: "", int: "N", float: "X", str: "TEXT"}
-    return names.get(kind, "DIR")
+    names = {bool: "", int: "N", float: "X", str: "TEXT", Path: "PATH"}
+    return names[kind]

@@ -7,7 +7,7 @@ from replay_server.config import ReplayConfig
 
 
 def pong() -> TrainConfig:
-    """Return the config; docs/benchmarks.md has its learning curves."""
+    """Return the config; benchmarks/notes/2026-11-learning.md has its learning curves."""
     return TrainConfig(
         env="ALE/Pong-v5",
         steps=2_500_000,
@@ -24,7 +24,7 @@ def pong() -> TrainConfig:
             reward_transform="clip",
         ),
         # Without layer_norm half of the units are dead after 30,000 env steps and learning begins twice as late.
-        # Without centered_filters only one of Pong's two kinds of start is learned (docs/benchmarks.md).
+        # Without centered_filters only one of Pong's two kinds of start is learned (benchmarks/notes).
         network=NetworkConfig(layer_norm=True, centered_filters=True),
         replay=ReplayConfig(capacity_steps=50_000, min_steps=2_000),
         evaluation=EvaluationConfig(episodes=20),

@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from laser.config import FieldInfo, Problem, field_infos, key_of
 from laser.free_values import read_table, read_value
+from launch.settings.words_elsewhere import our_key
 
 C = TypeVar("C")
 
@@ -215,7 +216,7 @@ def unknown_key(path: str, keys: list[str], where: str = "", chooser: str | None
         best = nearest(path, [key for key in keys if key.startswith(section)])
         remedy = f"did you mean {best}?" if best else f"{chooser} decides which keys exist"
         return Problem(path, f"{where}unknown key", remedy)
-    best = nearest(path, keys)
+    best = our_key(path, keys) or nearest(path, keys)
     return Problem(path, f"{where}unknown key", f"did you mean {best}?" if best else "--help lists the keys")
 
 

@@ -16,7 +16,7 @@ from replay_server.config import ReplayConfig
 from replay_server.samplers import find_samplers
 
 PAGE = Path(__file__).parents[2] / "docs" / "samplers.md"
-SAMPLERS = ("uniform", "episodes", "episodes_by_length", "per", "rank", "ero", "ners")
+SAMPLERS = ("uniform", "episodes", "episodes_by_length", "delayed", "per", "rank", "ero", "ners")
 ACTIONS = (DiscreteActions(2), ContinuousActions((-1.0,), (1.0,)))
 
 
@@ -44,7 +44,7 @@ def row_of(name):
         elif not problems:
             cells.append("runs")
         elif "does not draw" in problems[0]:
-            cells.append("refused: unrolls")
+            cells.append("refused: " + ("steps" if sampler == "delayed" else "unrolls"))
         else:
             cells.append("refused: no error")
     return f"| `{name}` | {config.view if config.num_drawn else '-'} | {' | '.join(cells)} |"

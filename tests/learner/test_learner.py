@@ -284,8 +284,9 @@ def test_a_report_counts_from_the_start_and_averages_since_the_last(pair):
 def test_the_learning_rate_falls_to_zero_as_the_run_goes_on():
     config = load_preset("cartpole", {"num_envs": 4, "replay.min_steps": 0, "algorithm.learning_rate": 0.01})
     found = {}
-    for schedule in ("linear", "constant"):
-        algorithm = dataclasses.replace(config.algorithm, learning_rate_schedule=schedule)
+    settings = {"linear": {}, "constant": {}, "cosine": {"learning_rate_final": 0.5, "learning_rate_warmup": 0.5}}
+    for schedule, others in settings.items():
+        algorithm = dataclasses.replace(config.algorithm, learning_rate_schedule=schedule, **others)
         runtime = LocalRuntime()
         with Recorder(in_turns=True) as recorder:
             topology = place_member(plan_member(dataclasses.replace(config, algorithm=algorithm)), runtime, recorder)
@@ -305,6 +306,7 @@ def test_the_learning_rate_falls_to_zero_as_the_run_goes_on():
             runtime.close()
     assert found["linear"] == pytest.approx([0.01, 0.0075, 0.0, 0.0])
     assert found["constant"] == pytest.approx([0.01] * 4)
+    assert found["cosine"] == pytest.approx([0.0001, 0.005, 0.005, 0.005])
 
 
 def test_the_first_parameters_are_out_before_anything_is_learned_and_a_second_warm_up_publishes_none():

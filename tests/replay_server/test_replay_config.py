@@ -68,3 +68,9 @@ def test_drawing_like_another_leaves_the_rest():
     mixed = ReplayConfig(capacity_steps=9).drawn_like(other)
     assert (mixed.sampler, mixed.priority_exponent, mixed.ners.batch_size) == ("ners", 0.9, 7)
     assert mixed.capacity_steps == 9
+
+
+def test_an_exponent_of_zero_makes_learned_scores_useless():
+    (problem,) = ReplayConfig(sampler="ners", priority_exponent=0.0).sampler_warnings()
+    assert str(problem).startswith("replay.priority-exponent: 0 draws uniformly whatever ners learns")
+    assert not list(ReplayConfig(sampler="ners", priority_exponent=1.0).sampler_warnings())

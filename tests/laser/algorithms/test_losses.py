@@ -50,7 +50,8 @@ def literal_gradient(config, batch, *, accept_rule=None, entropy_rows=None):
     taken = batch.actions.unsqueeze(-1)
     rhos = (pi.gather(-1, taken) / mu.gather(-1, taken)).squeeze(-1).detach().numpy()
     kl = literal_implied_kl(pi.detach().numpy(), mu.numpy(), config.rho_clip)
-    accept = np.ones(rows, bool) if accept_rule is None else accept_rule(kl)
+    of_ratios = isinstance(config, LaserConfig) and config.rejection == "second_moment"
+    accept = np.ones(rows, bool) if accept_rule is None else accept_rule(np.log(rhos) if of_ratios else kl)
     weight = accept & batch.valid.numpy()
     rewards = batch.rewards.numpy()
     if config.reward_transform == "clip":
@@ -105,10 +106,11 @@ def test_no_threshold_accepts_everything_whatever_form_it_has():
     certain = {"logits": torch.tensor([0.0, -torch.inf, -torch.inf]).expand_as(batch.mu["logits"])}
     batch = dataclasses.replace(batch, mu=certain)
     pi = {"logits": certain["logits"].flip(-1)}
-    assert algorithm._accept(pi, batch, None, {})[0] is None
-    accepted, _ = algorithm._accept(pi, batch, None, {"trust_region_threshold": torch.tensor(torch.inf)})
+    log_rhos = torch.zeros(batch.shape)
+    assert algorithm._accept(pi, log_rhos, batch, None, {})[0] is None
+    accepted, _ = algorithm._accept(pi, log_rhos, batch, None, {"trust_region_threshold": torch.tensor(torch.inf)})
     assert accepted.all()
-    assert not algorithm._accept(pi, batch, None, {"trust_region_threshold": torch.tensor(1.0)})[0].any()
+    assert not algorithm._accept(pi, log_rhos, batch, None, {"trust_region_threshold": torch.tensor(1.0)})[0].any()
 
 
 @pytest.mark.parametrize("config", IMPALAS, ids=["default", "mean", "clips", "lambda", "scaled", "standardized"])
@@ -131,6 +133,25 @@ def test_laser_is_its_literal_loss(entropy_on):
         config, batch, accept_rule=lambda kl: kl < config.trust_region_threshold, entropy_rows=entropy_rows
     )
     assert 0.2 < accept.mean() < 0.8, "the interesting branch was not reached"
+    assert output.loss.item() == pytest.approx(loss, rel=1e-10)
+    torch.testing.assert_close(gradient, expected, rtol=1e-7, atol=1e-9)
+
+
+def test_laser_with_a_second_moment_is_its_literal_loss():
+    config, batch = LaserConfig(rejection="second_moment", second_moment_threshold=0.2), double_batch()
+    valid = batch.valid.numpy()
+
+    def farthest_left_out(log_rhos):
+        accept = valid.copy()
+        while (log_rhos[accept] ** 2).mean() > config.second_moment_threshold:
+            accept &= log_rhos**2 < (log_rhos[accept] ** 2).max()
+        return accept
+
+    loss, expected, accept = literal_gradient(
+        config, batch, accept_rule=farthest_left_out, entropy_rows=batch.valid & batch.online
+    )
+    assert 0.2 < accept[valid].mean() < 0.8, "the interesting branch was not reached"
+    output, gradient = evaluate(config, batch)
     assert output.loss.item() == pytest.approx(loss, rel=1e-10)
     torch.testing.assert_close(gradient, expected, rtol=1e-7, atol=1e-9)
 

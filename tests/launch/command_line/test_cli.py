@@ -167,6 +167,7 @@ def test_a_file_cannot_resume(calls, capsys, tmp_path):
         (["train", "cartpole", "--config", "no.toml"], "error: config: no.toml cannot be read: No such file"),
         (["train", "cartpole", "--config"], "error: config: needs a value"),
         (["train", "cartpole", "--step"], "error: step: unknown key; did you mean steps?"),
+        (["train", "cartpole", "--total_timesteps", "4"], "error: total-timesteps: unknown key; did you mean steps?"),
         (["sweep", "cartpole", "--grid"], "error: grid: needs a value"),
         (
             ["sweep", "cartpole", "--seeds", "2", "--share-replai"],

@@ -20,6 +20,8 @@ class Config:
     steps: Annotated[int, Bounds(least=1), "how many " + "and on " * 40] = 10
     mode: Annotated[Literal["a", "b"], "which"] = "a"
     where: Annotated[Path | None, "a place"] = None
+    most: Annotated[int | None, "a number; none: no bound"] = None
+    label: Annotated[str, "a name"] = ""
     sizes: Annotated[tuple[int, ...], "widths"] = (1, 2)
     inner: Inner = Inner()
 
@@ -75,7 +77,9 @@ def test_help_says_choices_ranges_and_defaults():
     assert text.startswith("run:\n  --steps N")
     assert "(at least 1; default 10)" in " ".join(text.split())
     assert "--mode a|b" in text
-    assert "--where DIR" in text
+    assert "--where PATH" in text
+    assert "--most N" in text
+    assert "a name (default none)" in " ".join(text.split())
     assert "--sizes A,B,..." in text
     assert "(default 1,2)" in text
     assert "\n\ninner:\n  --inner.x X" in text

@@ -16,14 +16,11 @@ from replay_server.storage.columns import Columns
 CASES = [(kind, view) for kind in find_samplers() for view in sorted(kind.views)]
 
 
-CONFIG = ReplayConfig(capacity_steps=160)
-
-
 def make_sampler(kind, index, view):
     """A sampler as a member makes it when it first draws."""
     names = [name for name in (kind.column, *kind.writes) if name]
     columns = Columns(index.pages, index.unroll_length, [ColumnSpec(name, 1.0) for name in names])
-    sampler = kind(index, view, columns, CONFIG)
+    sampler = kind(index, view, columns, ReplayConfig(sampler=kind.name))
     sampler.inserted(index.live_pages.items)
     return sampler
 
