@@ -145,10 +145,13 @@ class Library:
         """Return the problems of a run, or of a sweep's members, in words."""
         if not summary.entry.is_sweep:
             return findings(self.facts(summary))
+        whose: dict[str, list[str]] = {}
+        for place, member in enumerate(self.members(summary.entry)):
+            for sentence in findings(self.facts(self.summary(member))):
+                whose.setdefault(sentence, []).append(str(place))
         return [
-            f"member {place}: {sentence}"
-            for place, member in enumerate(self.members(summary.entry))
-            for sentence in findings(self.facts(self.summary(member)))
+            f"member{'s' if len(places) > 1 else ''} {', '.join(places)}: {sentence}"
+            for sentence, places in whose.items()
         ]
 
     def version(self, entries: Iterable[Entry]) -> str:

@@ -78,8 +78,11 @@ def _first_tasks(panel: Panel) -> Panel:
 
 def draw(panel: Panel, series: Mapping[str, Series], axis: Axis, theme: Theme, half_width: int = 0) -> Figure:
     """Return a panel's figure, or a figure with a message about missing metrics."""
-    curves = [_curve(line, place, series, axis, half_width) for place, line in enumerate(panel.chosen(series))]
-    curves = [curve for curve in curves if len(curve.x)]
+    curves = [
+        curve
+        for place, line in enumerate(panel.chosen(series))
+        for curve in _curves(line, place, series, axis, half_width, panel.stacked)
+    ]
     if not curves:
         return message_figure(panel.missing or "nothing has been recorded", theme)
     y_title = panel.y_title
@@ -98,7 +101,10 @@ def draw(panel: Panel, series: Mapping[str, Series], axis: Axis, theme: Theme, h
     )
 
 
-def _curve(line: Line, place: int, series: Mapping[str, Series], axis: Axis, half_width: int) -> Curve:
+def _curves(
+    line: Line, place: int, series: Mapping[str, Series], axis: Axis, half_width: int, is_stacked: bool
+) -> list[Curve]:
+    """Return a line's curve, on its raw values if it is smoothed; nothing if it has no points."""
     base = series[line.name]
     if line.kind == "rate":
         base = rate(base)
@@ -107,6 +113,12 @@ def _curve(line: Line, place: int, series: Mapping[str, Series], axis: Axis, hal
     low = high = None
     if line.band and all(name in series for name in line.band):
         low, high = (carried(series[name], base.ticks) for name in line.band)
-    values = base.values if line.is_faint else smooth(base.values, half_width)
-    colour = place if line.colour is None else line.colour
-    return Curve(line.label, base.axes[axis], values, low, high, colour, line.is_faint)
+    if not len(base):
+        return []
+    colour, x = place if line.colour is None else line.colour, base.axes[axis]
+    if not half_width or line.is_faint:
+        return [Curve(line.label, x, base.values, low, high, colour, line.is_faint)]
+    curve = Curve(line.label, x, smooth(base.values, half_width), low, high, colour)
+    if is_stacked:  # raw areas would be added to the smoothed ones
+        return [curve]
+    return [Curve(line.label, x, base.values, colour=colour, is_faint=True, in_legend=False), curve]

@@ -136,3 +136,13 @@ def test_small_numbers_are_powers_of_ten_and_bytes_are_mebibytes(make_run) -> No
     figure = draw(panel, read_series(path, names_of([panel])), "env_steps", "light")
     assert figure["layout"]["yaxis"]["title"]["text"] == "MiB"
     np.testing.assert_array_equal(decoded(figure["data"][0]["y"])[-1], 3.0)
+
+
+def test_a_smoothed_curve_lies_on_its_raw_values(make_run) -> None:
+    rows = [{"entropy": float(n % 2)} for n in range(8)]
+    path = make_run("a", rows) / "metrics.db"
+    panel = next(panel for panel in panels_of(rows[0]) if panel.key == "entropy")
+    raw, smoothed = draw(panel, read_series(path, ["entropy"]), "env_steps", "light", half_width=2)["data"]
+    assert (raw["showlegend"], raw["opacity"], raw["line"]["color"]) == (False, 0.35, smoothed["line"]["color"])
+    np.testing.assert_array_equal(decoded(raw["y"]), [0, 1] * 4)
+    assert np.ptp(decoded(smoothed["y"])) < 1
