@@ -33,6 +33,7 @@ import measure
 import psutil
 from rich.progress import track
 
+from laser.scoring.statistics import mean_interval
 from launch.dashboard.pages.parts import CLOCK_MS
 from launch.records.listing import key_of_path
 from launch.records.metrics_db import MetricsDb
@@ -200,7 +201,7 @@ def said_of(side: str, rates: Sequence[float], num_pages: int) -> list[str]:
     changes = [
         100 * (rates[at] / statistics.mean((rates[at - 1], rates[at + 1])) - 1) for at in range(1, len(rates), 2)
     ]
-    mean, half = measure.mean_interval(changes)
+    mean, half = mean_interval(changes)
     return [
         f"{num_pages} {_SIDES[side]}: {looks}; stopped: {stopped}",
         f"  change against the windows before and after: {mean:.2g} +- {half:.2g} % (95 % interval of the mean), "

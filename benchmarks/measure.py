@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import math
 import os
 import platform
 import sqlite3
@@ -31,8 +30,6 @@ prepare_process()
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 LASER = (sys.executable, "-m", "launch")
-# Two-sided 95 % points of Student's t by degrees of freedom.
-_T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
 
 
 class BenchmarkError(RuntimeError):
@@ -119,14 +116,6 @@ def alternate(sides: Mapping[str, Callable[[int], dict]], repeats: int) -> dict[
 def summarise(results: Sequence[dict], key: str, unit: str = "") -> Summary:
     """Return the summary of one key over the repeats."""
     return Summary(tuple(float(result[key]) for result in results), unit)
-
-
-def mean_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the mean, and half the width of its 95 % interval by Student's t; infinite for one value."""
-    if len(values) < 2:
-        return float(values[0]), math.inf
-    half = _T_95.get(len(values) - 1, 2.0) * statistics.stdev(values) / math.sqrt(len(values))
-    return statistics.fmean(values), half
 
 
 def read_ticks(run_dir: Path) -> list[tuple[float, int]]:

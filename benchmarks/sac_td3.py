@@ -20,6 +20,7 @@ import measure
 import peer_venv
 
 from laser.environments.suite import split_seed
+from laser.scoring.statistics import mean_interval
 from launch.presets import load_preset
 
 TO_REACH = 2.5
@@ -154,14 +155,14 @@ def returns(
             rows = {name: [future.result() for future in futures] for name, futures in sides.items()}
             results.append({"algorithm": algorithm, "env": env, **rows})
             scores = {name: [row["evaluation_mean_return"] for row in side] for name, side in rows.items()}
-            ours, theirs = measure.mean_interval(scores["laser"]), measure.mean_interval(scores["sb3"])
+            ours, theirs = mean_interval(scores["laser"]), mean_interval(scores["sb3"])
             reached = "reached" if ours[0] >= theirs[0] - theirs[1] else "not reached"
             reached = reached if len(seeds) > 1 else "one run each decides nothing"
             conclusions.append(
                 f"{algorithm} on {env} after {steps:,} env steps: LASER {ours[0]:.1f} +- {ours[1]:.1f}, "
                 f"SB3 {theirs[0]:.1f} +- {theirs[1]:.1f} (mean, 95 % interval, n={len(seeds)}): {reached}"
             )
-            late = {name: measure.mean_interval([row["mean_return"] for row in side]) for name, side in rows.items()}
+            late = {name: mean_interval([row["mean_return"] for row in side]) for name, side in rows.items()}
             means = ", ".join(f"{name} {mean:.1f} +- {half:.1f}" for name, (mean, half) in late.items())
             conclusions.append(f"{algorithm} on {env}, the last 20 training episodes: {means}")
             print(*conclusions[-2:], sep="\n", flush=True)

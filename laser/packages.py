@@ -45,6 +45,9 @@ OPTIONAL = {
     "mujoco": OptionalPackage("mujoco", "MuJoCo environments"),
     "dm-control": OptionalPackage("dm_control", "dm_control/... environments", "dm-control"),
     "minatar": OptionalPackage("minatar", "MinAtar/... environments", "minatar"),
+    "onnx": OptionalPackage("onnx", "laser export --format onnx", "export"),
+    "onnxscript": OptionalPackage("onnxscript", "laser export --format onnx", "export"),
+    "onnxruntime": OptionalPackage("onnxruntime", "laser export --format onnx", "export"),
 }
 """Every optional package, by the name of its distribution."""
 
@@ -80,7 +83,8 @@ def install_command(*names: str, again: bool = False) -> str:
         again: although they are installed.
     """
     options = " --force-reinstall" if again else ""
-    return f"{pip_install()}{options} " + " ".join(f"'{line}'" for name in names for line in _lines_for(name))
+    lines = dict.fromkeys(line for name in names for line in _lines_for(name))
+    return f"{pip_install()}{options} " + " ".join(f"'{line}'" for line in lines)
 
 
 def pip_install() -> str:

@@ -6,7 +6,7 @@ Specs are small, immutable and picklable: they travel between processes and into
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -109,7 +109,27 @@ class CategorySpec:
     is_number: bool = field(default=False, compare=False)
 
 
-ObservationSpec = FramesSpec | VectorSpec | CategorySpec
+ACTION_MASK = "action_mask"
+"""Name of the observation that says which actions are allowed."""
+
+
+@dataclass(frozen=True)
+class MaskSpec:
+    """Which actions are allowed in a state, bool [sum(num_actions)]; networks do not see it.
+
+    Args:
+        num_actions: number of actions of each choice; their masks stand side by side.
+    """
+
+    num_actions: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one mask."""
+        return (sum(self.num_actions),)
+
+
+ObservationSpec = FramesSpec | VectorSpec | CategorySpec | MaskSpec
 
 
 @dataclass(frozen=True)
@@ -192,6 +212,18 @@ class EnvironmentSpec:
     action_repeat: int = 1
     tasks: tuple[str, ...] = field(default=("",))
 
+    @property
+    def has_action_masks(self) -> bool:
+        """Whether some actions may be forbidden in some states."""
+        return isinstance(self.observations.get(ACTION_MASK), MaskSpec)
+
+    def without_action_masks(self) -> EnvironmentSpec:
+        """Return the spec with the observations that networks see."""
+        seen: dict[str, ObservationSpec] = {
+            name: spec for name, spec in self.observations.items() if not isinstance(spec, MaskSpec)
+        }
+        return replace(self, observations=seen)
+
     def same_spaces(self, other: EnvironmentSpec) -> bool:
         """Return whether an agent of one environment can learn from experience of the other."""
         return self.observations == other.observations and self.actions == other.actions
@@ -220,7 +252,15 @@ def environment_spec_from_json(value: dict[str, Any]) -> EnvironmentSpec:
 
 _KINDS: dict[str, type] = {
     kind.__name__: kind
-    for kind in (FramesSpec, VectorSpec, CategorySpec, DiscreteActions, MultiDiscreteActions, ContinuousActions)
+    for kind in (
+        FramesSpec,
+        VectorSpec,
+        CategorySpec,
+        MaskSpec,
+        DiscreteActions,
+        MultiDiscreteActions,
+        ContinuousActions,
+    )
 }
 
 

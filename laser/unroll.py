@@ -27,7 +27,7 @@ from typing import Literal
 
 import numpy as np
 
-from laser.specs import ArraySpec, CategorySpec, EnvironmentSpec, FramesSpec
+from laser.specs import ArraySpec, CategorySpec, EnvironmentSpec, FramesSpec, MaskSpec
 
 # Origin of an unroll. (run, actor, incarnation, environment, sequence) is its unique id; `sequence` counts
 # from 0 per (actor, incarnation, environment). `step_in_episode` and `episode` are those of row 0.
@@ -81,8 +81,8 @@ class UnrollSpec:
         for name, spec in self.environment.observations.items():
             if isinstance(spec, FramesSpec):
                 continue
-            array = ArraySpec(spec.shape, "int32" if isinstance(spec, CategorySpec) else "float32")
-            fields[f"observations/{name}"] = Field(array, "boundaries")
+            dtype = "bool" if isinstance(spec, MaskSpec) else "int32" if isinstance(spec, CategorySpec) else "float32"
+            fields[f"observations/{name}"] = Field(ArraySpec(spec.shape, dtype), "boundaries")
         fields["first"] = Field(ArraySpec((), "bool"), "boundaries")
         fields["actions"] = Field(actions, "steps")
         fields["rewards"] = Field(ArraySpec(()), "steps")

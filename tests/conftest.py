@@ -43,6 +43,7 @@ NEEDS = {
     "launch/recording/test_event_file.py": ("tensorboard",),
     "launch/recording/test_recorder.py": ("tensorboard",),
     "launch/report": ("matplotlib",),
+    "launch/reproductions/test_reproduce.py": ("matplotlib",),
     "launch/runtimes/test_ray_loopback.py": ("ray",),
     "launch/settings/test_own_environments.py::test_what_processes_cannot_import": ("ray",),
     "launch/supervision/test_tracking.py": ("tensorboard",),

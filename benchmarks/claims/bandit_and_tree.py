@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from experiment import measure
+from parts import measure
 
 from laser.ops.trust_region import implied_policy_kl
 

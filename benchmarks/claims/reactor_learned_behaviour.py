@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from experiment import measure, spread, worker_pool
+from parts import measure, worker_pool
 from small_agent import SmallAgent
 
 from laser.unroll import Unrolls
 from launch.presets import load_preset
+from launch.reproductions.outcomes import spread
 
 # By environment: preset, env steps in the log, updates from it.
 TASKS = {"CartPole-v1": ("reactor_cartpole", 15_000, 3_000), "mini/Catch-v0": ("reactor_mini", 8_000, 2_000)}

@@ -19,8 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from experiment import measure
-from reactor_estimators import ESTIMATORS
+from parts import measure
 from small_agent import SmallAgent
 
 from laser.algorithms.reactor import ESTIMATORS as FUNCTIONS
@@ -32,6 +31,12 @@ CASES = {
     "mu nearby": ((0.1, 0.3, 0.6), Q_HAT),
     "mu far away": ((0.01, 0.39, 0.6), Q_HAT),
     "mu nearby, exact action values": ((0.1, 0.3, 0.6), Q_PI),
+}
+ESTIMATORS = {
+    "leave-one-out, beta = 1": ("leave_one_out", 1.0),
+    "leave-one-out, beta = min(5, 1/mu)": ("leave_one_out", 5.0),
+    "importance sampling, truncated at 5": ("importance_sampling", 5.0),
+    "importance sampling": ("importance_sampling", float("inf")),
 }
 ALL = {**ESTIMATORS, "leave-one-out, beta = 1/mu": ("leave_one_out", float("inf"))}
 TASKS = ("mini/Catch-v0", "mini/KeyDoor3-v0")

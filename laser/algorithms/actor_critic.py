@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 import torch
@@ -11,8 +12,9 @@ from laser.algorithms.base import ActInput, ActOutput, Algorithm, AlgorithmConfi
 from laser.batch import Batch
 from laser.networks.actor_critic import ActorCriticOutput
 from laser.networks.config import NetworkConfig
+from laser.ops.action_masks import find_mask, mask_logits
 from laser.ops.distributions import Statistics, distribution_for
-from laser.specs import ArraySpec, EnvironmentSpec
+from laser.specs import ACTION_MASK, ArraySpec, EnvironmentSpec
 
 
 class ActorCriticAlgorithm(Algorithm):
@@ -42,7 +44,7 @@ class ActorCriticAlgorithm(Algorithm):
 
     def make_networks(self) -> nn.Module:
         """See `Algorithm.make_networks`."""
-        return self.network.make(self.environment)
+        return self.network.make(self.environment.without_action_masks())
 
     @torch.no_grad()
     def act(
@@ -51,7 +53,7 @@ class ActorCriticAlgorithm(Algorithm):
         """See `Algorithm.act`."""
         rows = {name: value.unsqueeze(0) for name, value in inputs.observations.items()}
         last = inputs.last_action.unsqueeze(0), inputs.last_reward.unsqueeze(0)
-        output = networks(rows, *last, inputs.first.unsqueeze(0), inputs.core_state)
+        output = self.outputs(networks, rows, *last, inputs.first.unsqueeze(0), inputs.core_state)
         mu = {name: value.squeeze(0).float() for name, value in output.policy.items()}
         actions = self.distribution.mode(mu) if greedy else self.distribution.sample(mu, generator)
         new_state = {name: value[-1] for name, value in output.core_states.items()}
@@ -66,17 +68,35 @@ class ActorCriticAlgorithm(Algorithm):
             policy: statistics of the policy in these states, [N, ...].
         """
         if values.ndim == 2:  # one value per task: the task of these environments is not known here
-            return values.squeeze(-1) if values.shape[-1] == 1 else values.new_zeros(len(values))
+            return values.squeeze(-1) if values.shape[-1] == 1 else values.new_zeros(values.shape[0])
         return values
 
     def evaluate(self, networks: nn.Module, batch: Batch) -> ActorCriticOutput:
         """Return the networks' output for the T+1 rows of a batch."""
         last_actions = torch.cat([batch.last_action.unsqueeze(0), batch.actions])
         last_rewards = torch.cat([batch.last_reward.unsqueeze(0), batch.rewards])
-        output: ActorCriticOutput = networks(
-            batch.observations, last_actions, last_rewards, batch.first, batch.core_state
-        )
-        return output
+        return self.outputs(networks, batch.observations, last_actions, last_rewards, batch.first, batch.core_state)
+
+    def outputs(
+        self,
+        networks: nn.Module,
+        observations: Mapping[str, Tensor],
+        last_actions: Tensor,
+        last_rewards: Tensor,
+        first: Tensor,
+        core_state: Mapping[str, Tensor],
+    ) -> ActorCriticOutput:
+        """Return the networks' output, with a policy over the allowed actions; see `ActorCritic.forward`.
+
+        The networks do not see the action mask, so that a user's own need not know of it.
+        """
+        mask = find_mask(observations)
+        if mask is not None:
+            observations = {name: value for name, value in observations.items() if name != ACTION_MASK}
+        output: ActorCriticOutput = networks(observations, last_actions, last_rewards, first, core_state)
+        if mask is None:
+            return output
+        return dataclasses.replace(output, policy={"logits": mask_logits(output.policy["logits"], mask)})
 
 
 def next_core_state(output: ActorCriticOutput) -> dict[str, Tensor]:

@@ -124,7 +124,7 @@ class DeterministicAlgorithm(GaussianStepAlgorithm):
     ) -> ActOutput:
         """See `Algorithm.act`."""
         mean = self.mean_action(networks, inputs.observations).float()
-        mu, values = self.policy(mean), mean.new_zeros(len(mean))
+        mu, values = self.policy(mean), mean.new_zeros(mean.shape[0])
         if greedy:
             return ActOutput(mean, mu, values, dict(inputs.core_state))
         config = self.config

@@ -18,6 +18,7 @@ from laser.networks.action_values import ActionValueHead
 from laser.networks.config import NetworkConfig
 from laser.networks.encoder import ObservationEncoder
 from laser.networks.noisy import draw_factors
+from laser.ops.action_masks import find_mask, mask_logits
 from laser.ops.categorical import project
 from laser.ops.distributions import Categorical
 from laser.ops.exploration import epsilon_greedy_logits, linear_between
@@ -133,12 +134,13 @@ class DqnNetworks(nn.Module):
             factors: factors of the head's noise; see `ActionValueHead`.
 
         Returns:
-            values [N, A], and the head's output: logits of returns [N, A, K], or the values again, [N, A, 1].
+            values [N, A], `MASKED` where an action is forbidden, and the head's output: logits of returns [N, A, K], or
+            the values again, [N, A, 1].
         """
-        outputs = self.head(self.encoder(observations), factors)
-        if not self.distributional:
-            return outputs.squeeze(-1), outputs
-        return (outputs.softmax(-1) * self.support).sum(-1), outputs
+        mask = find_mask(observations)
+        outputs = self.head(self.encoder(observations), factors, mask)
+        values = (outputs.softmax(-1) * self.support).sum(-1) if self.distributional else outputs.squeeze(-1)
+        return mask_logits(values, mask), outputs
 
 
 class Dqn(StepAlgorithm):
@@ -207,7 +209,8 @@ class Dqn(StepAlgorithm):
             if NOISE in self._acting_state:
                 factors = state[NOISE] = torch.where(first.unsqueeze(-1), factors, state[NOISE])
         q_values, _ = networks(inputs.observations, factors)
-        logits = epsilon_greedy_logits(q_values, 0.0 if greedy else self.epsilon(networks))
+        epsilon = 0.0 if greedy else self.epsilon(networks)
+        logits = epsilon_greedy_logits(q_values, epsilon, find_mask(inputs.observations))
         mu, values = {"logits": logits}, q_values.amax(-1)
         actions = logits.argmax(-1) if greedy else self.distribution.sample(mu, generator)
         return ActOutput(actions, mu, values, state)

@@ -32,6 +32,7 @@ from laser.networks.actor_critic import ActorCritic, ActorCriticOutput
 from laser.networks.config import NetworkConfig
 from laser.networks.heads import PopArtHead
 from laser.networks.pixel_control import PixelControlHead
+from laser.ops.action_masks import find_mask
 from laser.ops.distributions import Statistics
 from laser.ops.policy_gradient import policy_gradient_loss, value_loss, weighted_sum
 from laser.ops.vtrace import vtrace_targets
@@ -207,7 +208,9 @@ class Impala(ActorCriticAlgorithm):
         if self._pixel_control:
             assert output.features is not None
             head = cast(PixelControlHead, networks.pixel_control_head)
-            pixel_values = head(output.features.flatten(0, 1)).unflatten(0, batch.first.shape)
+            mask = find_mask(batch.observations)
+            flat = None if mask is None else mask.flatten(0, 1)
+            pixel_values = head(output.features.flatten(0, 1), flat).unflatten(0, batch.first.shape)
         # Ratios, targets and sums are computed in float32, whatever the precision of the networks.
         with torch.autocast(batch.rewards.device.type, enabled=False):
             loss = self._loss(networks, output, pixel_values, batch, generator, schedule)

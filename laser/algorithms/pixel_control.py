@@ -7,6 +7,7 @@ from torch import Tensor
 
 from laser.batch import Batch
 from laser.networks.pixel_control import PixelControlHead
+from laser.ops.action_masks import find_mask, mask_logits
 from laser.ops.pixel_control import pixel_changes, pixel_control_targets
 from laser.ops.policy_gradient import value_loss
 from laser.specs import DiscreteActions, EnvironmentSpec, FramesSpec
@@ -57,10 +58,12 @@ class PixelControl:
         """
         newest = batch.observations[self._name][:, :, -self._colours :]
         action_values = action_values.float()
+        mask = find_mask(batch.observations)
+        allowed = mask_logits(action_values, None if mask is None else mask[..., None, None])
         with torch.no_grad():
             targets = pixel_control_targets(
                 pixel_changes(newest, self._cell),
-                action_values.amax(2),
+                allowed.amax(2),
                 batch.discounts == 0.0,
                 used,
                 self._discount,

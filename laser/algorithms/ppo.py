@@ -169,9 +169,8 @@ class Ppo(ActorCriticAlgorithm):
     ) -> LossOutput:
         """See `Algorithm.loss`; the batch is a part of one from `prepare`."""
         config, valid = self.config, batch.valid
-        output = networks(
-            batch.observations, batch.last_action.unsqueeze(0), batch.last_reward.unsqueeze(0), batch.first, {}
-        )
+        last = batch.last_action.unsqueeze(0), batch.last_reward.unsqueeze(0)
+        output = self.outputs(networks, batch.observations, *last, batch.first, {})
         with torch.autocast(batch.rewards.device.type, enabled=False):
             log_pi, entropies = self.distribution.log_prob_and_entropy(output.policy, batch.actions)
             log_rhos = log_pi - self.distribution.log_prob(batch.mu, batch.actions)

@@ -18,6 +18,7 @@ from laser.batch import Batch
 from laser.config import Bounds
 from laser.networks.config import NetworkConfig
 from laser.networks.reactor import BEHAVIOUR, CRITIC, POLICY, ReactorNetworks, ReactorOutput, state_name
+from laser.ops.action_masks import find_mask
 from laser.ops.leave_one_out import importance_sampling, leave_one_out, mean_action_gap
 from laser.ops.policy_gradient import value_loss, weighted_sum
 from laser.ops.retrace import retrace_targets
@@ -135,6 +136,19 @@ class Reactor(ActorCriticAlgorithm):
         config = self.config
         return ReactorNetworks(self.environment, self.network, config.head_size, config.exploration, self._guesses)
 
+    def outputs(
+        self,
+        networks: nn.Module,
+        observations: Mapping[str, Tensor],
+        last_actions: Tensor,
+        last_rewards: Tensor,
+        first: Tensor,
+        core_state: Mapping[str, Tensor],
+    ) -> ReactorOutput:
+        """See `ActorCriticAlgorithm.outputs`; these networks apply the mask themselves."""
+        output: ReactorOutput = networks(observations, last_actions, last_rewards, first, core_state)
+        return output
+
     def loss(
         self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule, generator: Generator | None
     ) -> LossOutput:
@@ -149,10 +163,11 @@ class Reactor(ActorCriticAlgorithm):
                 f"{', '.join(batch.mu) or 'none'}; use learned"
             )
         output = cast(ReactorOutput, self.evaluate(networks, batch))
+        mask = find_mask(batch.observations)
         with torch.no_grad():
             next_q_values = self._next_q_values(cast(ReactorNetworks, targets[SLOW]), output, batch)
         with torch.autocast(batch.rewards.device.type, enabled=False):
-            loss = self._loss(output, next_q_values, batch, schedule)
+            loss = self._loss(output, next_q_values, None if mask is None else mask[:-1], batch, schedule)
         return dataclasses.replace(loss, core_state=next_core_state(output))
 
     @property
@@ -168,7 +183,9 @@ class Reactor(ActorCriticAlgorithm):
         observations = {name: value[1:] for name, value in batch.observations.items()}
         return slow.q_values(observations, batch.actions, batch.rewards, batch.first[1:], state)
 
-    def _loss(self, output: ReactorOutput, next_q_values: Tensor, batch: Batch, schedule: Schedule) -> LossOutput:
+    def _loss(
+        self, output: ReactorOutput, next_q_values: Tensor, mask: Tensor | None, batch: Batch, schedule: Schedule
+    ) -> LossOutput:
         config, actions, valid = self.config, batch.actions, batch.valid
         all_log_pi = output.policy["logits"]
         log_pi, q_values = all_log_pi[:-1], output.q_values[:-1]
@@ -184,7 +201,7 @@ class Reactor(ActorCriticAlgorithm):
             returns = retrace_targets(
                 slow_q_taken, next_values, log_rhos, rewards, batch.discounts, lambda_=config.trace_lambda, valid=valid
             )
-            gap = mean_action_gap(q_values, valid)
+            gap = mean_action_gap(q_values, valid, mask)
             # Ratios to the assumed behaviour policy; actions that it excludes add nothing.
             kls = (log_mu.exp() * (log_mu.clamp(min=-100.0) - log_pi)).sum(-1)
             weights = valid * batch.importance_weights / valid.numel()

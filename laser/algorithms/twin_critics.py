@@ -149,7 +149,7 @@ class TwinCriticAlgorithm(StepAlgorithm):
     ) -> ActOutput:
         """See `Algorithm.act`."""
         policy = self.policy(networks(inputs.observations).float())
-        values = policy["mean"].new_zeros(len(inputs.first))
+        values = policy["mean"].new_zeros(inputs.first.shape[0])
         if greedy:
             return ActOutput(self.draw(policy, torch.zeros_like(policy["mean"])), self._recorded(policy), values)
         normal = normal_like(policy["mean"], generator)

@@ -26,8 +26,8 @@ __all__ = [
     "tasks_of",
 ]
 
-# Flags that work in every suite: the handling of failures, and which arrays of any environment are pictures.
-_COMMON_FLAGS = frozenset({"deadline_s", "max_restarts", "picture_size"})
+# Flags that work in every suite: the handling of failures, and which arrays of any environment are pictures or masks.
+_COMMON_FLAGS = frozenset({"deadline_s", "max_restarts", "picture_size", "action_masks"})
 
 
 def make_environment(

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from laser.environments.base import EnvironmentFailedError
-from laser.specs import CategorySpec, FramesSpec, ObservationSpec, VectorSpec
+from laser.specs import CategorySpec, FramesSpec, MaskSpec, ObservationSpec, VectorSpec
 
 # Pixels per side below which arrays of pixels are vectors, unless the config says otherwise.
 PICTURE_SIZE = 5
@@ -75,6 +75,8 @@ class ArrayReader:
         kind = value.dtype.kind
         if isinstance(self.spec, FramesSpec):
             fits, wanted = str(value.dtype) == self.dtype, self.dtype
+        elif isinstance(self.spec, MaskSpec):
+            fits, wanted = kind in "biu", "bools"
         elif isinstance(self.spec, CategorySpec):
             fits, wanted = kind in "iu", "an integer dtype"
         elif self.holds_integers:  # reals would be of another scale
@@ -85,7 +87,13 @@ class ArrayReader:
             raise EnvironmentFailedError("wrong_shape", f"{name} must have {wanted}, got {value.dtype}")
 
     def convert(self, name: str, batch: np.ndarray) -> np.ndarray:
-        """Convert checked items [M, *shape] to the form of the spec, in new memory; check the values."""
+        """Convert checked items [M, *shape] to the form of the spec, in new memory; check the values.
+
+        The environment has checked its action masks: it knows where nothing need be allowed.
+        """
+        if isinstance(self.spec, MaskSpec):
+            masks: np.ndarray = np.array(batch, bool)
+            return masks
         if isinstance(self.spec, FramesSpec):
             if self.spec.channels_first:
                 batch = np.moveaxis(batch, 1, -1)

@@ -20,7 +20,7 @@ class EnvironmentFailedError(RuntimeError):
     """An environment raised, hung, or returned something unusable; failures are counted by their `reason`.
 
     Args:
-        reason: "raised", "hung", "not_finite" or "wrong_shape".
+        reason: "raised", "hung", "not_finite", "wrong_shape" or "wrong_mask".
         message: the environment's own message.
     """
 
@@ -61,7 +61,8 @@ class Transition:
 
     Args:
         environments: int64 [M], index of each row's environment in the vector.
-        observations: by name, [M, ...]: vectors float32, categories int32, frames uint8 [M, stack, *frame_shape].
+        observations: by name, [M, ...]: vectors float32, categories int32, masks bool, frames uint8
+            [M, stack, *frame_shape].
         rewards: float32 [M]; 0 where `ignored`.
         terminated: bool [M].
         truncated: bool [M].

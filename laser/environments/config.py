@@ -32,6 +32,11 @@ class EnvironmentConfig:
     picture_size: Annotated[
         int, Bounds(least=5, most=4096), "least side of a picture in pixels: smaller arrays of pixels are vectors"
     ] = 5
+    action_masks: Annotated[
+        Literal["auto", "off"],
+        "auto: actions that info['action_mask'] or the observation action_mask forbids are not taken; off: a mask in "
+        "info is ignored, and one in the observation is seen like any other",
+    ] = "auto"
     sticky_actions: Annotated[float, Bounds(least=0.0, most=1.0), "Atari: probability to repeat the last action"] = 0.0
     full_action_space: Annotated[bool, "Atari: all 18 actions instead of the game's own"] = False
     max_noops: Annotated[int, Bounds(least=0), "Atari: most no-ops at an episode's start"] = 30

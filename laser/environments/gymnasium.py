@@ -10,7 +10,8 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -20,8 +21,9 @@ from gymnasium.wrappers import FrameStackObservation
 
 from laser.config import ConfigError, Problem
 from laser.environments.arrays import FrameStack, UnsupportedSpaceError
-from laser.environments.base import VectorEnvironment, words_of
+from laser.environments.base import EnvironmentFailedError, VectorEnvironment, words_of
 from laser.environments.config import EnvironmentConfig
+from laser.environments.masked import MaskedEnvironment, MaskedVector, Place, find_masks, mask_spec
 from laser.environments.own import find_own, is_only_here, takes
 from laser.environments.processes import ProcessEnvironments
 from laser.environments.spaces import ActionWriter, ObservationReader, action_writer, observation_reader
@@ -48,7 +50,7 @@ class GymnasiumSuite(Suite):
     """All ids that no other suite claims."""
 
     name = "Gymnasium"
-    flags = frozenset({"vectorization", "kwargs", "wrappers"})
+    flags = frozenset({"vectorization", "kwargs", "wrappers", "action_masks"})
     rank = 100
 
     def claims(self, id: str) -> bool:
@@ -61,20 +63,36 @@ class GymnasiumSuite(Suite):
 
     def make(self, id: str, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
         """Return the environment's own vector form, or environments one after the other, or in processes."""
-        registered = _find(id)
-        if registered.entry_point is None and config.wrappers:
-            wrong = f"{id} exists only as a vector, and wrappers are for single environments"
-            raise ConfigError([Problem(WRAPPERS, wrong, "leave them out")])
-        has_own_vector = registered.vector_entry_point is not None and not registered.additional_wrappers
-        if (config.vectorization == "auto" and has_own_vector and not config.wrappers) or not registered.entry_point:
-            return _make_own_vector(id, registered, num_envs, config)
-        makers = _makers(id, registered, num_envs, config)
-        first = makers[0]()
-        spec, reader, writer = describe_spaces(id, first, first.observation_space, first.action_space, config)
-        if config.vectorization == "async":
-            first.close()
-            return ProcessEnvironments(spec, makers, reader, writer, config.deadline_s)
-        return SyncEnvironments(spec, [lambda: first, *makers[1:]], reader, writer)
+        # A reset that hangs stops other processes only, and must not stop this one when it looks for masks.
+        return _make(id, num_envs, config, config.deadline_s if config.vectorization == "async" else None)
+
+    def make_one(self, id: str, config: EnvironmentConfig) -> VectorEnvironment:
+        """Return one environment in this process; with a deadline for its first reset if others will have one."""
+        deadline_s = config.deadline_s if config.vectorization == "async" else None
+        return _make(id, 1, replace(config, vectorization="auto"), deadline_s)
+
+
+def _make(id: str, num_envs: int, config: EnvironmentConfig, deadline_s: float | None) -> VectorEnvironment:
+    registered = _find(id)
+    if registered.entry_point is None and config.wrappers:
+        wrong = f"{id} exists only as a vector, and wrappers are for single environments"
+        raise ConfigError([Problem(WRAPPERS, wrong, "leave them out")])
+    has_own_vector = registered.vector_entry_point is not None and not registered.additional_wrappers
+    if (config.vectorization == "auto" and has_own_vector and not config.wrappers) or not registered.entry_point:
+        return _make_own_vector(id, registered, num_envs, config, deadline_s)
+    makers = _makers(id, registered, num_envs, config)
+    first = makers[0]()
+    described = describe_spaces(id, first, first.observation_space, first.action_space, config)
+    place = _find_masks(id, registered, first, first.observation_space, first.action_space, config, deadline_s)
+    if place:
+        first = MaskedEnvironment(first, place)
+        makers = [functools.partial(_build_masked, make, place) for make in makers]
+        described = describe_spaces(id, first, first.observation_space, first.action_space, config)
+    spec, reader, writer = described
+    if config.vectorization == "async":
+        first.close()
+        return ProcessEnvironments(spec, makers, reader, writer, config.deadline_s)
+    return SyncEnvironments(spec, [lambda: first, *makers[1:]], reader, writer)
 
 
 def _makers(
@@ -83,6 +101,36 @@ def _makers(
     # Only the first environment is ever drawn, so the others need no render mode.
     modes = [_render_mode(registered.entry_point)] + [None] * (num_envs - 1)
     return [functools.partial(_build, id, registered, mode, config) for mode in modes]
+
+
+def _build_masked(make: Callable[[], gymnasium.Env], place: Place) -> gymnasium.Env:
+    return MaskedEnvironment(make(), place)
+
+
+def _find_masks(
+    id: str,
+    registered: EnvSpec,
+    environment: gymnasium.Env | VectorEnv,
+    observations: gymnasium.Space[Any],
+    actions: gymnasium.Space[Any],
+    config: EnvironmentConfig,
+    deadline_s: float | None,
+) -> Place | None:
+    """Return where an environment gives action masks; the environment is closed if that is an error."""
+    if config.action_masks == "off":
+        return None
+    makers = (registered.entry_point, registered.vector_entry_point)
+    made_by = [maker if isinstance(maker, Hashable) else hash(repr(maker)) for maker in makers]
+    key = (id, *made_by, type(environment), config.kwargs, config.wrappers)
+    try:
+        return find_masks(id, key, environment, observations, actions, deadline_s)
+    except EnvironmentFailedError as error:
+        if error.reason != "hung":
+            environment.close()
+        raise
+    except ConfigError:
+        environment.close()
+        raise
 
 
 def _find(id: str) -> EnvSpec:
@@ -188,7 +236,9 @@ def _render_mode(entry_point: Any) -> str | None:
     return "rgb_array" if "rgb_array" in modes else None
 
 
-def _make_own_vector(id: str, registered: EnvSpec, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
+def _make_own_vector(
+    id: str, registered: EnvSpec, num_envs: int, config: EnvironmentConfig, deadline_s: float | None
+) -> VectorEnvironment:
     mode = _render_mode(registered.vector_entry_point)
     arguments: dict[str, Any] = {} if mode is None else {"render_mode": mode}
     arguments |= config.kwargs
@@ -205,9 +255,14 @@ def _make_own_vector(id: str, registered: EnvSpec, num_envs: int, config: Enviro
             f"the vector form of {id} does not say how it resets",
             'put "autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP into its metadata',
         )
-    described = describe_spaces(
-        id, environments, environments.single_observation_space, environments.single_action_space, config
-    )
+    spaces = environments.single_observation_space, environments.single_action_space
+    described = describe_spaces(id, environments, *spaces, config)
+    place = _find_masks(id, registered, environments, *spaces, config, deadline_s)
+    if place:
+        environments = MaskedVector(environments, place)
+        described = describe_spaces(
+            id, environments, environments.single_observation_space, environments.single_action_space, config
+        )
     spec, reader, writer = described
     return GymnasiumVector(spec, environments, reader, writer)
 
@@ -234,7 +289,9 @@ def describe_spaces(
         ConfigError: LASER does not support one of the spaces; the environment is closed then.
     """
     try:
-        reader = observation_reader(observations, _frame_stack(environment), config.picture_size)
+        is_masked = isinstance(environment, MaskedEnvironment | MaskedVector)
+        masks = mask_spec(actions) if is_masked else None
+        reader = observation_reader(observations, _frame_stack(environment), config.picture_size, masks)
         writer = action_writer(actions)
     except UnsupportedSpaceError as error:
         environment.close()

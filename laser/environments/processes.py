@@ -17,9 +17,10 @@ from gymnasium.vector.async_vector_env import AsyncState
 from gymnasium.wrappers.utils import create_zero_array
 
 from laser.environments.base import RAISED, EnvironmentFailedError, Transition, words_of
+from laser.environments.results import read_flag, read_reward
 from laser.environments.spaces import ActionWriter, ObservationReader
 from laser.environments.suite import split_seed
-from laser.environments.sync import draw, read_flag, read_reward
+from laser.environments.sync import draw
 from laser.environments.vector import GymnasiumVector
 from laser.specs import EnvironmentSpec, VectorSpec
 

@@ -22,7 +22,9 @@ from gymnasium.envs.classic_control import (
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-_TRANSPARENT = (OrderEnforcing, PassiveEnvChecker, TimeLimit)
+from laser.environments.masked import MaskedEnvironment
+
+_TRANSPARENT = (OrderEnforcing, PassiveEnvChecker, TimeLimit, MaskedEnvironment)
 _CLASSIC_CONTROL = {
     CartPoleEnv: ("state", "steps_beyond_terminated"),
     AcrobotEnv: ("state",),

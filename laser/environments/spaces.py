@@ -12,7 +12,15 @@ from gymnasium import spaces
 
 from laser.environments.arrays import PICTURE_SIZE, ArrayReader, FrameStack, UnsupportedSpaceError, array_reader
 from laser.environments.base import EnvironmentFailedError
-from laser.specs import ActionSpec, ContinuousActions, DiscreteActions, MultiDiscreteActions, ObservationSpec
+from laser.specs import (
+    ACTION_MASK,
+    ActionSpec,
+    ContinuousActions,
+    DiscreteActions,
+    MaskSpec,
+    MultiDiscreteActions,
+    ObservationSpec,
+)
 
 _NO_BOUND = 1e9
 _SUPPORTED_ACTIONS = "Discrete, MultiDiscrete of one axis, and Box of floats with finite bounds"
@@ -94,7 +102,10 @@ class ObservationReader:
 
 
 def observation_reader(
-    space: spaces.Space[Any], stack: FrameStack | None = None, picture_size: int = PICTURE_SIZE
+    space: spaces.Space[Any],
+    stack: FrameStack | None = None,
+    picture_size: int = PICTURE_SIZE,
+    masks: MaskSpec | None = None,
 ) -> ObservationReader:
     """Return the reader for an observation space.
 
@@ -104,6 +115,7 @@ def observation_reader(
         space: observation space of one environment.
         stack: frame stack of a wrapper, if there is one; image arrays then have the stack as their first axis.
         picture_size: pixels of a picture's shortest side, at least.
+        masks: spec of the array `action_mask`, if it is one of bools that says which actions are allowed.
 
     Raises:
         UnsupportedSpaceError: the message names the part that is not supported.
@@ -116,7 +128,10 @@ def observation_reader(
     for name, part in _parts("", space):
         if name in arrays:
             raise UnsupportedSpaceError(f"two arrays of the observation are called {name}; rename one of them")
-        arrays[name] = array_reader(name, part, stack, picture_size)
+        if name == ACTION_MASK and masks is not None:
+            arrays[name] = ArrayReader(masks, masks.shape, "bool")
+        else:
+            arrays[name] = array_reader(name, part, stack, picture_size)
     return ObservationReader(arrays, is_nested=True)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from laser.config import ConfigError, Problem
 from laser.discovery import find_strategies
-from laser.environments.base import VectorEnvironment, words_of
+from laser.environments.base import EnvironmentFailedError, VectorEnvironment, words_of
 from laser.environments.config import EnvironmentConfig
 from laser.specs import EnvironmentSpec
 
@@ -46,12 +46,19 @@ class Suite(ABC):
 
     def describe(self, id: str, config: EnvironmentConfig) -> EnvironmentSpec:
         """Return the spec of an environment; build one and close it. Raises as `make` does."""
-        environment = self.make(id, 1, replace(config, vectorization="auto"))
+        try:
+            environment = self.make_one(id, config)
+        except EnvironmentFailedError as error:
+            raise env_error(f"{id} cannot be reset: {error}", "mend its reset()") from error
         try:
             environment.close()
         except (Exception, SystemExit) as error:
             raise env_error(f"{id} cannot be closed: {words_of(error)}", "mend its close()") from error
         return environment.spec
+
+    def make_one(self, id: str, config: EnvironmentConfig) -> VectorEnvironment:
+        """Return one environment in this process, to describe it."""
+        return self.make(id, 1, replace(config, vectorization="auto"))
 
 
 def find_suites() -> list[Suite]:

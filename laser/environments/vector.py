@@ -10,8 +10,9 @@ from gymnasium.vector import AutoresetMode
 
 from laser.environments import restoring
 from laser.environments.base import RAISED, EnvironmentFailedError, Transition, failure_of
+from laser.environments.results import read_rewards
 from laser.environments.spaces import ActionWriter, ObservationReader
-from laser.environments.sync import draw, read_rewards
+from laser.environments.sync import draw
 from laser.specs import EnvironmentSpec
 
 
@@ -51,6 +52,8 @@ class GymnasiumVector:
         """Begin an episode everywhere."""
         try:
             observations, _ = self._environments.reset(seed=seed)
+        except EnvironmentFailedError:
+            raise
         except RAISED as error:
             raise failure_of(error) from error
         self._over = np.zeros(self.num_envs, bool)
@@ -66,6 +69,8 @@ class GymnasiumVector:
         assert self._actions is not None, "recv without send"
         try:
             observations, rewards, terminated, truncated, info = self._environments.step(self._actions)
+        except EnvironmentFailedError:
+            raise
         except RAISED as error:
             raise failure_of(error) from error
         self._actions = None
@@ -146,6 +151,8 @@ class GymnasiumVector:
     def _reset_ended(self, over: np.ndarray, ended: np.ndarray) -> dict[str, np.ndarray]:
         try:
             observations, _ = self._environments.reset(options={"reset_mask": over.copy()})
+        except EnvironmentFailedError:
+            raise
         except RAISED as error:
             raise failure_of(error) from error
         read = self._reader.read_batch(observations, self.num_envs)

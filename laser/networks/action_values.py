@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from laser.networks.heads import PreciseLinear
 from laser.networks.noisy import NoisyLinear
+from laser.ops.action_masks import mean_of_allowed
 
 
 class ActionValueHead(nn.Module):
@@ -55,19 +56,23 @@ class ActionValueHead(nn.Module):
         """Number of factors that make one noise for all layers; 0 without noise."""
         return sum(self._num_factors)
 
-    def forward(self, features: Tensor, factors: Tensor | None = None) -> Tensor:
+    def forward(self, features: Tensor, factors: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         """Map [N, num_features] to [N, num_actions, num_atoms].
 
         Args:
             features: of N states.
             factors: factors of the noise, [num_factors] or [N, num_factors]; None: no noise.
+            mask: bool [N, num_actions], allowed actions: the mean is over them; None: all.
         """
         parts = iter(() if factors is None else factors.split(self._num_factors, -1))
         outputs: Tensor = _walk(self.advantage, features, parts).unflatten(-1, self._shape)
         if self.value is None:
             return outputs
         values: Tensor = _walk(self.value, features, parts).unsqueeze(-2)
-        return values + outputs - outputs.mean(-2, keepdim=True)
+        if mask is None:
+            return values + outputs - outputs.mean(-2, keepdim=True)
+        means = mean_of_allowed(outputs.transpose(-1, -2), mask.unsqueeze(-2)).transpose(-1, -2)
+        return values + outputs - means
 
     def _noisy_layers(self) -> Iterator[NoisyLinear]:
         return (each for each in [*self.advantage, *(self.value or [])] if isinstance(each, NoisyLinear))

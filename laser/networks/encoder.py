@@ -15,7 +15,7 @@ from laser.networks.impala_resnet import ImpalaResNet
 from laser.networks.mlp import MLP
 from laser.networks.pixels import center_first_filters
 from laser.networks.settings import NetworkSettings, read_filters
-from laser.specs import CategorySpec, FramesSpec, ObservationSpec, VectorSpec
+from laser.specs import CategorySpec, FramesSpec, MaskSpec, ObservationSpec, VectorSpec
 
 _EMBEDDING_SIZE = 20
 
@@ -25,7 +25,7 @@ class ObservationEncoder(nn.Module):
 
     Vectors are flattened, categories become one-hot, and arrays of categories (words) are embedded, with 20 features
     per value; all are concatenated. Without frames, an MLP follows. With frames, every image has a torso of its own,
-    whose features are concatenated with the others.
+    whose features are concatenated with the others. An action mask is left out.
 
     Args:
         observations: specs by name; their order is the order of concatenation.
@@ -39,6 +39,7 @@ class ObservationEncoder(nn.Module):
 
     def __init__(self, observations: Mapping[str, ObservationSpec], config: NetworkSettings):
         super().__init__()
+        observations = {name: spec for name, spec in observations.items() if not isinstance(spec, MaskSpec)}
         frames = {name: spec for name, spec in observations.items() if isinstance(spec, FramesSpec)}
         categories = {name: spec for name, spec in observations.items() if isinstance(spec, CategorySpec)}
         self._categories = {name: spec.num_values for name, spec in categories.items() if not spec.shape}
@@ -87,6 +88,8 @@ def describe_observations(observations: Mapping[str, ObservationSpec], config: N
             height, width = spec.frame_shape[:2]
             channels = f"{spec.channels} channel{'s' if spec.channels > 1 else ''}"
             parts.append(f"{name} is a picture of {height}x{width} with {channels} ({torso_name(spec, config)})")
+        elif isinstance(spec, MaskSpec):
+            parts.append(f"{name} says which of {sum(spec.num_actions)} actions are allowed")
         elif isinstance(spec, CategorySpec):
             what = f"{math.prod(spec.shape)} values" if spec.shape else "one value"
             parts.append(f"{name} is {what} of {spec.num_values}{mlp}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from laser.ops.action_masks import mean_of_allowed
+
 CHANNELS = 32
 
 
@@ -32,9 +34,18 @@ class PixelControlHead(nn.Module):
         self.value = nn.ConvTranspose2d(CHANNELS, 1, 4, stride=2)
         self.advantage = nn.ConvTranspose2d(CHANNELS, num_actions, 4, stride=2)
 
-    def forward(self, features: Tensor) -> Tensor:
-        """Map [N, num_features] to [N, num_actions, rows, columns]."""
+    def forward(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Map [N, num_features] to [N, num_actions, rows, columns].
+
+        Args:
+            features: of N states.
+            mask: bool [N, num_actions], allowed actions: the mean is over them; None: all.
+        """
         picture = F.relu(self.linear(features)).unflatten(-1, (CHANNELS, *self._inner))
         advantages = self.advantage(picture)
-        values: Tensor = self.value(picture) + advantages - advantages.mean(1, keepdim=True)
+        if mask is None:
+            means = advantages.mean(1, keepdim=True)
+        else:
+            means = mean_of_allowed(advantages.movedim(1, -1), mask[:, None, None]).movedim(-1, 1)
+        values: Tensor = self.value(picture) + advantages - means
         return values[..., : self._rows, : self._columns]

@@ -15,6 +15,7 @@ from laser.networks.config import NetworkConfig
 from laser.networks.encoder import ObservationEncoder
 from laser.networks.heads import LogitsHead, PreciseLinear
 from laser.networks.mlp import MLP, ConcatenatedReLU, orthogonal
+from laser.ops.action_masks import count_allowed, find_mask, mask_logits, mean_of_allowed
 from laser.specs import DiscreteActions, EnvironmentSpec
 
 POLICY, CRITIC, BEHAVIOUR = "policy", "critic", "behaviour"
@@ -38,6 +39,7 @@ class ExploringHead(nn.Module):
 
         p = (1 - exploration) softmax(z) + exploration / A
 
+    over the A actions that are allowed.
     Its logits are log p: acting, storing and learning use the same distribution.
 
     Args:
@@ -54,17 +56,25 @@ class ExploringHead(nn.Module):
         self._exploration = exploration
         self._num_actions = num_actions
 
-    def forward(self, features: Tensor) -> dict[str, Tensor]:
-        """Map [N, num_features] to {"logits": [N, A]}, normalised."""
-        log_probs: Tensor = self.logits(self.hidden(features))["logits"].log_softmax(-1)
+    def forward(self, features: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
+        """Map [N, num_features] to {"logits": [N, A]}, normalised.
+
+        Args:
+            features: of N states.
+            mask: bool [N, A], allowed actions; None: all.
+        """
+        log_probs = mask_logits(self.logits(self.hidden(features))["logits"], mask).log_softmax(-1)
         if self._exploration:
-            floor = log_probs.new_full((), math.log(self._exploration / self._num_actions))
+            if mask is None:
+                floor = log_probs.new_full((), math.log(self._exploration / self._num_actions))
+            else:
+                floor = (self._exploration / count_allowed(mask)).log()
             log_probs = torch.logaddexp(log_probs + math.log1p(-self._exploration), floor)
-        return {"logits": log_probs}
+        return {"logits": mask_logits(log_probs, mask)}
 
 
 class DuelingHead(nn.Module):
-    """Action values from two branches, each with a hidden layer: Q(a) = V + A(a) - mean_a A(a).
+    """Action values from two branches, each with a hidden layer: Q(a) = V + A(a) - mean_a A(a), over allowed actions.
 
     Args:
         num_features: width of the input.
@@ -83,12 +93,12 @@ class DuelingHead(nn.Module):
         self.value = orthogonal(PreciseLinear(2 * size, 1), 1.0)
         self.advantage = orthogonal(PreciseLinear(2 * size, num_actions), 1.0)
 
-    def forward(self, features: Tensor) -> Tensor:
-        """Map [N, num_features] to [N, A]."""
+    def forward(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Map [N, num_features] to [N, A]; arguments as for `ExploringHead`."""
         # [N, 2, 2 * size]: the two branches.
         streams = self.rectifier(self.hidden(features).unflatten(-1, (2, -1)))
         values, advantages = self.value(streams[:, 0]), self.advantage(streams[:, 1])
-        q_values: Tensor = values + advantages - advantages.mean(-1, keepdim=True)
+        q_values: Tensor = values + advantages - mean_of_allowed(advantages, mask)
         return q_values
 
 
@@ -150,12 +160,12 @@ class ReactorNetworks(nn.Module):
     ) -> ReactorOutput:
         """Evaluate everything; see `ActorCritic.forward`. `values` are E_pi Q, without gradients."""
         past = (last_actions, last_rewards, first, core_state)
-        features = self._encode(observations, first)
+        features, mask = self._encode(observations, first), _flat_mask(observations)
         answers: dict[str, Any] = {}
         states: dict[str, Tensor] = {}
         for name, head in self.heads.items():
             seen, state = self._remember(name, features if name == CRITIC else features.detach(), *past)
-            answers[name] = head(seen.flatten(0, 1))
+            answers[name] = head(seen.flatten(0, 1), mask)
             states |= state
         rows = first.shape
         policy, behaviour = (
@@ -178,7 +188,7 @@ class ReactorNetworks(nn.Module):
         """Return the action values alone, [T, B, A]; arguments as for `forward`."""
         features = self._encode(observations, first)
         seen, _ = self._remember(CRITIC, features, last_actions, last_rewards, first, core_state)
-        q_values: Tensor = self.heads[CRITIC](seen.flatten(0, 1)).unflatten(0, first.shape)
+        q_values: Tensor = self.heads[CRITIC](seen.flatten(0, 1), _flat_mask(observations)).unflatten(0, first.shape)
         return q_values
 
     def _encode(self, observations: Mapping[str, Tensor], first: Tensor) -> Tensor:
@@ -201,6 +211,11 @@ class ReactorNetworks(nn.Module):
         own = {key: core_state[state_name(name, key)] for key in ("hidden", "cell")}
         states: dict[str, Tensor] = self.cores[name](features, last_actions, last_rewards, first, own)
         return states["hidden"], {state_name(name, key): value for key, value in states.items()}
+
+
+def _flat_mask(observations: Mapping[str, Tensor]) -> Tensor | None:
+    mask = find_mask(observations)
+    return None if mask is None else mask.flatten(0, 1)
 
 
 def state_name(head: str, part: str) -> str:

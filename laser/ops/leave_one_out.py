@@ -14,6 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from laser.ops.action_masks import mask_logits
 from laser.ops.taken import taken
 from laser.ops.truncation_correction import categorical_gradient
 from laser.ops.vtrace import MAX_LOG_RHO
@@ -77,16 +78,22 @@ def importance_sampling(
     return (weights * probs).sum(-1)
 
 
-def mean_action_gap(q_values: Tensor, rows: Tensor) -> Tensor:
+def mean_action_gap(q_values: Tensor, rows: Tensor, mask: Tensor | None = None) -> Tensor:
     """Return the mean over rows of the best action's value minus that of a random other action; 0 without rows.
 
     Args:
         q_values: [T, B, A], at least two actions.
         rows: bool [T, B], which ones count.
+        mask: bool [T, B, A], allowed actions; rows with one alone do not count. None: all are allowed.
 
     Source:
         Gruslys et al. 2017 (the Reactor), section 3.5.
     """
-    best = q_values.amax(-1)
-    others = (q_values.sum(-1) - best) / (q_values.shape[-1] - 1)
+    best = mask_logits(q_values, mask).amax(-1)
+    if mask is None:
+        others = (q_values.sum(-1) - best) / (q_values.shape[-1] - 1)
+    else:
+        num_others = mask.sum(-1) - 1
+        rows = rows & (num_others > 0)
+        others = (torch.where(mask, q_values, 0.0).sum(-1) - best) / num_others.clamp(min=1)
     return torch.where(rows, best - others, 0.0).sum() / rows.sum().clamp(min=1)

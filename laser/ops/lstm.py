@@ -16,7 +16,8 @@ def lstm_scan(projected: Tensor, weights: Tensor, first: Tensor, hidden: Tensor,
     `projected`, computed for all rows at once; only the sequential part is here. Gradients are exact, also to
     the state before row 0; that of the weights is one matrix product over all rows.
 
-    It is one operation to `torch.compile`: unrolled it would take minutes to compile for 80 rows.
+    It is one operation to `torch.compile`: unrolled it would take minutes to compile for 80 rows. An exported program
+    has the plain operations, which run without LASER.
 
     Args:
         projected: [T, K, B, 4H] inputs times their weights, plus biases.
@@ -31,8 +32,28 @@ def lstm_scan(projected: Tensor, weights: Tensor, first: Tensor, hidden: Tensor,
     Source:
         Hochreiter and Schmidhuber 1997, with forget gates.
     """
+    if torch.compiler.is_exporting():
+        return plain_lstm_scan(projected, weights, first, hidden, cell)
     hiddens, cells, _ = _forward(projected, weights, first, hidden, cell)
     return hiddens, cells
+
+
+def plain_lstm_scan(
+    projected: Tensor, weights: Tensor, first: Tensor, hidden: Tensor, cell: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Compute what `lstm_scan` does, from torch's own operations alone."""
+    hiddens, cells = [], []
+    keeps = (~first).to(projected.dtype).unsqueeze(-1)
+    for t in range(projected.shape[0]):
+        hidden, cell = hidden * keeps[t], cell * keeps[t]
+        for k in range(projected.shape[1]):
+            i, f, o, g = (projected[t, k] + hidden @ weights[k]).chunk(4, -1)
+            cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+            hidden = o.sigmoid() * cell.tanh()
+            hiddens.append(hidden)
+            cells.append(cell)
+    rows = projected.shape[:2]
+    return torch.stack(hiddens).unflatten(0, rows), torch.stack(cells).unflatten(0, rows)
 
 
 @torch.library.custom_op("laser::lstm_scan", mutates_args=())

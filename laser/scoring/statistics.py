@@ -5,7 +5,9 @@ Source: Agarwal et al. 2021, "Deep reinforcement learning at the edge of the sta
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import statistics
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -75,19 +77,11 @@ def bootstrap_interval(
     return float(low), float(high)
 
 
-def t_interval(scores: np.ndarray) -> tuple[float, float]:
-    """Return the 95 % interval of a mean over seeds, by Student's t: mean +- t * std / sqrt(num_seeds).
-
-    With the few seeds that one has, a bootstrap's interval is too narrow; that of two or three seeds only repeats them.
-
-    Args:
-        scores: [num_seeds] one score per seed, at least two seeds.
-
-    Returns:
-        lower and upper end of the interval.
-    """
-    half = float(t_quantile(len(scores) - 1) * scores.std(ddof=1) / np.sqrt(len(scores)))
-    return float(scores.mean()) - half, float(scores.mean()) + half
+def mean_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the mean, and half the width of its 95 % interval by Student's t; infinite for one value."""
+    if len(values) < 2:
+        return float(values[0]), math.inf
+    return statistics.fmean(values), t_quantile(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def t_quantile(freedom: int) -> float:
@@ -104,3 +98,18 @@ def t_quantile(freedom: int) -> float:
     first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
     third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
     return z + first / freedom + second / freedom**2 + third / freedom**3
+
+
+def share_interval(num_wins: float, num: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share; ties may count as half a win.
+
+    It has a width even where every comparison has the same outcome, as with few runs.
+
+    Args:
+        num_wins: outcomes that count, at most `num`.
+        num: comparisons, at least 1.
+    """
+    share, squared = num_wins / num, _NORMAL_QUANTILE**2 / num
+    middle = (share + squared / 2.0) / (1.0 + squared)
+    half = _NORMAL_QUANTILE / (1.0 + squared) * math.sqrt(share * (1.0 - share) / num + squared / (4.0 * num))
+    return max(0.0, middle - half), min(1.0, middle + half)

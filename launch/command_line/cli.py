@@ -38,6 +38,8 @@ usage: laser COMMAND ...
                                                                                     train several, at the same pace
   laser eval RUN_DIR [--episodes N] [--env ID] [--video] [--json]                   evaluate a trained agent
   laser report RUN_OR_SWEEP [--out DIR] [--json]                                    one page with curves and scores
+  laser export RUN_DIR [--format onnx|torch] [--out FILE]                           the policy as a file without LASER
+  laser reproduce list | FIGURE | PAPER | all [--small] [--scale F] [--dry-run]     figures and tables of the papers
   laser dashboard [RUNS_DIR] [--port P]                                             watch runs in a browser
   laser bench NAME [--json]                                                         measure the speed of a part
   laser presets                                                                     settings by kind of task
@@ -60,6 +62,8 @@ def run(arguments: Sequence[str]) -> int:
         "sweep": _sweep,
         "eval": _eval,
         "report": _report,
+        "export": _export,
+        "reproduce": _reproduce,
         "dashboard": _dashboard,
         "bench": _bench,
         "presets": _presets,
@@ -216,6 +220,36 @@ def _report(arguments: list[str]) -> int:
         print(result.page)
     if options.json:
         print_json(result)
+    return 0
+
+
+def _export(arguments: list[str]) -> int:
+    from launch.export.options import ExportOptions
+
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        return _options_help("laser export RUN_DIR", ExportOptions())
+    (run_dir,), options = _parse_options(arguments, ExportOptions(), ("run-dir",))
+    from launch.export.export import export
+
+    result = export(Path(run_dir), options)
+    if not options.quiet and not options.json:
+        print(f"{result.file}: agrees with the policy over {result.checked_steps} steps of an episode")
+    if options.json:
+        print_json(result)
+    return 0
+
+
+def _reproduce(arguments: list[str]) -> int:
+    from launch.reproductions.options import ReproduceOptions
+
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        return _options_help("laser reproduce list [PAPER] | FIGURE | PAPER | all", ReproduceOptions())
+    given, options = _parse_options(arguments, ReproduceOptions(), ("figure",), ("of",))
+    from launch.reproductions.reproduce import reproduce
+
+    results = reproduce(given[0], options, *given[1:])
+    if options.json:
+        print(json.dumps(finite({"figures": results})), flush=True)
     return 0
 
 

@@ -8,15 +8,18 @@ from typing import Any
 import numpy as np
 
 from actors.policy import Policy, PolicyState
+from laser.environments.action_masks import read_mask, read_masks
 from laser.environments.arrays import ArrayReader
 from laser.environments.base import EnvironmentFailedError
 from laser.environments.spaces import ActionWriter, ObservationReader
 from laser.specs import (
+    ACTION_MASK,
     CategorySpec,
     ContinuousActions,
     DiscreteActions,
     EnvironmentSpec,
     FramesSpec,
+    MaskSpec,
     ObservationSpec,
     VectorSpec,
 )
@@ -36,7 +39,8 @@ class LoadedPolicy:
         is_real = isinstance(environment.actions, ContinuousActions)
         self._writer = ActionWriter(environment.actions, "float32" if is_real else "int64")
         self._arrays = {
-            name: ArrayReader(spec, _shape(spec), "float64") for name, spec in environment.observations.items()
+            name: ArrayReader(spec, _shape(spec), "float64")
+            for name, spec in environment.without_action_masks().observations.items()
         }
         self._state = self.initial_state()
 
@@ -62,7 +66,13 @@ class LoadedPolicy:
         state.load_state_dict(values)
 
     def act(
-        self, observation: Any, reward: Any = 0.0, *, greedy: bool | None = None, state: PolicyState | None = None
+        self,
+        observation: Any,
+        reward: Any = 0.0,
+        *,
+        greedy: bool | None = None,
+        state: PolicyState | None = None,
+        action_mask: Any = None,
     ) -> Any:
         """Choose an action in the environment's format, or one for each observation of a batch.
 
@@ -73,6 +83,8 @@ class LoadedPolicy:
             reward: of the last action, a number or [N]; only agents that take it as input need it.
             greedy: True: the most likely action; False: a sample; None: as the policy was loaded.
             state: state from `initial_state`, which is updated; None: the state that the policy keeps.
+            action_mask: allowed actions, as `info["action_mask"]` has them, or [N, ...] for a batch; needed by an agent
+                that was trained with masks, unless the observation holds them.
 
         Returns:
             an int, an int array, or a float array within the environment's bounds; of a batch: an array [N, ...].
@@ -83,6 +95,7 @@ class LoadedPolicy:
         """
         arrays, is_batch = self._read(observation)
         num_envs = len(next(iter(arrays.values())))
+        arrays |= self._read_mask(observation, action_mask, num_envs, is_batch)
         own = state if state is not None else self._kept_state(num_envs)
         if len(own.first) != num_envs:
             raise ValueError(f"state is of {len(own.first)} environments, and there are {num_envs} observations")
@@ -120,6 +133,24 @@ class LoadedPolicy:
         if len(num_rows) > 1:
             raise ValueError(f"every array of a batch must have as many rows, got {sorted(num_rows)} (0: no batch)")
         return found, num_rows != {0}
+
+    def _read_mask(self, observation: Any, action_mask: Any, num_envs: int, is_batch: bool) -> dict[str, np.ndarray]:
+        """Return the masks, bool [N, ...], as an observation; nothing for an agent without masks."""
+        spec = self.environment.observations.get(ACTION_MASK)
+        if not isinstance(spec, MaskSpec):
+            if action_mask is not None:
+                raise ValueError("the agent was trained without action masks; leave action_mask out")
+            return {}
+        if action_mask is None and isinstance(observation, Mapping):
+            action_mask = observation.get(ACTION_MASK)
+        if action_mask is None:
+            raise ValueError("the agent was trained with action masks; give action_mask=info['action_mask']")
+        try:
+            if is_batch:
+                return {ACTION_MASK: read_masks(spec, action_mask, np.zeros(num_envs, bool))}
+            return {ACTION_MASK: read_mask(spec, action_mask, over=False)[None]}
+        except EnvironmentFailedError as error:
+            raise ValueError(str(error)) from error
 
 
 def _shape(spec: ObservationSpec) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from laser.scoring.statistics import LEAST_SEEDS, t_interval
+from laser.scoring.statistics import LEAST_SEEDS, mean_interval
 from launch.evaluation.evaluation_result import Interval
 from launch.settings.values import show
 
@@ -41,7 +41,10 @@ class SettingReturns:
     @property
     def interval(self) -> Interval | None:
         """95 % interval of the mean over seeds; None with fewer than three, of which it would say nothing."""
-        return t_interval(np.array(self.returns)) if len(self.returns) >= LEAST_SEEDS else None
+        if len(self.returns) < LEAST_SEEDS:
+            return None
+        mean, half = mean_interval(self.returns)
+        return mean - half, mean + half
 
     def words(self) -> str:
         """Return the mean with its interval and the number of seeds."""

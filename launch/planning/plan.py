@@ -197,6 +197,7 @@ def _find_differences(specs: Sequence[UnrollSpec]) -> list[Problem]:
     states = {name: array for spec in reversed(specs) for name, array in spec.core_state.items()}
     for number, spec in enumerate(specs[1:], start=1):
         for what, ours, theirs in (
+            ("action masks", _has_masks(first), _has_masks(spec)),
             ("observations", first.environment.observations, spec.environment.observations),
             ("actions", first.environment.actions, spec.environment.actions),
             ("behaviour statistics", first.behaviour, spec.behaviour),
@@ -211,6 +212,10 @@ def _find_differences(specs: Sequence[UnrollSpec]) -> list[Problem]:
                 problems.append(Problem("share-replay", wrong, "use --no-share-replay"))
                 break
     return problems
+
+
+def _has_masks(spec: UnrollSpec) -> str:
+    return "given" if spec.environment.has_action_masks else "missing"
 
 
 def _find_memoryless(configs: Sequence[TrainConfig], states: Mapping[str, ArraySpec]) -> list[Problem]:

@@ -31,13 +31,17 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes; `goal` is drawn as a dotted horizontal line, `title` above the axes."""
+    """One pair of axes; `goal` is drawn as a dotted horizontal line, `title` above the axes.
+
+    With `is_log` the y axis is logarithmic; values that are not above 0 are left out.
+    """
 
     x_title: str
     y_title: str
     lines: Sequence[Line] = field(default_factory=tuple)
     goal: float | None = None
     title: str = ""
+    is_log: bool = False
 
 
 def draw(
@@ -92,6 +96,8 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
             marker="." if len(points) == 1 else None,
         )
         seen.add(line.label)
+    if panel.is_log and any(y > 0.0 for line in panel.lines for _, y in line.points):
+        axes.set_yscale("log")
     if panel.goal is not None:
         axes.axhline(panel.goal, color="grey", linestyle=":", linewidth=1)
     if panel.title:

@@ -41,11 +41,12 @@ def sweep_command(record: Mapping[str, Any], base: TrainConfig, changes: Mapping
     defaults = {leaf.key: leaf.value for leaf in [*find_leaves(SweepOptions()), *find_leaves(PbtConfig(), "pbt.")]}
     for leaf in [*find_leaves(sweep.options), *(find_leaves(sweep.pbt, "pbt.") if sweep.options.pbt else ())]:
         if leaf.value != defaults[leaf.key]:
-            words += _option(leaf.key, leaf.value)
+            words += option(leaf.key, leaf.value)
     return shlex.join(words)
 
 
-def _option(key: str, value: Any) -> list[str]:
+def option(key: str, value: Any) -> list[str]:
+    """Return the words of the command line that set a key: a switch, or a flag and its value."""
     if isinstance(value, bool):
         return [f"--{key}" if value else f"--no-{key}"]
     return [f"--{key}", show(value)]

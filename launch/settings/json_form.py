@@ -68,9 +68,9 @@ def config_from_json(
 def _with_old_defaults(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a record that holds what earlier versions did where a newer setting's default is something else."""
     environment = value.get("environment")
-    if not isinstance(environment, Mapping) or not environment or "picture_size" in environment:
+    if not isinstance(environment, Mapping) or not environment:
         return value
-    return {**value, "environment": {**environment, "picture_size": 20}}
+    return {**value, "environment": {"picture_size": 20, "action_masks": "off", **environment}}
 
 
 def _rebuild(

@@ -218,6 +218,10 @@ def _restore(run: RunDirectory, member: MemberPlan) -> SavedMember:
         run.log(f"warning: {warning}")
     saved = environment_spec_from_json(checkpoint.state["environment"])
     if not saved.same_spaces(member.environment):
+        if saved.without_action_masks().same_spaces(member.environment.without_action_masks()):
+            how, value = ("with", "auto") if saved.has_action_masks else ("without", "off")
+            wrong = f"the checkpoint was trained {how} action masks"
+            raise NothingToResumeError("environment.action-masks", wrong, f"use {value}")
         wrong = f"the checkpoint was trained on {saved.id}, whose spaces differ from {member.config.env}"
         raise NothingToResumeError("env", wrong, f"use --env {saved.id}")
     return SavedMember(checkpoint, warnings)

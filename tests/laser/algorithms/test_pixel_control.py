@@ -12,7 +12,7 @@ from laser.algorithms.pixel_control import PixelControl
 from laser.algorithms.refer import ReferConfig
 from laser.networks.actor_critic import ActorCritic
 from laser.networks.config import NetworkConfig
-from laser.specs import EnvironmentSpec, FramesSpec, VectorSpec
+from laser.specs import ACTION_MASK, EnvironmentSpec, FramesSpec, MaskSpec, VectorSpec
 
 PICTURE = FramesSpec((36, 24, 3), stack=2)
 ENVIRONMENT = EnvironmentSpec("probe", {"observation": PICTURE}, ACTIONS["discrete"])
@@ -171,3 +171,27 @@ def test_its_loss_is_the_literal_one_across_terminations_and_rejected_rows():
 def test_a_cell_may_be_as_large_as_the_picture():
     head = PixelControl(ENVIRONMENT, 24, 0.9).make_head(5)
     assert head(torch.zeros(1, 5)).shape == (1, 3, 1, 1)
+
+
+def test_what_is_forbidden_changes_no_target_and_no_mean():
+    batch = make()
+    mask = torch.rand(7, 3, 3, generator=torch.Generator().manual_seed(1)) < 0.5
+    mask[:-1].scatter_(-1, batch.actions.unsqueeze(-1), True)
+    mask[-1, :, 0] = True
+    masks = {ACTION_MASK: mask}
+    masked = dataclasses.replace(batch, observations={**batch.observations, **masks})
+    environment = dataclasses.replace(
+        ENVIRONMENT, observations={**ENVIRONMENT.observations, ACTION_MASK: MaskSpec((3,))}
+    )
+    algorithm = ImpalaConfig(**ONLY).build(environment, NetworkConfig())
+
+    def pixel_loss(disturbance):
+        networks = algorithm.seeded_networks(0)
+        layer = networks.pixel_control_head.advantage
+        layer.register_forward_hook(
+            lambda _, inputs, found: found + disturbance * (~mask.flatten(0, 1))[:, :, None, None]
+        )
+        return algorithm.loss(networks, {}, masked, {}, None).metrics["pixel_control_loss"]
+
+    torch.testing.assert_close(pixel_loss(5.0), pixel_loss(0.0))
+    assert pixel_loss(0.0) > 0

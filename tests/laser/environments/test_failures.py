@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from laser.config import ConfigError
-from laser.environments import EnvironmentConfig, EnvironmentFailedError, make_environment
+from laser.environments import EnvironmentConfig, EnvironmentFailedError, describe_environment, make_environment
 
 DEEDS = {
     "raise": ("raised", "KeyError: 'the door is locked'"),
@@ -86,11 +86,17 @@ def test_the_environments_own_traceback_comes_along():
 def test_a_hung_process_is_named_and_ended(name):
     begun = time.monotonic()
     with pytest.raises(
-        EnvironmentFailedError, match=r"environment 0, 1 did not finish a (step|reset) within 2 s"
+        EnvironmentFailedError, match=r"environment 0(, 1)? did not finish a (step|reset) within 2 s"
     ) as caught:
         play(name, 3, vectorization="async", deadline_s=2.0)
     assert caught.value.reason == "hung"
     assert time.monotonic() - begun < 20
+
+
+def test_a_reset_that_hangs_is_noticed_before_a_run_in_processes():
+    config = EnvironmentConfig(vectorization="async", deadline_s=0.5)
+    with pytest.raises(ConfigError, match=r"cannot be reset: environment 0 did not finish a reset within 0.5 s"):
+        describe_environment("custom_environments:Bad-hang-at-reset-v0", config)
 
 
 def test_a_process_that_ends_is_noticed():

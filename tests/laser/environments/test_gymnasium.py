@@ -33,6 +33,10 @@ CONFIG = EnvironmentConfig()
         ("custom_environments:Wlk-v0", "registers no environment 'Wlk-v0'; it registers .*Walk-v0"),
         ("custom_environments:Needs-v0", "needs a package .*; .*pip install a_package_that_is_not_there"),
         ("custom_environments:Silent-v0", "does not say how it resets"),
+        (
+            "custom_environments:Bad-raise-at-reset-v0",
+            "cannot be reset: KeyError: 'the door is locked'; mend its reset",
+        ),
     ],
 )
 def test_mistakes_name_the_remedy(id, words):

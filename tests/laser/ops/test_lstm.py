@@ -3,7 +3,7 @@ import pytest
 import torch
 from literal_lstm import literal_lstm
 
-from laser.ops.lstm import lstm_scan
+from laser.ops.lstm import lstm_scan, plain_lstm_scan
 
 NUM_ROWS, NUM_COLUMNS, SIZE = 6, 3, 4
 
@@ -84,3 +84,19 @@ def test_autocast_does_not_reach_the_recurrence():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         got, _ = lstm_scan(*inputs)
     assert torch.equal(got, expected)
+
+
+def test_the_operations_of_an_exported_program_give_the_same_states():
+    generator = torch.Generator().manual_seed(3)
+    projected, weights, hidden, cell = (
+        torch.randn(shape, generator=generator, dtype=torch.float64)
+        for shape in ((5, 2, 4, 12), (2, 3, 12), (4, 3), (4, 3))
+    )
+    first = torch.rand(5, 4, generator=generator) < 0.3
+    assert first.any()
+    for found, right in zip(
+        plain_lstm_scan(projected, weights, first, hidden, cell),
+        lstm_scan(projected, weights, first, hidden, cell),
+        strict=True,
+    ):
+        torch.testing.assert_close(found, right)

@@ -6,6 +6,7 @@ from gymnasium import spaces
 
 from actors.policy import Policy
 from laser.algorithms.impala import ImpalaConfig
+from laser.environments.masked import mask_spec
 from laser.environments.spaces import action_writer, observation_reader
 from laser.networks.config import NetworkConfig
 from laser.specs import EnvironmentSpec
@@ -125,3 +126,45 @@ def test_all_arrays_of_a_batch_have_as_many_rows():
     assert policy.act({"a": np.zeros((2, 2)), "b": np.array([0, 2])}).shape == (2,)
     with pytest.raises(ValueError, match=r"as many rows, got \[0, 2\]"):
         policy.act({"a": np.zeros((2, 2)), "b": 1})
+
+
+def make_masked(space, actions):
+    """Return a policy whose agent was trained with masks."""
+    masks = mask_spec(actions)
+    parts = space.spaces if isinstance(space, spaces.Dict) else {"observation": space}
+    seen = {name: part for name, part in parts.items() if name != "action_mask"}
+    with_mask = spaces.Dict({**seen, "action_mask": spaces.MultiBinary(masks.shape[0])})
+    spec = EnvironmentSpec("X-v0", observation_reader(with_mask, masks=masks).specs, action_writer(actions).spec)
+    algorithm = ImpalaConfig().build(spec, NetworkConfig())
+    return LoadedPolicy(Policy(algorithm, spec, seed=0), spec)
+
+
+def test_a_mask_is_given_beside_the_observation_or_in_it():
+    space = spaces.Box(-1, 1, (3,), np.float32)
+    policy, row = make_masked(space, spaces.Discrete(4, start=3)), np.zeros(3, np.float32)
+    assert {policy.act(row, action_mask=np.array([0, 1, 0, 1], np.int8)) for _ in range(50)} == {4, 6}
+    masks = np.eye(4, dtype=bool)[[2, 0, 3]]
+    assert policy.act(np.zeros((3, 3)), action_mask=masks).tolist() == [5, 3, 6]
+    nested = make_masked(spaces.Dict({"seen": space, "action_mask": spaces.MultiBinary(4)}), spaces.Discrete(4))
+    assert nested.act({"seen": row, "action_mask": np.array([0, 0, 1, 0])}) == 2
+    assert nested.act({"seen": row}, action_mask=[0, 0, 0, 1]) == 3
+
+
+def test_masks_of_several_choices_stand_side_by_side_or_in_a_tuple():
+    policy = make_masked(spaces.Box(-1, 1, (3,)), spaces.MultiDiscrete([2, 3]))
+    assert policy.act(np.zeros(3), action_mask=[0, 1, 1, 0, 0]).tolist() == [1, 0]
+    assert policy.act(np.zeros(3), action_mask=([1, 0], [0, 0, 1])).tolist() == [0, 2]
+    both = (np.array([[1, 0], [0, 1]]), np.array([[0, 0, 1], [0, 1, 0]]))
+    assert policy.act(np.zeros((2, 3)), action_mask=both).tolist() == [[0, 2], [1, 1]]
+
+
+def test_mistakes_with_masks_are_named():
+    policy = make_masked(spaces.Box(-1, 1, (3,)), spaces.Discrete(4))
+    with pytest.raises(ValueError, match=r"was trained with action masks; give action_mask=info\['action_mask'\]"):
+        policy.act(np.zeros(3))
+    with pytest.raises(ValueError, match=r"action_mask must have shape \(4,\), got \(3,\)"):
+        policy.act(np.zeros(3), action_mask=[1, 1, 1])
+    with pytest.raises(ValueError, match="action_mask allows no action"):
+        policy.act(np.zeros((2, 3)), action_mask=np.array([[1, 1, 1, 1], [0, 0, 0, 0]]))
+    with pytest.raises(ValueError, match="was trained without action masks; leave action_mask out"):
+        make(spaces.Box(-1, 1, (3,))).act(np.zeros(3), action_mask=[1] * 5)

@@ -31,6 +31,22 @@ def test_panels_fill_rows_and_a_place_that_is_left_over_stays_empty():
     assert (pixels == 1.0).all()
 
 
+def test_on_a_logarithmic_axis_decades_are_equally_far_apart():
+    def heights(is_log):
+        points = [(0.0, 1.0), (1.0, 1.0), (1.0, 10.0), (2.0, 10.0), (2.0, 1000.0), (3.0, 1000.0)]
+        png = draw([Panel("x", "y", [Line("", points)], is_log=is_log)])
+        pixels = np.asarray(imread(io.BytesIO(png)))
+        drawn = pixels[:, :, 2] - pixels[:, :, 0] > 0.3  # blue, and no grey
+        rows = np.flatnonzero(drawn.sum(1) > 60)  # level parts
+        return rows[np.flatnonzero(np.diff(rows, prepend=-9) > 1)]
+
+    low, middle, high = heights(is_log=True)[::-1]
+    assert (middle - high) / (low - middle) == pytest.approx(2.0, abs=0.1)
+    low, middle, high = heights(is_log=False)[::-1]
+    assert (middle - high) / (low - middle) > 50.0
+    assert draw([Panel("x", "y", [Line("a", [(0.0, 0.0), (1.0, -1.0)])], is_log=True)])
+
+
 @pytest.mark.parametrize("is_wide", [False, True])
 def test_a_band_is_drawn_around_its_line(is_wide):
     points = [(float(x), 0.0) for x in range(5000)]

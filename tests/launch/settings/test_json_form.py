@@ -75,3 +75,11 @@ def test_a_record_from_before_small_pictures_sees_them_as_vectors():
     assert config_from_json(value).environment.picture_size == 5
     del value["environment"]["picture_size"]
     assert config_from_json(value).environment.picture_size == 20
+
+
+def test_a_record_from_before_action_masks_has_none():
+    value = config_to_json(load_preset("cartpole"))
+    assert config_from_json(value).environment.action_masks == "auto"
+    del value["environment"]["action_masks"]
+    assert config_from_json(value).environment.action_masks == "off"
+    assert config_from_json(value).environment.picture_size == 5

@@ -1,0 +1,196 @@
+"""Curves of finished runs at equally spaced env steps, by arm and game, and statistics of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from laser.scoring.scores import find_reference
+from launch.errors import OutputError
+from launch.recording.metric_table import EVALUATION, RETURN
+from launch.records.metrics_db import read_series
+from launch.reproductions.figure import Curve, Figure, Statistic
+from launch.reproductions.plan import Run, Tuned
+
+NUM_POINTS = 60
+_TAIL = NUM_POINTS // 10
+_RETURNS = (RETURN, EVALUATION)
+
+
+def points_of(num_steps: int) -> np.ndarray:
+    """Return the env steps [points] at which curves of a run are compared."""
+    points: np.ndarray = np.linspace(0, num_steps, NUM_POINTS + 1)[1:]
+    return points
+
+
+def in_force(series: Sequence[tuple[float, float]], points: np.ndarray) -> np.ndarray:
+    """Return the current value at each point; a value that did not change is not recorded again.
+
+    Args:
+        series: (env steps, value), at least one; before the first the first one counts.
+        points: env steps [points].
+    """
+    steps, values = np.array(series).T
+    current: np.ndarray = values[np.maximum(np.searchsorted(steps, points, "right") - 1, 0)]
+    return current
+
+
+def steps_to(curves: np.ndarray, goal: float, num_steps: int) -> np.ndarray:
+    """Return the env steps at which each curve [seeds, points] first reaches `goal`; infinity if it never does."""
+    reached = curves >= goal
+    first = reached.argmax(1) + 1
+    return np.where(reached.any(1), first * num_steps / NUM_POINTS, np.inf)
+
+
+def spread(values: np.ndarray) -> str:
+    """Say `median (lower quartile to upper quartile)`."""
+    low, middle, high = np.percentile(values, (25, 50, 75))
+    return f"{middle:.3g} ({low:.3g} to {high:.3g})"
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Curves of all runs of a figure.
+
+    Args:
+        figure: the figure.
+        games: environment ids.
+        steps: env steps of the longest runs.
+        curves: float [seeds, members, points] by metric, arm and game; NaN where a run is not finished. A single run
+            has one member. Returns are normalised if the figure's are and every game has reference scores.
+        normalised: whether they are.
+        lengths: env steps of the runs by arm and game.
+    """
+
+    figure: Figure
+    games: Sequence[str]
+    steps: int
+    curves: Mapping[tuple[str, str, str], np.ndarray]
+    normalised: bool
+    lengths: Mapping[tuple[str, str], int]
+
+    def length(self, arm: str, game: str) -> int:
+        """Return the env steps of an arm's runs on a game; "": the most over games."""
+        return self.lengths[arm, game] if game else max(self.lengths[arm, each] for each in self.games)
+
+    def curve(self, metric: str, arm: str, game: str) -> np.ndarray:
+        """Return the curves [seeds, points] of an arm, of sweeps the best member's at each point or the members' mean.
+
+        Args:
+            metric: the metric.
+            arm: label of the arm.
+            game: environment id, or "" for the median over games, which is taken before the best member.
+        """
+        if game:
+            rows = self.curves[metric, arm, game]
+        else:
+            rows = np.median([self.curves[metric, arm, each] for each in self.games], axis=0)
+        with np.errstate(invalid="ignore"):
+            reduced: np.ndarray = rows.max(1) if self.figure.members == "best" else rows.mean(1)
+        return reduced
+
+    def statistic(self, metric: str, arm: str, game: str, statistic: Statistic, until: int = 0) -> np.ndarray:
+        """Return a statistic [seeds] of each run, NaN for runs that are not finished.
+
+        Args:
+            metric: the metric.
+            arm: label of the arm.
+            game: environment id, or "" for the median over games.
+            statistic: `final`, the mean of the last tenth; `area`, the mean; `best`, the largest value.
+            until: env steps after which the rest of longer runs is left out; 0: all of each run.
+        """
+        curve = self.curve(metric, arm, game)
+        length = self.length(arm, game)
+        if 0 < until < length:
+            place = np.ceil(points_of(until) / length * NUM_POINTS).astype(int) - 1
+            curve = curve[:, place]
+        if statistic == "best":
+            return np.asarray(curve.max(1))
+        return np.asarray((curve[:, -_TAIL:] if statistic == "final" else curve).mean(1))
+
+
+def read_outcomes(figure: Figure, runs: Sequence[Run], places: Mapping[str, Path], small: bool) -> Outcomes:
+    """Return the curves of a figure's runs.
+
+    Args:
+        figure: the figure.
+        runs: all its runs.
+        places: directories of the finished ones, by the run's name.
+        small: whether they are of the smallest size.
+
+    Raises:
+        OutputError: a run has not recorded a metric of the figure.
+    """
+    games = list(dict.fromkeys(run.game for run in runs))
+    seeds = sorted({run.seed for run in runs})
+    by_place = {(run.arm, run.game, run.seed): run for run in runs}
+    normalised = figure.normalised and all(find_reference(game) is not None for game in games)
+    curves = {}
+    for curve in figure.curves:
+        recorded = _recorded(curve, small)
+        for arm in [arm.label for arm in figure.arms]:
+            for game in games:
+                rows = []
+                for seed in seeds:
+                    run = by_place[arm, game, seed]
+                    row = _read(run, places.get(run.name), recorded, curve != figure.curves[0])
+                    reference = find_reference(game) if normalised and recorded in _RETURNS else None
+                    size = 1.0 if reference is None else reference.human - reference.random
+                    rows.append((row - (reference.random if reference else 0.0)) / size)
+                curves[curve.metric, arm, game] = np.array(rows)
+    lengths = {(run.arm, run.game): run.config.steps for run in runs}
+    return Outcomes(figure, games, max(lengths.values()), curves, normalised, lengths)
+
+
+def choose_settings(figure: Figure, runs: Sequence[Run], places: Mapping[str, Path], small: bool) -> Tuned:
+    """Return the settings with the largest median area under the first curve, by arm and game.
+
+    Args:
+        figure: the figure.
+        runs: of its tuning.
+        places: directories of the finished ones, by the run's name.
+        small: whether they are of the smallest size.
+
+    Raises:
+        OutputError: a run has not recorded the curve, or no run of an arm is finished.
+    """
+    areas: dict[tuple[str, str], dict[int, list[float]]] = {}
+    settings: dict[tuple[str, str, int], Mapping[str, Any]] = {}
+    for run in runs:
+        if run.name in places:
+            rows = _read(run, places[run.name], _recorded(figure.curves[0], small))
+            areas.setdefault((run.arm, run.game), {}).setdefault(run.trial, []).append(float(rows.mean()))
+            settings[run.arm, run.game, run.trial] = run.tuned
+    for run in runs:
+        if (run.arm, run.game) not in areas:
+            raise OutputError(run.name, "no run of its tuning is finished", "the same command tries them again")
+    best = {key: max(trials, key=lambda trial: float(np.median(trials[trial]))) for key, trials in areas.items()}
+    return {(arm, game): settings[arm, game, trial] for (arm, game), trial in best.items()}
+
+
+def _recorded(curve: Curve, small: bool) -> str:
+    return curve.small_metric if small and curve.small_metric else curve.metric
+
+
+def _read(run: Run, place: Path | None, metric: str, may_lack: bool = False) -> np.ndarray:
+    """Return a run's curves [members, points]; NaN for a run that is not finished, or does not have the metric."""
+    points = points_of(run.config.steps)
+    if place is None:
+        return np.full((run.num_members, NUM_POINTS), np.nan)
+    members = [place] if run.num_members == 1 else [place / "members" / str(each) for each in range(run.num_members)]
+    rows = []
+    for member in members:
+        series = read_series(member / "metrics.db", metric)
+        if not series and may_lack:
+            rows.append(np.full(NUM_POINTS, np.nan))
+            continue
+        if not series:
+            raise OutputError(
+                str(run.name), f"{member} has recorded nothing of {metric}", "make the runs longer: --scale"
+            )
+        rows.append(in_force(series, points))
+    return np.array(rows)

@@ -1,0 +1,280 @@
+"""The runs of a figure: their commands, their sizes after scaling, and every mistake before anything starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from laser.config import ConfigError, Problem, raise_problems
+from laser.environments import EnvironmentConfig, describe_environment
+from launch.presets import load_preset
+from launch.records.run_directory import slug
+from launch.report.repeating import option
+from launch.reproductions.figure import Arm, Figure, Size
+from launch.reproductions.options import ReproduceOptions
+from launch.reproductions.reading import settings_of
+from launch.settings.train_config import TrainConfig
+from launch.settings.values import find_leaves
+from launch.sweeps.population import PbtConfig
+from launch.sweeps.search_space import parse_space
+from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.sweeps.value_lists import PRESET, list_text
+
+_FIRST_TUNING_SEED = 1_000
+Tuned = Mapping[tuple[str, str], Mapping[str, Any]]
+"""Settings by arm and game."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A command of a figure: a training run, or a sweep.
+
+    Args:
+        arm: label of its arm.
+        game: environment id.
+        seed: number of the run among those of its arm and game, and its seed.
+        words: of the command, without the directory.
+        config: config of the run, or the base config of the sweep.
+        num_members: members of the sweep; 1 for a single run.
+        trial: number of the setting that it tries, in a run of tuning; -1: of the comparison.
+        tuned: the settings of tuning.
+    """
+
+    arm: str
+    game: str
+    seed: int
+    words: tuple[str, ...]
+    config: TrainConfig
+    num_members: int = 1
+    trial: int = -1
+    tuned: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """A name for its directory, different for every run of a figure."""
+        trial = f"trial{self.trial}-" if self.trial >= 0 else ""
+        return f"{slug(self.arm)}-{slug(self.game)}-{trial}seed{self.seed}"
+
+    @property
+    def env_steps(self) -> int:
+        """Env steps of all its members together."""
+        return self.config.steps * self.num_members
+
+    def __str__(self) -> str:
+        return shlex.join(["laser", *self.words])
+
+
+def restrict(figure: Figure, options: ReproduceOptions) -> Figure:
+    """Return a figure with the arms and the environment that the options name, and the rules about these arms.
+
+    Raises:
+        ConfigError: no label holds any of the texts.
+    """
+    if options.env and figure.full is not None and figure.small is not None:
+        full, small = (dataclasses.replace(size, games=(options.env,)) for size in (figure.full, figure.small))
+        figure = dataclasses.replace(figure, full=full, small=small)
+    texts = [text.strip() for text in options.arms.split(";") if text.strip()]
+    if not texts or not figure.has_runs:
+        return figure
+    arms = tuple(arm for arm in figure.arms if any(text in arm.label for text in texts))
+    if not arms:
+        labels = "; ".join(arm.label for arm in figure.arms)
+        raise ConfigError([Problem("arms", f"no label of {figure.name} holds {options.arms!r}", f"they are {labels}")])
+    there = {arm.label for arm in arms} | {""}
+    rules = tuple(rule for rule in figure.rules if {rule.arm, rule.than} <= there)
+    return dataclasses.replace(figure, arms=arms, rules=rules)
+
+
+def size_of(figure: Figure, options: ReproduceOptions) -> Size:
+    """Return the size that the options ask for, with the games and seeds that they leave."""
+    size = figure.small if options.small else figure.full
+    assert size is not None, "figures without runs have no size"
+    games = size.ids[: options.games or None]
+    return dataclasses.replace(size, games=games, seeds=options.seeds or size.seeds)
+
+
+def make_plan(figure: Figure, options: ReproduceOptions, tuned: Tuned = MappingProxyType({})) -> list[Run]:
+    """Return a figure's runs, arm by arm, game by game, seed by seed.
+
+    Args:
+        figure: the figure.
+        options: see `ReproduceOptions`.
+        tuned: the settings that tuning chose, by arm and game; those missing take the first value of each key.
+
+    Raises:
+        ConfigError: settings are wrong, or too short for their warm-up; the error lists all mistakes.
+    """
+    size = size_of(figure, options)
+    first = {key: listed[0] for key, listed in figure.tune.grid.items()} if figure.tune is not None else {}
+    seeds = range(1, size.seeds + 1)
+
+    def runs_of(arm: Arm) -> Iterator[Run]:
+        settings = {game: tuned.get((arm.label, game), first) for game in size.games}
+        return _runs_of(arm, size, options, seeds, settings)
+
+    return _plan(figure, options, runs_of)
+
+
+def make_tuning(figure: Figure, options: ReproduceOptions) -> list[Run]:
+    """Return the runs from which the settings of a figure's arms are chosen; [] if nothing is tuned.
+
+    Raises:
+        ConfigError: as `make_plan` does.
+    """
+    if figure.tune is None or options.small:
+        return []
+    size, grid = size_of(figure, options), figure.tune.grid
+    seeds = range(_FIRST_TUNING_SEED, _FIRST_TUNING_SEED + figure.tune.seeds)
+
+    def runs_of(arm: Arm) -> Iterator[Run]:
+        for number, values in enumerate(itertools.product(*grid.values())):
+            setting = dict(zip(grid, values, strict=True))
+            for run in _runs_of(arm, size, options, seeds, dict.fromkeys(size.games, setting)):
+                yield dataclasses.replace(run, trial=number, tuned=setting)
+
+    return _plan(figure, options, runs_of)
+
+
+def find_missing_games(figure: Figure, runs: Sequence[Run]) -> Iterator[Problem]:
+    """Yield why games cannot be played on this machine, each game once; builds one environment of each."""
+    for run in {run.game: run for run in runs}.values():
+        for item in _why_not(run.game, run.config.environment):
+            yield dataclasses.replace(item, key=f"{figure.name}: {run.game}", remedy=f"{item.remedy}, or use --small")
+
+
+@cache
+def _why_not(game: str, environment: EnvironmentConfig) -> tuple[Problem, ...]:
+    try:
+        describe_environment(game, environment)
+    except ConfigError as error:
+        return tuple(error.problems)
+    return ()
+
+
+def scaled(config: TrainConfig, scale: float) -> dict[str, int]:
+    """Return env steps, capacity and warm-up times a factor, by key.
+
+    The replay still holds a batch and what the actors send at once, and single steps are drawn once a batch is stored.
+    """
+    replay, algorithm = config.replay, config.algorithm
+    batch = algorithm.batch_size * algorithm.rows_per_item(config.unroll_length)
+    sent = math.ceil(config.num_envs / (config.actor.env_groups or 1)) * config.unroll_length
+    capacity = min(replay.capacity_steps, max(round(replay.capacity_steps * scale), batch, replay.num_shards * sent))
+    least = batch if algorithm.num_replayed and algorithm.view == "steps" else 0
+    warm_up = min(replay.min_steps, max(round(replay.min_steps * scale), least))
+    return {
+        "steps": max(1, round(config.steps * scale)),
+        "replay.capacity-steps": capacity,
+        "replay.min-steps": min(warm_up, capacity),
+    }
+
+
+def _plan(figure: Figure, options: ReproduceOptions, runs_of: Callable[[Arm], Iterator[Run]]) -> list[Run]:
+    """Return the runs of all arms, or raise `ConfigError` with the mistakes of all arms."""
+    runs: list[Run] = []
+    problems: list[Problem] = []
+    for arm in figure.arms:
+        try:
+            runs += runs_of(arm)
+        except ConfigError as error:
+            problems += [dataclasses.replace(item, key=f"{figure.name}: {item.key}") for item in error.problems]
+    raise_problems(list(dict.fromkeys(problems)))
+    names = [run.name for run in runs]
+    assert len(set(names)) == len(names), f"{figure.name}: labels differ only in signs"
+    return runs
+
+
+def _runs_of(
+    arm: Arm,
+    size: Size,
+    options: ReproduceOptions,
+    seeds: Sequence[int],
+    settings: Mapping[str, Mapping[str, Any]],
+) -> Iterator[Run]:
+    """Yield an arm's runs; settings are checked once for all games that share them."""
+    known: dict[str, Run] = {}
+    for game in size.games:
+        steps, tuned = size.steps_of.get(game, size.steps), settings[game]
+        kind = repr((steps, tuned))
+        if kind not in known:
+            known[kind] = _first_run(arm, size, options, game, steps, tuned)
+        first = known[kind]
+        command, preset, *flags = first.words
+        for seed in seeds:
+            own = ["--env", game, "--steps", str(first.config.steps), "--seed", str(seed)]
+            config = dataclasses.replace(first.config, env=game, seed=seed)
+            words = (command, preset, *own, *flags)
+            yield dataclasses.replace(first, game=game, seed=seed, words=words, config=config)
+
+
+def _first_run(arm: Arm, size: Size, options: ReproduceOptions, game: str, steps: int, tuned: Mapping[str, Any]) -> Run:
+    """Return a run of an arm on a game, checked, without words for game, steps and seed."""
+    small = options.small
+    preset = (arm.small_preset if small else arm.preset) or size.preset
+    values = settings_of({**size.values, **tuned, **arm.values, **(arm.small_values if small else {})})
+    values |= {"steps": max(1, round(steps * arm.length)), "env": game}
+    config = load_preset(preset, values)
+    if math.isfinite(config.stop_at_return):
+        values["stop-at-return"] = math.inf  # a curve that ends early has no end to compare
+    grid = (arm.small_grid if small else {}) or arm.grid
+    if options.scale < 1.0:
+        values |= scaled(config, options.scale)
+        if PRESET in grid:
+            del values["replay.min-steps"]  # the presets of the members decide it
+    # Rounded like the flags, so that a command means the same as its config.
+    per_step = {key: float(f"{number / values['steps']:.9g}") for key, number in size.over_steps.items()}
+    values |= {key: value for key, value in per_step.items() if _has(config, key)}
+    first = load_preset(preset, values)
+    _check_length(first, config, options.scale)
+    if options.ray_address:
+        load_preset(preset, {**values, "runtime": "ray", "schedule": "auto", "ray-address": options.ray_address})
+    flags = [word for key in values if key not in ("env", "steps") for word in option(key, values[key])]
+    command, num_members, of_sweep = "train", 1, list[str]()
+    space = {} if small else arm.space
+    if grid or space:
+        command, (num_members, of_sweep) = "sweep", _sweep_of(arm, first, grid, space)
+    return Run(arm.label, game, 0, (command, preset, *flags, *of_sweep), first, num_members, tuned=tuned)
+
+
+def _sweep_of(
+    arm: Arm, base: TrainConfig, grid: Mapping[str, list[Any]], space: Mapping[str, str]
+) -> tuple[int, list[str]]:
+    """Return the number of members of an arm's sweep, and the words that define it."""
+    lists = {key: list(listed) for key, listed in grid.items()}
+    ranges, wrong = parse_space(base, [f"{key}={text}" for key, text in space.items()], ())
+    raise_problems(wrong)
+    chosen = SweepOptions(share_replay=arm.share, pbt=arm.pbt, sample=arm.sample if space else 0)
+    # Members are compared at least eight times, however short they are.
+    usual, most = PbtConfig(), max(1, base.steps // 10)
+    pbt = dataclasses.replace(usual, burn_in=min(usual.burn_in, most), interval=min(usual.interval, most))
+    num_members = len(SweepConfig(base, lists, chosen, pbt if arm.pbt else usual, space=ranges).members())
+    words = [word for key, listed in lists.items() for word in ("--grid", f"{key}={list_text(listed)}")]
+    words += [word for key, text in space.items() for word in ("--space", f"{key}={text}")]
+    words += ["--sample", str(arm.sample)] if space else []
+    words.append("--share-replay" if arm.share else "--no-share-replay")
+    if arm.pbt:
+        words += ["--pbt", *option("pbt.burn-in", pbt.burn_in), *option("pbt.interval", pbt.interval)]
+    return num_members, words
+
+
+def _has(config: TrainConfig, key: str) -> bool:
+    return any(leaf.key == key for leaf in find_leaves(config))
+
+
+def _check_length(config: TrainConfig, full: TrainConfig, scale: float) -> None:
+    """Raise `ConfigError` if a run would end before it learns from a batch."""
+    algorithm = config.algorithm
+    batch = config.unroll_length * max(algorithm.num_online, config.num_envs)
+    warm_up = config.replay.min_steps if algorithm.num_drawn else 0
+    needed = warm_up + batch
+    if config.steps < needed:
+        wrong = f"{scale:g} leaves {config.steps:,} env steps, and learning begins after {needed:,}"
+        least = min(1.0, math.ceil(1e6 * 2.0 * needed / full.steps) / 1e6)
+        raise ConfigError([Problem("scale", wrong, f"use at least {least:g}, or --small")])

@@ -1,0 +1,134 @@
+"""`laser reproduce`: a figure's runs from the check of their settings to the picture, the table and the verdict."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from laser.config import ConfigError, Problem, raise_problems
+from launch.errors import LaunchError, OutputError
+from launch.records.run_directory import RUNS_ROOT
+from launch.reproductions.catalogue import ALL, CLAIMS, choose
+from launch.reproductions.figure import Figure
+from launch.reproductions.listing import cost_of, listing
+from launch.reproductions.options import ReproduceOptions
+from launch.reproductions.outcomes import choose_settings, read_outcomes
+from launch.reproductions.plan import Run, find_missing_games, make_plan, make_tuning, restrict
+from launch.reproductions.results import Account, how_small, save_results
+from launch.reproductions.running import run_all
+from launch.reproductions.state import Reproduction
+from launch.reproductions.verdict import judge
+from launch.standard_output import say as say_aloud
+
+LIST = "list"
+
+
+class RunsFailedError(LaunchError):
+    """Runs of a reproduction failed; the others are drawn."""
+
+
+def reproduce(name: str, options: ReproduceOptions, of: str = "") -> list[dict[str, Any]]:
+    """Run figures, or print what there is, and return each one's results without its curves.
+
+    Args:
+        name: of a figure, of a paper, `all`, or `list`.
+        options: see `ReproduceOptions`.
+        of: with `list`: a figure or a paper, instead of all.
+
+    Raises:
+        ConfigError: unknown names, wrong settings, runs shorter than their warm-up, games that are not installed; all
+            of these before anything starts.
+        CannotCreateError: the directory holds a reproduction with other settings.
+        RunsFailedError: runs failed.
+        Interrupted: Ctrl-C; the same command goes on.
+    """
+    if name == LIST:
+        print("\n".join(listing(choose(of) if of else [*choose(ALL), *choose(CLAIMS)])))
+        return []
+    if of:
+        raise ConfigError([Problem("argument", f"{of!r} is one too many", "name one figure, one paper, or all")])
+    figures = [restrict(figure, options) for figure in choose(name)]
+    (only,) = figures if len(figures) == 1 else (None,)
+    if only is not None and not only.has_runs:
+        raise ConfigError([Problem(only.name, *_why_nothing(only))])
+    if options.out is not None and only is None:
+        raise ConfigError([Problem("out", f"is for one figure, and {name} has several", "leave it out")])
+    plans = [(figure, make_plan(figure, options)) for figure in figures if figure.has_runs]
+    if options.dry_run:
+        for figure, runs in plans:
+            tuning = make_tuning(figure, options)
+            if tuning:
+                print(f"# {figure.name}, tuning: {len(tuning)} runs, {cost_of(tuning)}")
+                print("\n".join(map(str, tuning)))
+            best = ", each with its arm's best setting on its game" if tuning else ""
+            print(f"# {figure.name}: {len(runs)} runs{best}, {cost_of(runs)}")
+            print("\n".join(map(str, runs)))
+        return []
+    missing = {figure.name: list(find_missing_games(figure, runs)) for figure, runs in plans}
+    if only is not None:
+        raise_problems(missing[only.name])
+    for problems in missing.values():
+        for problem in problems[:1]:
+            print(f"left out: {problem}", file=sys.stderr)
+    ready = [(figure, runs) for figure, runs in plans if not missing[figure.name]]
+    reproductions = [Reproduction(options.out or _place(figure, options)) for figure, _ in ready]
+    for reproduction, (figure, runs) in zip(reproductions, ready, strict=True):
+        # The commands of the comparison follow from those of the tuning.
+        reproduction.begin(figure, options, make_tuning(figure, options) or runs)
+    results: list[dict[str, Any]] = []
+    failures: dict[str, str] = {}
+    for reproduction, (figure, runs) in zip(reproductions, ready, strict=True):
+        try:
+            results.append(_run(reproduction, figure, runs, options))
+        except OutputError as error:
+            failures[figure.name] = str(error.problem)
+            continue
+        failures |= {f"{figure.name} {run}": line for run, line in results[-1]["failures"].items()}
+    if failures:
+        first, line = next(iter(failures.items()))
+        number = "1 run" if len(failures) == 1 else f"{len(failures)} runs"
+        wrong = f"{number} failed, {first} among them: {line}"
+        raise RunsFailedError("reproduce", wrong, "the same command tries them again")
+    return results
+
+
+def _run(reproduction: Reproduction, figure: Figure, runs: Sequence[Run], options: ReproduceOptions) -> dict[str, Any]:
+    def say(text: str) -> None:
+        if not options.quiet:
+            say_aloud(text)
+
+    say(f"{figure.name}: {len(runs)} runs, {cost_of(list(runs))}; in {reproduction.path}")
+    tuning, failures, tuned = make_tuning(figure, options), {}, {}
+    if tuning:
+        say(f"tuning: {len(tuning)} runs, {cost_of(tuning)}")
+        failures = run_all(reproduction, tuning, options.jobs, options.ray_address, say)
+        tuned = dict(choose_settings(figure, tuning, reproduction.places(tuning), options.small))
+        runs = make_plan(figure, options, tuned)
+    failures |= run_all(reproduction, runs, options.jobs, options.ray_address, say)
+    outcomes = read_outcomes(figure, runs, reproduction.places(runs), options.small)
+    # The paper's thresholds are about its games and its number of steps.
+    is_whole = not options.small and options.scale == 1.0
+    rules = [rule for rule in figure.rules if rule.compare != "value" or is_whole]
+    verdicts = [judge(rule, outcomes) for rule in rules]
+    seconds = reproduction.seconds([*tuning, *runs])
+    account = Account(how_small(figure, options), [str(run) for run in runs], failures, tuned, seconds)
+    directory = reproduction.path / figure.name.partition("/")[2]
+    content = save_results(directory, outcomes, verdicts, account)
+    for verdict in verdicts:
+        say(str(verdict))
+    say(f"picture, table and report: {directory}")
+    return {key: value for key, value in content.items() if key != "curves"}
+
+
+def _place(figure: Figure, options: ReproduceOptions) -> Path:
+    """Return the directory of a figure's runs at a size; sizes do not mix."""
+    parts = [figure.owner.replace("/", "-"), *(["small"] if options.small else [])]
+    return RUNS_ROOT / "reproduce" / "-".join(parts)
+
+
+def _why_nothing(figure: Figure) -> tuple[str, str]:
+    if figure.nothing:
+        return f"there is nothing to run: {figure.nothing}", f"laser reproduce list {figure.paper} names the others"
+    return f"cannot be had yet: {'; '.join(figure.missing)}", f"laser reproduce list {figure.paper} names the others"

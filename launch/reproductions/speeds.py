@@ -1,0 +1,47 @@
+"""Env steps per second of the presets, from which the hours of a figure are estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_GPU, _CPU = "one H100", "two cores"
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Env steps per second of one run, and the machine."""
+
+    env_steps_per_s: float
+    machine: str
+
+
+# From docs/benchmarks.md and docs/gpu.md. On the GPU LASER's learner is the limit: 40,020 steps/s of updates of the
+# residual net with four times the channels, and five of them per env step; small nets are limited by their actors.
+SPEEDS = {
+    "atari": Speed(8_000, _GPU),
+    "acer": Speed(8_744, _GPU),
+    "ddpg": Speed(457, _CPU),
+    "racer": Speed(588, _CPU),
+    # As many updates of the same net as RACER.
+    "naf": Speed(588, _CPU),
+    "v_racer": Speed(588, _CPU),
+    "sac": Speed(278, _CPU),
+    "td3": Speed(426, _CPU),
+    "cartpole": Speed(3_907, _CPU),
+    "acer_cartpole": Speed(3_525, _CPU),
+    "reactor_cartpole": Speed(2_241, _CPU),
+    "acer_pendulum": Speed(944, _CPU),
+}
+
+
+def hours_of(env_steps: Mapping[str, int]) -> tuple[float, list[str], list[str]]:
+    """Return the hours of runs one after the other, the machines, and the presets that have not been measured.
+
+    Args:
+        env_steps: by preset.
+    """
+    known = {preset: SPEEDS[preset] for preset in env_steps if preset in SPEEDS}
+    hours = sum(env_steps[preset] / speed.env_steps_per_s / 3600.0 for preset, speed in known.items())
+    machines = list(dict.fromkeys(speed.machine for speed in known.values()))
+    return hours, machines, [preset for preset in env_steps if preset not in known]

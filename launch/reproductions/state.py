@@ -1,0 +1,122 @@
+"""The record of a reproduction, with which a stopped one goes on: its settings, its commands, and which are done."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from launch.errors import CannotCreateError
+from launch.records.run_directory import replace_file
+from launch.reproductions.figure import Figure
+from launch.reproductions.options import ReproduceOptions
+from launch.reproductions.plan import Run
+
+_RECORD = "reproduction.json"
+_SETTINGS = ("scale", "small", "games", "env", "arms", "seeds")
+_PARTS = {"figure": str, "settings": dict, "commands": dict, "rules": dict}
+
+
+class Reproduction:
+    """The directory of a figure's runs.
+
+    Args:
+        path: the directory.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def begin(self, figure: Figure, options: ReproduceOptions, runs: Sequence[Run]) -> None:
+        """Write the record, or check that the directory's is of the same settings and commands.
+
+        Raises:
+            CannotCreateError: it is of other settings or commands, or of no reproduction at all.
+            OutputError: the directory cannot be written.
+        """
+        now = {
+            "figure": figure.owner,
+            "settings": {key: getattr(options, key) for key in _SETTINGS},
+            "commands": {run.name: list(run.words) for run in runs},
+            "rules": {figure.name: [str(rule) for rule in figure.rules]},
+        }
+        record = self.path / _RECORD
+        if record.exists():
+            then = self._read(record)
+            self._check(then, now)
+            if figure.name not in then["rules"]:  # another figure with the same runs
+                replace_file(record, json.dumps({**then, "rules": then["rules"] | now["rules"]}, indent=1).encode())
+            return
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise CannotCreateError("out", f"{self.path} holds other files", "choose another --out")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CannotCreateError("out", f"{self.path}: {error.strerror}", "choose another --out") from error
+        replace_file(record, json.dumps(now, indent=1).encode())
+
+    def run_dir(self, run: Run) -> Path:
+        """Return the directory of a run."""
+        return self.path / "runs" / run.name
+
+    def is_done(self, run: Run) -> bool:
+        """Whether a run has ended well."""
+        return self._mark(run).exists()
+
+    def set_done(self, run: Run, seconds: float) -> None:
+        """Note that a run has ended well."""
+        self._mark(run).parent.mkdir(exist_ok=True)
+        replace_file(self._mark(run), json.dumps({"seconds": round(seconds, 1), "command": str(run)}).encode())
+
+    def seconds(self, runs: Sequence[Run]) -> float:
+        """Return how long the finished runs took, one after the other; of resumed ones the last part."""
+        marks = [self._mark(run) for run in runs if self.is_done(run)]
+        return float(sum(json.loads(mark.read_text(encoding="utf-8"))["seconds"] for mark in marks))
+
+    def resume_or_clear(self, run: Run) -> bool:
+        """Return whether a run has a checkpoint to continue from; remove one that has none, so that it starts again."""
+        place = self.run_dir(run)
+        if any(place.glob("checkpoints/[0-9]*")) or any(place.glob("members/*/checkpoints/[0-9]*")):
+            return True
+        if place.exists():
+            shutil.rmtree(place)
+        return False
+
+    def places(self, runs: Sequence[Run]) -> dict[str, Path]:
+        """Return the directories of the runs that have ended well, by name."""
+        return {run.name: self.run_dir(run) for run in runs if self.is_done(run)}
+
+    def _mark(self, run: Run) -> Path:
+        return self.path / "done" / f"{run.name}.json"
+
+    def _read(self, record: Path) -> dict[str, Any]:
+        try:
+            then = json.loads(record.read_text(encoding="utf-8"))
+            if not all(isinstance(then.get(key), kind) for key, kind in _PARTS.items()):
+                raise ValueError("it lacks a part")
+        except (OSError, ValueError, AttributeError) as error:
+            raise CannotCreateError("out", f"{record} cannot be read: {error}", "choose another --out") from error
+        return dict(then)
+
+    def _check(self, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+        remedy = "go on with the settings of before, or choose another --out"
+        if then["figure"] != now["figure"]:
+            raise CannotCreateError(
+                "out", f"{self.path} holds runs of {then['figure']}, not of {now['figure']}", remedy
+            )
+        for key in _SETTINGS:
+            before, after = then["settings"].get(key), now["settings"][key]
+            if before != after:
+                wrong = f"{self.path} was begun with {key} {before}, not {after}"
+                raise CannotCreateError(key, wrong, remedy)
+        changed = [name for name, words in now["commands"].items() if then["commands"].get(name) != words]
+        if changed or len(then["commands"]) != len(now["commands"]):
+            wrong = f"the commands of {self.path} have changed since it was begun"
+            wrong += f", {changed[0]} among them" if changed else ""
+            raise CannotCreateError("out", wrong, "choose another --out")
+        for name, rules in now["rules"].items():
+            if then["rules"].get(name, rules) != rules:
+                wrong = f"the rules of {name} have changed since {self.path} was begun"
+                raise CannotCreateError("out", wrong, "a rule stands before the runs: choose another --out")

@@ -1,0 +1,163 @@
+"""Runs of figures: commands, scale, and mistakes before anything starts."""
+
+import pytest
+
+from laser.config import ConfigError
+from launch.__main__ import main
+from launch.command_line.arguments import parse_sweep, parse_train
+from launch.presets import load_preset
+from launch.reproductions.catalogue import find_names, load_figure
+from launch.reproductions.options import ReproduceOptions
+from launch.reproductions.plan import find_missing_games, make_plan, make_tuning, restrict, scaled
+
+WITH_RUNS = [name for name in find_names() if load_figure(name).has_runs]
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("name", WITH_RUNS)
+def test_the_command_line_takes_every_arms_command_and_means_the_same(name, small, capsys):
+    options = ReproduceOptions(small=small, games=1, seeds=1)
+    figure = load_figure(name)
+    runs = make_plan(figure, options)
+    assert [run.arm for run in runs] == [arm.label for arm in figure.arms]
+    for run in runs:
+        command, *words = run.words
+        parsed = parse_train(words) if command == "train" else parse_sweep(words).base
+        assert parsed == run.config
+        if command == "sweep":
+            assert len(parse_sweep(words).members()) == run.num_members
+
+
+def test_a_dry_run_prints_the_commands_and_starts_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "all", "--dry-run", "--small", "--games", "1", "--seeds", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("# ")]
+    assert not list(tmp_path.iterdir())
+    assert all(line.startswith(("# ", "laser train ", "laser sweep ")) for line in lines)
+    assert len([line for line in lines if line.startswith("# ")]) == len([n for n in WITH_RUNS if n[:7] != "claims/"])
+
+
+def test_a_scale_shortens_steps_replay_and_warm_up():
+    config = load_preset("ddpg")
+    assert scaled(config, 0.01) == {"steps": 100_000, "replay.capacity-steps": 5243, "replay.min-steps": 2621}
+    (run, *_) = make_plan(load_figure("refer/figure-2"), ReproduceOptions(scale=0.01, games=1, seeds=1))
+    assert (run.config.steps, run.config.replay.capacity_steps, run.config.replay.min_steps) == (100_000, 5243, 2621)
+    assert "--replay.capacity-steps 5243" in str(run)
+
+
+def test_the_replay_still_holds_a_batch_and_the_warm_up_still_fills_one():
+    config = load_preset("ddpg")
+    least = scaled(config, 1e-5)
+    assert least["replay.capacity-steps"] == least["replay.min-steps"] == 128
+    assert scaled(config, 1.0)["replay.capacity-steps"] == 2**19
+    atari = load_preset("atari")
+    assert scaled(atari, 1e-6)["replay.capacity-steps"] == 160 * 19
+
+
+def test_annealing_per_step_follows_the_length():
+    def of(**options):
+        (run, *_) = make_plan(load_figure("refer/figure-2"), ReproduceOptions(games=1, seeds=1, **options))
+        return run.config.algorithm.refer.annealing
+
+    assert of() == pytest.approx(5e-7)
+    assert of(scale=0.01) == pytest.approx(5e-5)
+    assert of(small=True) == pytest.approx(5.0 / 8_000)
+
+
+def test_a_scale_that_leaves_less_than_the_warm_up_is_refused_with_one_that_does_not():
+    with pytest.raises(ConfigError) as caught:
+        make_plan(load_figure("refer/figure-7"), ReproduceOptions(scale=1e-5))
+    (problem,) = caught.value.problems
+    assert str(problem) == (
+        "refer/figure-7: scale: 1e-05 leaves 100 env steps, and learning begins after 320; "
+        "use at least 6.4e-05, or --small"
+    )
+    assert make_plan(load_figure("refer/figure-7"), ReproduceOptions(scale=6.4e-5))
+
+
+def test_games_and_seeds_take_the_first():
+    runs = make_plan(load_figure("ners/table-2"), ReproduceOptions(games=2, seeds=3))
+    assert len(runs) == 4 * 2 * 3
+    assert {run.game for run in runs} == {"ALE/Alien-v5", "ALE/Amidar-v5"}
+    assert {run.seed for run in runs} == {1, 2, 3}
+    assert len(make_plan(load_figure("ners/table-2"), ReproduceOptions())) == 4 * 16 * 5
+
+
+def test_an_arm_that_is_a_sweep_counts_its_members():
+    runs = make_plan(load_figure("laser/figure-1"), ReproduceOptions(games=1, seeds=1))
+    assert [(run.num_members, run.config.steps) for run in runs] == [(9, 50_000_000), (9, 12_500_000), (9, 50_000_000)]
+    assert runs[1].words[0] == "sweep"
+    assert "--no-share-replay" in runs[1].words
+    assert "--share-replay" in runs[2].words
+
+
+def test_games_that_are_not_installed_are_named_once(monkeypatch):
+    figure = load_figure("laser/figure-3")
+    found = list(find_missing_games(figure, make_plan(figure, ReproduceOptions(games=1, seeds=2))))
+    assert len(found) == 1
+    assert str(found[0]).startswith("laser/figure-3: dmlab30: ")
+    assert "--small" in str(found[0])
+    small = make_plan(figure, ReproduceOptions(small=True))
+    assert list(find_missing_games(figure, small)) == []
+
+
+def test_the_figures_that_cannot_be_run_say_why(capsys):
+    for name, why in (("ners/figure-2", "a diagram"), ("reactor/table-2", "human starts")):
+        assert main(["reproduce", name]) == 2
+        captured = capsys.readouterr()
+        assert captured.err.startswith(f"error: {name}: ")
+        assert why in captured.err
+        assert len(captured.err.splitlines()) == 1
+
+
+def test_tuning_has_seeds_and_settings_of_its_own_and_the_comparison_takes_the_best():
+    figure, options = load_figure("claims/replay-fraction"), ReproduceOptions(seeds=2, games=1)
+    tuning = make_tuning(figure, options)
+    assert len(tuning) == 5 * 3 * 2
+    assert {run.seed for run in tuning} == {1_000, 1_001}
+    assert {run.config.algorithm.learning_rate for run in tuning} == {1e-3, 3e-4, 3e-3}
+    chosen = {("7/8 replayed", "mini/SparseCatch3-v0"): {"algorithm.learning-rate": 3e-3}}
+    runs = make_plan(figure, options, chosen)
+    rates = {run.arm: run.config.algorithm.learning_rate for run in runs}
+    assert (rates["7/8 replayed"], rates["fresh only"]) == (3e-3, 1e-3)
+    assert not {run.name for run in tuning} & {run.name for run in runs}
+    assert make_tuning(figure, ReproduceOptions(small=True)) == []
+    assert make_tuning(load_figure("refer/figure-2"), options) == []
+
+
+def test_games_may_have_lengths_of_their_own():
+    runs = make_plan(load_figure("claims/replay-fraction"), ReproduceOptions(seeds=1))
+    assert {run.game: run.config.steps for run in runs} == {"mini/SparseCatch3-v0": 40_000, "mini/KeyDoor4-v0": 30_000}
+
+
+def test_only_some_arms_and_another_environment():
+    options = ReproduceOptions(arms="NERS ;PER", env="LunarLanderContinuous-v3", seeds=1)
+    figure = restrict(load_figure("claims/ners-returns"), options)
+    runs = make_plan(figure, options)
+    assert {run.arm for run in runs} == {"SAC, NERS", "SAC, PER", "TD3, NERS", "TD3, PER"}
+    assert {(run.game, run.config.steps) for run in runs} == {("LunarLanderContinuous-v3", 20_000)}
+    assert figure.rules == ()
+    both = restrict(load_figure("claims/ners-returns"), ReproduceOptions(arms="SAC, NERS;SAC, uniform"))
+    assert [rule.than for rule in both.rules] == ["SAC, uniform"]
+    with pytest.raises(
+        ConfigError, match="arms: no label of ners/table-2 holds 'SAC'; they are NERS; RANDOM; PER; ERO"
+    ):
+        restrict(load_figure("ners/table-2"), ReproduceOptions(arms="SAC"))
+
+
+def test_a_sweep_over_presets_is_scaled_without_the_warm_up_that_its_presets_decide():
+    runs = make_plan(load_figure("claims/mixed-sweep"), ReproduceOptions(scale=0.5, seeds=1))
+    assert [(run.num_members, run.config.steps) for run in runs] == [(3, 10_000)] * 2
+    assert parse_sweep(runs[1].words[1:]).members()[0].config.steps == 10_000
+
+
+def test_members_of_short_sweeps_are_compared_before_they_end():
+    for scale, burn_in in ((1.0, 800), (0.25, 200)):
+        (*_, run) = make_plan(
+            load_figure("laser/figure-3"), ReproduceOptions(small=True, scale=scale, seeds=1, games=1)
+        )
+        assert "--pbt" in run.words
+        assert parse_sweep(run.words[1:]).pbt.burn_in == burn_in
+    (*_, run) = make_plan(load_figure("laser/figure-3"), ReproduceOptions(seeds=1))
+    assert parse_sweep(run.words[1:]).pbt.burn_in == 5_000

@@ -1,0 +1,285 @@
+"""Reproductions from their commands to their pictures: stopped, gone on with, refused."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from launch.__main__ import main
+from launch.errors import CannotCreateError, OutputError
+from launch.records.metrics_db import MetricsDb, Tick
+from launch.reproductions import catalogue
+from launch.reproductions.catalogue import load_figure
+from launch.reproductions.options import ReproduceOptions
+from launch.reproductions.outcomes import choose_settings
+from launch.reproductions.plan import make_plan, make_tuning
+from launch.reproductions.running import run_all
+from launch.reproductions.state import Reproduction
+
+FIGURE = "acer/figure-1"
+SMALL = ReproduceOptions(small=True, seeds=1)
+
+
+def begin(path, options=SMALL, name=FIGURE):
+    figure = load_figure(name)
+    runs = make_plan(figure, options)
+    reproduction = Reproduction(path)
+    reproduction.begin(figure, options, runs)
+    return reproduction, runs
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (ReproduceOptions(small=True, seeds=2), "seeds: {} was begun with seeds 1, not 2"),
+        (ReproduceOptions(small=True, seeds=1, scale=0.9), "scale: {} was begun with scale 1.0, not 0.9"),
+        (ReproduceOptions(seeds=1, scale=0.01), "scale: {} was begun with scale 1.0, not 0.01"),
+    ],
+)
+def test_changed_settings_are_refused_in_one_line(tmp_path, options, words):
+    begin(tmp_path / "out")
+    begin(tmp_path / "out")  # the same again is no change
+    with pytest.raises(CannotCreateError) as caught:
+        begin(tmp_path / "out", options)
+    assert str(caught.value) == (
+        words.format(tmp_path / "out") + "; go on with the settings of before, or choose another --out"
+    )
+
+
+def test_other_figures_commands_rules_and_files_are_refused(tmp_path):
+    begin(tmp_path / "out")
+    with pytest.raises(CannotCreateError, match="holds runs of acer/figure-1, not of refer/figure-2"):
+        begin(tmp_path / "out", name="refer/figure-2")
+    record = tmp_path / "out" / "reproduction.json"
+    then = json.loads(record.read_text())
+    record.write_text(json.dumps({**then, "rules": {FIGURE: ["the area of ratio 4 is more"]}}))
+    with pytest.raises(CannotCreateError, match="the rules of acer/figure-1 have changed since"):
+        begin(tmp_path / "out")
+    name = next(iter(then["commands"]))
+    then["commands"][name].append("--seed")
+    record.write_text(json.dumps(then))
+    with pytest.raises(CannotCreateError, match=f"have changed since it was begun, {name} among them"):
+        begin(tmp_path / "out")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "x").touch()
+    with pytest.raises(CannotCreateError, match="holds other files"):
+        begin(tmp_path / "other")
+
+
+def test_a_figure_may_use_the_runs_of_another(tmp_path):
+    begin(tmp_path / "out", name="refer/figure-2")
+    begin(tmp_path / "out", name="refer/figure-3")
+    rules = json.loads((tmp_path / "out" / "reproduction.json").read_text())["rules"]
+    assert set(rules) == {"refer/figure-2", "refer/figure-3"}
+
+
+def test_a_run_without_a_checkpoint_begins_again(tmp_path):
+    reproduction, runs = begin(tmp_path / "out")
+    place = reproduction.run_dir(runs[0])
+    (place / "checkpoints").mkdir(parents=True)
+    assert reproduction.resume_or_clear(runs[0]) is False
+    assert not place.exists()
+    (place / "checkpoints" / "000100").mkdir(parents=True)
+    assert reproduction.resume_or_clear(runs[0]) is True
+    assert place.exists()
+
+
+def test_a_child_has_its_directory_the_cluster_and_whether_it_goes_on(tmp_path, monkeypatch):
+    reproduction, runs = begin(tmp_path / "out")
+    started = []
+
+    class Child:
+        returncode = 0
+
+        def __init__(self, words, **options):
+            started.append(words[3:])
+
+        def poll(self):
+            return 0
+
+    monkeypatch.setattr(subprocess, "Popen", Child)
+    (reproduction.run_dir(runs[1]) / "checkpoints" / "000100").mkdir(parents=True)
+    reproduction.set_done(runs[2], 1.0)
+    assert run_all(reproduction, runs, 2, "10.0.0.1:6379", lambda text: None) == {}
+    assert len(started) == len(runs) - 1
+    assert started[0] == [
+        *(*runs[0].words, "--run-dir", str(reproduction.run_dir(runs[0])), "--quiet"),
+        *("--ray-address", "10.0.0.1:6379"),
+    ]
+    assert "--resume" in started[1]
+    assert all(reproduction.is_done(run) for run in runs)
+    assert run_all(reproduction, runs, 2, "", lambda text: None) == {}
+    assert len(started) == len(runs) - 1
+
+
+TINY = """
+title = "Tiny"
+shows = "Nothing."
+numbers = [{ arm = "one", game = "CartPole-v1", value = 500.0 }, { arm = "another", value = 1.0, note = "cited" }]
+
+[paper]
+preset = "acer_cartpole"
+games = ["CartPole-v1"]
+steps = 1_000_000
+seeds = 3
+
+[small]
+preset = "acer_cartpole"
+games = ["CartPole-v1"]
+steps = 3_000
+seeds = 1
+
+[[arms]]
+label = "one"
+
+[[arms]]
+label = "both"
+grid = { "algorithm.learning-rate" = [1e-3, 2e-3] }
+share = true
+
+[[curves]]
+metric = "charts/mean_return"
+title = "return"
+
+[[rules]]
+claim = "both are better"
+arm = "both"
+than = "one"
+
+[[rules]]
+claim = "one solves it"
+arm = "one"
+compare = "value"
+threshold = 475.0
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """A figure of two arms, one of them a sweep, as another folder's only file."""
+    folder = tmp_path / "figures"
+    (folder / "laser").mkdir(parents=True)
+    (folder / "laser" / "figure-1.toml").write_text(TINY)
+    monkeypatch.setattr(catalogue, "_HERE", folder)
+    load_figure.cache_clear()
+    monkeypatch.chdir(tmp_path)
+    yield folder
+    load_figure.cache_clear()
+
+
+@pytest.mark.slow
+def test_a_reproduction_runs_to_its_end_and_is_not_run_twice(tiny, tmp_path, capsys):
+    out = tmp_path / "out"
+    arguments = ["reproduce", "laser/figure-1", "--small", "--jobs", "2", "--out", str(out), "--json"]
+    assert main(arguments) == 0
+    captured = capsys.readouterr()
+    (content,) = json.loads(captured.out.splitlines()[-1])["figures"]
+    assert content["failures"] == {}
+    assert [row["arm"] for row in content["table"]] == ["one", "both", "another"]
+    assert content["table"][0]["the paper"] == "500"
+    assert content["table"][2]["the paper"] == "1 (cited)"
+    assert float(content["table"][0]["last tenth (95 %)"]) > 10.0
+    # The rule about a value is of the paper's games; one run has no interval that decides.
+    assert [item["verdict"] for item in content["verdicts"]] == ["undecided"]
+    assert "smallest size" in content["note"]
+    assert (out / "figure-1" / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert "smallest size" in (out / "figure-1" / "report.html").read_text()
+    members = sorted(path.name for path in (out / "runs" / "both-cartpole-v1-seed1" / "members").iterdir())
+    assert members == ["0", "1"]
+    marks = {path: path.stat().st_mtime_ns for path in (out / "runs").glob("*/log.txt")}
+    assert len(marks) == 2
+    assert main(arguments) == 0
+    assert {path: path.stat().st_mtime_ns for path in marks} == marks
+    assert "1 of 2" not in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)  # processes that import torch, one after the other
+def test_a_stopped_reproduction_goes_on_where_it_was(tiny, tmp_path):
+    text = TINY.replace("steps = 3_000", "steps = 12_000")
+    (tiny / "laser" / "figure-1.toml").write_text(
+        text.partition('[[arms]]\nlabel = "both"')[0]
+        + """
+[[arms]]
+label = "both"
+length = 0.1
+
+[[curves]]
+metric = "charts/mean_return"
+title = "return"
+
+[[rules]]
+claim = "both are better"
+arm = "both"
+than = "one"
+"""
+    )
+    out = tmp_path / "out"
+    program = (
+        "import sys; from pathlib import Path; from launch.reproductions import catalogue; "
+        f"catalogue._HERE = Path({str(tiny)!r}); from launch.__main__ import main; "
+        f"sys.exit(main(['reproduce', 'laser/figure-1', '--small', '--out', {str(out)!r}]))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
+    metrics = out / "runs" / "one-cartpole-v1-seed1" / "metrics.db"
+    deadline = time.monotonic() + 100.0
+    while not metrics.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert metrics.exists()
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120.0)
+    assert process.returncode == 130
+    assert "2 runs are left in" in errors
+    assert "the same command goes on with them" in errors
+    checkpoints = list((out / "runs" / "one-cartpole-v1-seed1" / "checkpoints").glob("[0-9]*"))
+    assert checkpoints, "the child saved no checkpoint"
+    assert not (out / "done").exists() or not list((out / "done").iterdir())
+    done = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, check=False, timeout=200)
+    assert done.returncode == 0, done.stderr
+    log = (out / "runs" / "one-cartpole-v1-seed1" / "log.txt").read_text()
+    assert "resumed" in log
+    assert (out / "figure-1" / "figure.png").exists()
+    assert os.listdir(out / "done")
+    assert len(os.listdir(out / "done")) == 2
+
+
+def test_tuning_takes_the_setting_with_the_largest_median_area(tiny, tmp_path):
+    text = TINY.replace(
+        "[[curves]]", '[tune]\ngrid = { "algorithm.learning-rate" = [1e-3, 2e-3] }\nseeds = 3\n\n[[curves]]'
+    )
+    (tiny / "laser" / "figure-1.toml").write_text(text)
+    figure = load_figure("laser/figure-1")
+    tuning = [run for run in make_tuning(figure, ReproduceOptions()) if run.arm == "one"]
+    places = {}
+    for run, level in zip(tuning, (1.0, 1.0, 90.0, 2.0, 2.0, 2.0), strict=True):  # medians 1 and 2, means 31 and 2
+        places[run.name] = tmp_path / run.name
+        places[run.name].mkdir()
+        with MetricsDb(places[run.name] / "metrics.db") as metrics:
+            metrics.write(Tick(1.0, 1.0, 1000, 1000, 1), {"charts/mean_return": level})
+    chosen = choose_settings(figure, tuning, places, small=False)
+    assert chosen == {("one", "CartPole-v1"): {"algorithm.learning-rate": 2e-3}}
+    with pytest.raises(OutputError, match="no run of its tuning is finished"):
+        choose_settings(figure, tuning, {}, small=False)
+
+
+@pytest.mark.slow
+def test_a_run_that_fails_is_named_and_the_others_are_drawn(tiny, tmp_path, capsys):
+    out = tmp_path / "out"
+    figure = load_figure("laser/figure-1")
+    options = ReproduceOptions(small=True)
+    reproduction = Reproduction(out)
+    reproduction.begin(figure, options, make_plan(figure, options))
+    place = out / "runs" / "one-cartpole-v1-seed1" / "checkpoints" / "000001"
+    place.mkdir(parents=True)  # a checkpoint, and nothing to continue from
+    assert main(["reproduce", "laser/figure-1", "--small", "--jobs", "2", "--out", str(out)]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith("error: reproduce: 1 run failed, laser/figure-1 one-cartpole-v1-seed1 among them: ")
+    content = json.loads((out / "figure-1" / "results.json").read_text())
+    assert list(content["failures"]) == ["one-cartpole-v1-seed1"]
+    assert content["table"][0]["last tenth (95 %)"] == "no finished runs"
+    assert content["curves"]["charts/mean_return | one | CartPole-v1"] == [None]
