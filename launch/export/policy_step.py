@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from laser.algorithms.base import ActInput, Algorithm
 from laser.ops.frame_stacks import stacks_to_channels
-from laser.specs import ArraySpec, CategorySpec, ContinuousActions, EnvironmentSpec, FramesSpec
+from laser.specs import ArraySpec, CategorySpec, ContinuousActions, EnvironmentSpec, FramesSpec, MaskSpec
 
 _STATE, _NEXT = "state/", "next_state/"  # ONNX allows no output to be called as an input is
 _PAST = ("last_action", "last_reward", "first")
@@ -117,4 +117,6 @@ class PolicyStep(nn.Module):
 def _array_of(spec: Any) -> ArraySpec:
     if isinstance(spec, FramesSpec):
         return ArraySpec((spec.stack, *spec.frame_shape), "uint8")
+    if isinstance(spec, MaskSpec):
+        return ArraySpec(spec.shape, "bool")
     return ArraySpec(spec.shape, "int32" if isinstance(spec, CategorySpec) else "float32")
