@@ -75,7 +75,7 @@ def training(run: Path) -> Iterator[Path]:
 
 def photograph(driver: Any, address: str, root: Path, live: Path) -> None:
     """Make all pictures."""
-    driver.get(address)
+    driver.get(f"{address}?curves=interval&metric=charts/mean_return&metric=entropy")
     chromium.wait("the comparison", lambda: chromium.num_lines(driver, "#comparison") > 0)
     choose = """
       const api = window.dash_ag_grid.getApi('table');
@@ -83,7 +83,6 @@ def photograph(driver: Any, address: str, root: Path, live: Path) -> None:
         const kind = node.data.kind;
         if (kind === 'member' || (kind === 'run' && node.data.name.includes('seed'))) node.setSelected(true);
       });
-      document.querySelectorAll('#show input')[0].click();
     """
     driver.execute_script(choose)
     shoot(driver, "runs", 1000)

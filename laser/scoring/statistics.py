@@ -14,6 +14,13 @@ import numpy as np
 # A function that reduces the last two axes, [..., num_runs, num_tasks].
 Statistic = Callable[[np.ndarray], np.ndarray]
 
+LEAST_SEEDS = 3
+"""Fewest seeds with an interval: that of two seeds is nine times as wide as their distance, and says nothing."""
+
+_NORMAL_QUANTILE = 1.959964
+# Student's t at 97.5 % for 1 to 10 degrees of freedom; beyond, a series around the normal quantile is exact to 2e-4.
+_T_QUANTILES = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281)
+
 
 def mean(scores: np.ndarray) -> np.ndarray:
     """Return the mean over runs and tasks [..., num_runs, num_tasks]."""
@@ -70,19 +77,27 @@ def bootstrap_interval(
     return float(low), float(high)
 
 
-# Two-sided 95 % points of Student's t by degrees of freedom.
-_T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
-_Z_95 = 1.96
-
-
 def mean_interval(values: Sequence[float]) -> tuple[float, float]:
     """Return the mean, and half the width of its 95 % interval by Student's t; infinite for one value."""
     if len(values) < 2:
         return float(values[0]), math.inf
-    free = len(values) - 1
-    # From ten on two terms of the expansion in 1 / degrees of freedom are right to 0.003.
-    point = _T_95.get(free, _Z_95 + 2.372 / free + 2.823 / free**2)
-    return statistics.fmean(values), point * statistics.stdev(values) / math.sqrt(len(values))
+    return statistics.fmean(values), t_quantile(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def t_quantile(freedom: int) -> float:
+    """Return Student's t at 97.5 %, so that 95 % lie between it and its negative.
+
+    Args:
+        freedom: degrees of freedom, at least 1.
+
+    Source: Abramowitz and Stegun 1964, 26.7.5, from 11 degrees of freedom on.
+    """
+    if freedom <= len(_T_QUANTILES):
+        return _T_QUANTILES[freedom - 1]
+    z = _NORMAL_QUANTILE
+    first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + first / freedom + second / freedom**2 + third / freedom**3
 
 
 def share_interval(num_wins: float, num: int) -> tuple[float, float]:
@@ -94,7 +109,7 @@ def share_interval(num_wins: float, num: int) -> tuple[float, float]:
         num_wins: outcomes that count, at most `num`.
         num: comparisons, at least 1.
     """
-    share, squared = num_wins / num, _Z_95**2 / num
+    share, squared = num_wins / num, _NORMAL_QUANTILE**2 / num
     middle = (share + squared / 2.0) / (1.0 + squared)
-    half = _Z_95 / (1.0 + squared) * math.sqrt(share * (1.0 - share) / num + squared / (4.0 * num))
+    half = _NORMAL_QUANTILE / (1.0 + squared) * math.sqrt(share * (1.0 - share) / num + squared / (4.0 * num))
     return max(0.0, middle - half), min(1.0, middle + half)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
-from urllib.parse import parse_qs
 
 T = TypeVar("T")
 
-MOST_RUNS = 100
-"""Most runs in one comparison."""
+MOST_RUNS = 1000
+"""Most runs in one comparison; a page that leaves some out says so."""
 
 
 def one_of(value: Any, allowed: Sequence[T], default: T) -> T:
@@ -25,23 +24,5 @@ def whole(value: Any, least: int, most: int, default: int) -> int:
 
 
 def texts(value: Any, most: int) -> list[str]:
-    """Return the texts among the first `most` items of a list."""
-    return [item for item in value[:most] if isinstance(item, str)] if isinstance(value, list) else []
-
-
-def keys_of_rows(rows: Any) -> list[str]:
-    """Return the keys of a table's selected rows."""
-    if not isinstance(rows, list):
-        return []
-    found = [row.get("key") for row in rows[:MOST_RUNS] if isinstance(row, dict)]
-    return [key for key in found if isinstance(key, str)]
-
-
-def query_value(search: Any, name: str) -> str:
-    """Return one value of an address's query, or ""."""
-    if not isinstance(search, str):
-        return ""
-    try:
-        return parse_qs(search.lstrip("?"), max_num_fields=50).get(name, [""])[0]
-    except ValueError:
-        return ""
+    """Return the texts that are not empty among the first `most` items of a list."""
+    return [item for item in value[:most] if isinstance(item, str) and item] if isinstance(value, list) else []

@@ -1,4 +1,4 @@
-"""Comparison of several runs on one axis: curves, their names, and groups of runs that differ only in their seed."""
+"""Comparison of several runs: groups of runs that differ only in their seed, their names, and their differences."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launch.dashboard.figures import Curve
-from launch.records.curves import band_over_runs, smooth
 from launch.records.listing import Entry
-from launch.records.series import Axis, Series
 
 _OF_THE_RUN_ALONE = ("seed", "run_dir", "quiet", "json", "resume", "capture_video", "track", "evaluation")
-_MOST_NAMED = 3
+# A name begins with these if groups differ in them, since a reader knows them best.
+_FIRST_NAMED = ("env", "algorithm.name", "preset")
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -30,58 +28,65 @@ def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def group_by_settings(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     """Return groups of runs that differ only in their seed, by the group's name.
 
-    The name of a group lists the settings in which it differs from the other groups.
+    The name of a group lists as few settings as tell it from all other groups.
     """
     groups: dict[str, list[Entry]] = {}
     for entry in entries:
-        rest = {name: value for name, value in entry.config.items() if name not in _OF_THE_RUN_ALONE}
-        groups.setdefault(json.dumps(rest, sort_keys=True, default=str), []).append(entry)
-    settings = [flat(json.loads(key)) for key in groups]
-    differing = [
-        key
-        for key in dict.fromkeys(key for values in settings for key in values)
-        if len({json.dumps(values.get(key)) for values in settings}) > 1
-    ]
+        groups.setdefault(json.dumps(_settings(entry), sort_keys=True, default=str), []).append(entry)
+    settings = [json.loads(key) for key in groups]
     named: dict[str, list[Entry]] = {}
-    for values, members in zip(settings, groups.values(), strict=True):
-        shown = [f"{key.rpartition('.')[2]} {_show(values.get(key))}" for key in differing[:_MOST_NAMED]]
+    for words, values, members in zip(_names(settings), settings, groups.values(), strict=True):
         base = " ".join(str(values[key]) for key in ("preset", "env") if values.get(key))
-        name = ", ".join(shown) or base or members[0].name
         seeds = f" ({len(members)} seeds)" if len(members) > 1 else ""
-        while name + seeds in named:
-            name += "'"
-        named[name + seeds] = members
+        named[(words or base or members[0].name) + seeds] = members
     return named
 
 
-def single_curves(entries: Sequence[Entry], series: Mapping[str, Series], axis: Axis, half_width: int) -> list[Curve]:
-    """Return a curve for each run that has one.
+def differences(entries: Sequence[Entry]) -> dict[str, list[Any]]:
+    """Return the settings in which runs differ, by key, with the value of each run in their order; seeds included."""
+    configs = [flat({k: v for k, v in e.config.items() if k == "seed"}) | _settings(e) for e in entries]
+    return {key: [config.get(key) for config in configs] for key in _differing(configs)}
 
-    Args:
-        entries: the runs.
-        series: by key of the run.
-        axis: of x.
-        half_width: of smoothing, in points.
-    """
+
+def show_setting(value: Any) -> str:
+    """Return a setting as short text; None means that a run has no such setting."""
+    if value is None:
+        return "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _settings(entry: Entry) -> dict[str, Any]:
+    return flat({name: value for name, value in entry.config.items() if name not in _OF_THE_RUN_ALONE})
+
+
+def _differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    keys = dict.fromkeys(key for config in configs for key in config)
+    return [key for key in keys if len({_comparable(config.get(key)) for config in configs}) > 1]
+
+
+def _names(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the shortest texts that tell configs apart: always the key next that separates the most of them."""
+    keys = sorted(_differing(configs), key=lambda key: (*(key != first for first in _FIRST_NAMED),))
+    chosen: list[str] = []
+
+    def separated(more: str) -> int:
+        return len({tuple(_comparable(config.get(key)) for key in [*chosen, more]) for config in configs})
+
+    reached = 1
+    while reached < len(configs):
+        best = max(keys, key=separated)
+        if separated(best) <= reached:  # they differ in nothing that a config shows
+            break
+        reached = separated(best)
+        chosen.append(best)
+    last_parts = [key.removesuffix(".name").rpartition(".")[2] for key in chosen]
+    # A last part alone is ambiguous if another chosen key ends in it.
+    shown = [part if last_parts.count(part) == 1 else key for key, part in zip(chosen, last_parts, strict=True)]
     return [
-        Curve(entry.name, series[entry.key].axes[axis], smooth(series[entry.key].values, half_width), colour=place)
-        for place, entry in enumerate(entries)
-        if entry.key in series
+        ", ".join(f"{word} {show_setting(config.get(key))}" for key, word in zip(chosen, shown, strict=True))
+        for config in configs
     ]
 
 
-def seed_curves(entries: Sequence[Entry], series: Mapping[str, Series], axis: Axis, half_width: int) -> list[Curve]:
-    """Return mean and band (one standard deviation) of every group of runs that differ only in their seed."""
-    curves = []
-    for place, (name, members) in enumerate(group_by_settings(entries).items()):
-        known = [series[entry.key] for entry in members if entry.key in series]
-        if not known:
-            continue
-        x, mean, low, high = band_over_runs([(each.axes[axis], smooth(each.values, half_width)) for each in known])
-        edges = (low, high) if len(known) > 1 else (None, None)
-        curves.append(Curve(name, x, mean, edges[0], edges[1], colour=place))
-    return curves
-
-
-def _show(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _comparable(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)

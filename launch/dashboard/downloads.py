@@ -27,8 +27,7 @@ def install(server: Flask, library: Library) -> None:
         entries = [entry for entry in map(library.find, keys) if entry is not None and not entry.is_sweep]
         if not entries:
             abort(404)
-        metric = request.args.get("metric")
-        pieces = csv_pieces(entries, None if metric is None else [metric])
+        pieces = csv_pieces(entries, request.args.getlist("metric") or None)
         return Response(pieces, mimetype="text/csv", headers={"Content-Disposition": "attachment; filename=laser.csv"})
 
     @server.get("/video")

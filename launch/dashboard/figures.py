@@ -22,6 +22,7 @@ _COLOURS = {
 _INK = {"light": "#24292f", "dark": "#d7dce2"}
 _GRID = {"light": "#e6e8eb", "dark": "#30363d"}
 _PAPER = {"light": "#ffffff", "dark": "#161b22"}
+_SMALL = 0.01
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 
@@ -38,6 +39,8 @@ class Curve:
         high: [N] upper edge.
         colour: number of the colour; by default the curve's index in the figure.
         is_faint: a thin, pale line behind the others.
+        in_legend: False: a line without an entry in the legend and without a value on hovering.
+        end: text on hovering over a mark at the last point, which shows that the line ends before others; "": none.
     """
 
     name: str
@@ -47,12 +50,19 @@ class Curve:
     high: np.ndarray | None = None
     colour: int | None = None
     is_faint: bool = False
+    in_legend: bool = True
+    end: str = ""
 
 
 def colour_of(number: int, theme: Theme = "light") -> str:
     """Return a colour of the palette, as #rrggbb."""
     colours = _COLOURS[theme]
     return colours[number % len(colours)]
+
+
+def ink(theme: Theme) -> str:
+    """Return the colour of text, as #rrggbb."""
+    return _INK[theme]
 
 
 def line_figure(
@@ -98,11 +108,17 @@ def line_figure(
             "opacity": 0.35 if curve.is_faint else 1.0,
             "legendgroup": str(place),
         }
+        if not curve.in_legend:
+            trace |= {"showlegend": False, "hoverinfo": "skip"}
         if stacked:
             trace |= {"stackgroup": "all", "line": {"color": colour, "width": 0.5}, "fillcolor": _rgba(colour, 0.75)}
         traces.append(trace)
+        if curve.end and len(curve.x):
+            traces.append(_end(curve, colour))
     layout = base_layout(theme, x_title, y_title)
-    layout["showlegend"] = len(curves) > 1
+    layout["showlegend"] = sum(curve.in_legend for curve in curves) > 1
+    layout["xaxis"]["hoverformat"] = ",.0f"
+    layout["yaxis"] |= _number_format(curves)
     if log_y:
         layout["yaxis"]["type"] = "log"
     if from_zero and not log_y:
@@ -156,43 +172,6 @@ def scatter_figure(
     return {"data": [trace], "layout": layout}
 
 
-def steps_figure(curves: Sequence[Curve], x_title: str, theme: Theme = "light") -> Figure:
-    """Return piecewise constant curves, each on its own y axis since their sizes differ, one above the other.
-
-    Args:
-        curves: from top to bottom.
-        x_title: of the x axis.
-        theme: of colours.
-    """
-    layout = base_layout(theme, x_title, "")
-    layout["showlegend"] = False
-    first_axis = layout.pop("yaxis")
-    height = 1.0 / max(1, len(curves))
-    traces = []
-    for place, curve in enumerate(curves):
-        end = "" if place == 0 else str(place + 1)
-        bottom = 1.0 - (place + 1) * height
-        layout[f"yaxis{end}"] = first_axis | {
-            "domain": [bottom + 0.12 * height, bottom + 0.95 * height],
-            "title": {"text": as_text(curve.name), "standoff": 6},
-            "rangemode": "tozero",
-            "nticks": 5,
-        }
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": as_text(curve.name),
-                "x": encoded(curve.x, "f8"),
-                "y": encoded(curve.y),
-                "yaxis": f"y{end}",
-                "line": {"color": colour_of(place, theme), "width": 2, "shape": "hv"},
-            }
-        )
-    layout["xaxis"] |= {"anchor": "y" if len(curves) < 2 else f"y{len(curves)}"}
-    return {"data": traces, "layout": layout}
-
-
 def bar_figure(
     names: Sequence[str], values: Sequence[float], theme: Theme = "light", *, chosen: Sequence[int] = ()
 ) -> Figure:
@@ -216,91 +195,6 @@ def bar_figure(
     layout["xaxis"] |= {"range": [0, 1], "tickformat": ".0%", "autorange": False}
     layout["yaxis"] |= {"autorange": "reversed", "type": "category", "automargin": True}
     return {"data": [trace], "layout": layout}
-
-
-def lineage_figure(
-    lanes: Mapping[int, str],
-    ends: Mapping[int, float],
-    copies: Sequence[tuple[float, int, int, str]],
-    changes: Sequence[tuple[float, int, str]],
-    path: Sequence[tuple[float, float, int]] = (),
-    theme: Theme = "light",
-) -> Figure:
-    """Return a population's lineage: a lane for every member, an arrow for every copy.
-
-    Members without a lane are left out.
-
-    Args:
-        lanes: label by member.
-        ends: env steps of each member so far.
-        copies: (env steps, copied member, copying member, text).
-        changes: (env steps, member, text) of changed settings without a copy.
-        path: (from, to, member) pieces of the ancestry to mark.
-        theme: of colours.
-    """
-    rows = {member: place for place, member in enumerate(sorted(lanes))}
-    pale = {"color": _INK[theme], "width": 1}
-    traces: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": [0, ends.get(member, 0)],
-            "y": [row, row],
-            "line": pale,
-            "opacity": 0.5,
-            "hoverinfo": "skip",
-        }
-        for member, row in rows.items()
-    ]
-    for begin, end, member in path:
-        if member not in rows:
-            continue
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": [begin, end],
-                "y": [rows[member], rows[member]],
-                "line": {"color": colour_of(4, theme), "width": 7},
-                "opacity": 0.75,
-                "hoverinfo": "skip",
-            }
-        )
-    changed = [(at, rows[who], text) for at, who, text in changes if who in rows]
-    copied = [(at, rows[to], text) for at, _, to, text in copies if to in rows]
-    traces.append(_events(changed, colour_of(0, theme), "circle"))
-    traces.append(_events(copied, colour_of(1, theme), "diamond"))
-    layout = base_layout(theme, "env steps", "")
-    layout["hovermode"] = "closest"
-    layout["showlegend"] = False
-    layout["annotations"] = [
-        {
-            "x": at,
-            "y": rows[to],
-            "ax": at,
-            "ay": rows[model],
-            "xref": "x",
-            "yref": "y",
-            "axref": "x",
-            "ayref": "y",
-            "text": "",
-            "showarrow": True,
-            "arrowhead": 2,
-            "arrowwidth": 1.5,
-            "arrowcolor": colour_of(1, theme),
-            "standoff": 6,
-        }
-        for at, model, to, _ in copies
-        if model in rows and to in rows
-    ]
-    layout["yaxis"] |= {
-        "tickvals": list(rows.values()),
-        "ticktext": [as_text(lanes[member]) for member in rows],
-        "autorange": "reversed",
-        "showgrid": False,
-        "automargin": True,
-    }
-    return {"data": traces, "layout": layout}
 
 
 def message_figure(text: str, theme: Theme = "light") -> Figure:
@@ -367,15 +261,24 @@ def _band(curve: Curve, colour: str) -> list[dict[str, Any]]:
     return [low, edge | {"y": encoded(curve.high), "fill": "tonexty", "fillcolor": _rgba(colour, 0.2)}]
 
 
-def _events(events: Sequence[tuple[float, int, str]], colour: str, symbol: str) -> dict[str, Any]:
+def _number_format(curves: Sequence[Curve]) -> dict[str, str]:
+    """Return how an axis writes its numbers: five digits at the pointer; 1e-4 in place of Plotly's 100u."""
+    largest = max((float(np.nanmax(np.abs(curve.y), initial=0.0)) for curve in curves), default=0.0)
+    if 0 < largest < _SMALL:
+        return {"exponentformat": "e", "hoverformat": ".3~e"}
+    return {"exponentformat": "SI", "hoverformat": ",.5~r"}
+
+
+def _end(curve: Curve, colour: str) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "markers",
-        "x": [at for at, _, _ in events],
-        "y": [row for _, row, _ in events],
-        "text": [as_text(text).replace("\n", "<br>") for _, _, text in events],
-        "marker": {"color": colour, "size": 9, "symbol": symbol},
-        "hovertemplate": "%{text}<extra></extra>",
+        "name": as_text(curve.end),
+        "x": [float(curve.x[-1])],
+        "y": [float(curve.y[-1])],
+        "marker": {"color": colour, "size": 11, "symbol": "line-ns-open", "line": {"width": 2.5}},
+        "hovertemplate": as_text(curve.end) + "<extra></extra>",
+        "showlegend": False,
     }
 
 

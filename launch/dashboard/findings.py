@@ -11,6 +11,7 @@ from launch.recording.metric_table import FIELDS, known_key, values_by_field
 STALLED_S = 60.0
 """Age of a running run's newest numbers from which it counts as stalled; runs write about once a second."""
 
+_NO_CHECKPOINT = "it had no checkpoint yet, so it can only be begun again"
 _WAITING = 0.5
 _REJECTED = 0.8
 _LONG_WITHOUT_EPISODE = 5_000
@@ -22,6 +23,7 @@ _APPLIED, _ENTROPY, _GRADIENT = map(known_key, ("updates_applied", "entropy", "g
 _EPISODES, _SHARDS_LOST, _FILL = map(known_key, ("totals/episodes", "totals/shards_lost", "replay/num_steps"))
 _SECONDS = {stage: known_key(f"totals/time/{stage}") for stage in FIELDS["stage"].values}
 _RESTARTS, _EVALUATIONS = map(known_key, ("totals/restarts/{reason}", "totals/evaluations_failed/{reason}"))
+_REJECTED_UNROLLS, _NEVER_ARRIVED = map(known_key, ("ledger/rejected/{reason}", "ledger/lost"))
 _ACCEPTED, _NUM_STEPS = map(known_key, ("accept_fraction_{source}", "num_steps_{source}"))
 _IMBALANCES = known_key("ledger/imbalance/{balance}")
 
@@ -42,6 +44,7 @@ class Facts:
         config: as JSON values.
         problem: why its files cannot be read, or "".
         log: the last line of its log about its state.
+        resume: the command that continues it from a checkpoint, or "".
     """
 
     status: str
@@ -55,6 +58,7 @@ class Facts:
     config: Mapping[str, Any] = field(default_factory=dict)
     problem: str = ""
     log: str = ""
+    resume: str = ""
 
 
 def findings(facts: Facts) -> list[str]:
@@ -82,11 +86,13 @@ def _unreadable(facts: Facts) -> str:
 
 
 def _failed(facts: Facts) -> str:
+    if facts.status not in ("failed", "interrupted"):
+        return ""
+    further = f"continue from its last checkpoint: {facts.resume}" if facts.resume else _NO_CHECKPOINT
     if facts.status == "failed":
-        return f"the run failed: {facts.log.removeprefix('failed: ').removeprefix('finished: ') or 'see its log'}"
-    if facts.status == "interrupted":
-        return "the run recorded no end, as after a kill: --resume continues it"
-    return ""
+        why = facts.log.removeprefix("failed: ").removeprefix("finished: ") or "see its log"
+        return f"the run failed: {why}; {further}"
+    return f"the run recorded no end, as after a kill; {further}"
 
 
 def _stalled(facts: Facts) -> str:
@@ -104,6 +110,10 @@ def _lost(facts: Facts) -> list[str]:
             found.append(f"{sum(reasons.values()):,.0f} {happened} ({why})")
     if facts.values.get(_SHARDS_LOST, 0.0) > 0:
         found.append(f"{facts.values[_SHARDS_LOST]:,.0f} replay shards are lost with their contents")
+    if facts.status != "running":  # in a running run, unrolls are in transit between two counters
+        missing = sum(_by_reason(facts, _REJECTED_UNROLLS).values()) + facts.values.get(_NEVER_ARRIVED, 0.0)
+        if missing > 0:
+            found.append(f"the run ended with {missing:,.0f} unrolls rejected or lost: see Replay below")
     return found
 
 

@@ -13,7 +13,7 @@ import secrets
 import socket
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from flask import Flask, Response, redirect, request
 
@@ -89,7 +89,8 @@ class Guard:
             return None
         if self._is_token(request.args.get("token")):
             # Remove the token from the address bar, so that it does not end up in a screenshot or a bookmark.
-            answer = redirect(request.path)
+            rest = [(name, value) for name, value in request.args.items(multi=True) if name != "token"]
+            answer = redirect(request.path + (f"?{urlencode(rest)}" if rest else ""))
             answer.set_cookie(COOKIE, self.token, httponly=True, samesite="Strict", max_age=30 * 86400)
             return answer
         if self._is_token(request.cookies.get(COOKIE)):

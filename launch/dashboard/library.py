@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from launch.dashboard.findings import Facts, findings
 from launch.recording.metric_table import RATE, RETURN
+from launch.records.continuing import continue_command
 from launch.records.listing import Entry, Status, find_entries, last_state, members_of, read_status
 from launch.records.metrics_db import Tick
 from launch.records.series import Latest, Series, UnreadableError, read_latest, read_series, signature
@@ -73,11 +74,18 @@ class Library:
             return self._entries
 
     def find(self, key: object) -> Entry | None:
-        """Return the run of a key, or None; the key may be any value of a request."""
+        """Return the run of a key or a name, or None; the argument may be any value of a request."""
         if not isinstance(key, str) or not key:
             return None
         # A fresher listing may contain a run that has just begun.
-        return self.entries().get(key) or self.entries(_LISTING_AGE_S / 10).get(key)
+        for age_s in (_LISTING_AGE_S, _LISTING_AGE_S / 10):
+            entries = self.entries(age_s)
+            if key in entries:
+                return entries[key]
+            named = next((entry for entry in entries.values() if entry.name == key), None)
+            if named is not None:
+                return named
+        return None
 
     def members(self, sweep: Entry) -> list[Entry]:
         """Return a sweep's members in the order of their numbers."""
@@ -130,16 +138,20 @@ class Library:
             config=entry.config,
             problem=summary.problem,
             log=last_state(entry.path),
+            resume=self._resume_command(entry) if summary.status in ("failed", "interrupted") else "",
         )
 
     def findings(self, summary: Summary) -> list[str]:
         """Return the problems of a run, or of a sweep's members, in words."""
         if not summary.entry.is_sweep:
             return findings(self.facts(summary))
+        whose: dict[str, list[str]] = {}
+        for place, member in enumerate(self.members(summary.entry)):
+            for sentence in findings(self.facts(self.summary(member))):
+                whose.setdefault(sentence, []).append(str(place))
         return [
-            f"member {place}: {sentence}"
-            for place, member in enumerate(self.members(summary.entry))
-            for sentence in findings(self.facts(self.summary(member)))
+            f"member{'s' if len(places) > 1 else ''} {', '.join(places)}: {sentence}"
+            for sentence, places in whose.items()
         ]
 
     def version(self, entries: Iterable[Entry]) -> str:
@@ -174,6 +186,10 @@ class Library:
             self._kept.move_to_end(key)
             found: T = self._kept[key]
             return found
+
+    def _resume_command(self, entry: Entry) -> str:
+        preset = entry.config.get("preset")
+        return continue_command(entry.path, preset if isinstance(preset, str) else "", is_member=bool(entry.sweep))
 
     def _read(self, entry: Entry, what: Any, read: Callable[[], T]) -> T:
         """Return kept data unless the file has changed; otherwise read again and drop the old data."""

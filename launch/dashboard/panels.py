@@ -5,9 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 
+import numpy as np
+
 from launch.dashboard.figures import Curve, Figure, Theme, line_figure, message_figure
 from launch.recording.metric_panels import PANELS, WAYS, Line, Panel
+from launch.recording.metric_table import EVALUATION, RATE, RETURN, known_key, metric_of
 from launch.records.curves import carried, growth_ratio, rate, smooth
+from launch.records.listing import printable
 from launch.records.series import Axis, Series
 
 AXIS_TITLES: dict[Axis, str] = {
@@ -17,7 +21,41 @@ AXIS_TITLES: dict[Axis, str] = {
     "learner_steps": "learner steps",
 }
 
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Learning": (
+        *("return", "tasks", "length", "losses", "entropy", "value", "values", "actions", "temperature", "epsilon"),
+        *("gradient", "rate"),
+    ),
+    "Off-policy": ("acceptance", "projected", "far", "kl", "ratios", "clipped", "lag"),
+    "Replay": ("age", "fraction", "samples_per_insert", "fill", "bytes"),
+    "Speed": ("throughput", "busy", "learner"),
+    "System": ("cpu", "memory"),
+}
+"""Sections of a run's page with the keys of their panels, in order."""
+
+METRIC_TITLES = {
+    RETURN: "return, last 20 episodes",
+    EVALUATION: "return, evaluation",
+    known_key("buckets/mean_return"): "return, bucket by bucket",
+    known_key("entropy"): "entropy",
+    known_key("accept_fraction_foreign_replay"): "accepted foreign steps",
+    known_key("accept_fraction_own_replay"): "accepted own replayed steps",
+    RATE: "env steps / s",
+}
+"""Titles of the metrics that are compared most."""
+
 _MOST_TASKS = 8
+
+
+def title_of(name: str) -> str:
+    """Return the title of a recorded metric: its words, or its key."""
+    return METRIC_TITLES.get(name) or printable(name)
+
+
+def unit_of(name: str) -> str:
+    """Return the unit of a recorded metric, or ""."""
+    metric = metric_of(name)
+    return metric.unit if metric else ""
 
 
 def panels_of(known: Collection[str]) -> list[Panel]:
@@ -40,14 +78,22 @@ def _first_tasks(panel: Panel) -> Panel:
 
 def draw(panel: Panel, series: Mapping[str, Series], axis: Axis, theme: Theme, half_width: int = 0) -> Figure:
     """Return a panel's figure, or a figure with a message about missing metrics."""
-    curves = [_curve(line, place, series, axis, half_width) for place, line in enumerate(panel.chosen(series))]
-    curves = [curve for curve in curves if len(curve.x)]
+    curves = [
+        curve
+        for place, line in enumerate(panel.chosen(series))
+        for curve in _curves(line, place, series, axis, half_width, panel.stacked)
+    ]
     if not curves:
         return message_figure(panel.missing or "nothing has been recorded", theme)
+    y_title = panel.y_title
+    if y_title == "bytes":
+        highest = max(float(np.nanmax(curve.y, initial=0.0)) for curve in curves)
+        y_title, unit = ("GiB", 2.0**30) if highest >= 2.0**30 else ("MiB", 2.0**20)
+        curves = [dataclasses.replace(curve, y=curve.y / unit) for curve in curves]
     return line_figure(
         curves,
         AXIS_TITLES[axis],
-        panel.y_title,
+        y_title,
         theme,
         y_range=panel.y_range,
         from_zero=panel.from_zero,
@@ -55,7 +101,10 @@ def draw(panel: Panel, series: Mapping[str, Series], axis: Axis, theme: Theme, h
     )
 
 
-def _curve(line: Line, place: int, series: Mapping[str, Series], axis: Axis, half_width: int) -> Curve:
+def _curves(
+    line: Line, place: int, series: Mapping[str, Series], axis: Axis, half_width: int, is_stacked: bool
+) -> list[Curve]:
+    """Return a line's curve, on its raw values if it is smoothed; nothing if it has no points."""
     base = series[line.name]
     if line.kind == "rate":
         base = rate(base)
@@ -64,6 +113,12 @@ def _curve(line: Line, place: int, series: Mapping[str, Series], axis: Axis, hal
     low = high = None
     if line.band and all(name in series for name in line.band):
         low, high = (carried(series[name], base.ticks) for name in line.band)
-    values = base.values if line.is_faint else smooth(base.values, half_width)
-    colour = place if line.colour is None else line.colour
-    return Curve(line.label, base.axes[axis], values, low, high, colour, line.is_faint)
+    if not len(base):
+        return []
+    colour, x = place if line.colour is None else line.colour, base.axes[axis]
+    if not half_width or line.is_faint:
+        return [Curve(line.label, x, base.values, low, high, colour, line.is_faint)]
+    curve = Curve(line.label, x, smooth(base.values, half_width), low, high, colour)
+    if is_stacked:  # raw areas would be added to the smoothed ones
+        return [curve]
+    return [Curve(line.label, x, base.values, colour=colour, is_faint=True, in_legend=False), curve]

@@ -16,6 +16,7 @@ from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from launch.dashboard import downloads
+from launch.dashboard.address import parse_address
 from launch.dashboard.guard import Guard, is_loopback, new_token
 from launch.dashboard.library import Library
 from launch.dashboard.live import LiveView
@@ -23,6 +24,9 @@ from launch.dashboard.options import DashboardOptions
 from launch.dashboard.pages import run, runs, sweep, watch
 from launch.errors import CannotCreateError, NothingToResumeError
 from launch.records.listing import printable
+
+_PAGES = {"": runs.layout, "run": run.layout, "sweep": sweep.layout, "watch": watch.layout}
+_TITLES = {"": "Runs", "run": "", "sweep": "sweep", "watch": "Watch"}
 
 _NICENESS = 10
 """Nice value of the dashboard, so that training gets the processor first."""
@@ -86,17 +90,21 @@ def make_app(library: Library, live: LiveView, host: str = "127.0.0.1", token: s
         State("theme", "data"),
     )
 
-    @app.callback(Output("page", "children"), Input("url", "pathname"), Input("url", "search"))
-    def show_page(pathname: Any, search: Any) -> Any:
-        if pathname == "/run":
-            return run.layout(library, search)
-        if pathname == "/sweep":
-            return sweep.layout(library, search)
-        if pathname == "/watch":
-            return watch.layout(library, search)
-        if pathname in ("/", "/runs", None):
-            return runs.layout(library)
-        return html.Div([html.H1("There is no such page"), dcc.Link("to the runs", href="/")])
+    for callback, output, source in (("start", "address", "address-start"), ("title", None, "page-title")):
+        outputs = [Output(output, "data")] if output else []
+        app.clientside_callback(  # type: ignore[no-untyped-call]
+            ClientsideFunction("laser", callback), *outputs, Input(source, "data")
+        )
+
+    @app.callback(Output("page", "children"), Output("page-title", "data"), Input("address", "data"))
+    def show_page(data: Any) -> Any:
+        address = parse_address(data)
+        page = _PAGES.get(address.page)
+        if page is None:
+            return html.Div([html.H1("There is no such page"), dcc.Link("to the runs", href="/")]), "No such page"
+        # A new name makes the browser forget the page before, whose table and figures would keep their state.
+        made = html.Div(page(library, address), id=f"view-{address.moment}")
+        return made, " · ".join(filter(None, (printable(address.name), _TITLES[address.page])))
 
     runs.register(app, library)
     run.register(app, library)
@@ -117,11 +125,14 @@ def _shell(library: Library) -> Any:
                     html.Nav([dcc.Link("Runs", href="/"), dcc.Link("Watch", href="/watch")]),
                     html.Span(printable(str(library.root.absolute()), 80), className="quiet"),
                     html.Span("", id="connection", className="quiet", role="status"),
+                    html.Button("Copy link", id="copy-link", type="button", title="copy the address of this view"),
                     html.Button("light / dark", id="theme-button", type="button", n_clicks=0),
                 ],
                 className="top",
             ),
-            dcc.Location(id="url", refresh="callback-nav"),
+            dcc.Store(id="address-start", data=True),
+            dcc.Store(id="address"),
+            dcc.Store(id="page-title"),
             dcc.Store(id="theme", storage_type="local"),
             html.Main(id="page", tabIndex="-1"),
         ]

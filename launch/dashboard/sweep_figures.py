@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,36 +11,25 @@ import numpy as np
 from laser.config import ConfigError
 from laser.environments import task_ids
 from laser.scoring.protocols import BucketScores, point_wise_best, protocol_for
-from launch.dashboard.comparing import single_curves
+from launch.dashboard.facets import Facet, View, draw_facet
 from launch.dashboard.figures import (
     Curve,
     Figure,
     Theme,
     line_figure,
-    lineage_figure,
     message_figure,
     scatter_figure,
-    steps_figure,
 )
 from launch.dashboard.library import Library
+from launch.dashboard.lineage_figures import lineage_figure, steps_figure
 from launch.dashboard.panels import AXIS_TITLES
 from launch.dashboard.sweeps import Decision, ancestry, read_schedule
 from launch.evaluation.agents_compared import agents_of
-from launch.recording.metric_table import EVALUATION, RATE, RETURN, known_key
 from launch.records.curves import bucket_scores
 from launch.records.listing import Entry, member_number, printable
 from launch.records.series import Axis, Series
 
-METRICS = {
-    RETURN: "return, last 20 episodes",
-    EVALUATION: "return, evaluation",
-    known_key("buckets/mean_return"): "return, bucket by bucket",
-    known_key("entropy"): "entropy (nats)",
-    known_key("accept_fraction_foreign_replay"): "accepted foreign steps",
-    known_key("accept_fraction_own_replay"): "accepted own replayed steps",
-    RATE: "env steps / s",
-}
-"""Metrics for the comparison of members, with their titles."""
+_MOST_IN_LEGEND = 8
 
 NUM_POINTS = 400
 """Points per curve of a member."""
@@ -50,24 +40,28 @@ def member_label(member: Entry) -> str:
     return f"member {member.path.name}"
 
 
-def members_figure(
-    library: Library, members: list[Entry], name: str, axis: Axis, half_width: int, theme: Theme
-) -> Figure:
-    """Draw one metric of every member."""
-    series = _series(library, members, name)
-    if not series:
-        return message_figure(f"no member has recorded {METRICS[name]}", theme)
-    curves = [
-        Curve(member_label(member), curve.x, curve.y, colour=curve.colour)
-        for member in members
-        for curve in single_curves([member], series, axis, half_width)
-    ]
-    numbered = [Curve(curve.name, curve.x, curve.y, colour=place) for place, curve in enumerate(curves)]
-    return line_figure(numbered, AXIS_TITLES[axis], METRICS[name], theme)
+def members_figure(library: Library, members: list[Entry], groups: Mapping[str, list[Entry]], view: View) -> Figure:
+    """Draw one metric of every member, or of every setting over its seeds.
+
+    Args:
+        library: reads the curves.
+        members: of the sweep.
+        groups: the members of each curve by its name.
+        view: the controls; its first metric is drawn.
+    """
+    figure = draw_facet(library, Facet(view.metrics[0], "", tuple(members), False), groups, frozenset(), view)
+    figure["layout"]["showlegend"] = 1 < len(groups) <= _MOST_IN_LEGEND
+    return figure
 
 
-def best_figure(library: Library, members: list[Entry], theme: Theme) -> Figure:
-    """Draw the best of all members bucket by bucket, as in the paper, over the members' own curves."""
+def best_figure(library: Library, members: list[Entry], axis: Axis, theme: Theme) -> Figure:
+    """Draw the best of all members bucket by bucket, as in the paper, over the members' own curves.
+
+    Buckets end at a number of frames; of the axes only env steps are a multiple of these.
+    """
+    if axis not in ("env_steps", "frames"):
+        return message_figure("buckets are counted in env steps and frames: choose one of these axes", theme)
+    repeat = _action_repeat(library, members) if axis == "env_steps" else 1.0
     protocol = protocol_for([task for member in members for task in _tasks(member)])
     scores, ends = (_series(library, members, f"buckets/{name}") for name in (protocol.score, "ends_at"))
     known = [member for member in members if member.key in scores and member.key in ends]
@@ -83,10 +77,11 @@ def best_figure(library: Library, members: list[Entry], theme: Theme) -> Figure:
         )
         return message_figure(words, theme)
     curves = [
-        Curve(member_label(member), *point_wise_best([run], protocol), is_faint=True, colour=6)
-        for member, run in zip(known, runs, strict=True)
+        Curve(member_label(member), ends / repeat, score, is_faint=True, colour=6)
+        for member, (ends, score) in zip(known, [point_wise_best([run], protocol) for run in runs], strict=True)
     ]
-    figure = line_figure([*curves, Curve("best", x, y, colour=1)], "frames per member", protocol.title, theme)
+    title = f"{AXIS_TITLES[axis]} per member"
+    figure = line_figure([*curves, Curve("best", x / repeat, y, colour=1)], title, protocol.title, theme)
     figure["layout"]["showlegend"] = False
     return figure
 
@@ -151,6 +146,11 @@ def schedule_figure(library: Library, whose: Entry | None, theme: Theme) -> Figu
         for key in keys
     ]
     return steps_figure(curves, "env steps", theme)
+
+
+def _action_repeat(library: Library, members: list[Entry]) -> float:
+    moments = [library.summary(member).latest.moment for member in members]
+    return next((m.frames / m.env_steps for m in moments if m is not None and m.env_steps > 0), 1.0)
 
 
 def _tasks(member: Entry) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from laser.environments import task_ids
 from laser.scoring.protocols import BucketScores, point_wise_best, protocol_for
 from launch.evaluation.agents_compared import AgentsCompared, agents_of, compare_agents
 from launch.evaluation.evaluation_result import EpisodeCounts, EvaluationResult
+from launch.evaluation.settings_compared import SettingReturns, best_setting, compare_settings
 from launch.recording.metric_table import known_key
 from launch.records.curves import bucket_scores
 from launch.records.series import EMPTY, UnreadableError, read_series
@@ -91,6 +92,12 @@ class SweepEvaluation:
             if each.result is not None
         )
 
+    @property
+    def best_setting(self) -> SettingReturns | None:
+        """The setting with the highest mean return over its seeds; None for different games."""
+        played = ((m.number, m.overrides, m.result.mean_return) for m in self.members if m.result is not None)
+        return best_setting(compare_settings(played))
+
     def to_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
         agents, best = self.agents, self.best
@@ -100,6 +107,7 @@ class SweepEvaluation:
             "mean_return": float(np.mean([result.mean_return for result in played])),
             "best_return": best.result.mean_return if best is not None and best.result is not None else None,
             "best_member": None if best is None else best.number,
+            "best_setting": None if self.best_setting is None else self.best_setting.to_json(),
             "episodes": sum(len(result.returns) for result in played),
             "best_curve": None if self.curve is None else vars(self.curve),
             "agents": None if agents is None else agents.to_json(),

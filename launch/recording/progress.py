@@ -85,12 +85,12 @@ class Progress:
 
     def _show_live(self) -> None:
         console = Console(file=self._stream)
-        with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
-            while True:
-                closing = self._closing.wait(self._interval_s)
+        # At its end the display goes: a run may be solved at 22 % of its steps, and the closing message says so.
+        with Live(
+            console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
+        ) as live:
+            while not self._closing.wait(self._interval_s):
                 live.update(self._render(), refresh=True)
-                if closing:
-                    return
 
     def _render(self) -> Text:
         snapshot = self._snapshot()

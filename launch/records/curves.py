@@ -1,4 +1,4 @@
-"""Computations on curves before they are drawn: rates, ratios, smoothing, a band over seeds."""
+"""Computations on curves before they are drawn: rates, ratios, smoothing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from launch.records.series import Series
 
 
 def smooth(values: np.ndarray, half_width: int) -> np.ndarray:
-    """Return the mean over each point and up to `half_width` neighbours on both sides, without NaN.
+    """Return at each point the straight line through it and up to `half_width` neighbours on both sides, without NaN.
 
-    The result does not lag behind, as with exponential smoothing. At the ends the window is shorter.
+    Where all neighbours are known this is their mean. At the ends, where neighbours are on one side only, a mean would
+    lag behind a curve that rises; a line does not.
 
     Args:
         values: [N] values of the curve.
@@ -21,12 +22,24 @@ def smooth(values: np.ndarray, half_width: int) -> np.ndarray:
     if half_width <= 0 or len(values) < 2:
         return values
     known = np.isfinite(values)
-    sums = np.concatenate([[0.0], np.cumsum(np.where(known, values, 0.0))])
-    counts = np.concatenate([[0], np.cumsum(known)])
-    place = np.arange(len(values))
-    first, last = np.maximum(place - half_width, 0), np.minimum(place + half_width + 1, len(values))
-    number = counts[last] - counts[first]
-    return np.where(number > 0, (sums[last] - sums[first]) / np.maximum(number, 1), np.nan)
+    place = np.arange(len(values), dtype=float)
+    level = values[known].mean() if known.any() else 0.0  # sums of small numbers lose fewer digits
+    y = np.where(known, values - level, 0.0)
+    x = np.where(known, place, 0.0)
+    first = np.maximum(place - half_width, 0).astype(int)
+    last = np.minimum(place + half_width + 1, len(values)).astype(int)
+
+    def summed(each: np.ndarray) -> np.ndarray:
+        sums = np.concatenate([[0.0], np.cumsum(each)])
+        found: np.ndarray = sums[last] - sums[first]
+        return found
+
+    number = summed(known)
+    n = np.maximum(number, 1)
+    mean_x, mean_y = summed(x) / n, summed(y) / n
+    spread = summed(x * x) / n - mean_x**2
+    slope = (summed(x * y) / n - mean_x * mean_y) / np.where(spread > 1e-9, spread, np.inf)
+    return np.where(number > 0, level + mean_y + slope * (place - mean_x), np.nan)
 
 
 def carried(series: Series, ticks: np.ndarray) -> np.ndarray:
@@ -67,36 +80,6 @@ def growth_ratio(part: Series, whole: Sequence[Series]) -> Series:
     with np.errstate(divide="ignore", invalid="ignore"):
         values = np.where(below > 0, above / below, np.nan)
     return Series(part.ticks[1:], values, {name: x[1:] for name, x in part.axes.items()})
-
-
-def band_over_runs(
-    curves: Sequence[tuple[np.ndarray, np.ndarray]], num: int = 400
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return mean and band (one standard deviation) of several curves, over the x where all are known.
-
-    Elsewhere the mean would jump.
-
-    Args:
-        curves: (x [N], y [N]) of each curve, x ascending.
-        num: points of the result.
-
-    Returns:
-        x, mean, low, high, each [num]; all empty without a curve.
-    """
-    known = [(x[np.isfinite(y)], y[np.isfinite(y)]) for x, y in curves]
-    known = [(x, y) for x, y in known if len(x)]
-    if not known:
-        return (np.zeros(0),) * 4
-    low, high = max(x[0] for x, _ in known), min(x[-1] for x, _ in known)
-    if high <= low:
-        low, high = min(x[0] for x, _ in known), max(x[-1] for x, _ in known)
-    grid = np.linspace(low, high, num)
-    rows = np.stack([np.interp(grid, x, y, left=np.nan, right=np.nan) for x, y in known])
-    there = np.isfinite(rows)
-    count = there.sum(0)
-    mean = np.where(count > 0, np.where(there, rows, 0.0).sum(0) / np.maximum(count, 1), np.nan)
-    spread = np.sqrt(np.where(there, (rows - mean) ** 2, 0.0).sum(0) / np.maximum(count - 1, 1))
-    return grid, mean, mean - spread, mean + spread
 
 
 def bucket_scores(scores: Series, ends: Series) -> dict[float, float]:

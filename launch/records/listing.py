@@ -23,7 +23,7 @@ FRESH_S = 20.0
 _DEPTH = 4
 _MOST = 5000
 _INSIDE = frozenset({"checkpoints", "videos", "replay"})
-_LOG_TAIL_BYTES = 4096
+_LOG_TAIL_BYTES = 16_384  # fifty lines with room for a traceback's long ones
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from laser.scoring.statistics import bootstrap_interval, mean
 from launch.errors import LaunchError
 from launch.evaluation.evaluation_result import Interval
+from launch.evaluation.settings_compared import best_setting, compare_settings
 from launch.evaluation.sweep_evaluation import MemberRecord, read_best_curve
 from launch.records.lineage import Lineage
 from launch.records.settings_schedule import SettingsChange, read_changes
@@ -52,7 +49,8 @@ def write_sweep(path: Path, record: Mapping[str, Any]) -> tuple[Page, dict[str, 
     page.paragraph(
         "Scores are of the newest 20 training episodes. The best member was chosen by them, so it looks too good."
     )
-    _add_groups(page, members)
+    if not (path / "lineage.jsonl").is_file():  # members of a population change their settings
+        _add_settings(page, members)
     page.heading("Curves")
     lines = [
         Line(f"member {member.number}", points)
@@ -123,22 +121,25 @@ def _row(member: _Member) -> Sequence[str]:
     )
 
 
-def _add_groups(page: Page, members: Sequence[_Member]) -> None:
-    """Add means over members that differ only in their seeds."""
-    groups: defaultdict[str, list[float]] = defaultdict(list)
-    for member in members:
-        if math.isfinite(member.score):
-            shared = {key: value for key, value in member.overrides.items() if key != "seed"}
-            groups[", ".join(f"{key}={value}" for key, value in shared.items()) or "all"].append(member.score)
-    if not any(len(scores) > 1 for scores in groups.values()):
+def _add_settings(page: Page, members: Sequence[_Member]) -> None:
+    """Add the mean return of each setting over its seeds, best first."""
+    settings = compare_settings((member.number, member.overrides, member.score) for member in members)
+    if not any(len(one.returns) > 1 for one in settings):
         return
     page.heading("Over seeds")
-    rows = []
-    for name, scores in sorted(groups.items(), key=lambda item: -float(np.mean(item[1]))):
-        # A new generator, so that the interval depends on the scores only.
-        low, high = bootstrap_interval(np.array(scores)[:, None], mean, np.random.default_rng(0))
-        rows.append((name, str(len(scores)), f"{np.mean(scores):,.2f}", f"{low:,.2f} to {high:,.2f}"))
+    rows = [
+        (
+            one.name,
+            str(len(one.returns)),
+            f"{one.mean:,.2f}" if one.returns else "none",
+            "" if one.interval is None else f"{one.interval[0]:,.2f} to {one.interval[1]:,.2f}",
+        )
+        for one in settings
+    ]
     page.table(("settings", "seeds", "mean return", "95 % interval over seeds"), rows)
+    best = best_setting(settings)
+    if best is not None:
+        page.paragraph(f"The best setting has the highest mean over its seeds: {best.name}, {best.words()}.")
 
 
 def _add_schedules(page: Page, path: Path, members: Sequence[_Member]) -> dict[str, bytes]:

@@ -50,14 +50,15 @@ def explained(outcome: Outcome, config: TrainConfig) -> Outcome:
 
 
 def log_failure(run: RunDirectory, error: Exception) -> None:
-    """Write the error that ended a run to its log, for GPU errors with the traceback, which the user's line omits.
+    """Write the error that ended a run to its log, with its traceback unless the line says everything.
 
+    The user's line omits the traceback of a GPU error, and an environment's error names the user's own file only there.
     A run whose directory was moved or deleted has no log any more.
     """
     if not run.is_in_place:
         return
     run.log(f"failed: {type(error).__name__}: {error}")
-    if explain_error(error) is not None:
+    if not isinstance(error, LaunchError) or error.__cause__ is not None:
         run.log("".join(traceback.format_exception(error)))
 
 

@@ -68,6 +68,9 @@ def closing_table(result: SweepResult, preset: str) -> str:
     lines = [
         "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows
     ]
+    if any(len(setting.members) > 1 for setting in result.settings) and len(result.settings) > 1:
+        lines.append("mean return over the seeds of a setting (95 % interval):")
+        lines += [f"  {setting.name}: {setting.words()}" for setting in result.settings]
     if result.agents is not None:
         first, *rest = result.agents.lines()
         lines += [f"by the last 20 training episodes {first}", *rest]

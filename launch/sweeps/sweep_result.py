@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from launch.evaluation.agents_compared import AgentsCompared, compare_agents
+from launch.evaluation.settings_compared import SettingReturns, best_setting, compare_settings
 from launch.evaluation.sweep_evaluation import BestCurve
 from launch.supervision.training_result import TrainResult
 
@@ -60,6 +61,18 @@ class SweepResult:
         """Settings over games and seeds, by the last 20 training episodes; None without several of either."""
         return compare_agents((item.overrides, item.result.task_returns) for item in self.members)
 
+    @cached_property
+    def settings(self) -> list[SettingReturns]:
+        """Returns of the settings over their seeds, best first; empty for a population, whose settings change."""
+        if any(member.settings for member in self.members):
+            return []
+        return compare_settings((item.number, item.overrides, item.result.mean_return) for item in self.members)
+
+    @property
+    def best_setting(self) -> SettingReturns | None:
+        """The setting with the highest mean return over its seeds; None for a population and for different games."""
+        return best_setting(self.settings)
+
     @property
     def ranked(self) -> list[MemberResult]:
         """The members, best first: by normalised score if all members with a return have one, else by mean return.
@@ -91,6 +104,7 @@ class SweepResult:
             "mean_return": sum(returns) / len(returns) if returns else None,
             "best_return": None if best is None else max(returns, default=None),
             "best_member": None if best is None else best.number,
+            "best_setting": None if self.best_setting is None else self.best_setting.to_json(),
             "episodes": sum(result.episodes for result in results),
             "run_dir": str(self.run_dir),
             "share_replay": self.share_replay,

@@ -36,6 +36,7 @@ def _write_run(
     notes: Mapping[str, str] | None = None,
     log: str = "2026-01-01 00:00:00 finished: steps\n",
     begun: float = 1_700_000_000.0,
+    repeat: int = 4,
 ) -> Path:
     path = root / name
     path.mkdir(parents=True)
@@ -57,6 +58,6 @@ def _write_run(
     if rows:
         with MetricsDb(path / "metrics.db") as metrics:
             for place, values in enumerate(rows):
-                tick = Tick(float(place), begun + place, 100 * place, 400 * place, 3 * place)
+                tick = Tick(float(place), begun + place, 100 * place, 100 * repeat * place, 3 * place)
                 metrics.write(tick, values, notes)
     return path

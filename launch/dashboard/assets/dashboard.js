@@ -1,4 +1,4 @@
-/* Code of the pages in the browser: colours, clocks, downloads of figures, cells of tables. No text becomes markup. */
+/* Code of all pages in the browser: colours, and clocks, which ask the dashboard for news. No text becomes markup. */
 (function () {
   "use strict";
 
@@ -10,21 +10,16 @@
     if (document.body) document.body.dataset.agThemeMode = theme;
   }
 
-  window.dash_clientside = Object.assign({}, window.dash_clientside, {
-    laser: {
-      theme: function (clicks, stored) {
-        let theme = THEMES.includes(stored)
-          ? stored
-          : window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-        const pressed = window.dash_clientside.callback_context.triggered.some(
-          (item) => item.prop_id === "theme-button.n_clicks" && item.value);
-        if (pressed) theme = theme === "dark" ? "light" : "dark";
-        applyTheme(theme);
-        return theme;
-      },
-      search: function (text) {
-        window.dash_ag_grid.getApi("table").setGridOption("quickFilterText", text || "");
-      },
+  Object.assign(window.laser.callbacks, {
+    theme: function (clicks, stored) {
+      let theme = THEMES.includes(stored)
+        ? stored
+        : window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+      const pressed = window.dash_clientside.callback_context.triggered.some(
+        (item) => item.prop_id === "theme-button.n_clicks" && item.value);
+      if (pressed) theme = theme === "dark" ? "light" : "dark";
+      applyTheme(theme);
+      return theme;
     },
   });
   applyTheme(window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
@@ -77,7 +72,7 @@
     const near = window.innerHeight / 3;
     return Array.from(document.querySelectorAll(".panel .dash-graph")).filter(function (graph) {
       const box = graph.getBoundingClientRect();
-      return graph.id.startsWith("{") && box.bottom > -near && box.top < window.innerHeight + near;
+      return graph.id.startsWith("{") && box.height > 0 && box.bottom > -near && box.top < window.innerHeight + near;
     }).map((graph) => JSON.parse(graph.id).panel);
   }
 
@@ -97,98 +92,5 @@
   function say(text) {
     const place = document.getElementById("connection");
     if (place && place.textContent !== text) place.textContent = text;
-  }
-
-  /* Tables. */
-  function shown(params) {
-    const value = params.value;
-    if (value === null || value === undefined) return "";
-    if (typeof value !== "number") return String(value);
-    if (Math.abs(value) >= 1000) return Math.round(value).toLocaleString("en-US");
-    return String(Number(value.toPrecision(4)));
-  }
-  function ago(params) {
-    if (!params.value) return "";
-    const seconds = Math.max(0, Date.now() / 1000 - params.value);
-    if (seconds < 5) return "now";
-    if (seconds < 60) return Math.round(seconds) + " s";
-    if (seconds < 3600) return Math.round(seconds / 60) + " min";
-    if (seconds < 86400) return Math.round(seconds / 3600) + " h";
-    return Math.round(seconds / 86400) + " d";
-  }
-  const functions = (window.dashAgGridFunctions = window.dashAgGridFunctions || {});
-  functions.shown = shown;
-  functions.ago = ago;
-  functions.hours = (params) => params.data.age_s === null ? null : (Date.now() / 1000 - params.data.age_s) / 3600;
-  setInterval(function () {
-    const table = document.getElementById("table");
-    if (!table || document.hidden || !window.dash_ag_grid) return;
-    const api = window.dash_ag_grid.getApi("table");
-    if (api) api.refreshCells({ columns: ["age_s"], force: true });
-  }, 5000);
-
-  const components = (window.dashAgGridComponentFunctions = window.dashAgGridComponentFunctions || {});
-  components.RunLink = function (props) {
-    return React.createElement("a", { href: props.data.href, title: props.value,
-      onClick: (event) => event.stopPropagation() }, props.value);
-  };
-  components.Status = function (props) {
-    return React.createElement("span", { className: "status " + String(props.value).replace(/[^a-z]/g, "") },
-      props.value);
-  };
-
-  /* Saving the content of a figure. */
-  document.addEventListener("click", function (event) {
-    const button = event.target.closest("[data-save]");
-    if (!button) return;
-    const section = button.closest(".panel");
-    const plot = section && section.querySelector(".js-plotly-plot");
-    if (!plot) return;
-    const heading = section.querySelector("h3");
-    const title = heading ? heading.textContent : "figure";
-    const name = "laser-" + title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
-    const kind = button.dataset.save;
-    if (kind === "csv") return save(new Blob([csv(plot)], { type: "text/csv" }), name + ".csv");
-    const width = Math.max(700, plot.clientWidth), height = Math.max(400, plot.clientHeight);
-    const layout = Object.assign({}, plot.layout, {
-      title: { text: escaped(title), font: { size: 15 } },
-      margin: Object.assign({}, plot.layout.margin, { t: 70 }), width: width, height: height, autosize: false,
-    });
-    window.Plotly.toImage({ data: plot.data, layout: layout },
-      { format: kind, width: width, height: height, scale: kind === "png" ? 2 : 1 })
-      .then((address) => {
-        if (kind === "png") return save(address, name + ".png");
-        const text = decodeURIComponent(address.slice(address.indexOf(",") + 1));
-        return save(new Blob([text], { type: "image/svg+xml" }), name + ".svg");
-      });
-  });
-
-  function escaped(text) {
-    return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-  }
-
-  function csv(plot) {
-    const rows = ["series,x,y"];
-    for (const trace of plot._fullData || []) {
-      if (!trace.x || !trace.y) continue;
-      for (let i = 0; i < trace.x.length; i++) rows.push([trace.name, trace.x[i], trace.y[i]].map(cell).join(","));
-    }
-    return rows.join("\n") + "\n";
-  }
-
-  /* Texts are quoted, and never a formula for the spreadsheet that opens the file. */
-  function cell(value) {
-    if (typeof value !== "string") return String(value);
-    return '"' + value.replace(/^([=+\-@\t\r])/, "'$1").replace(/"/g, '""') + '"';
-  }
-
-  function save(what, name) {
-    const link = document.createElement("a");
-    link.download = name;
-    link.href = typeof what === "string" ? what : URL.createObjectURL(what);
-    document.body.appendChild(link);
-    link.click();
-    link.remove();
-    if (typeof what !== "string") setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   }
 })();

@@ -7,9 +7,12 @@ from typing import Any
 
 from dash import dcc, html
 
+from launch.dashboard.address import Address
+from launch.dashboard.checked import one_of
 from launch.dashboard.figures import Figure
 from launch.dashboard.panels import AXIS_TITLES
 from launch.recording.progress import duration
+from launch.records.series import AXES
 
 GRAPH_CONFIG: Any = {
     "displaylogo": False,
@@ -17,6 +20,9 @@ GRAPH_CONFIG: Any = {
     "displayModeBar": False,
     "doubleClickDelay": 400,
 }
+
+MOST_SMOOTHING = 50
+"""Most neighbours on each side of a point that a smoothed curve takes into account."""
 
 CLOCK_MS = 1500
 """Milliseconds between a page's requests for new data."""
@@ -40,14 +46,23 @@ def clock(name: str, interval_ms: int = CLOCK_MS, *, rests: bool = False, is_sto
 
 
 def panel(
-    title: str, graph_id: Any, figure: Figure | None = None, height_px: int = 240, about: str = ""
+    title: str, graph_id: Any, figure: Figure | None = None, height_px: int = 240, about: str = "", facet: str = ""
 ) -> html.Section:
-    """Return a figure under its title and a line about it, with buttons that save what it shows."""
+    """Return a figure under its title and a line about it, with buttons that save what it shows.
+
+    Args:
+        title: above the figure.
+        graph_id: of the figure.
+        figure: by default empty.
+        height_px: of the figure, in pixels.
+        about: a line below the title.
+        facet: name of the figure among those that are zoomed together.
+    """
     kinds: list[dict[str, Any]] = [{"data-save": kind, "children": kind.upper()} for kind in ("png", "svg", "csv")]
     buttons = [
         html.Button(type="button", className="save", title=f"save as {kind['children']}", **kind) for kind in kinds
     ]
-    spoken: dict[str, Any] = {"aria-label": title}
+    spoken: dict[str, Any] = {"aria-label": title, "data-facet": facet}
     return html.Section(
         [
             html.Header([html.H3(title), html.Div(buttons, className="saves")]),
@@ -65,7 +80,21 @@ def panel(
     )
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[Any]], empty: str = "", class_name: str = "") -> Any:
+def section(name: str, title: Any, content: Sequence[Any], address: Address, *, opens: bool = True) -> html.Details:
+    """Return a section that the user opens and shuts; the address says whether it is open.
+
+    Args:
+        name: in the address.
+        title: of the section.
+        content: its parts.
+        address: of the page.
+        opens: whether it is open where the address says nothing.
+    """
+    marks: dict[str, Any] = {"data-section": name, "data-opens": "true" if opens else "false"}
+    return html.Details([html.Summary(title), *content], open=address.is_open(name, opens), **marks)
+
+
+def table(head: Sequence[Any], rows: Iterable[Sequence[Any]], empty: str = "", class_name: str = "") -> Any:
     """Return rows of text as a table, or the text `empty` if there are no rows."""
     body = [html.Tr([html.Td(cell) for cell in row]) for row in rows]
     if not body:
@@ -80,17 +109,24 @@ def words_of(sentences: Sequence[str]) -> list[Any]:
     return [html.P(sentence, className="finding") for sentence in sentences]
 
 
-def axis_choice(name: str) -> Any:
+def axis_choice(name: str, value: str = "env_steps") -> Any:
     """Return the control for the x axis."""
     words = AXIS_TITLES | {"seconds": "seconds"}
     options = [{"label": words[axis], "value": axis} for axis in AXIS_TITLES]
-    return labelled("axis", dcc.RadioItems(id=name, options=options, value="env_steps", inline=True), "choice")
+    chosen = one_of(value, AXES, "env_steps")
+    return labelled("axis", dcc.RadioItems(id=name, options=options, value=chosen, inline=True), "choice")
 
 
-def smoothing_choice(name: str) -> Any:
+def smoothing_choice(name: str, value: int = 0) -> Any:
     """Return the control for the number of neighbours to average."""
     slider = dcc.Slider(
-        id=name, min=0, max=50, step=1, value=0, marks={0: "0", 25: "25", 50: "50"}, updatemode="mouseup"
+        id=name,
+        min=0,
+        max=MOST_SMOOTHING,
+        step=1,
+        value=min(value, MOST_SMOOTHING),
+        marks={0: "0", 25: "25", 50: "50"},
+        updatemode="mouseup",
     )
     return labelled("smoothing", slider, "slider")
 

@@ -2,101 +2,167 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
+from dash import ALL, ClientsideFunction, Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
-from launch.dashboard.checked import one_of, query_value, texts, whole
-from launch.dashboard.comparing import flat
+from launch.dashboard.address import Address, Control, address_of, controls_store, remember_controls
+from launch.dashboard.checked import one_of, texts, whole
 from launch.dashboard.figures import Figure, Theme
 from launch.dashboard.library import Library, Summary
 from launch.dashboard.news import marked, news
 from launch.dashboard.pages.parts import (
-    ago,
+    MOST_SMOOTHING,
     axis_choice,
     clock,
     number,
     panel,
-    size,
+    section,
     smoothing_choice,
     table,
-    tile,
     words_of,
 )
-from launch.dashboard.panels import draw, panels_of
+from launch.dashboard.pages.run_tables import (
+    config_parts,
+    ledger_rows,
+    log_end,
+    lost_rows,
+    nothing_lost,
+    process_rows,
+    tiles_of_run,
+)
+from launch.dashboard.panels import SECTIONS, draw, panels_of
+from launch.dashboard.sweeps import read_schedule
 from launch.recording.metric_panels import BOXES, Line, Panel, names_of
-from launch.recording.metric_table import RATE, RETURN, known_key, label_of, rows_of, values_by_field
-from launch.recording.progress import duration
+from launch.recording.metric_table import RETURN
 from launch.records.listing import Entry, log_tail, printable
 from launch.records.series import AXES, Axis
 
 _POINTS = 250
-_BOTTLENECK = known_key("bottleneck")
+_MOST_METRICS = 20
+_SETTLED_S = 60.0
+"""Seconds after which a panel without numbers will probably never have any."""
 
 
-def layout(library: Library, search: str) -> Any:
+_CONTROLS = (
+    Control("run-axis", "axis", "env_steps"),
+    Control("run-smoothing", "smoothing", 0),
+    Control("any", "metric", []),
+)
+
+
+def layout(library: Library, address: Address) -> Any:
     """Return the page of the run in the address."""
-    entry = library.find(query_value(search, "key"))
+    entry = library.find(address.name)
     if entry is None:
         return html.Div([html.H1("Run"), html.P("there is no such run here (any more); choose one under Runs")])
-    panels = _panels(library, entry)
     sweep = library.find(entry.sweep)
+    metrics = [name for name in address.texts("metric") if name][:_MOST_METRICS]
+    summary = library.summary(entry)
+    offered = sorted({*summary.latest.values, *metrics})
+    # What went wrong comes first: the traceback is at the end of the log.
+    has_failed = summary.status == "failed"
+    log = section("log", "The end of the log", [html.Pre(id="log")], address, opens=has_failed)
     return html.Div(
         [
             html.Div(
                 [
                     html.H1(entry.name),
                     html.Span(id="status"),
-                    *([dcc.Link("its sweep", href=f"/sweep?key={sweep.key}", className="button")] if sweep else []),
-                    dcc.Link("watch it", href=f"/watch?key={entry.key}", className="button"),
+                    *([dcc.Link("its sweep", href=address_of(sweep), className="button")] if sweep else []),
+                    dcc.Link("watch it", href=address_of(entry, "watch"), className="button"),
                     html.A("all data as CSV", href=f"/csv?runs={entry.key}", className="button"),
                 ],
                 className="line",
             ),
+            *([html.P(_member_settings(entry), className="quiet", id="member-settings")] if sweep else []),
             html.Div(id="findings", role="status"),
+            *([log] if has_failed else []),
             html.Div(id="tiles", className="tiles"),
-            html.Div([axis_choice("run-axis"), smoothing_choice("run-smoothing")], className="controls"),
-            html.Div([panel(each.title, {"panel": each.key}) for each in panels], className="panels"),
             html.Div(
                 [
-                    html.Section([html.H3(BOXES["ledger"]), html.Div(id="ledger")], className="panel"),
-                    html.Section([html.H3(BOXES["lost"]), html.Div(id="losses")], className="panel"),
-                    html.Section([html.H3("Processes"), html.Div(id="processes")], className="panel"),
+                    axis_choice("run-axis", address.text("axis")),
+                    smoothing_choice("run-smoothing", address.number("smoothing", 0)),
                 ],
-                className="panels",
+                className="controls sticky",
             ),
-            html.Section(
+            *_sections(library, entry, address),
+            section(
+                "any",
+                "Any metric",
                 [
-                    html.Header([html.H3("Any metric")]),
-                    dcc.Dropdown(
-                        id="any",
-                        options=[
-                            {"label": printable(name), "value": name}
-                            for name in sorted(library.summary(entry).latest.values)
+                    html.Section(
+                        [
+                            dcc.Dropdown(
+                                id="any",
+                                options=[{"label": printable(name), "value": name} for name in offered],
+                                value=metrics,
+                                multi=True,
+                                placeholder="choose metrics to show in a separate panel",
+                            ),
+                            panel("Chosen metrics", {"panel": "any"}),
                         ],
-                        multi=True,
-                        placeholder="choose metrics to show in a separate panel",
-                    ),
-                    panel("Chosen metrics", {"panel": "any"}),
+                        className="panel wide",
+                    )
                 ],
-                className="panel wide",
+                address,
             ),
-            _config(entry),
-            html.Details([html.Summary("Log"), html.Pre(id="log")], open=False),
+            section("config", "Config", config_parts(entry), address),
+            *([] if has_failed else [log]),
             dcc.Store(id="run-key", data=entry.key),
             dcc.Store(id="run-seen"),
             dcc.Store(id="run-drawn"),
+            dcc.Store(id="run-title"),
+            controls_store("run", _CONTROLS, address),
             clock("run-clock", rests=True),
             clock("run-words-clock"),
         ]
     )
 
 
+def _sections(library: Library, entry: Entry, address: Address) -> list[Any]:
+    """Return the sections with their panels; a line names what a run that is under way or done has not recorded."""
+    summary = library.summary(entry)
+    known, moment = summary.latest.values, summary.latest.moment
+    is_settled = moment is not None and (summary.status != "running" or moment.seconds > _SETTLED_S)
+    panels = {each.key: each for each in _panels(library, entry)}
+    found = []
+    for title, keys in SECTIONS.items():
+        chosen = [panels[key] for key in keys if key in panels]
+        empty = [each for each in chosen if is_settled and not each.chosen(known)]
+        drawn = [panel(each.title, {"panel": each.key}) for each in chosen if each not in empty]
+        if title == "Replay":
+            drawn += [_box(BOXES["ledger"], "ledger"), _box(BOXES["lost"], "losses")]
+        if title == "System":
+            drawn.append(_box("Processes", "processes"))
+        missing = ", ".join(each.title for each in empty)
+        content: list[Any] = [html.Div(drawn, className="panels")] if drawn else []
+        content += [html.P(f"this run has no numbers for: {missing}", className="quiet")] if missing else []
+        found.append(section(title.lower(), title, content, address))
+    return found
+
+
+def _box(title: str, name: str) -> Any:
+    return html.Section([html.H3(title), html.Div(id=name)], className="panel")
+
+
+def _member_settings(entry: Entry) -> str:
+    """Return a member's own settings, those that PBT set last in place of the first ones."""
+    schedule = read_schedule(entry.path / "schedule.json")
+    newest = {key: f"{value:.4g}" for key, value in schedule[-1][1].items()} if schedule else {}
+    settings = {str(key): printable(str(value), 60) for key, value in entry.overrides.items()} | newest
+    settings |= {} if "seed" in settings else {"seed": str(entry.config.get("seed", ""))}
+    return "of its sweep it has " + ", ".join(f"{printable(key)} {value}" for key, value in settings.items())
+
+
 def register(app: Dash, library: Library) -> None:
     """Add the page's callbacks."""
+    remember_controls(app, "run", _CONTROLS)
+    app.clientside_callback(  # type: ignore[no-untyped-call]
+        ClientsideFunction("laser", "title"), Input("run-title", "data")
+    )
 
     @app.callback(
         Output({"panel": ALL}, "figure"),
@@ -117,8 +183,8 @@ def register(app: Dash, library: Library) -> None:
         if entry is None or theme not in ("light", "dark"):
             raise PreventUpdate
         asked = [str(each.get("panel")) for each in ids if isinstance(each, dict)]
-        names = tuple(texts(wanted, 20))
-        settings = (one_of(axis, AXES, "env_steps"), whole(smoothing, 0, 50, 0), names, theme)
+        names = tuple(texts(wanted, _MOST_METRICS))
+        settings = (one_of(axis, AXES, "env_steps"), whole(smoothing, 0, MOST_SMOOTHING, 0), names, theme)
         # The controls are part of the state: if the clock's request follows a click, the click's response is lost.
         state = f"{library.picture_version([entry], _POINTS)} {settings}"
         due = asked
@@ -141,6 +207,7 @@ def register(app: Dash, library: Library) -> None:
         Output("losses", "children"),
         Output("processes", "children"),
         Output("log", "children"),
+        Output("run-title", "data"),
         Output("run-seen", "data"),
         Input("run-words-clock", "data"),
         State("run-key", "data"),
@@ -159,15 +226,17 @@ def register(app: Dash, library: Library) -> None:
 
 def _words(library: Library, summary: Summary) -> tuple[Sequence[Any], list[int]]:
     known = summary.latest.values
+    mean_return = number(known.get(RETURN), 1)
     return marked(
         summary.status,
         f"status {summary.status}",
         words_of(library.findings(summary)),
-        _tiles(summary),
-        table(("", "unrolls"), _ledger(known), "nothing has been counted yet", "numbers"),
-        table(("", "number"), _lost(known), "nothing was rejected, dropped or lost", "numbers"),
-        table(("process", "CPU", "memory"), _processes(known), "not recorded by this run", "numbers"),
-        log_tail(summary.entry.path),
+        tiles_of_run(summary),
+        table(("", "unrolls"), ledger_rows(known), "nothing has been counted yet", "numbers"),
+        table(("", "number"), lost_rows(known), nothing_lost(summary), "numbers"),
+        table(("process", "CPU", "memory"), process_rows(known), "not recorded by this run", "numbers"),
+        log_end(log_tail(summary.entry.path)),
+        summary.entry.name + (f" · return {mean_return}" if mean_return else ""),
     )
 
 
@@ -183,99 +252,3 @@ def _figures(
     panels = {each.key: each for each in known if each.key in due}
     series = library.series(entry, names_of(list(panels.values())), _POINTS)
     return {key: draw(each, series, axis, theme, half_width) for key, each in panels.items()}
-
-
-def _tiles(summary: Summary) -> list[Any]:
-    moment, values = summary.latest.moment, summary.latest.values
-    if moment is None:
-        return []
-    steps = summary.entry.config.get("steps")
-    rate = values.get(RATE, 0.0)
-    if summary.status != "running":
-        rate = moment.env_steps / moment.seconds if moment.seconds > 0 else 0.0
-    left = ""
-    share = ""
-    if isinstance(steps, int) and steps > 0:
-        share = f"{min(100.0, 100 * moment.env_steps / steps):.0f} % of {steps:,}"
-        if summary.status == "running" and rate > 0 and steps > moment.env_steps:
-            left = f"{duration((steps - moment.env_steps) / rate)} left"
-    bottleneck = summary.latest.notes.get(_BOTTLENECK, "")
-    name, _, rest = bottleneck.partition(" (")
-    return [
-        tile("env steps", f"{moment.env_steps:,}", share),
-        tile("frames", f"{moment.frames:,}", ""),
-        tile("learner steps", f"{moment.learner_steps:,}", ""),
-        tile("return", number(values.get(RETURN), 2) or "none yet", "last 20 episodes"),
-        tile("env steps / s", f"{rate:,.0f}", left),
-        tile("training time", duration(moment.seconds), f"newest numbers {ago(summary.age_s)}"),
-        tile("bottleneck", printable(name, 40) or "unknown", printable(rest.rstrip(")"), 60)),
-    ]
-
-
-def _ledger(values: dict[str, float]) -> list[tuple[str, str]]:
-    """Return the rows of the ledger; for runs without a ledger, their substitute counters."""
-    rows = list(rows_of("ledger"))
-    found = [(key, row) for row in rows if not row.is_substitute for key in row.keys(values)]
-    if found:
-        return [(_after_slash(key, " / "), f"{values[key]:,.0f}") for key, _ in found]
-    instead = [(key, row) for row in rows if row.is_substitute for key in row.keys(values)]
-    return [(label_of(key, row), f"{values[key]:,.0f}") for key, row in instead]
-
-
-def _lost(values: dict[str, float]) -> list[tuple[str, str]]:
-    found = sorted(key for row in rows_of("lost") for key in row.keys(values) if values[key])
-    return [(_after_slash(key, ": "), f"{values[key]:,.0f}") for key in found]
-
-
-def _after_slash(key: str, between: str) -> str:
-    return printable(key.split("/", 1)[1].replace("_", " ").replace("/", between))
-
-
-def _processes(values: dict[str, float]) -> list[tuple[str, str, str]]:
-    cpu, memory = (values_by_field(f"process/{{process}}/{what}", values) for what in ("cpu_percent", "memory_bytes"))
-    rows = []
-    for name in sorted(cpu.keys() | memory.keys()):
-        used = cpu.get(name, math.nan)
-        rows.append((printable(name), "" if math.isnan(used) else f"{used:.0f} %", size(memory.get(name))))
-    return rows
-
-
-def _config(entry: Entry) -> Any:
-    record = entry.record
-    changes = record.get("changes")
-    rows = []
-    if isinstance(changes, dict):
-        for key, change in changes.items():
-            if isinstance(change, dict):
-                rows.append([printable(str(part)) for part in (key, change.get("preset", ""), change.get("run", ""))])
-    preset = printable(str(entry.config.get("preset", "") or "none"))
-    same = "nothing: it is the unchanged preset" if isinstance(changes, dict) else "not recorded by this run"
-    facts = [("command", record.get("command")), ("begun", record.get("created")), ("commit", record.get("commit"))]
-    versions = record.get("versions")
-    if isinstance(versions, dict):
-        facts.append(("versions", ", ".join(f"{name} {value}" for name, value in versions.items())))
-    # One text in place of a table: more cells make a page update more slowly.
-    resolved = "\n".join(
-        f"{printable(key):44} {printable(str(value), 400)}" for key, value in flat(entry.config).items()
-    )
-    return html.Details(
-        [
-            html.Summary("Config"),
-            html.Div(
-                [
-                    html.Section(
-                        [
-                            html.H3(f"Differs from preset {preset} in"),
-                            table(("key", "preset", "this run"), rows, same),
-                            html.H3("Origin"),
-                            table(("", ""), [(name, printable(str(value), 2000)) for name, value in facts if value]),
-                        ],
-                        className="panel",
-                    ),
-                    html.Section([html.H3("Settings"), html.Pre(resolved or "no config")], className="panel scroll"),
-                ],
-                className="halves",
-            ),
-        ],
-        open=True,
-    )

@@ -1,59 +1,89 @@
-"""The page of a sweep: its members, the return over a setting, the best curve, and a population's lineage."""
+"""The page of a sweep: its settings and members, the return over a setting, the best curve, a population's lineage."""
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import dash_ag_grid
-from dash import Dash, Input, Output, State, dcc, html
+from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 from dash.exceptions import PreventUpdate
 
 from launch.dashboard import sweep_figures
-from launch.dashboard.checked import one_of, query_value, whole
-from launch.dashboard.comparing import flat
-from launch.dashboard.library import Library, Summary
+from launch.dashboard.address import Address, Control, controls_store, remember_controls
+from launch.dashboard.checked import one_of, whole
+from launch.dashboard.facets import View
+from launch.dashboard.library import Library
 from launch.dashboard.news import marked, news
 from launch.dashboard.pages.parts import (
+    MOST_SMOOTHING,
     axis_choice,
     clock,
     labelled,
     number,
     panel,
     smoothing_choice,
-    tile,
     words_of,
 )
+from launch.dashboard.pages.sweep_tables import (
+    columns,
+    has_seeds,
+    keys_of,
+    option_of,
+    rows_of_members,
+    settings_of,
+    settings_table,
+    short_name,
+    tiles_of_sweep,
+)
+from launch.dashboard.panels import METRIC_TITLES
 from launch.dashboard.sweeps import Decision, read_decisions
-from launch.recording.metric_table import EVALUATION, RATE, RETURN
+from launch.evaluation.settings_compared import SettingReturns
+from launch.recording.metric_table import RETURN
 from launch.records.listing import Entry, member_number, printable
+from launch.records.seed_bands import BANDS
 from launch.records.series import AXES
 
+_CURVES = {
+    "runs": "one for each member",
+    "interval": "settings: mean, 95 % interval",
+    "iqm": "settings: interquartile mean, quartiles",
+    "deviation": "settings: mean, standard deviation",
+    "range": "settings: mean, least to greatest",
+}
+_CONTROLS = (
+    Control("sweep-metric", "metric", RETURN),
+    Control("sweep-axis", "axis", "env_steps"),
+    Control("sweep-smoothing", "smoothing", 0),
+    Control("setting", "setting", None),
+    Control("sweep-curves-of", "curves", None),
+    Control("traced", "member", None),
+)
 
-def layout(library: Library, search: str) -> Any:
+
+def layout(library: Library, address: Address) -> Any:
     """Return the page of the sweep in the address."""
-    entry = library.find(query_value(search, "key"))
+    entry = library.find(address.name)
     if entry is None or not entry.is_sweep:
         return html.Div([html.H1("Sweep"), html.P("there is no such sweep here (any more); choose one under Runs")])
     members = library.members(entry)
-    keys = _keys(entry, members)
+    keys = keys_of(entry, members)
     decisions = read_decisions(entry.path / "lineage.jsonl")
-    sharing = _option(entry, "share_replay")
-    how = "sharing one replay" if sharing else "each with its own replay"
-    lanes_px = max(260, 90 + 34 * len(members))
-    evolving = bool(decisions) or bool(_option(entry, "pbt"))
+    settings = _settings(library, entry, members, decisions)
+    sharing = "sharing one replay" if option_of(entry, "share_replay") else "each with its own replay"
+    number_of = (
+        f"{len(settings)} settings, {len(members)} members" if has_seeds(settings) else f"{len(members)} members"
+    )
     return html.Div(
         [
             html.Div(
                 [
                     html.H1(entry.name),
                     html.Span(id="sweep-status"),
-                    html.P(f"{len(members)} members, {how}", className="quiet"),
+                    html.P(f"{number_of}, {sharing}", className="quiet"),
                     html.A(
                         "returns as CSV",
-                        href=f"/csv?runs={','.join(member.key for member in members[:100])}&metric=charts/mean_return",
+                        href=f"/csv?runs={','.join(member.key for member in members)}&metric=charts/mean_return",
                         className="button",
                     ),
                 ],
@@ -61,46 +91,16 @@ def layout(library: Library, search: str) -> Any:
             ),
             html.Div(id="sweep-findings", role="status"),
             html.Div(id="sweep-tiles", className="tiles"),
-            dash_ag_grid.AgGrid(
-                id="members",
-                columnDefs=_columns(keys),
-                rowData=_rows(library, members, keys, decisions),
-                getRowId="params.data.key",
-                defaultColDef={"sortable": True, "resizable": True, "filter": True, "suppressHeaderFilterButton": True},
-                dashGridOptions={
-                    "animateRows": False,
-                    "rowHeight": 32,
-                    "headerHeight": 36,
-                },
-                style={"height": f"{min(330, 44 + 32 * max(2, len(members)))}px"},
-            ),
-            html.Div(
+            html.Section(
                 [
-                    labelled(
-                        "metric",
-                        dcc.Dropdown(
-                            id="sweep-metric",
-                            options=[{"label": text, "value": name} for name, text in sweep_figures.METRICS.items()],
-                            value=RETURN,
-                            clearable=False,
-                        ),
-                        "wide",
-                    ),
-                    axis_choice("sweep-axis"),
-                    smoothing_choice("sweep-smoothing"),
-                    labelled(
-                        "setting",
-                        dcc.Dropdown(
-                            id="setting",
-                            options=[{"label": printable(key), "value": key} for key in keys],
-                            value=keys[0] if keys else None,
-                            clearable=False,
-                        ),
-                        "wide",
-                    ),
+                    html.H3("Settings over their seeds, by the mean return of the last 20 episodes"),
+                    html.Div(id="sweep-settings-table", className="scroll sideways"),
                 ],
-                className="controls",
+                className="panel wide",
+                hidden=not has_seeds(settings),
             ),
+            _members(library, entry, members, decisions),
+            _controls(address, entry, members, settings, keys),
             html.Div(
                 [
                     panel("Members", "sweep-curves", height_px=330),
@@ -109,49 +109,12 @@ def layout(library: Library, search: str) -> Any:
                 ],
                 className="panels",
             ),
-            html.Div(
-                [
-                    html.Div(
-                        [
-                            labelled(
-                                "ancestors and schedule of",
-                                dcc.Dropdown(
-                                    id="traced",
-                                    options=[
-                                        {"label": sweep_figures.member_label(member), "value": member.key}
-                                        for member in members
-                                    ],
-                                    value=max(members, key=lambda one: _return(library, one)).key if members else None,
-                                    clearable=False,
-                                ),
-                                "wide",
-                            )
-                        ],
-                        className="controls",
-                    ),
-                    html.Div(
-                        [
-                            panel(
-                                "Lineage",
-                                "lineage",
-                                height_px=lanes_px,
-                                about="arrow and diamond: copy; circle: changed settings; thick line: the ancestors",
-                            ),
-                            panel(
-                                "Schedule",
-                                "schedule",
-                                height_px=lanes_px,
-                                about="settings that led to this member, through all its ancestors",
-                            ),
-                        ],
-                        className="halves",
-                    ),
-                ],
-                hidden=not evolving,
-            ),
+            _population(library, address, entry, members, decisions),
             dcc.Store(id="sweep-key", data=entry.key),
             dcc.Store(id="sweep-seen"),
             dcc.Store(id="sweep-drawn"),
+            dcc.Store(id="sweep-title"),
+            controls_store("sweep", _with_defaults(library, members, settings, keys), address),
             clock("sweep-clock", rests=True),
             clock("sweep-words-clock"),
         ]
@@ -160,6 +123,10 @@ def layout(library: Library, search: str) -> Any:
 
 def register(app: Dash, library: Library) -> None:
     """Add the page's callbacks."""
+    remember_controls(app, "sweep", _CONTROLS)
+    app.clientside_callback(  # type: ignore[no-untyped-call]
+        ClientsideFunction("laser", "title"), Input("sweep-title", "data")
+    )
 
     @app.callback(
         Output("sweep-curves", "figure"),
@@ -172,6 +139,7 @@ def register(app: Dash, library: Library) -> None:
         Input("sweep-axis", "value"),
         Input("sweep-smoothing", "value"),
         Input("setting", "value"),
+        Input("sweep-curves-of", "value"),
         Input("traced", "value"),
         Input("theme", "data"),
         Input("sweep-clock", "data"),
@@ -183,6 +151,7 @@ def register(app: Dash, library: Library) -> None:
         axis: Any,
         smoothing: Any,
         setting: Any,
+        curves: Any,
         traced: Any,
         theme: Any,
         tick: Any,
@@ -193,24 +162,31 @@ def register(app: Dash, library: Library) -> None:
         if entry is None or not entry.is_sweep or theme not in ("light", "dark"):
             raise PreventUpdate
         members = library.members(entry)
-        keys = _keys(entry, members)
+        keys = keys_of(entry, members)
         decisions = read_decisions(entry.path / "lineage.jsonl")
-        name = one_of(metric, tuple(sweep_figures.METRICS), RETURN)
-        chosen = one_of(axis, AXES, "env_steps")
+        view = View(
+            metrics=(one_of(metric, tuple(METRIC_TITLES), RETURN),),
+            axis=one_of(axis, AXES, "env_steps"),
+            half_width=whole(smoothing, 0, MOST_SMOOTHING, 0),
+            by_setting=curves in BANDS,
+            band=one_of(curves, BANDS, "interval"),
+            one_axis=True,
+            theme=theme,
+        )
         its_key = one_of(setting, keys, keys[0]) if keys else ""
-        whose = next((member for member in members if member.key == traced), members[0] if members else None)
-        half_width = whole(smoothing, 0, 50, 0)
-        asked = (name, chosen, its_key, whose.key if whose else "", half_width, theme)
+        whose = next((member for member in members if member.path.name == traced), members[0] if members else None)
+        asked = (view, its_key, whose.key if whose else "")
         # The controls are part of the state: if the clock's request follows a click, the click's response is lost.
         state = f"{library.picture_version(members, sweep_figures.NUM_POINTS)} {len(decisions)} {asked}"
         if state == drawn:
             raise PreventUpdate
+        groups = _groups(members, _settings(library, entry, members, decisions) if view.by_setting else [])
         figures = library.once(
             ("sweep", key, state),
             lambda: (
-                sweep_figures.members_figure(library, members, name, chosen, half_width, theme),
-                sweep_figures.best_figure(library, members, theme),
-                sweep_figures.settings_figure(_rows(library, members, keys, decisions), its_key, theme),
+                sweep_figures.members_figure(library, members, groups, view),
+                sweep_figures.best_figure(library, members, view.axis, theme),
+                sweep_figures.settings_figure(rows_of_members(library, members, keys, decisions), its_key, theme),
                 sweep_figures.descent_figure(library, members, decisions, whose, theme),
                 sweep_figures.schedule_figure(library, whose, theme),
             ),
@@ -223,6 +199,8 @@ def register(app: Dash, library: Library) -> None:
         Output("sweep-status", "className"),
         Output("sweep-findings", "children"),
         Output("sweep-tiles", "children"),
+        Output("sweep-settings-table", "children"),
+        Output("sweep-title", "data"),
         Output("sweep-seen", "data"),
         Input("sweep-words-clock", "data"),
         State("sweep-key", "data"),
@@ -238,105 +216,118 @@ def register(app: Dash, library: Library) -> None:
         state = (library.version(members), summary.status, len(decisions))
 
         def words() -> tuple[Sequence[Any], list[int]]:
-            rows = _rows(library, members, _keys(entry, members), decisions)
-            findings = words_of(library.findings(summary))
-            return marked(rows, summary.status, f"status {summary.status}", findings, _tiles(summary, rows))
+            rows = rows_of_members(library, members, keys_of(entry, members), decisions)
+            settings = _settings(library, entry, members, decisions)
+            best = number(max((row["return"] for row in rows if row["return"] is not None), default=None))
+            return marked(
+                rows,
+                summary.status,
+                f"status {summary.status}",
+                words_of(library.findings(summary)),
+                tiles_of_sweep(summary, rows, settings, evolving=_evolves(entry, decisions)),
+                settings_table(settings, members) if has_seeds(settings) else [],
+                entry.name + (f" · best return {best}" if best else ""),
+            )
 
         parts, known = news(*library.once(("sweep-words", key, state), words), seen)
         return *parts, known
 
 
-def _option(entry: Entry, name: str) -> Any:
-    sweep = entry.record.get("sweep")
-    options = sweep.get("options") if isinstance(sweep, dict) else None
-    return options.get(name) if isinstance(options, dict) else None
+def _evolves(entry: Entry, decisions: list[Decision]) -> bool:
+    return bool(decisions) or bool(option_of(entry, "pbt"))
 
 
-def _keys(entry: Entry, members: list[Entry]) -> list[str]:
-    """Return the keys in which members differ: the grid's keys, and the settings that a population changes."""
-    sweep = entry.record.get("sweep")
-    grid = sweep.get("grid") if isinstance(sweep, dict) else None
-    pbt = sweep.get("pbt") if isinstance(sweep, dict) else None
-    keys = [str(key) for key in grid] if isinstance(grid, dict) else []
-    perturbed = pbt.get("perturb") if isinstance(pbt, dict) and _option(entry, "pbt") else None
-    keys += [str(key) for key in perturbed] if isinstance(perturbed, list) else []
-    return list(dict.fromkeys([*keys, *(["seed"] if members else [])]))
+def _settings(library: Library, entry: Entry, members: list[Entry], decisions: list[Decision]) -> list[SettingReturns]:
+    """Return the settings over their seeds; a population has none, since its members change theirs."""
+    return [] if _evolves(entry, decisions) else settings_of(library, members)
 
 
-def _return(library: Library, member: Entry) -> float:
-    mean_return = _finite(library.summary(member).latest.values.get(RETURN))
-    return -math.inf if mean_return is None else mean_return
+def _groups(members: list[Entry], settings: list[SettingReturns]) -> dict[str, list[Entry]]:
+    """Return the members of each curve: those of a setting, or each by itself if there are no settings."""
+    if not settings:
+        return {sweep_figures.member_label(member): [member] for member in members}
+    known = {member_number(member): member for member in members}
+    return {short_name(one): [known[index] for index in one.members if index in known] for one in settings}
 
 
-def _columns(keys: list[str]) -> list[dict[str, Any]]:
-    shown = {"valueFormatter": {"function": "shown(params)"}, "type": "rightAligned"}
-    return [
-        {"headerName": "member", "field": "name", "cellRenderer": "RunLink", "width": 120, "pinned": "left"},
-        {"headerName": "status", "field": "status", "cellRenderer": "Status", "width": 112},
-        *[
-            {
-                "headerName": printable(key.rpartition(".")[2]),
-                "field": f"s{place}",
-                "width": 158,
-                "headerTooltip": printable(key),
-            }
-            for place, key in enumerate(keys)
+def _best_member(library: Library, members: list[Entry]) -> str | None:
+    returns = {member.path.name: library.summary(member).latest.values.get(RETURN) for member in members}
+    finite = {name: value for name, value in returns.items() if value is not None and value == value}
+    return max(finite, key=lambda name: finite[name], default=next(iter(returns), None))
+
+
+def _with_defaults(
+    library: Library, members: list[Entry], settings: list[SettingReturns], keys: list[str]
+) -> list[Control]:
+    """Return the controls with the defaults of this sweep."""
+    own = {
+        "setting": keys[0] if keys else None,
+        "curves": "interval" if has_seeds(settings) else "runs",
+        "member": _best_member(library, members),
+    }
+    return [Control(each.id, each.name, own.get(each.name, each.default)) for each in _CONTROLS]
+
+
+def _members(library: Library, entry: Entry, members: list[Entry], decisions: list[Decision]) -> Any:
+    keys = keys_of(entry, members)
+    return dash_ag_grid.AgGrid(
+        id="members",
+        columnDefs=columns(keys, evolving=_evolves(entry, decisions)),
+        rowData=rows_of_members(library, members, keys, decisions),
+        getRowId="params.data.key",
+        defaultColDef={"sortable": True, "resizable": True, "filter": True, "suppressHeaderFilterButton": True},
+        dashGridOptions={"animateRows": False, "rowHeight": 32, "headerHeight": 36},
+        style={"height": f"{min(330, 44 + 32 * max(2, len(members)))}px"},
+    )
+
+
+def _controls(
+    address: Address, entry: Entry, members: list[Entry], settings: list[SettingReturns], keys: list[str]
+) -> Any:
+    def choice(title: str, name: str, options: dict[str, str], asked: str, default: Any) -> Any:
+        value = one_of(address.text(asked), tuple(options), default)
+        offered = [{"label": words, "value": key} for key, words in options.items()]
+        return labelled(title, dcc.Dropdown(id=name, options=offered, value=value, clearable=False), "wide")
+
+    seeds = has_seeds(settings)
+    curves = _CURVES if seeds else {"runs": _CURVES["runs"]}
+    return html.Div(
+        [
+            choice("metric", "sweep-metric", METRIC_TITLES, "metric", RETURN),
+            axis_choice("sweep-axis", address.text("axis")),
+            smoothing_choice("sweep-smoothing", address.number("smoothing", 0)),
+            choice("curves", "sweep-curves-of", curves, "curves", "interval" if seeds else "runs"),
+            choice("setting", "setting", {key: printable(key) for key in keys}, "setting", keys[0] if keys else None),
         ],
-        {"headerName": "return", "field": "return", "width": 100, "sort": "desc", **shown},
-        {"headerName": "evaluation", "field": "evaluation", "width": 110, **shown},
-        {"headerName": "env steps", "field": "env_steps", "width": 110, **shown},
-        {"headerName": "steps/s", "field": "rate", "width": 95, **shown},
-        {"headerName": "copied", "field": "copied", "width": 90, **shown},
-    ]
+        className="controls",
+    )
 
 
-def _rows(library: Library, members: list[Entry], keys: list[str], decisions: list[Decision]) -> list[dict[str, Any]]:
-    rows = []
-    for member in members:
-        summary = library.summary(member)
-        values, moment, index = summary.latest.values, summary.latest.moment, member_number(member)
-        settings = flat(member.config)
-        newest = [decision.settings for decision in decisions if decision.member == index]
-        settings |= newest[-1] if newest else {}
-        rows.append(
-            {
-                "key": member.key,
-                "href": f"/run?key={member.key}",
-                "name": sweep_figures.member_label(member),
-                "status": summary.status,
-                "return": _finite(values.get(RETURN)),
-                "evaluation": _finite(values.get(EVALUATION)),
-                "env_steps": moment.env_steps if moment else None,
-                "rate": _finite(values.get(RATE)),
-                "copied": sum(d.member == index and d.copied is not None for d in decisions),
-                **{f"s{place}": _setting(settings.get(key)) for place, key in enumerate(keys)},
-                "settings": {key: _setting(settings.get(key)) for key in keys},
-            }
-        )
-    return rows
-
-
-def _setting(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.4g}")
-    return value if isinstance(value, int) and not isinstance(value, bool) else printable(json.dumps(value).strip('"'))
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
-
-
-def _tiles(summary: Summary, rows: list[dict[str, Any]]) -> list[Any]:
-    moment = summary.latest.moment
-    ranked = sorted((row for row in rows if row["return"] is not None), key=lambda row: -row["return"])
-    if moment is None:
-        return []
-    best = ranked[0] if ranked else None
-    spread = f"worst {number(ranked[-1]['return'])}" if len(ranked) > 1 else ""
-    return [
-        tile("best return", number(best["return"], 2) if best else "none yet", best["name"] if best else ""),
-        tile("members with a return", f"{len(ranked)} of {len(rows)}", spread),
-        tile("env steps, all members", f"{moment.env_steps:,}", ""),
-        tile("env steps / s", number(summary.latest.values.get(RATE), 0), "newest, added up"),
-        tile("copied", str(sum(row["copied"] for row in rows)), "times"),
-    ]
+def _population(
+    library: Library, address: Address, entry: Entry, members: list[Entry], decisions: list[Decision]
+) -> Any:
+    """Return lineage and schedules; hidden where members do not evolve."""
+    lanes_px = max(260, 90 + 34 * len(members))
+    options = [{"label": sweep_figures.member_label(member), "value": member.path.name} for member in members]
+    names = [member.path.name for member in members]
+    traced = dcc.Dropdown(
+        id="traced",
+        options=options,
+        value=one_of(address.text("member"), names, _best_member(library, members)),
+        clearable=False,
+    )
+    about_lineage = "arrow and diamond: copy; circle: changed settings; thick line: the ancestors"
+    about_schedule = "settings that led to this member, through all its ancestors"
+    return html.Div(
+        [
+            html.Div([labelled("ancestors and schedule of", traced, "wide")], className="controls"),
+            html.Div(
+                [
+                    panel("Lineage", "lineage", height_px=lanes_px, about=about_lineage),
+                    panel("Schedule", "schedule", height_px=lanes_px, about=about_schedule),
+                ],
+                className="halves",
+            ),
+        ],
+        hidden=not _evolves(entry, decisions),
+    )

@@ -10,7 +10,8 @@ import numpy as np
 from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
-from launch.dashboard.checked import one_of, query_value
+from launch.dashboard.address import Address, address_of
+from launch.dashboard.checked import one_of
 from launch.dashboard.figures import Curve, Figure, Theme, bar_figure, line_figure, message_figure
 from launch.dashboard.library import Library
 from launch.dashboard.live import LiveBusyError, LiveError, LiveView
@@ -22,15 +23,16 @@ _MOST_VIDEOS = 24
 _REMEMBERED = 200
 
 
-def layout(library: Library, search: str) -> Any:
+def layout(library: Library, address: Address) -> Any:
     """Return the page; its address may name the first run to show."""
     runs = [entry for entry in library.entries().values() if not entry.is_sweep and not entry.problem]
     playable = [entry for entry in runs if (entry.path / "checkpoints").is_dir()]
-    wanted = query_value(search, "key")
+    asked = library.find(address.name)
+    wanted = asked.key if asked else ""
     waiting = message_figure("")
     for axis in ("paper_bgcolor", "plot_bgcolor"):
         waiting["layout"][axis] = "rgba(0,0,0,0)"
-    chosen = next((entry.key for entry in playable if entry.key == wanted), playable[0].key if playable else None)
+    chosen, why = _choose(address.name, asked, playable)
     return html.Div(
         [
             html.H1("Watch"),
@@ -65,7 +67,7 @@ def layout(library: Library, search: str) -> Any:
                 ],
                 className="controls",
             ),
-            html.P(id="live-said", className="quiet", role="status"),
+            html.P(why, id="live-said", className="quiet", role="status"),
             html.Div(
                 [
                     html.Section(
@@ -196,6 +198,20 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
         return _videos(library, wanted if isinstance(wanted, str) else ""), state
 
 
+def _choose(name: str, asked: Entry | None, playable: list[Entry]) -> tuple[str | None, str]:
+    """Return the key of the run to play, and why it is not the run that was asked for, or ""."""
+    if not name:
+        return (playable[0].key if playable else None), ""
+    if asked is None:
+        return None, f"there is no run {printable(name)} here (any more): choose one"
+    if asked.key not in {entry.key for entry in playable}:
+        why = (
+            "is a sweep: choose one of its members" if asked.is_sweep else "has no checkpoint yet, so nothing can play"
+        )
+        return None, f"{asked.name} {why}"
+    return asked.key, ""
+
+
 def _newest_videos(library: Library) -> list[tuple[float, Entry, str]]:
     found = []
     for entry in library.entries().values():
@@ -226,9 +242,7 @@ def _videos(library: Library, wanted: str) -> list[Any]:
             picture = html.Video(src=source, controls=True, muted=True, loop=True, preload="metadata")
         about = f"{printable(name)}, {ago(max(0.0, time.time() - made_at))}"
         shown.append(
-            html.Figure(
-                [picture, html.Figcaption([dcc.Link(entry.name, href=f"/run?key={entry.key}"), html.Small(about)])]
-            )
+            html.Figure([picture, html.Figcaption([dcc.Link(entry.name, href=address_of(entry)), html.Small(about)])])
         )
     if len(found) > _MOST_VIDEOS:
         left = len(found) - _MOST_VIDEOS

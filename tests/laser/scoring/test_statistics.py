@@ -3,7 +3,15 @@ import statistics
 import numpy as np
 import pytest
 
-from laser.scoring.statistics import bootstrap_interval, interquartile_mean, mean, mean_capped, median_over_tasks
+from laser.scoring.statistics import (
+    bootstrap_interval,
+    interquartile_mean,
+    mean,
+    mean_capped,
+    mean_interval,
+    median_over_tasks,
+    t_quantile,
+)
 
 SCORES = np.random.default_rng(0).gamma(1.0, 2.0, (5, 7))
 
@@ -86,3 +94,18 @@ def test_the_interval_shrinks_with_more_runs_and_a_lower_level():
 
     assert width(many, 0.95) < 0.3 * width(few, 0.95)
     assert width(few, 0.5) < width(few, 0.95)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 5, 10, 11, 30, 400])
+def test_95_percent_of_students_t_lie_between_its_quantile_and_the_negative(freedom):
+    # The density, integrated after x = sqrt(freedom) tan(angle), which maps its long tails to a finite interval.
+    angles = np.linspace(-np.pi / 2, np.pi / 2, 400_002)[1:-1]
+    weights = np.cos(angles) ** (freedom - 1)
+    inside = np.abs(np.sqrt(freedom) * np.tan(angles)) <= t_quantile(freedom)
+    assert weights[inside].sum() / weights.sum() == pytest.approx(0.95, abs=3e-5)
+
+
+def test_the_interval_of_a_mean_covers_it_as_often_as_it_says():
+    draws = np.random.default_rng(3).normal(size=(4000, 4))
+    covered = sum(abs(middle) <= half for middle, half in (mean_interval(row.tolist()) for row in draws))
+    assert covered / 4000 == pytest.approx(0.95, abs=5 * np.sqrt(0.95 * 0.05 / 4000))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 import signal
 import statistics
@@ -11,12 +10,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
+from in_chromium import IN_CHROMIUM, find, graphs, names_in_table, texts, tick, traces, wait
 
 from launch.dashboard.options import DashboardOptions
 from launch.dashboard.server import open_server
@@ -30,19 +28,10 @@ from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig, SweepOptions
 from launch.train import train
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(
-        not (CHROMIUM and DRIVER), reason="there is no Chromium: apt-get install chromium chromium-driver"
-    ),
-]
+pytestmark = IN_CHROMIUM
 
 HOSTILE = "<img src=x onerror=alert(1)>"
-PATIENCE_S = 30.0
+COMPARED = "return, last 20 episodes"
 
 
 @pytest.fixture(scope="module")
@@ -71,97 +60,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module")
-def address(root: Path) -> Iterator[str]:
-    with open_server(root, DashboardOptions(port=0)) as (server, address):
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield address
-        server.shutdown()
-        thread.join()
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1280,1000"):
-        options.add_argument(argument)
-    downloads = tmp_path_factory.mktemp("downloads")
-    options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
-    driver.downloads = downloads
-    yield driver
-    driver.quit()
-
-
-@pytest.fixture
-def browser(chromium: Any, address: str) -> Iterator[Any]:
-    """Chromium, and afterwards: no word on its console, no request to any other host, nothing that ran."""
-    for kind in ("browser", "performance"):
-        chromium.get_log(kind)
-    yield chromium
-    complaints = [entry["message"] for entry in chromium.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
-    assert complaints == []
-    hosts = set()
-    for entry in chromium.get_log("performance"):
-        message = json.loads(entry["message"])["message"]
-        if message["method"] == "Network.requestWillBeSent":
-            url = urlsplit(message["params"]["request"]["url"])
-            if url.scheme not in ("data", "blob", "about", "chrome"):
-                hosts.add(url.netloc)
-    assert hosts == {urlsplit(address).netloc}
-
-
-def wait(what: str, ask: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
-    """Return what `ask` returns once it is true; a page that is just being redrawn is asked again."""
-    from selenium.common.exceptions import JavascriptException, NoSuchElementException, StaleElementReferenceException
-
-    deadline = time.monotonic() + patience_s
-    while True:
-        try:
-            found = ask()
-        except (JavascriptException, NoSuchElementException, StaleElementReferenceException):
-            found = None
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"waited {patience_s:g} s for {what}"
-        time.sleep(0.05)
-
-
-def find(browser: Any, css: str) -> Any:
-    return browser.find_element("css selector", css)
-
-
-def texts(browser: Any, css: str) -> list[str]:
-    """Return the texts of elements, at one moment: a page that is redrawn would lose them one by one."""
-    script = "return Array.from(document.querySelectorAll(arguments[0])).map((item) => item.textContent)"
-    found: list[str] = browser.execute_script(script, css)
-    return found
-
-
-def traces(browser: Any, panel: str) -> list[str]:
-    """Return the names of the lines that a panel draws."""
-    script = """
-      const panel = Array.from(document.querySelectorAll('.panel')).find(
-        (item) => item.querySelector('h3') && item.querySelector('h3').textContent === arguments[0]);
-      const plot = panel && panel.querySelector('.js-plotly-plot');
-      return plot && plot._fullData ? plot._fullData.map((trace) => trace.name) : [];
-    """
-    found: list[str] = browser.execute_script(script, panel)
-    return found
-
-
 def key(root: Path, name: str) -> str:
     return next(entry.key for entry in find_entries(root).values() if entry.name == name)
-
-
-def names_in_table(browser: Any) -> list[str]:
-    return sorted(text for text in texts(browser, "#table .ag-pinned-left-cols-container a") if text)
 
 
 def test_the_table_shows_filters_and_compares(browser, address, root) -> None:
@@ -169,7 +69,7 @@ def test_the_table_shows_filters_and_compares(browser, address, root) -> None:
     wait("six rows", lambda: len(names_in_table(browser)) == 6)
     assert HOSTILE in names_in_table(browser)
     assert browser.execute_script("return document.querySelectorAll('img').length") == 0
-    wait("a comparison", lambda: len(traces(browser, "Comparison")) == 5)
+    wait("a comparison", lambda: len(traces(browser, COMPARED)) == 5)
 
     search = find(browser, "#search")
     search.send_keys("onerror")
@@ -177,41 +77,37 @@ def test_the_table_shows_filters_and_compares(browser, address, root) -> None:
     search.send_keys("\b" * 7)
     wait("all rows again", lambda: len(names_in_table(browser)) == 6)
 
-    boxes = browser.find_elements("css selector", "#table .ag-pinned-left-cols-container .ag-selection-checkbox input")
-    labels = texts(browser, "#table .ag-pinned-left-cols-container a")
-    for label, box in zip(labels, boxes, strict=True):
-        if label in ("cartpole", HOSTILE):
-            box.click()
+    for name in ("cartpole", HOSTILE):
+        tick(browser, name)
     wait(
         "two lines",
         lambda: (
-            sorted(traces(browser, "Comparison"))
-            == sorted([HOSTILE.replace("<", "&lt;").replace(">", "&gt;"), "cartpole"])
+            sorted(traces(browser, COMPARED)) == sorted([HOSTILE.replace("<", "&lt;").replace(">", "&gt;"), "cartpole"])
         ),
     )
-    assert texts(browser, "#compared") == ["2 runs chosen"]
-    find(browser, "#show input[type=checkbox]").click()
-    wait("mean and band", lambda: any("2 seeds" in name for name in traces(browser, "Comparison")))
-    assert len(traces(browser, "Comparison")) == 3
+    assert texts(browser, "#compared") == ["2 of 5 runs drawn"]
     browser.find_elements("css selector", "#axis input")[3].click()
     axis = "return document.querySelector('#comparison .js-plotly-plot').layout.xaxis.title.text"
     wait("another axis", lambda: browser.execute_script(axis) == "learner steps")
 
 
-def test_a_search_keeps_what_was_chosen(browser, address) -> None:
+def test_what_is_filtered_and_ticked_is_what_is_drawn(browser, address) -> None:
     browser.get(address)
     wait("six rows", lambda: len(names_in_table(browser)) == 6)
-    boxes = browser.find_elements("css selector", "#table .ag-pinned-left-cols-container .ag-selection-checkbox input")
-    boxes[texts(browser, "#table .ag-pinned-left-cols-container a").index("cartpole")].click()
-    wait("a choice", lambda: texts(browser, "#compared") == ["1 run chosen"])
-    chosen = traces(browser, "Comparison")
+    tick(browser, "cartpole")
+    wait("a choice", lambda: traces(browser, COMPARED) == ["cartpole"])
     search = find(browser, "#search")
-    for word in ("onerror", "\b" * 7):
-        search.send_keys(word)
-        time.sleep(1.0)  # what would take the choice away comes back from the dashboard
-        assert texts(browser, "#compared") == ["1 run chosen"]
+    search.send_keys("onerror")
+    wait("that it is filtered out", lambda: "1 ticked but filtered out" in texts(browser, "#compared")[0])
+    assert texts(browser, "#kept") == ["1 of 6"]
+    assert not graphs(browser)
+    find(browser, "#table .ag-header-select-all input").click()
+    wait("the one that all are", lambda: texts(browser, "#legend span > span + *, #legend > span") == [HOSTILE])
+    search.send_keys("\b" * 7)
     wait("all rows", lambda: len(names_in_table(browser)) == 6)
-    assert traces(browser, "Comparison") == chosen
+    wait("the two that are ticked", lambda: len(traces(browser, COMPARED)) == 2)
+    assert "cartpole" in traces(browser, COMPARED)
+    assert texts(browser, "#kept") == [""]
 
 
 def test_the_table_sorts(browser, address) -> None:
@@ -225,7 +121,7 @@ def test_the_table_sorts(browser, address) -> None:
         cells = [row.find_element("css selector", "[col-id=return]").text for row in rows]
         return [float(cell) for cell in cells if cell]
 
-    wait("ascending returns", lambda: len(returns()) == 6 and returns() == sorted(returns()))
+    wait("the best first", lambda: len(returns()) == 6 and returns() == sorted(returns(), reverse=True))
 
 
 def test_columns_filter_by_least_numbers_and_by_age_at_most(browser, address) -> None:
@@ -257,7 +153,7 @@ def test_a_run_shows_its_panels_and_its_config(browser, address, root) -> None:
     assert "fresh" in traces(browser, "Trust region: accepted steps")
     wait("the status", lambda: find(browser, "#status").text.endswith("finished"))
     assert "2,5" in find(browser, "#tiles").text
-    assert "algorithm.learning-rate" in find(browser, "details").text
+    assert "algorithm.learning-rate" in find(browser, "details[data-section=config]").text
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 1280
 
 

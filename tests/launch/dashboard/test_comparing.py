@@ -1,8 +1,14 @@
 import numpy as np
 
-from launch.dashboard.comparing import flat, group_by_settings, seed_curves, single_curves
+from launch.dashboard.comparing import differences, flat, group_by_settings
+from launch.dashboard.facets import View, draw_facet, facets_of, groups_of, ranges_of
+from launch.dashboard.figures import decoded
+from launch.dashboard.library import Library
 from launch.records.listing import find_entries
-from launch.records.series import read_series
+
+
+def entries_of(tmp_path):
+    return list(find_entries(tmp_path / "runs").values())
 
 
 def test_configs_are_flattened_by_the_keys_of_the_command_line() -> None:
@@ -13,18 +19,85 @@ def test_runs_that_differ_in_their_seed_alone_are_one_group(tmp_path, make_run) 
     for name, seed, rate in (("a", 0, 0.1), ("b", 1, 0.1), ("c", 0, 0.2)):
         config = {"seed": seed, "run_dir": name, "algorithm": {"name": "laser", "learning_rate": rate}}
         make_run(name, config=config)
-    groups = group_by_settings(list(find_entries(tmp_path / "runs").values()))
-    named = {name: [entry.name for entry in entries] for name, entries in groups.items()}
+    named = {name: [entry.name for entry in each] for name, each in group_by_settings(entries_of(tmp_path)).items()}
     assert named == {"learning-rate 0.1 (2 seeds)": ["a", "b"], "learning-rate 0.2": ["c"]}
 
 
-def test_a_group_is_drawn_as_mean_and_band(tmp_path, make_run) -> None:
+def test_the_name_of_a_group_has_as_few_settings_as_tell_it_from_all_others(tmp_path, make_run) -> None:
+    # Three settings differ between algorithms, as defaults do; a fourth one, of the user, tells two groups apart.
+    for place, (name, cost) in enumerate([("laser", 0.5), ("laser", 0.7), ("ppo", 0.5)]):
+        others = {"batch_size": 16, "c_clip": 1.0, "baseline_cost": 0.5} if name == "laser" else {"epochs": 4}
+        make_run(str(place), config={"algorithm": {"name": name, **others, "entropy_cost": cost}})
+    assert list(group_by_settings(entries_of(tmp_path))) == [
+        "algorithm laser, entropy-cost 0.5",
+        "algorithm laser, entropy-cost 0.7",
+        "algorithm ppo, entropy-cost 0.5",
+    ]
+
+
+def test_the_differences_of_runs_are_those_of_their_settings_and_seeds(tmp_path, make_run) -> None:
+    make_run("a", config={"seed": 1, "algorithm": {"name": "laser", "learning_rate": 0.1}})
+    make_run("b", config={"seed": 2, "algorithm": {"name": "laser"}})
+    assert differences(entries_of(tmp_path)) == {"seed": [1, 2], "algorithm.learning-rate": [0.1, None]}
+
+
+def test_a_group_is_drawn_as_mean_and_band_and_a_hidden_run_changes_no_colour(tmp_path, make_run) -> None:
     for seed in (0, 1):
         make_run(f"run{seed}", [{"loss": 2.0 * seed + n} for n in range(5)], config={"seed": seed})
-    entries = list(find_entries(tmp_path / "runs").values())
-    series = {entry.key: read_series(entry.metrics_path, ["loss"])["loss"] for entry in entries}
-    (curve,) = seed_curves(entries, series, "env_steps", 0)
-    assert curve.name == "cartpole CartPole-v1 (2 seeds)"
-    np.testing.assert_allclose(np.interp([0, 100, 400], curve.x, curve.y), [1.0, 2.0, 5.0])
-    np.testing.assert_allclose(curve.high - curve.low, 2 * np.sqrt(2.0))
-    assert [curve.name for curve in single_curves(entries, series, "frames", 0)] == ["run0", "run1"]
+    entries, library = entries_of(tmp_path), Library(tmp_path / "runs")
+    view = View(metrics=("loss",), by_setting=True, band="deviation")
+    (facet,) = facets_of(entries, view)
+    low, high, mean = draw_facet(library, facet, groups_of(entries, view), frozenset(), view)["data"]
+    assert mean["name"] == "cartpole CartPole-v1 (2 seeds)"
+    x, y = decoded(mean["x"]), decoded(mean["y"])
+    np.testing.assert_allclose(np.interp([0, 100, 400], x, y), [1.0, 2.0, 5.0])
+    np.testing.assert_allclose(decoded(high["y"]) - decoded(low["y"]), 2 * np.sqrt(2.0), rtol=1e-6)
+    single = View(metrics=("loss",), half_width=1)
+    groups = groups_of(entries, single)
+    both = draw_facet(library, facet, groups, frozenset(), single)["data"]
+    assert [(trace["name"], trace["opacity"]) for trace in both] == [
+        ("run0", 0.35),
+        ("run1", 0.35),
+        ("run0", 1.0),
+        ("run1", 1.0),
+    ]
+    raw, smoothed = draw_facet(library, facet, groups, frozenset([entries[0].key]), single)["data"]
+    assert raw["name"] == smoothed["name"] == "run1"
+    assert smoothed["line"]["color"] == both[3]["line"]["color"]
+
+
+def test_environments_share_an_axis_only_if_asked_to(tmp_path, make_run) -> None:
+    for place, env in enumerate(["CartPole-v1", "Pendulum-v1", "CartPole-v1"]):
+        make_run(str(place), config={"env": env})
+    entries = entries_of(tmp_path)
+    facets = facets_of(entries, View(metrics=("loss", "entropy")))
+    assert [facet.title for facet in facets] == [
+        "loss · CartPole-v1",
+        "loss · Pendulum-v1",
+        "entropy · CartPole-v1",
+        "entropy · Pendulum-v1",
+    ]
+    assert [entry.name for entry in facets[0].entries] == ["0", "2"]
+    assert [facet.title for facet in facets_of(entries, View(metrics=("loss",), one_axis=True))] == ["loss"]
+
+
+def test_a_zoom_belongs_to_its_axis_and_may_hold_anything() -> None:
+    zoom = {"axis": "seconds", "x": [1, 2.5], "y": {"loss": [0, 1]}}
+    assert ranges_of(zoom, "loss", "seconds") == {"xaxis": [1, 2.5], "yaxis": [0, 1]}
+    assert ranges_of(zoom, "entropy", "seconds") == {"xaxis": [1, 2.5]}
+    assert ranges_of(zoom, "loss", "env_steps") == {}
+    for strange in (None, [], "x", {"axis": "seconds", "x": [1], "y": []}, {"axis": "seconds", "x": ["a", True]}):
+        assert ranges_of(strange, "loss", "seconds") == {}
+
+
+def test_references_are_the_random_and_the_human_return_and_the_goal(tmp_path, make_run) -> None:
+    rows = [{"charts/mean_return": float(n)} for n in range(3)]
+    make_run("a", rows, config={"env": "ALE/Pong-v5", "stop_at_return": 18.0})
+    entries = entries_of(tmp_path)
+    view = View(references=True)
+    figure = draw_facet(
+        Library(tmp_path / "runs"), facets_of(entries, view)[0], groups_of(entries, view), frozenset(), view
+    )
+    names = [note["text"] for note in figure["layout"]["annotations"]]
+    assert names == ["random", "human", "stop at return"]
+    assert [line["y0"] for line in figure["layout"]["shapes"]] == [-20.7, 14.6, 18.0]

@@ -11,10 +11,9 @@ from launch.dashboard.figures import (
     decoded,
     encoded,
     line_figure,
-    lineage_figure,
     scatter_figure,
-    steps_figure,
 )
+from launch.dashboard.lineage_figures import lineage_figure, steps_figure
 from launch.dashboard.panels import AXIS_TITLES, draw, panels_of
 from launch.recording.metric_panels import names_of
 from launch.records.series import read_series
@@ -125,3 +124,25 @@ def test_any_column_of_a_tick_can_be_the_axis(make_run, axis) -> None:
     figure = draw(panel, read_series(path, ["entropy"]), axis, "light")
     scale = {"env_steps": 100, "frames": 400, "learner_steps": 3, "seconds": 1}[axis]
     np.testing.assert_array_equal(decoded(figure["data"][0]["x"]), scale * np.arange(4))
+
+
+def test_small_numbers_are_powers_of_ten_and_bytes_are_mebibytes(make_run) -> None:
+    x = np.arange(3.0)
+    assert line_figure([Curve("a", x, x * 1e-4)], "x")["layout"]["yaxis"]["exponentformat"] == "e"
+    assert line_figure([Curve("a", x, x)], "x")["layout"]["yaxis"]["hoverformat"] == ",.5~r"
+    rows = [{"replay/memory_bytes": 3.0 * 2**20}] * 2
+    path = make_run("a", rows) / "metrics.db"
+    panel = next(panel for panel in panels_of(rows[0]) if panel.key == "bytes")
+    figure = draw(panel, read_series(path, names_of([panel])), "env_steps", "light")
+    assert figure["layout"]["yaxis"]["title"]["text"] == "MiB"
+    np.testing.assert_array_equal(decoded(figure["data"][0]["y"])[-1], 3.0)
+
+
+def test_a_smoothed_curve_lies_on_its_raw_values(make_run) -> None:
+    rows = [{"entropy": float(n % 2)} for n in range(8)]
+    path = make_run("a", rows) / "metrics.db"
+    panel = next(panel for panel in panels_of(rows[0]) if panel.key == "entropy")
+    raw, smoothed = draw(panel, read_series(path, ["entropy"]), "env_steps", "light", half_width=2)["data"]
+    assert (raw["showlegend"], raw["opacity"], raw["line"]["color"]) == (False, 0.35, smoothed["line"]["color"])
+    np.testing.assert_array_equal(decoded(raw["y"]), [0, 1] * 4)
+    assert np.ptp(decoded(smoothed["y"])) < 1

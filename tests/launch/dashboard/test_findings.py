@@ -52,10 +52,21 @@ def test_a_healthy_run_is_not_talked_about() -> None:
     ("changes", "said"),
     [
         ({"problem": "metrics.db cannot be read: malformed"}, "metrics.db cannot be read: malformed"),
-        ({"status": "failed", "log": "failed: ValueError: bad"}, "the run failed: ValueError: bad"),
+        (
+            {"status": "failed", "log": "failed: ValueError: bad"},
+            "the run failed: ValueError: bad; it had no checkpoint yet, so it can only be begun again",
+        ),
+        (
+            {"status": "failed", "log": "failed: ValueError: bad", "resume": "laser train x --resume --run-dir y"},
+            "the run failed: ValueError: bad; continue from its last checkpoint: laser train x --resume --run-dir y",
+        ),
         (
             {"status": "interrupted"},
-            "the run recorded no end, as after a kill: --resume continues it",
+            "the run recorded no end, as after a kill; it had no checkpoint yet, so it can only be begun again",
+        ),
+        (
+            {"status": "finished", "values": {"ledger/rejected/late": 2.0, "ledger/lost": 1.0}},
+            "the run ended with 3 unrolls rejected or lost: see Replay below",
         ),
         ({"age_s": 300.0}, "nothing has been recorded for 300 s although the run holds its lock: it has stalled"),
         ({"age_s": None}, "nothing has been recorded yet"),

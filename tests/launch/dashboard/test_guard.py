@@ -55,6 +55,8 @@ def test_with_a_token_nothing_is_answered_without_it() -> None:
     answer = client.get("/?token=a-long-secret-token", headers={"Host": "localhost"})
     assert answer.status_code == 302
     assert answer.headers["Location"] == "/"
+    view = client.get("/?run=a&run=b%26&token=a-long-secret-token", headers={"Host": "localhost"})
+    assert view.headers["Location"] == "/?run=a&run=b%26"  # a shared view stays as it is, without the token
     assert "HttpOnly" in answer.headers["Set-Cookie"]
     assert "SameSite=Strict" in answer.headers["Set-Cookie"]
     assert client.get("/", headers={"Host": "localhost"}).text == "hello"

@@ -58,3 +58,16 @@ def test_a_picture_is_new_when_a_run_ends_and_when_it_records_something_else(tmp
     assert more != before
     (path / "log.txt").write_text(RUNNING + "2026-01-01 00:00:01 finished: steps\n")
     assert library.picture_version(library.entries().values(), 100) != more
+
+
+def test_members_with_the_same_problem_are_named_in_one_sentence(tmp_path, make_run) -> None:
+    make_run("sweep", facts={"sweep": {"grid": {}, "options": {}}})
+    for number, state in enumerate(["failed: ValueError: bad", "finished: steps", "failed: ValueError: bad"]):
+        facts = {"member": {"index": number, "overrides": {}}}
+        make_run(f"sweep/members/{number}", [{"loss": 1.0}], facts=facts, log=f"2026-01-01 00:00:00 {state}\n")
+    library = Library(tmp_path / "runs")
+    sweep = next(entry for entry in library.entries().values() if entry.is_sweep)
+    said = library.findings(library.summary(sweep))
+    assert said == [
+        "members 0, 2: the run failed: ValueError: bad; it had no checkpoint yet, so it can only be begun again"
+    ]

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -109,10 +110,13 @@ def test_every_page_is_made_and_holds_no_markup_of_ours(app, root) -> None:
         *(("/run", f"?key={key}") for key in found.values()),
         *(("/sweep", f"?key={key}") for key in found.values()),
         ("/run", "?key=../../etc/passwd"),
+        *(("/run/" + quote(name), "?axis=seconds&metric=loss&smoothing=7&shut=learning&zoom=[") for name in found),
+        *(("/watch/" + quote(name), "") for name in found),
         ("/nonsense", ""),
     ]
     for pathname, search in pages:
-        answer = call(app, "page.children", {"url.pathname": pathname, "url.search": search}, None)
+        page = next(name for name in server_callbacks(app) if "page.children" in name)
+        answer = call(app, page, {"address.data": {"pathname": pathname, "search": search}}, None)
         assert answer.status_code == 200, (pathname, search)
         tree = json.dumps(answer.json)
         assert "dangerously" not in tree
@@ -216,7 +220,8 @@ def test_the_newest_videos_are_shown_and_the_others_counted(tmp_path, make_run) 
         os.utime(videos / "evaluation.mp4", (number, number))
     app = make_app(Library(tmp_path / "runs"), LiveView(command=(sys.executable, "-c", "pass")))
     oldest = keys(tmp_path / "runs")["run 0"]
-    answer = call(app, "page.children", {"url.pathname": "/watch", "url.search": f"?key={oldest}"}, None)
+    page = next(name for name in server_callbacks(app) if "page.children" in name)
+    answer = call(app, page, {"address.data": {"pathname": "/watch", "search": f"?key={oldest}"}}, None)
     text = json.dumps(answer.json)
     assert text.count("/video?") == 24
     assert "3 more runs have videos" in text

@@ -132,7 +132,8 @@ def test_plain_lines_where_there_is_no_terminal():
 def test_a_live_line_on_a_terminal():
     stream = Terminal()
     with Progress(lambda: snapshot(bottleneck="[bold]odd[/bold]"), 100_000, "[red]x", stream=stream):
-        pass
+        while "limited by" not in stream.getvalue():
+            time.sleep(0.01)
     assert "25,000 of 100,000" in stream.getvalue()
     assert "[red]x" in stream.getvalue(), "names are text, not markup"
     assert "[bold]odd[/bold]" in "".join(stream.getvalue().split("\n"))
@@ -174,3 +175,13 @@ def wait_for(condition):
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.005)
     assert condition()
+
+
+def test_on_a_terminal_nothing_is_left_of_a_display_whose_run_was_solved_early():
+    terminal = Terminal()
+    with Progress(lambda: snapshot(env_steps=22), 100, stream=terminal):
+        while "left" not in terminal.getvalue():
+            time.sleep(0.01)
+    shown, _, after = terminal.getvalue().rpartition("left")
+    assert "22%" in shown
+    assert after.endswith("\x1b[2K")  # the lines of the display are erased

@@ -124,6 +124,10 @@ def test_the_report_of_a_sweep(made, tmp_path):
     path = tmp_path / "sweep"
     shutil.copytree(made / "sweep", path)
     (path / "members" / "3" / "metrics.db").write_bytes(b"no database")
+    text, _ = words_of(report(path, ReportOptions()).page)
+    assert "95 % interval over seeds" in text
+    assert "The best setting has the highest mean over its seeds: algorithm.entropy-cost=0.0" in text
+    shutil.rmtree(path / "report")
     lineage = Lineage(path / "lineage.jsonl")
     lineage.add(Decision(200, 9, 1, 0, {0: 5.0, 1: 4.0}, {"algorithm.learning-rate": 0.001}))
     for member in range(4):
@@ -135,7 +139,7 @@ def test_the_report_of_a_sweep(made, tmp_path):
     assert {picture.name for picture in written.pictures} == {"members.png", "best.png", "schedule.png"}
     assert "4 members with one replay" in text
     assert "algorithm.entropy-cost=0.05" in text
-    assert "95 % interval over seeds" in text
+    assert "95 % interval over seeds" not in text  # members of a population have no setting of their own
     assert "file is not a database" in text
     assert "1 of which copied another member" in text
     assert "<td>200</td><td>1</td><td>0</td>" in text

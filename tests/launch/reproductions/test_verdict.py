@@ -128,7 +128,7 @@ def test_wilsons_interval_against_its_published_values():
 
 def test_students_interval_with_few_and_many_values():
     assert mean_interval([1.0])[1] == float("inf")
-    assert mean_interval([1.0, 2.0, 3.0]) == pytest.approx((2.0, 4.303 / 3**0.5))
+    assert mean_interval([1.0, 2.0, 3.0]) == pytest.approx((2.0, 4.3027 / 3**0.5))
     for num, point in ((11, 2.228), (21, 2.086), (61, 2.000)):
         values = np.arange(num, dtype=float)
         assert mean_interval(values.tolist())[1] == pytest.approx(point * values.std(ddof=1) / num**0.5, rel=2e-3)

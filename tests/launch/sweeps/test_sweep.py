@@ -272,7 +272,9 @@ def test_a_member_that_fails_does_not_end_the_others(tmp_path, monkeypatch, runt
     assert [member.result.finished for member in result.members] == ["steps", "failed"]
     assert "the pole is missing" in result.members[1].error
     assert "error" in result.to_json()["members"][1]
-    assert "the pole is missing" in (tmp_path / "run" / "members" / "1" / "log.txt").read_text()
+    log = (tmp_path / "run" / "members" / "1" / "log.txt").read_text()
+    assert "the pole is missing" in log
+    assert 'failing_environment.py", line 9, in step' in log  # where the user looks
     with pytest.raises(LaunchError, match="the pole is missing"):
         sweep(small(tmp_path / "all", {"env": grid["env"][1:]}, seeds=2, **values))
 

@@ -42,3 +42,18 @@ def test_the_table_has_a_column_of_scores_where_there_are_some():
 def test_what_to_try_next_can_be_pasted_into_a_shell():
     result = dataclasses.replace(sweep_of((1.0, None)), run_dir=Path("my runs/s"))
     assert "laser sweep cartpole --resume --run-dir 'my runs/s' --steps N" in closing_table(result, "cartpole")
+
+
+def test_the_best_setting_stands_beside_the_best_member_in_the_json_and_in_the_table():
+    result = sweep_of((500.0, None), (10.0, None), (300.0, None), (290.0, None))
+    rates = [{"lr": 0.1}, {"lr": 0.1}, {"lr": 0.2}, {"lr": 0.2}]
+    members = [dataclasses.replace(one, overrides=rate) for one, rate in zip(result.members, rates, strict=True)]
+    result = dataclasses.replace(result, members=members)
+    values = result.to_json()
+    assert values["best_member"] == 0
+    assert values["best_setting"]["settings"] == {"lr": "0.2"}
+    assert values["best_setting"]["members"] == [2, 3]
+    lines = closing_table(result, "").splitlines()
+    assert lines.index("  lr=0.2: 295.0, 2 seeds") < lines.index("  lr=0.1: 255.0, 2 seeds")
+    population = dataclasses.replace(result, members=[dataclasses.replace(members[0], settings={"lr": 0.4})])
+    assert population.to_json()["best_setting"] is None

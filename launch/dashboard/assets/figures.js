@@ -1,0 +1,133 @@
+/* Figures: one crosshair and one zoom for pictures of the same runs, and saving what a figure shows. */
+(function () {
+  "use strict";
+
+  /* A picture joins the others of its group when the pointer first comes to it. */
+  let busy = false;
+  for (const event of ["pointerover", "pointerdown"]) {
+    document.addEventListener(event, function (found) {
+      const plot = found.target.closest && found.target.closest(".linked .js-plotly-plot");
+      if (!plot || plot.isLinked || !plot.on) return;
+      plot.isLinked = true;
+      plot.on("plotly_hover", (data) => others(plot, (other) =>
+        window.Plotly.Fx.hover(other, { xval: data.xvals ? data.xvals[0] : data.points[0].x }, "xy", true)));
+      plot.on("plotly_unhover", () => others(plot, (other) => window.Plotly.Fx.unhover(other)));
+      plot.on("plotly_relayout", (change) => zoomed(plot, change));
+    }, true);
+  }
+
+  function others(plot, act) {
+    if (busy) return;
+    busy = true;
+    for (const other of plot.closest(".linked").querySelectorAll(".js-plotly-plot")) {
+      if (other !== plot && other._fullData && other._fullData.length && isSeen(other)) act(other);
+    }
+    busy = false;
+  }
+  function isSeen(plot) {
+    const box = plot.getBoundingClientRect();
+    return box.bottom > 0 && box.top < window.innerHeight;
+  }
+
+  function range(change, axis) {
+    if (change[axis + ".range[0]"] !== undefined) return [change[axis + ".range[0]"], change[axis + ".range[1]"]];
+    return change[axis + ".range"] || (change[axis + ".autorange"] ? null : undefined);
+  }
+
+  function zoomed(plot, change) {
+    if (busy) return;
+    const x = range(change, "xaxis"), y = range(change, "yaxis");
+    if (x === undefined && y === undefined) return;
+    const group = plot.closest(".linked");
+    if (x !== undefined) {
+      busy = true;
+      const all = Array.from(group.querySelectorAll(".js-plotly-plot")).filter((other) => other !== plot);
+      Promise.all(all.map((other) => window.Plotly.relayout(other,
+        x ? { "xaxis.range": x.slice() } : { "xaxis.autorange": true }))).finally(() => { busy = false; });
+    }
+    const axis = group.dataset.axis, known = zoom();
+    const before = known && known.axis === axis ? known : { axis: axis, y: {} };
+    const after = { axis: axis, y: Object.assign({}, before.y) };
+    const place = x === undefined ? before.x : x, key = plot.closest(".panel").dataset.facet;
+    if (place) after.x = place;
+    if (y) after.y[key] = y;
+    if (y === null) delete after.y[key];
+    keep(after.x || Object.keys(after.y).length ? after : null);
+  }
+
+  function zoom() {
+    return JSON.parse(new URLSearchParams(location.search).get("zoom"));
+  }
+  function keep(value) {
+    window.laser.write([["zoom", value, null]]);
+    window.dash_clientside.set_props("zoom", { data: value });
+  }
+  Object.assign(window.laser.callbacks, {
+    /* Another axis takes the zoom away. */
+    unzoom: function (axis, value) {
+      if (value && value.axis !== axis) keep(null);
+    },
+  });
+
+  /* Saving the content of a figure. */
+  document.addEventListener("click", function (event) {
+    const button = event.target.closest("[data-save]");
+    if (!button) return;
+    const section = button.closest(".panel");
+    const plot = section && section.querySelector(".js-plotly-plot");
+    if (!plot) return;
+    const heading = section.querySelector("h3");
+    const title = heading ? heading.textContent : "figure";
+    const name = "laser-" + title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
+    const kind = button.dataset.save;
+    if (kind === "csv") return save(new Blob([csv(plot)], { type: "text/csv" }), name + ".csv");
+    /* A picture by itself needs a legend with room for every name: below the figure, one name a line. */
+    const names = plot._fullData.filter((trace) => trace.showlegend && trace.visible === true && trace.name).length;
+    const below = names > 1 ? 19 * names + 20 : 0;
+    const width = Math.max(700, plot.clientWidth), inner = Math.max(400, plot.clientHeight);
+    const height = inner + below;
+    const layout = Object.assign({}, plot.layout, {
+      title: { text: escaped(title), font: { size: 15 } },
+      showlegend: names > 1,
+      legend: { orientation: "v", x: 0, y: -70 / (inner - 140), yanchor: "top", font: { size: 11 } },
+      margin: Object.assign({}, plot.layout.margin, { t: 60, b: 80 + below }),
+      width: width, height: height, autosize: false,
+    });
+    window.Plotly.toImage({ data: plot.data, layout: layout },
+      { format: kind, width: width, height: height, scale: kind === "png" ? 2 : 1 })
+      .then((address) => {
+        if (kind === "png") return save(address, name + ".png");
+        const text = decodeURIComponent(address.slice(address.indexOf(",") + 1));
+        return save(new Blob([text], { type: "image/svg+xml" }), name + ".svg");
+      });
+  });
+
+  function escaped(text) {
+    return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  }
+
+  function csv(plot) {
+    const rows = ["series,x,y"];
+    for (const trace of plot._fullData || []) {
+      if (!trace.x || !trace.y) continue;
+      for (let i = 0; i < trace.x.length; i++) rows.push([trace.name, trace.x[i], trace.y[i]].map(cell).join(","));
+    }
+    return rows.join("\n") + "\n";
+  }
+
+  /* Texts are quoted, and never a formula for the spreadsheet that opens the file. */
+  function cell(value) {
+    if (typeof value !== "string") return String(value);
+    return '"' + value.replace(/^([=+\-@\t\r])/, "'$1").replace(/"/g, '""') + '"';
+  }
+
+  function save(what, name) {
+    const link = document.createElement("a");
+    link.download = name;
+    link.href = typeof what === "string" ? what : URL.createObjectURL(what);
+    document.body.appendChild(link);
+    link.click();
+    link.remove();
+    if (typeof what !== "string") setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
+})();

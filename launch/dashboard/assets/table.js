@@ -1,0 +1,158 @@
+/* The table of runs: which rows pass its filters, are ticked, hidden and drawn. */
+(function () {
+  "use strict";
+
+  const laser = window.laser;
+  const NAME = "table";
+  let drawn = {}, hidden = new Set();
+
+  function grid() {
+    if (!window.dash_ag_grid || !document.querySelector("#" + NAME + " .ag-root")) return null;
+    let api = null;
+    try { api = window.dash_ag_grid.getApi(NAME); } catch (error) { return null; /* it is not made yet */ }
+    return api && !api.isDestroyed() ? api : null;
+  }
+
+  /* What the comparison follows. All keys are sent only if a filter leaves some out. */
+  function view(api) {
+    const kept = [], ticked = [];
+    let all = 0, allTicked = 0;
+    api.forEachNode((node) => { all += 1; allTicked += node.isSelected() ? 1 : 0; });
+    api.forEachNodeAfterFilterAndSort((node) => {
+      kept.push(node.data.key);
+      if (node.isSelected()) ticked.push(node.data.key);
+    });
+    const said = document.getElementById("kept");
+    const words = kept.length < all ? kept.length + " of " + all : "";
+    if (said && said.textContent !== words) said.textContent = words;
+    return { ticked: ticked, kept: kept.length < all ? kept : null, out: allTicked - ticked.length };
+  }
+
+  function remember(api) {
+    const runs = [], sort = [];
+    api.forEachNode((node) => { if (node.isSelected()) runs.push(node.data.name); });
+    for (const column of api.getColumnState()) if (column.sort) sort.push(column.colId + ":" + column.sort);
+    const filter = api.getFilterModel();
+    const search = document.getElementById("search");
+    laser.write([["run", runs, []]]);
+    laser.write([["sort", sort, []]]);
+    laser.write([["filter", Object.keys(filter).length ? filter : null, null]]);
+    laser.write([["search", search ? search.value : "", ""]]);
+  }
+
+  function tell(api, at) {
+    if (api.isDestroyed() || at !== laser.at) return;
+    remember(api);
+    window.dash_clientside.set_props("table-view", { data: view(api) });
+  }
+
+  function ready() {
+    return new Promise((resolve) => {
+      (function look() {
+        const api = grid();
+        if (api) resolve(api);
+        else setTimeout(look, 30);
+      })();
+    });
+  }
+
+  Object.assign(laser.callbacks, {
+    openTable: async function (start, sent) {
+      const api = await ready();
+      hidden = new Set(start.hidden);
+      if (start.filter) api.setFilterModel(start.filter);
+      if (start.sort.length) api.applyColumnState({ state: start.sort, defaultState: { sort: null } });
+      if (start.search) api.setGridOption("quickFilterText", start.search);
+      for (const event of ["selectionChanged", "filterChanged", "sortChanged"]) {
+        api.addEventListener(event, () => tell(api, start.at));
+      }
+      /* New runs; what they change is seen at most once a second. */
+      let waits = null;
+      api.addEventListener("rowDataUpdated", () => {
+        clearTimeout(waits);
+        waits = setTimeout(() => { if (!api.isDestroyed()) window.dash_clientside.set_props("table-view",
+          { data: view(api) }); }, 500);
+      });
+      const found = view(api), plain = (each) => JSON.stringify([each.ticked.slice().sort(), each.kept, each.out]);
+      if (!sent || plain(found) !== plain(sent)) window.dash_clientside.set_props("table-view", { data: found });
+      return true;
+    },
+    search: function (text) {
+      const api = grid();
+      if (api) api.setGridOption("quickFilterText", text || "");
+    },
+    marks: function (colours, keys, at) {
+      drawn = colours || {};
+      hidden = new Set(keys || []);
+      const api = grid();
+      if (api) api.refreshCells({ columns: ["mark"], force: true });
+      const names = [];
+      if (api && at === laser.at) {
+        api.forEachNode((node) => { if (hidden.has(node.data.key)) names.push(node.data.name); });
+        laser.write([["hide", names, []]]);
+      }
+    },
+  });
+
+  function toggle(key) {
+    const keys = new Set(hidden);
+    if (!keys.delete(key)) keys.add(key);
+    window.dash_clientside.set_props("hidden", { data: Array.from(keys) });
+  }
+
+  /* A click on what a cell holds must not reach the table, which would tick the row and untick the others. */
+  const pressed = (act) => (node) => {
+    if (node) node.onclick = (event) => { event.stopPropagation(); act(event); };
+  };
+
+  const EYE = "M1 8c2.5-4 4.7-5 7-5s4.5 1 7 5c-2.5 4-4.7 5-7 5s-4.5-1-7-5zm7-2.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5z";
+  const components = (window.dashAgGridComponentFunctions = window.dashAgGridComponentFunctions || {});
+  components.Mark = function (props) {
+    const key = props.data.key, isHidden = hidden.has(key);
+    if (!(key in drawn) && !isHidden) return null;
+    const element = React.createElement;
+    const dot = element("span", { className: "dot", style: { background: drawn[key] || "var(--quiet)" } });
+    const eye = element("svg", { viewBox: "0 0 16 16", width: 15, height: 15, "aria-hidden": true },
+      element("path", { d: EYE, fillRule: "evenodd", fill: "currentColor" }),
+      isHidden ? element("path", { d: "M2 15L14 1", stroke: "currentColor", strokeWidth: 1.6 }) : null);
+    const words = (isHidden ? "show " : "hide ") + props.data.name;
+    return element("span", { className: isHidden ? "mark hidden-run" : "mark" }, dot,
+      element("button", { type: "button", className: "eye", "aria-label": words, title: words,
+        ref: pressed(() => toggle(key)) }, eye));
+  };
+
+  /* Numbers and ages. */
+  function shown(params) {
+    const value = params.value;
+    if (value === null || value === undefined) return "";
+    if (typeof value !== "number") return String(value);
+    if (Math.abs(value) >= 1000) return Math.round(value).toLocaleString("en-US");
+    return String(Number(value.toPrecision(4)));
+  }
+  function ago(params) {
+    if (!params.value) return "";
+    const seconds = Math.max(0, Date.now() / 1000 - params.value);
+    if (seconds < 5) return "now";
+    if (seconds < 60) return Math.round(seconds) + " s";
+    if (seconds < 3600) return Math.round(seconds / 60) + " min";
+    if (seconds < 86400) return Math.round(seconds / 3600) + " h";
+    return Math.round(seconds / 86400) + " d";
+  }
+  const functions = (window.dashAgGridFunctions = window.dashAgGridFunctions || {});
+  functions.shown = shown;
+  functions.ago = ago;
+  functions.hours = (params) => params.data.age_s === null ? null : (Date.now() / 1000 - params.data.age_s) / 3600;
+  setInterval(function () {
+    const api = document.hidden ? null : grid();
+    if (api) api.refreshCells({ columns: ["age_s"], force: true });
+  }, 5000);
+
+  components.RunLink = function (props) {
+    return React.createElement("a", { href: props.data.href, title: props.value,
+      ref: pressed((event) => laser.open(event, props.data.href)) }, props.value);
+  };
+  components.Status = function (props) {
+    return React.createElement("span", { className: "status " + String(props.value).replace(/[^a-z]/g, "") },
+      props.value);
+  };
+})();

@@ -1,0 +1,202 @@
+"""The pictures of a comparison: one for each metric and environment, with a curve for each run or setting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from laser.scoring.scores import find_reference
+from launch.dashboard.comparing import group_by_settings
+from launch.dashboard.figures import Curve, Figure, Theme, as_text, ink, line_figure, message_figure
+from launch.dashboard.library import Library
+from launch.dashboard.panels import AXIS_TITLES, title_of, unit_of
+from launch.recording.metric_table import EVALUATION, RETURN
+from launch.records.curves import smooth
+from launch.records.listing import Entry, printable
+from launch.records.seed_bands import Band, band_over_seeds
+from launch.records.series import Axis, Series
+
+_MOST_POINTS = 16_000
+"""Points of one picture, shared by its curves."""
+
+POINTS_OF_A_CURVE = 800
+"""Most points of one curve."""
+
+
+@dataclass(frozen=True)
+class View:
+    """The controls of a comparison.
+
+    Args:
+        metrics: to draw, one row of pictures each.
+        axis: of x.
+        half_width: of smoothing, in points.
+        by_setting: one curve for the runs that differ only in their seed.
+        band: around such a curve.
+        one_axis: draw different environments on one axis.
+        log: logarithmic y.
+        references: draw the returns of random play and of people, and the return at which a run stops.
+        zoom: see `ranges_of`.
+        theme: of colours.
+    """
+
+    metrics: tuple[str, ...] = (RETURN,)
+    axis: Axis = "env_steps"
+    half_width: int = 0
+    by_setting: bool = False
+    band: Band = "interval"
+    one_axis: bool = False
+    log: bool = False
+    references: bool = False
+    zoom: Any = None
+    theme: Theme = "light"
+
+
+@dataclass(frozen=True)
+class Facet:
+    """One picture: a metric of the runs in one environment, or in all of them."""
+
+    metric: str
+    env: str
+    entries: tuple[Entry, ...]
+    names_env: bool
+
+    @property
+    def key(self) -> str:
+        """The picture's identifier on the page."""
+        return f"{self.metric} {self.env}" if self.env else self.metric
+
+    @property
+    def title(self) -> str:
+        """The picture's title."""
+        return f"{title_of(self.metric)} · {self.env}" if self.names_env else title_of(self.metric)
+
+
+def facets_of(entries: Sequence[Entry], view: View) -> list[Facet]:
+    """Return the pictures of a comparison: returns of different environments share an axis only if asked to."""
+    by_env: dict[str, list[Entry]] = {}
+    for entry in entries:
+        by_env.setdefault("" if view.one_axis else printable(str(entry.config.get("env", "")), 80), []).append(entry)
+    return [
+        Facet(metric, env, tuple(runs), len(by_env) > 1)
+        for metric in view.metrics
+        for env, runs in (by_env or {"": []}).items()
+    ]
+
+
+def groups_of(entries: Sequence[Entry], view: View) -> dict[str, list[Entry]]:
+    """Return the runs of each curve by its name; the place of a name is the number of its colour."""
+    return group_by_settings(entries) if view.by_setting else {entry.name: [entry] for entry in entries}
+
+
+def draw_facet(
+    library: Library, facet: Facet, groups: Mapping[str, Sequence[Entry]], hidden: frozenset[str], view: View
+) -> Figure:
+    """Return a picture, without the runs that are hidden.
+
+    Args:
+        library: reads the curves.
+        facet: the picture.
+        groups: see `groups_of`; of all runs, so that hiding one changes no colour.
+        hidden: keys of runs.
+        view: the controls.
+    """
+    shown = [entry for entry in facet.entries if entry.key not in hidden]
+    limit = max(100, min(POINTS_OF_A_CURVE, _MOST_POINTS // max(1, len(shown))))
+    read = {entry.key: library.series(entry, [facet.metric], limit).get(facet.metric) for entry in shown}
+    series = {key: found for key, found in read.items() if found is not None}
+    if not series:
+        return message_figure(_missing(facet, shown), view.theme)
+    curves: list[Curve] = []
+    for colour, (name, members) in enumerate(groups.items()):
+        known = [series[entry.key] for entry in members if entry.key in series]
+        if known:
+            make = _seeds if view.by_setting else _single
+            curves += make(name, known, colour, view)
+    figure = line_figure(
+        sorted(curves, key=lambda curve: not curve.is_faint),
+        AXIS_TITLES[view.axis],
+        unit_of(facet.metric),
+        view.theme,
+        log_y=view.log,
+    )
+    # The dots of the table and the list of names stand for a legend, which would take half of a small picture.
+    figure["layout"]["showlegend"] = False
+    figure["layout"]["uirevision"] = f"{facet.key} {view.axis} {view.log}"
+    for axis, bounds in ranges_of(view.zoom, facet.key, view.axis).items():
+        figure["layout"][axis] |= {"range": bounds, "autorange": False}
+    if view.references:
+        _add_references(figure, facet, view.theme)
+    return figure
+
+
+def ranges_of(zoom: Any, facet: str, axis: Axis) -> dict[str, list[float]]:
+    """Return the ranges of a picture's axes that the user zoomed to, by "xaxis" and "yaxis".
+
+    Args:
+        zoom: what the page's script keeps, {"axis": AXIS, "x": [low, high], "y": {FACET: [low, high]}}; any value is
+            possible.
+        facet: key of the picture.
+        axis: of x; a range on another axis means nothing here.
+    """
+    if not isinstance(zoom, dict) or zoom.get("axis") != axis:
+        return {}
+    y = zoom.get("y")
+    found = {"xaxis": zoom.get("x"), "yaxis": y.get(facet) if isinstance(y, dict) else None}
+    return {name: [float(end) for end in bounds] for name, bounds in found.items() if _is_range(bounds)}
+
+
+def _is_range(value: Any) -> TypeGuard[list[float]]:
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(isinstance(end, (int, float)) and not isinstance(end, bool) and math.isfinite(end) for end in value)
+    )
+
+
+def _single(name: str, known: Sequence[Series], colour: int, view: View) -> list[Curve]:
+    (series,) = known
+    x = series.axes[view.axis]
+    if not view.half_width:
+        return [Curve(name, x, series.values, colour=colour)]
+    raw = Curve(name, x, series.values, colour=colour, is_faint=True, in_legend=False)
+    return [raw, Curve(name, x, smooth(series.values, view.half_width), colour=colour)]
+
+
+def _seeds(name: str, known: Sequence[Series], colour: int, view: View) -> list[Curve]:
+    band = band_over_seeds([(each.axes[view.axis], smooth(each.values, view.half_width)) for each in known], view.band)
+    if band is None:
+        return []
+    rests = [Curve(name, x, y, colour=colour, is_faint=True, in_legend=False) for x, y in band.rests]
+    ends = f"{name}: a seed ends here, the others go on" if rests else ""
+    return [*rests, Curve(name, band.x, band.centre, band.low, band.high, colour, end=ends)]
+
+
+def _missing(facet: Facet, shown: Sequence[Entry]) -> str:
+    if not facet.entries:
+        return "no run is left to draw: tick one, or change the filter"
+    if not shown:
+        return "all of these runs are hidden: their eyes in the table show them again"
+    return f"none of these runs has recorded {facet.metric}"
+
+
+def _add_references(figure: Figure, facet: Facet, theme: Theme) -> None:
+    if facet.metric not in (RETURN, EVALUATION):
+        return
+    envs = {str(entry.config.get("env", "")) for entry in facet.entries}
+    reference = find_reference(envs.pop()) if len(envs) == 1 else None
+    lines = [] if reference is None else [("random", reference.random), ("human", reference.human)]
+    goals = {entry.config.get("stop_at_return") for entry in facet.entries}
+    lines += [("stop at return", goal) for goal in goals if isinstance(goal, (int, float)) and math.isfinite(goal)]
+    figure["layout"]["shapes"] = [
+        {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y}
+        | {"line": {"color": ink(theme), "width": 1, "dash": "dot"}}
+        for _, y in lines
+    ]
+    figure["layout"]["annotations"] = [
+        {"xref": "paper", "x": 1, "y": y, "text": as_text(name), "showarrow": False}
+        | {"xanchor": "right", "yanchor": "bottom", "font": {"size": 10.5}}
+        for name, y in lines
+    ]

@@ -1,0 +1,168 @@
+"""The numbers of a sweep's page: its settings over their seeds, its members, and the tiles above them."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from dash import dcc, html
+
+from launch.dashboard import sweep_figures
+from launch.dashboard.address import address_of
+from launch.dashboard.comparing import flat
+from launch.dashboard.library import Library, Summary
+from launch.dashboard.pages.parts import number, table, tile
+from launch.dashboard.sweeps import Decision
+from launch.evaluation.settings_compared import SettingReturns, best_setting, compare_settings
+from launch.recording.metric_table import EVALUATION, RATE, RETURN
+from launch.records.listing import Entry, member_number, printable
+
+
+def option_of(entry: Entry, name: str) -> Any:
+    """Return an option of a sweep; None if its record has none."""
+    sweep = entry.record.get("sweep")
+    options = sweep.get("options") if isinstance(sweep, dict) else None
+    return options.get(name) if isinstance(options, dict) else None
+
+
+def keys_of(entry: Entry, members: list[Entry]) -> list[str]:
+    """Return the keys in which members differ: the grid's keys, and the settings that a population changes."""
+    sweep = entry.record.get("sweep")
+    grid = sweep.get("grid") if isinstance(sweep, dict) else None
+    pbt = sweep.get("pbt") if isinstance(sweep, dict) else None
+    keys = [str(key) for key in grid] if isinstance(grid, dict) else []
+    keys += [str(key) for member in members for key in member.overrides]
+    perturbed = pbt.get("perturb") if isinstance(pbt, dict) and option_of(entry, "pbt") else None
+    keys += [str(key) for key in perturbed] if isinstance(perturbed, list) else []
+    return list(dict.fromkeys([*keys, *(["seed"] if members else [])]))
+
+
+def settings_of(library: Library, members: list[Entry]) -> list[SettingReturns]:
+    """Return a sweep's settings over their seeds, best first, as the terminal and the report rank them."""
+    return compare_settings(
+        (member_number(member), member.overrides, library.summary(member).latest.values.get(RETURN, math.nan))
+        for member in members
+    )
+
+
+def columns(keys: list[str], *, evolving: bool) -> list[dict[str, Any]]:
+    """Return the columns of the table of members."""
+    shown = {"valueFormatter": {"function": "shown(params)"}, "type": "rightAligned"}
+    found = [
+        {"headerName": "member", "field": "name", "cellRenderer": "RunLink", "width": 120, "pinned": "left"},
+        {"headerName": "status", "field": "status", "cellRenderer": "Status", "width": 112},
+        *[
+            {
+                "headerName": printable(key.rpartition(".")[2]),
+                "field": f"s{place}",
+                "width": 158,
+                "headerTooltip": printable(key),
+            }
+            for place, key in enumerate(keys)
+        ],
+        {"headerName": "return", "field": "return", "width": 100, "sort": "desc", **shown},
+        {"headerName": "evaluation", "field": "evaluation", "width": 110, **shown},
+        {"headerName": "env steps", "field": "env_steps", "width": 110, **shown},
+        {"headerName": "steps/s", "field": "rate", "width": 95, **shown},
+    ]
+    return [*found, {"headerName": "copied", "field": "copied", "width": 90, **shown}] if evolving else found
+
+
+def rows_of_members(
+    library: Library, members: list[Entry], keys: list[str], decisions: list[Decision]
+) -> list[dict[str, Any]]:
+    """Return the rows of the table of members."""
+    rows = []
+    for member in members:
+        summary = library.summary(member)
+        values, moment, index = summary.latest.values, summary.latest.moment, member_number(member)
+        settings = flat(member.config)
+        newest = [decision.settings for decision in decisions if decision.member == index]
+        settings |= newest[-1] if newest else {}
+        rows.append(
+            {
+                "key": member.key,
+                "href": address_of(member),
+                "name": sweep_figures.member_label(member),
+                "status": summary.status,
+                "return": _return(library, member),
+                "evaluation": _finite(values.get(EVALUATION)),
+                "env_steps": moment.env_steps if moment else None,
+                "rate": _finite(values.get(RATE)),
+                "copied": sum(d.member == index and d.copied is not None for d in decisions),
+                **{f"s{place}": _setting(settings.get(key)) for place, key in enumerate(keys)},
+                "settings": {key: _setting(settings.get(key)) for key in keys},
+            }
+        )
+    return rows
+
+
+def settings_table(settings: list[SettingReturns], members: list[Entry]) -> Any:
+    """Return the table of settings, one row for the seeds of one setting; best first."""
+    keys = list(dict.fromkeys(key for one in settings for key in one.settings))
+    known = {member_number(member): member for member in members}
+    rows = []
+    for one in settings:
+        links = [
+            dcc.Link(str(index), href=address_of(known[index]), title=known[index].name)
+            for index in one.members
+            if index in known
+        ]
+        around = "" if one.interval is None else f"{number(one.interval[0])} to {number(one.interval[1])}"
+        cells = [printable(str(one.settings.get(key, "")), 60) for key in keys] or ["all"]
+        seeds = f"{len(one.returns)} of {len(one.members)}" if len(one.returns) < len(one.members) else len(one.returns)
+        rows.append([*cells, number(one.mean) or "none yet", around, seeds, html.Span(links, className="links")])
+    heads: list[Any] = [html.Span(printable(key.rpartition(".")[2]), title=printable(key)) for key in keys] or [
+        "setting"
+    ]
+    return table([*heads, "mean return", "95 % interval", "seeds", "members"], rows, class_name="settings")
+
+
+def tiles_of_sweep(
+    summary: Summary, rows: list[dict[str, Any]], settings: list[SettingReturns], *, evolving: bool
+) -> list[Any]:
+    """Return the tiles: the best setting over its seeds, the best member, and the sweep's totals."""
+    moment = summary.latest.moment
+    if moment is None:
+        return []
+    ranked = sorted((row for row in rows if row["return"] is not None), key=lambda row: -row["return"])
+    best = ranked[0] if ranked else None
+    spread = f"worst {number(ranked[-1]['return'])}" if len(ranked) > 1 else ""
+    tiles = [
+        tile("best member's return", number(best["return"], 2) if best else "none yet", best["name"] if best else ""),
+        tile("members with a return", f"{len(ranked)} of {len(rows)}", spread),
+        tile("env steps, all members", f"{moment.env_steps:,}", ""),
+        tile("env steps / s", number(summary.latest.values.get(RATE), 0), "newest, added up"),
+    ]
+    winner = None if evolving else best_setting(settings)
+    if winner is not None and has_seeds(settings):
+        seeds = f"mean over {len(winner.returns)} seed{'s' if len(winner.returns) > 1 else ''}"
+        tiles.insert(0, tile("best setting's return", number(winner.mean, 2), f"{short_name(winner)}: {seeds}"))
+    if evolving:
+        tiles.append(tile("copied", str(sum(row["copied"] for row in rows)), "times"))
+    return tiles
+
+
+def has_seeds(settings: list[SettingReturns]) -> bool:
+    """Return whether some setting has several members."""
+    return any(len(one.members) > 1 for one in settings)
+
+
+def short_name(one: SettingReturns) -> str:
+    """Return a setting with the last parts of its keys."""
+    return ", ".join(f"{key.rpartition('.')[2]} {printable(str(v), 40)}" for key, v in one.settings.items()) or "all"
+
+
+def _setting(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    return value if isinstance(value, int) and not isinstance(value, bool) else printable(json.dumps(value).strip('"'))
+
+
+def _return(library: Library, member: Entry) -> float | None:
+    return _finite(library.summary(member).latest.values.get(RETURN))
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

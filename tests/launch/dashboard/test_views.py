@@ -1,0 +1,304 @@
+"""Views of the dashboard in a real headless Chromium: what an address holds, and what follows the table."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from in_chromium import IN_CHROMIUM, find, graphs, names_in_table, texts, tick, traces, wait, x_range
+
+pytestmark = IN_CHROMIUM
+
+RETURN = "return, last 20 episodes"
+MEMBERS = {"0.1": (500.0, 10.0, 20.0), "0.2": (300.0, 310.0, 320.0)}
+MANY = 120
+
+
+@pytest.fixture(scope="module")
+def root(shared_runs) -> Path:
+    """Five runs of CartPole, one of Pendulum, and a sweep whose best member has not the best setting."""
+    root, make_run = shared_runs
+    now = time.time() - 1000.0
+    for place, (name, rate) in enumerate([("a1", 0.1), ("a2", 0.1), ("a3", 0.1), ("b1", 0.2), ("b2", 0.2)]):
+        rows = [{"charts/mean_return": float(n + 10 * place), "entropy": 0.5 * n} for n in range(20 + place)]
+        config = {"seed": place, "algorithm": {"name": "laser", "learning_rate": rate}}
+        make_run(name, rows, config=config, begun=now + place)
+    make_run(
+        "pendulum",
+        [{"charts/mean_return": -500.0 + n} for n in range(20)],
+        config={"env": "Pendulum-v1", "preset": "sac"},
+        begun=now,
+    )
+    facts = {"sweep": {"grid": {"algorithm.learning-rate": list(MEMBERS)}, "options": {"pbt": False}}}
+    make_run("sweep", facts=facts)
+    for setting, returns in MEMBERS.items():
+        for seed, value in enumerate(returns):
+            number = 3 * list(MEMBERS).index(setting) + seed
+            overrides = {"algorithm.learning-rate": setting}
+            rows = [
+                {"charts/mean_return": value * n / 9, "totals/episodes": 15.0}
+                | {"buckets/mean_return": value, "buckets/ends_at": 400.0 * n}
+                for n in range(10)
+            ]
+            make_run(
+                f"sweep/members/{number}",
+                rows,
+                config={"seed": number, "algorithm": {"name": "laser", "learning_rate": float(setting)}},
+                facts={"member": {"index": number, "overrides": overrides}},
+                begun=now,
+            )
+    frames = "".join(f"2026-01-01 00:00:00   File library.py, line {n}\n" for n in range(60))
+    own = "2026-01-01 00:00:00   File my_environment.py, line 12, in step\n"
+    why = "2026-01-01 00:00:00 failed: EnvironmentBudgetError: it failed more often than max-restarts allows\n"
+    failed = make_run("failed", [{"charts/mean_return": 1.0}], log=f"earlier\n{why}{own}{frames}", begun=now)
+    make_run("failed early", [{"charts/mean_return": 1.0}], log=why, begun=now)
+    (failed / "checkpoints" / "000001-step-100").mkdir(parents=True)
+    return root
+
+
+def query(browser: Any) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(browser.current_url).query)
+
+
+def chosen(browser: Any) -> list[str]:
+    rows = "#table .ag-pinned-left-cols-container .ag-row-selected a"
+    return sorted(texts(browser, rows))
+
+
+def drag(browser: Any, panel: int) -> None:
+    """Zoom into the middle of a picture of the comparison, as a user drags over it."""
+    from selenium.webdriver import ActionChains
+
+    place = browser.find_elements("css selector", "#comparison .nsewdrag")[panel]
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", place)
+    across = ActionChains(browser).move_to_element_with_offset(place, -60, 0).click_and_hold()
+    across.move_by_offset(60, 0).move_by_offset(60, 0).release().perform()
+
+
+def test_a_view_is_its_address_for_reload_and_back(browser, address, root) -> None:
+    browser.get(address)
+    wait("all rows", lambda: len(names_in_table(browser)) >= 10)
+    tick(browser, "a1")
+    wait("one curve", lambda: traces(browser, RETURN) == ["a1"])
+    tick(browser, "b1")
+    wait("two curves", lambda: len(traces(browser, RETURN)) == 2)
+    browser.find_elements("css selector", "#axis input")[3].click()
+    wait("the axis in the address", lambda: query(browser).get("axis") == ["learner_steps"])
+    find(browser, "#table .ag-header-cell[col-id=return] .ag-header-cell-label").click()
+    wait("the order in the address", lambda: query(browser).get("sort") == ["return:desc"])
+    find(browser, "#search").send_keys("CartPole")
+    wait("the search in the address", lambda: query(browser).get("search") == ["CartPole"])
+    assert sorted(query(browser)["run"]) == ["a1", "b1"]
+
+    def stands() -> bool:
+        axis = "return document.querySelector('#comparison .js-plotly-plot').layout.xaxis.title.text"
+        return (
+            sorted(traces(browser, RETURN)) == ["a1", "b1"]
+            and browser.execute_script(axis) == "learner steps"
+            and chosen(browser) == ["a1", "b1"]
+            and "pendulum" not in names_in_table(browser)
+            and texts(browser, "#table .ag-pinned-left-cols-container [row-index='0'] a") == ["sweep"]
+        )
+
+    wait("the whole view", stands)
+    browser.refresh()
+    wait("the same after a reload", stands)
+    browser.back()
+    wait("the view before the search", lambda: "pendulum" in names_in_table(browser))
+    for _ in range(3):
+        browser.back()
+    wait("the view with one run", lambda: traces(browser, RETURN) == ["a1"] and chosen(browser) == ["a1"])
+    assert list(query(browser)) == ["run"]
+
+
+def test_metrics_side_by_side_share_crosshair_and_zoom(browser, address, root) -> None:
+    from selenium.webdriver import ActionChains
+
+    browser.get(f"{address}?run=a1&run=a2&metric=charts/mean_return&metric=entropy")
+    wait("two pictures", lambda: graphs(browser) == [RETURN, "entropy"])
+    whole = x_range(browser, "entropy")
+    place = browser.find_elements("css selector", "#comparison .nsewdrag")[0]
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", place)
+    ActionChains(browser).move_to_element(place).move_by_offset(9, 4).perform()
+    labels = "return Array.from(document.querySelectorAll('#comparison .hoverlayer')).map((each) => each.textContent)"
+    wait("values in both", lambda: all("a1" in each and "a2" in each for each in browser.execute_script(labels)))
+    drag(browser, 0)
+    wait("the other to follow", lambda: x_range(browser, "entropy") == x_range(browser, RETURN) != whole)
+    zoomed = x_range(browser, "entropy")
+    assert json.loads(query(browser)["zoom"][0])["x"] == zoomed
+    browser.refresh()
+    wait("the same after a reload", lambda: x_range(browser, "entropy") == zoomed == x_range(browser, RETURN))
+    time.sleep(2.0)  # the clock's drawing
+    assert x_range(browser, RETURN) == zoomed
+    browser.find_elements("css selector", "#axis input")[3].click()
+    wait("no zoom on another axis", lambda: x_range(browser, "entropy") != zoomed and "zoom" not in query(browser))
+
+
+def test_environments_are_faceted_and_an_eye_hides_a_run(browser, address, root) -> None:
+    browser.get(f"{address}?run=a1&run=a2&run=pendulum")
+    titles = [f"{RETURN} · CartPole-v1", f"{RETURN} · Pendulum-v1"]
+    wait("a picture each", lambda: sorted(graphs(browser)) == titles)
+    assert sorted(traces(browser, titles[0])) == ["a1", "a2"]
+    find(browser, "#table button[aria-label='hide a1']").click()
+    wait("it to go", lambda: traces(browser, titles[0]) == ["a2"])
+    assert query(browser)["hide"] == ["a1"]
+    assert texts(browser, "#compared") == ["3 of 14 runs drawn, 1 of them hidden"]
+    eye = find(browser, "#table button[aria-label='hide a2']")
+    colour = browser.execute_script("return getComputedStyle(arguments[0].previousSibling).backgroundColor", eye)
+    line = browser.execute_script("""
+      const plots = Array.from(document.querySelectorAll('#comparison .js-plotly-plot'));
+      const trace = plots.flatMap((plot) => plot._fullData).find((each) => each.name === 'a2');
+      const probe = document.createElement('i');
+      probe.style.color = trace.line.color;
+      document.body.appendChild(probe);
+      const found = getComputedStyle(probe).color;
+      probe.remove();
+      return found;
+    """)
+    assert line == colour
+    browser.get(f"{address}?run=a1&run=pendulum&show=one-axis&show=references")
+    wait("one picture when asked", lambda: graphs(browser) == [RETURN])
+    assert sorted(traces(browser, RETURN)) == ["a1", "pendulum"]
+
+
+def test_settings_have_a_band_and_short_names_and_their_difference_is_a_table(browser, address, root) -> None:
+    runs = "&".join(f"run={name}" for name in ("a1", "a2", "a3", "b1", "b2"))
+    browser.get(f"{address}?{runs}&curves=interval&open=difference")
+    wait(
+        "two settings",
+        lambda: texts(browser, "#legend > span") == ["learning-rate 0.1 (3 seeds)", "learning-rate 0.2 (2 seeds)"],
+    )
+    drawn = traces(browser, RETURN)
+    assert drawn.count("learning-rate 0.1 (3 seeds) band") == 2
+    assert "learning-rate 0.2 (2 seeds) band" not in drawn  # an interval of two seeds would say nothing
+    assert "learning-rate 0.1 (3 seeds): a seed ends here, the others go on" in drawn
+    assert texts(browser, "#difference-title") == ["These 5 runs differ in 2 settings"]
+    assert texts(browser, "#difference th") == ["run", "seed", "algorithm.learning-rate"]
+    assert texts(browser, "#difference tbody tr:first-child td")[0] in ("a1", "b2")
+
+
+def test_a_saved_picture_names_every_curve(browser, address, root) -> None:
+    names = ["a1", "a2", "a3", "b1", "b2", *(f"sweep/member {number}" for number in range(6))]
+    browser.get(f"{address}?" + "&".join(f"run={name}" for name in names))
+    wait("all curves", lambda: len(traces(browser, RETURN)) == len(names))
+    find(browser, "#comparison [data-save=svg]").click()
+    path = browser.downloads / "laser-return-last-20-episodes.svg"
+    wait("the picture", lambda: path.is_file() and path.stat().st_size > 1000)
+    text = path.read_text()
+    assert [name for name in names if f">{name}</text>" not in text] == []
+
+
+def test_a_run_opens_by_name_with_its_return_in_the_title(browser, address, root) -> None:
+    browser.get(f"{address}run/sweep/member%200?shut=speed")
+    wait("its title", lambda: browser.title == "sweep/member 0 · return 500.0 · LASER")
+    assert "learning-rate 0.1" in texts(browser, "#member-settings")[0]
+    assert "all 15 episodes so far" in texts(browser, "#tiles")[0]
+    opened = (
+        "return Array.from(document.querySelectorAll('details[data-section]')).filter((each) => each.open)"
+        ".map((each) => each.dataset.section)"
+    )
+    before = browser.execute_script(opened)
+    assert "speed" not in before
+    for section in ("log", "replay"):
+        summary = find(browser, f"details[data-section={section}] summary")
+        browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", summary)
+        summary.click()
+    wait("the sections in the address", lambda: query(browser).get("open") == ["log"])
+    assert sorted(query(browser)["shut"]) == ["replay", "speed"]
+    browser.refresh()
+    wait("the same sections", lambda: set(browser.execute_script(opened)) == {*before, "log"} - {"replay"})
+    browser.execute_script(
+        "navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }"
+    )
+    find(browser, "#copy-link").click()
+    wait("the link", lambda: browser.execute_script("return window.copied") == browser.current_url)
+    assert texts(browser, "#copy-link") == ["copied"]
+
+
+def test_a_failed_run_opens_with_its_traceback_and_the_command_that_continues_it(browser, address, root) -> None:
+    browser.get(f"{address}run/failed")
+    wait(
+        "the log",
+        lambda: find(browser, "#log").is_displayed() and "my_environment.py, line 12" in find(browser, "#log").text,
+    )
+    assert "earlier" not in find(browser, "#log").text
+    (said,) = texts(browser, "#findings .finding")
+    assert said.endswith(f"continue from its last checkpoint: laser train cartpole --resume --run-dir {root}/failed")
+    assert texts(browser, "#losses") == ["nothing was counted as rejected, dropped or lost before the run failed"]
+    browser.get(f"{address}run/failed%20early")
+    wait("its end", lambda: texts(browser, "#findings .finding"))
+    assert texts(browser, "#findings .finding")[0].endswith("it had no checkpoint yet, so it can only be begun again")
+
+
+def test_watch_plays_the_run_that_was_asked_for_or_says_why_not(browser, address, root) -> None:
+    browser.get(f"{address}watch/a1")
+    wait("why not", lambda: texts(browser, "#live-said") == ["a1 has no checkpoint yet, so nothing can play"])
+    assert "failed" not in find(browser, "#live-run").text  # the only run that has one
+
+
+def test_seeds_of_one_setting_are_one_row_and_the_best_setting_is_by_their_mean(browser, address, root) -> None:
+    browser.get(f"{address}sweep/sweep")
+    wait("two settings", lambda: len(texts(browser, "#sweep-settings-table tbody tr")) == 2)
+    first = texts(browser, "#sweep-settings-table tbody tr:first-child td")
+    assert first[:2] == ["0.2", "310.0"]
+    assert first[2] == "285.2 to 334.8"
+    assert first[3:] == ["3", "345"]
+    tiles = texts(browser, "#sweep-tiles .tile")
+    assert "best setting's return310.00learning-rate 0.2: mean over 3 seeds" in tiles
+    assert "best member's return500.00member 0" in tiles
+    assert not [tile for tile in tiles if tile.startswith("copied")]  # nothing evolves
+    wait("a curve for each setting", lambda: traces(browser, "Members").count("learning-rate 0.2") == 1)
+    assert len(traces(browser, "Members")) == 6  # two lines, each with the two edges of its band
+    assert browser.title == "sweep · best return 500.0 · LASER"
+    axes = (
+        "return ['sweep-curves', 'sweep-best'].map((each) => document.querySelector('#' + each + ' .js-plotly-plot')"
+        "._fullLayout.xaxis).map((axis) => [axis.title.text, Math.round(axis.range[1] / 100)])"
+    )
+    wait("one axis", lambda: browser.execute_script(axes) == [["env steps", 9], ["env steps per member", 9]])
+    find(browser, "#sweep-settings-table a").click()
+    wait("a member's page", lambda: find(browser, "h1").text == "sweep/member 3")
+    browser.back()
+    wait("the sweep again", lambda: texts(browser, "h1") == ["sweep"])
+
+
+def test_all_that_is_ticked_is_drawn_however_many(browser, tmp_path, make_run) -> None:
+    from threading import Thread
+
+    from launch.dashboard.options import DashboardOptions
+    from launch.dashboard.server import open_server
+
+    for place in range(MANY):
+        rows = [{"charts/mean_return": float(n + place)} for n in range(3)]
+        make_run(f"run{place:03d}", rows, config={"seed": place}, repeat=1)
+    with open_server(tmp_path / "runs", DashboardOptions(port=0)) as (server, own):
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            browser.get(own)
+            wait("rows", lambda: names_in_table(browser))
+            find(browser, "#table .ag-header-select-all input").click()
+            wait("all curves", lambda: len(traces(browser, RETURN)) == MANY)
+            assert texts(browser, "#compared") == [f"{MANY} of {MANY} runs drawn"]
+            heads = texts(browser, "#table .ag-header-cell-text")
+            assert "env steps" in heads
+            assert "frames" not in heads  # they equal the env steps
+            browser.refresh()
+            wait("all curves again", lambda: len(traces(browser, RETURN)) == MANY)
+        finally:
+            browser.get("about:blank")
+            server.shutdown()
+            thread.join()
+    browser.get_log("performance")  # what this other server was asked is not for the fixture to judge
+
+
+@pytest.fixture(autouse=True)
+def _ends_on_the_dashboard(browser, address):
+    """The browser's own check expects requests to the dashboard of this module."""
+    yield
+    if browser.current_url == "about:blank":
+        browser.get(address)
+        wait("rows", lambda: len(names_in_table(browser)) >= 10)

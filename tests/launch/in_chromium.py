@@ -1,0 +1,97 @@
+"""A page of the dashboard in a real headless Chromium: what it shows, and how long a test waits for it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+
+IN_CHROMIUM = [
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(
+        not (CHROMIUM and DRIVER), reason="there is no Chromium: apt-get install chromium chromium-driver"
+    ),
+]
+
+PATIENCE_S = 30.0
+
+
+def wait(what: str, ask: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
+    """Return what `ask` returns once it is true; a page that is just being redrawn is asked again."""
+    from selenium.common.exceptions import JavascriptException, NoSuchElementException, StaleElementReferenceException
+
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            found = ask()
+        except (JavascriptException, NoSuchElementException, StaleElementReferenceException):
+            found = None
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"waited {patience_s:g} s for {what}"
+        time.sleep(0.05)
+
+
+def find(browser: Any, css: str) -> Any:
+    return browser.find_element("css selector", css)
+
+
+def texts(browser: Any, css: str) -> list[str]:
+    """Return the texts of elements, at one moment: a page that is redrawn would lose them one by one."""
+    script = "return Array.from(document.querySelectorAll(arguments[0])).map((item) => item.textContent)"
+    found: list[str] = browser.execute_script(script, css)
+    return found
+
+
+def traces(browser: Any, panel: str) -> list[str]:
+    """Return the names of the lines that a panel draws."""
+    script = """
+      const panel = Array.from(document.querySelectorAll('.panel')).find(
+        (item) => item.querySelector('h3') && item.querySelector('h3').textContent === arguments[0]);
+      const plot = panel && panel.querySelector('.js-plotly-plot');
+      return plot && plot._fullData ? plot._fullData.map((trace) => trace.name) : [];
+    """
+    found: list[str] = browser.execute_script(script, panel)
+    return found
+
+
+def graphs(browser: Any) -> list[str]:
+    """Return the titles of the panels that draw lines, in the order of the page."""
+    script = """
+      return Array.from(document.querySelectorAll('.panel')).filter((panel) => {
+        const plot = panel.querySelector('.js-plotly-plot');
+        return plot && plot._fullData && plot._fullData.length;
+      }).map((panel) => panel.querySelector('h3').textContent);
+    """
+    found: list[str] = browser.execute_script(script)
+    return found
+
+
+def x_range(browser: Any, panel: str) -> list[float]:
+    """Return the range of a panel's x axis."""
+    script = """
+      const panel = Array.from(document.querySelectorAll('.panel')).find(
+        (item) => item.querySelector('h3') && item.querySelector('h3').textContent === arguments[0]);
+      return panel.querySelector('.js-plotly-plot')._fullLayout.xaxis.range;
+    """
+    found: list[float] = browser.execute_script(script, panel)
+    return found
+
+
+def tick(browser: Any, name: str) -> None:
+    """Tick a run of the table, or take its tick away."""
+    labels = texts(browser, "#table .ag-pinned-left-cols-container a")
+    boxes = browser.find_elements("css selector", "#table .ag-pinned-left-cols-container .ag-selection-checkbox input")
+    boxes[labels.index(name)].click()
+
+
+def names_in_table(browser: Any) -> list[str]:
+    """Return the names of the rows that pass the table's filters, sorted."""
+    return sorted(text for text in texts(browser, "#table .ag-pinned-left-cols-container a") if text)
