@@ -45,9 +45,17 @@ class Suite(ABC):
         """
 
     def describe(self, id: str, config: EnvironmentConfig) -> EnvironmentSpec:
-        """Return the spec of an environment; build one and close it. Raises as `make` does."""
+        """Return the spec of an environment; build one and close it. Raises as `make` does.
+
+        To see whether there are action masks takes a reset; one that raises is tried again with a new environment.
+        """
         try:
-            environment = self.make_one(id, config)
+            try:
+                environment = self.make_one(id, config)
+            except EnvironmentFailedError as error:
+                if error.reason == "hung":
+                    raise
+                environment = self.make_one(id, config)
         except EnvironmentFailedError as error:
             raise env_error(f"{id} cannot be reset: {error}", "mend its reset()") from error
         try:
