@@ -3,7 +3,8 @@
 # make test-slow  the tests that take longer or start Ray
 # make test-gpu   the tests that need a CUDA device
 # make mutation-check  seed small mistakes into losses, samplers and ledgers; do the tests notice them? (an hour or so)
-# make docs       docs/metrics.md, from the table of metrics
+# make docs       docs/metrics.md, from the table of metrics, and the documentation's site in site/
+# make docs-serve the site at http://127.0.0.1:8000, made anew when a page changes
 # make gpu-bundle the wheels for a machine without internet that has torch, in gpu-bundle/ (docs/gpu.md)
 #
 # Nothing here depends on an activated environment. PYTHON=/path/to/python3.12 chooses the interpreter of a new .venv.
@@ -36,7 +37,7 @@ BUNDLE_LIMIT_MB := 52
 MUTANTS := 200
 MUTATION_JOBS := 2
 
-.PHONY: help run install test lint format types imports images unit test-slow test-gpu mutation-check docs gpu-bundle clean
+.PHONY: help run install test lint format types imports images unit test-slow test-gpu mutation-check docs docs-serve gpu-bundle clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -92,7 +93,13 @@ mutation-check: $(TEST_READY)
 	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/mutation_check.py --mutants $(MUTANTS) --jobs $(MUTATION_JOBS)
 
 docs: $(TEST_READY)
+	@echo "== docs"
 	@$(BIN)/python -m launch.recording.metrics_page > docs/metrics.md
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo "site/index.html"
+
+docs-serve: $(TEST_READY)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
 
 # Only pip is needed, so nothing is installed for it.
 gpu-bundle: | $(CREATED)
@@ -114,4 +121,4 @@ $(CREATED):
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
