@@ -1,5 +1,7 @@
 """Runs of figures: commands, scale, and mistakes before anything starts."""
 
+import sys
+
 import pytest
 
 from laser.config import ConfigError
@@ -7,6 +9,7 @@ from launch.__main__ import main
 from launch.command_line.arguments import parse_sweep, parse_train
 from launch.presets import load_preset
 from launch.reproductions.catalogue import find_names, load_figure
+from launch.reproductions import plan
 from launch.reproductions.options import ReproduceOptions
 from launch.reproductions.plan import find_missing_games, make_plan, make_tuning, restrict, scaled
 
@@ -93,6 +96,8 @@ def test_an_arm_that_is_a_sweep_counts_its_members():
 
 
 def test_games_that_are_not_installed_are_named_once(monkeypatch):
+    monkeypatch.setitem(sys.modules, "deepmind_lab", None)  # other tests put a stand-in there
+    plan._why_not.cache_clear()
     figure = load_figure("laser/figure-3")
     found = list(find_missing_games(figure, make_plan(figure, ReproduceOptions(games=1, seeds=2))))
     assert len(found) == 1
