@@ -56,8 +56,8 @@ class ImpalaConfig(RewardConfig):
     policy_clip: Annotated[
         float,
         Clip,
-        "a step no longer moves the policy where its action has become 1 + this times as likely as when it was taken, or "
-        "as unlikely if its advantage is negative; inf: it always does, as published",
+        "a step no longer moves the policy where its action has become 1 + this times as likely as when it was taken, "
+        "or as unlikely if its advantage is negative; inf: it always does, as published",
     ] = float("inf")
     trace_lambda: Annotated[float, Fraction, "shortens the traces; 1 for n-step targets"] = 1.0
     lambda_advantages: Annotated[
