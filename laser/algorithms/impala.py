@@ -34,7 +34,7 @@ from laser.networks.heads import PopArtHead
 from laser.networks.pixel_control import PixelControlHead
 from laser.ops.action_masks import find_mask
 from laser.ops.distributions import Statistics
-from laser.ops.policy_gradient import policy_gradient_loss, value_loss, weighted_sum
+from laser.ops.policy_gradient import policy_gradient_loss, value_loss, weighted_sum, within_clip
 from laser.ops.vtrace import vtrace_targets
 from laser.specs import EnvironmentSpec
 
@@ -53,6 +53,12 @@ class ImpalaConfig(RewardConfig):
     rho_clip: Annotated[float, Clip, "bound on importance ratios in value targets"] = 1.0
     c_clip: Annotated[float, Clip, "bound on importance ratios in traces; at most rho-clip"] = 1.0
     pg_rho_clip: Annotated[float, Clip, "bound on importance ratios in the policy gradient"] = 1.0
+    policy_clip: Annotated[
+        float,
+        Clip,
+        "a step no longer moves the policy where its action has become 1 + this times as likely as when it was taken, "
+        "or as unlikely if its advantage is negative; inf: it always does, as published",
+    ] = float("inf")
     trace_lambda: Annotated[float, Fraction, "shortens the traces; 1 for n-step targets"] = 1.0
     lambda_advantages: Annotated[
         bool, "shorten advantages like the targets (GAE where pi is the behaviour); false: bootstrap from the targets"
@@ -236,6 +242,9 @@ class Impala(ActorCriticAlgorithm):
             rows = self._rows(networks, log_rhos, accept, batch)
         critic = self._critic(networks, output, values, vs, rows, batch)
         pg_advantages = self._normalized(pg_advantages / critic.scales, rows.learned)
+        moves = within_clip(log_rhos, pg_advantages, self.config.policy_clip)
+        if moves is not None:
+            pg_advantages = torch.where(moves, pg_advantages, 0.0)
 
         pg_term = policy_gradient_loss(log_pi, pg_advantages, rows.weights)
         value_term = value_loss(critic.values, critic.targets, rows.weights)
@@ -255,6 +264,7 @@ class Impala(ActorCriticAlgorithm):
             **accept_metrics,
             **pixel_metrics,
             **refer_metrics,
+            **({} if moves is None else means(batch.valid, clip_fraction=(~moves).float())),
             **means_by_source(batch.source, batch.valid, accept_fraction=rows.used.float(), abs_log_rho=log_rhos.abs()),
         }
         # The priority of a whole unroll: what the critic has left to learn from it.

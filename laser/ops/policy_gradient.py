@@ -6,6 +6,8 @@ it is left out by selection and not by multiplication.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -20,6 +22,28 @@ def policy_gradient_loss(log_probs: Tensor, advantages: Tensor, weights: Tensor)
     """
     factors = (weights * advantages).detach()
     return -_selected(factors * log_probs, factors).sum()
+
+
+@torch.no_grad()
+def within_clip(log_rhos: Tensor, advantages: Tensor, clip: float) -> Tensor | None:
+    """Return the rows that still move the policy, bool [T, B]; None: all do.
+
+    A row moves it no further once its action is 1 + clip times as likely as under the behaviour (advantage above 0), or
+    1 + clip times as unlikely (below 0). So a replayed row cannot make the policy deterministic, however often it is
+    drawn.
+
+    Args:
+        log_rhos: [T, B] log pi(a|s) - log mu(a|s).
+        advantages: [T, B].
+        clip: above 0; inf for none.
+
+    Source:
+        Schulman et al. 2017 (PPO), equation 7: where its objective is constant. Here the behaviour is that of each row,
+        and the lower bound is 1 / (1 + clip), which any clip leaves above 0.
+    """
+    if clip == math.inf:
+        return None
+    return torch.where(advantages > 0.0, log_rhos, -log_rhos) <= math.log1p(clip)
 
 
 def value_loss(values: Tensor, targets: Tensor, weights: Tensor) -> Tensor:

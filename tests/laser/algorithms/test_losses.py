@@ -81,7 +81,9 @@ def literal_gradient(config, batch, *, accept_rule=None, entropy_rows=None):
         for b in range(rows[1]):
             importance = scale * batch.importance_weights[b]
             if weight[t, b]:
-                loss = loss - importance * advantages[t, b] * pi[t, b, batch.actions[t, b]].log()
+                moved = rhos[t, b] if advantages[t, b] > 0 else 1.0 / rhos[t, b]
+                if moved <= 1.0 + config.policy_clip:
+                    loss = loss - importance * advantages[t, b] * pi[t, b, batch.actions[t, b]].log()
                 loss = loss + importance * config.baseline_cost * 0.5 * (vs[t, b] - values[t, b]) ** 2
             if entropy_rows[t, b]:
                 loss = loss + importance * config.entropy_cost * (pi[t, b] * pi[t, b].log()).sum()
@@ -95,6 +97,7 @@ IMPALAS = [
     ImpalaConfig(rho_clip=2.0, c_clip=1.5, pg_rho_clip=0.8, trace_lambda=0.9, reward_transform="clip"),
     ImpalaConfig(trace_lambda=0.7, lambda_advantages=True),
     ImpalaConfig(normalize_advantages="scale"),
+    ImpalaConfig(normalize_advantages="scale", policy_clip=0.3),
     ImpalaConfig(normalize_advantages="standardize", reward_scale=0.3),
 ]
 
@@ -113,7 +116,9 @@ def test_no_threshold_accepts_everything_whatever_form_it_has():
     assert not algorithm._accept(pi, log_rhos, batch, None, {"trust_region_threshold": torch.tensor(1.0)})[0].any()
 
 
-@pytest.mark.parametrize("config", IMPALAS, ids=["default", "mean", "clips", "lambda", "scaled", "standardized"])
+@pytest.mark.parametrize(
+    "config", IMPALAS, ids=["default", "mean", "clips", "lambda", "scaled", "clipped", "standardized"]
+)
 def test_impala_is_its_literal_loss(config):
     batch = dataclasses.replace(double_batch(), importance_weights=torch.linspace(0.2, 1.0, 8, dtype=torch.float64))
     output, gradient = evaluate(config, batch)

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from laser.ops.policy_gradient import policy_gradient_loss, value_loss, weighted_sum
+from laser.ops.policy_gradient import policy_gradient_loss, value_loss, weighted_sum, within_clip
 
 
 def test_numbers_and_gradients():
@@ -40,3 +40,23 @@ def test_rows_of_weight_zero_may_be_infinite():
         assert abs(loss.item()) == 2.0
         assert gradient.isfinite().all()
         assert gradient[0, 0] == 0
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "moves"),
+    [
+        (1.0, 1.0, True),
+        (1.19, 1.0, True),
+        (1.21, 1.0, False),
+        (5.0, 1.0, False),
+        (5.0, -1.0, True),  # back to where it was
+        (0.1, 1.0, True),
+        (1 / 1.19, -1.0, True),
+        (1 / 1.21, -1.0, False),
+        (0.1, -1.0, False),
+    ],
+)
+def test_a_row_moves_the_policy_until_its_ratio_is_at_the_clip(ratio, advantage, moves):
+    log_rhos, advantages = torch.tensor([[math.log(ratio)]]), torch.tensor([[advantage]])
+    assert within_clip(log_rhos, advantages, 0.2).item() == moves
+    assert within_clip(log_rhos, advantages, math.inf) is None
