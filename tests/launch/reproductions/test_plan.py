@@ -8,8 +8,8 @@ from laser.config import ConfigError
 from launch.__main__ import main
 from launch.command_line.arguments import parse_sweep, parse_train
 from launch.presets import load_preset
-from launch.reproductions.catalogue import find_names, load_figure
 from launch.reproductions import plan
+from launch.reproductions.catalogue import find_names, load_figure
 from launch.reproductions.options import ReproduceOptions
 from launch.reproductions.plan import find_missing_games, make_plan, make_tuning, restrict, scaled
 
