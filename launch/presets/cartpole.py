@@ -25,7 +25,11 @@ def cartpole() -> TrainConfig:
             batch_size=16,
             replay_fraction=0.9375,
             trust_region_threshold=0.03,
-            trace_lambda=0.95,
+            trace_lambda=0.9,
+            lambda_advantages=True,
+            # Each step is replayed some fifteen times. Without a clip the policy turns deterministic, and half of all
+            # runs fall back from 475: over 12 seeds they need 32,000 env steps at most, and up to 60,000 without.
+            policy_clip=0.5,
             entropy_cost=0.05,
             # One sequence in sixteen is fresh: with entropy on fresh ones alone the policy turns deterministic early.
             entropy_on="all",

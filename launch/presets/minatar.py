@@ -2,10 +2,24 @@
 
 import dataclasses
 
+from laser.algorithms.laser import LaserConfig
 from launch.presets.mini import mini
 from launch.settings.train_config import TrainConfig
 
 
 def minatar() -> TrainConfig:
-    """Return the config: that of the small tasks, for longer; `auto` takes the convolutional net for such pictures."""
-    return dataclasses.replace(mini(), env="MinAtar/Breakout-v1", steps=1_000_000)
+    """Return the config: the policy keeps its entropy although each step is replayed seven times."""
+    config = mini()
+    assert isinstance(config.algorithm, LaserConfig)
+    algorithm = dataclasses.replace(
+        config.algorithm,
+        # Without the clip the policy turns deterministic within 30,000 env steps, and what is replayed teaches nothing.
+        policy_clip=0.5,
+        normalize_advantages="scale",
+        trace_lambda=0.95,
+        lambda_advantages=True,
+        # In units of scaled advantages; 0.01 holds the policy back in games whose rewards are rare.
+        entropy_on="all",
+        entropy_cost=0.003,
+    )
+    return dataclasses.replace(config, env="MinAtar/Breakout-v1", steps=1_000_000, algorithm=algorithm)
