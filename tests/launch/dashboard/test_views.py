@@ -207,8 +207,8 @@ def test_a_run_opens_by_name_with_its_return_in_the_title(browser, address, root
         summary = find(browser, f"details[data-section={section}] summary")
         browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", summary)
         summary.click()
-    wait("the sections in the address", lambda: query(browser).get("open") == ["log"])
-    assert sorted(query(browser)["shut"]) == ["replay", "speed"]
+    wait("the opened section in the address", lambda: query(browser).get("open") == ["log"])
+    wait("the closed one beside it", lambda: sorted(query(browser).get("shut", [])) == ["replay", "speed"])
     browser.refresh()
     wait("the same sections", lambda: set(browser.execute_script(opened)) == {*before, "log"} - {"replay"})
     browser.execute_script(
