@@ -75,10 +75,14 @@ class Run:
         goal = self.counters.get("learner_steps", 0.0) + num_updates
         self.until(lambda: self.counters.get("learner_steps", 0.0) >= goal, f"{num_updates} updates")
 
-    def end(self):
-        """Stop, and check that every unroll is accounted for; return the counters and the replay's statistics."""
+    def stop(self):
+        """Stop, if it has not ended yet."""
         self._stop.set()
         self._thread.join(DEADLINE_S)
+
+    def end(self):
+        """Stop, and check that every unroll is accounted for; return the counters and the replay's statistics."""
+        self.stop()
         assert not self._thread.is_alive()
         assert not self.errors, self.errors
         counters, stats = self.counters, wait(self.topology.replay.stats(), 30.0, "statistics")
@@ -97,8 +101,16 @@ class Run:
 
 @pytest.fixture
 def start(runtime, tmp_path):
+    runs = []
+
+    def begin(**options):
+        runs.append(Run(runtime, tmp_path / "run", recorder, **options))
+        return runs[-1]
+
     with Recorder() as recorder:
-        yield partial(Run, runtime, tmp_path / "run", recorder)
+        yield begin
+        for run in runs:  # a test that fails leaves it at work, and Ray with it
+            run.stop()
 
 
 def version(run):
