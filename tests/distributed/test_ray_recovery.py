@@ -31,10 +31,10 @@ DEADLINE_S = 60.0
 class Run:
     """A run in a thread, with checkpoints, whose processes a test kills."""
 
-    def __init__(self, runtime, path, recorder, shards=2, checkpoint_interval_s=1.0, **changes):
+    def __init__(self, runtime, path, recorder, shards=2, **changes):
         config = load_preset("cartpole")
         replay = dataclasses.replace(config.replay, capacity_steps=4000, min_steps=128, num_shards=shards)
-        learner = dataclasses.replace(config.learner, checkpoint_interval_s=checkpoint_interval_s)
+        learner = dataclasses.replace(config.learner, checkpoint_interval_s=1.0)
         values = {"steps": 10_000_000, "quiet": True, "num_envs": 4, "num_actors": 2, "runtime": "ray", **changes}
         self.config = dataclasses.replace(config, replay=replay, learner=learner, **values)
         self.plan = plan_member(self.config)
@@ -156,8 +156,7 @@ def test_a_killed_store_gets_the_newest_parameters_from_the_learner(start):
 
 @pytest.mark.parametrize(("shards", "saves_replay"), [(2, False), (2, True), (1, False)])
 def test_a_killed_shard_begins_again_and_is_drawn_from(start, shards, saves_replay):
-    # A part that is newer than the last statistics is not taken up; the next one is far away when these are read.
-    run = start(shards=shards, checkpoint_replay=saves_replay, checkpoint_interval_s=10.0)
+    run = start(shards=shards, checkpoint_replay=saves_replay)
     run.until(lambda: list_checkpoints(run.directory.checkpoints_path), "a checkpoint")
     run.learn(50)
     port = run.topology.shards[-1]
