@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import signal
 import threading
@@ -31,18 +32,27 @@ DEADLINE_S = 60.0
 class Run:
     """A run in a thread, with checkpoints, whose processes a test kills."""
 
-    def __init__(self, runtime, path, recorder, shards=2, **changes):
+    def __init__(self, runtime, path, recorder, shards=2, checkpoint_interval_s=1.0, **changes):
         config = load_preset("cartpole")
         replay = dataclasses.replace(config.replay, capacity_steps=4000, min_steps=128, num_shards=shards)
-        learner = dataclasses.replace(config.learner, checkpoint_interval_s=1.0)
-        values = {"steps": 10_000_000, "quiet": True, "num_envs": 4, "num_actors": 2, "runtime": "ray", **changes}
+        learner = dataclasses.replace(config.learner, checkpoint_interval_s=checkpoint_interval_s)
+        # Without a goal: a solved run would end before its processes are killed.
+        values = {
+            "steps": 10_000_000,
+            "stop_at_return": math.inf,
+            "quiet": True,
+            "num_envs": 4,
+            "num_actors": 2,
+            "runtime": "ray",
+            **changes,
+        }
         self.config = dataclasses.replace(config, replay=replay, learner=learner, **values)
         self.plan = plan_member(self.config)
         self.directory, self.recorder, self.said = RunDirectory(path, resumed=False), recorder, []
         self.topology = place_member(self.plan, runtime, recorder)
         wait(self.topology.learner.call(Learner.warm_up), 120.0, "the learner")
-        newest = partial(read_newest, self.directory, self.plan)
-        self.supervisor = MemberSupervisor(self.topology, recorder, newest=newest, say=self.said.append)
+        self.newest = partial(read_newest, self.directory, self.plan)
+        self.supervisor = MemberSupervisor(self.topology, recorder, newest=self.newest, say=self.said.append)
         self._stop, self.errors = threading.Event(), []
         self._schedule = FreeSchedule([self.supervisor], self._stop.is_set, self.save)
         self._thread = threading.Thread(target=self._train)
@@ -67,8 +77,12 @@ class Run:
         while not condition():
             failures = [(worker.name, worker.incarnation) for worker in self.topology.workers]
             assert not self.errors, (self.errors, failures, self.said)
-            assert time.monotonic() < deadline, (what, failures, self.said, self.counters)
+            assert time.monotonic() < deadline, (what, self.supervisor.finished, failures, self.said, self.counters)
             time.sleep(0.05)
+
+    def has_saved_updates(self):
+        saved = self.newest()
+        return saved is not None and saved.num_updates > 0
 
     def learn(self, num_updates):
         """Go on until the learner has made more updates."""
@@ -120,8 +134,8 @@ def version(run):
 def test_a_killed_learner_is_replaced_by_one_that_continues_from_the_newest_checkpoint(start):
     # A vector of this size stays with the learner's process and ends with it, so that the new actor finds none to read.
     run = start(network=dataclasses.replace(load_preset("cartpole").network, hidden_sizes=(256, 256)))
-    run.until(lambda: list_checkpoints(run.directory.checkpoints_path), "a checkpoint")
     run.learn(50)
+    run.until(run.has_saved_updates, "a checkpoint")
     before = version(run)
     os.kill(run.topology.learner.pid, signal.SIGKILL)
     os.kill(run.topology.actors[0].pid, signal.SIGKILL)
@@ -156,7 +170,8 @@ def test_a_killed_store_gets_the_newest_parameters_from_the_learner(start):
 
 @pytest.mark.parametrize(("shards", "saves_replay"), [(2, False), (2, True), (1, False)])
 def test_a_killed_shard_begins_again_and_is_drawn_from(start, shards, saves_replay):
-    run = start(shards=shards, checkpoint_replay=saves_replay)
+    # A part that is newer than the last statistics is not taken up; the next one is far away when these are read.
+    run = start(shards=shards, checkpoint_replay=saves_replay, checkpoint_interval_s=10.0)
     run.until(lambda: list_checkpoints(run.directory.checkpoints_path), "a checkpoint")
     run.learn(50)
     port = run.topology.shards[-1]
