@@ -9,7 +9,6 @@ Every finished seed is in the row's file at once, so a benchmark that was stoppe
 from __future__ import annotations
 
 import itertools
-import json
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,21 +18,18 @@ from typing import Any
 import measure
 import peer_venv
 import staleness
+from row_files import Results, add, is_done, measured, read
 from rows import ROWS, Row
 
 from launch.records.metrics_db import read_series
 from launch.report import pictures
 from launch.report.pictures import Line, Panel
 
-FOLDER = measure.ROOT / "benchmarks" / "rows"
 PAGE = measure.ROOT / "docs" / "results.md"
 PICTURES = measure.ROOT / "docs" / "pictures" / "results"
 LASER = "LASER"
 NUM_POINTS, LAST = 20, 0.1
 _TIMEOUT_S = 4 * 3600.0
-
-Results = dict[str, Any]
-"""A row's file: `machine`, and `sides`: by side and seed, `value`, `seconds`, `curve` and the `commit`."""
 
 
 def main() -> None:
@@ -52,9 +48,9 @@ def main() -> None:
             for side in sides:
                 measure_side(name, side, seed, options.venvs)
     if options.page or not options.rows:
-        for name in measured():
+        for name in measured(ROWS):
             draw(name, read(name))
-        for name in staleness.measured():
+        for name in staleness.measured_tasks():
             (PICTURES / f"stale_{name}.png").write_bytes(staleness.draw(name))
         PAGE.write_text(page(), encoding="utf-8")
         print(f"written: {PAGE.relative_to(measure.ROOT)}")
@@ -62,15 +58,11 @@ def main() -> None:
 
 def measure_side(name: str, side: str, seed: int, venvs: Path) -> None:
     """Run one side of a row with one seed, unless the row's file has its result."""
-    row, results = ROWS[name], read(name)
-    done = results["sides"].setdefault(side, {})
-    if str(seed) in done:
+    if is_done(name, side, seed):
         return
+    row = ROWS[name]
     result = run_laser(row, seed) if side == LASER else run_peer(row, side, seed, venvs)
-    machine = measure.describe_machine()
-    done[str(seed)] = {**result, "commit": machine["commit"], "load": machine["load_1min"]}
-    results["machine"] = f"{machine['processor']}, {machine['cores']} cores"
-    write(name, results)
+    add(name, side, seed, result)
     print(f"{name}: {side}, seed {seed}: {result['value']} {row.unit}, {result['seconds']:.0f} s", flush=True)
 
 
@@ -135,16 +127,16 @@ def page() -> str:
         "| Question | LASER | Peers | LASER / best peer | To reach | |",
         "|---|---|---|---|---|---|",
     ]
-    lines += [table_row(ROWS[name], read(name)) for name in measured()]
-    missing = [row.title for name, row in ROWS.items() if name not in measured()]
-    for name in measured():
+    lines += [table_row(ROWS[name], read(name)) for name in measured(ROWS)]
+    missing = [row.title for name, row in ROWS.items() if name not in measured(ROWS)]
+    for name in measured(ROWS):
         row, results = ROWS[name], read(name)
         sources = [f"{side}: {peer.source}" for side, peer in row.peers.items() if side in results["sides"]]
         commits = sorted({run["commit"] for run in results["sides"].get(LASER, {}).values()})
         lines += ["", f"## {row.title}", "", f"![{row.title}](pictures/results/{name}.png)", ""]
         lines += [f"`python benchmarks/results.py {name}`, {results['machine']}, LASER at {', '.join(commits)}, "]
         lines += [f"`laser train {row.preset} --env {row.env}`. Settings of {'; '.join(sources)}."]
-    for name in staleness.measured():
+    for name in staleness.measured_tasks():
         lines += staleness.section(name)
     if missing:
         lines += ["", "## Not measured yet", "", *(f"* {title}" for title in missing)]
@@ -196,31 +188,6 @@ def draw(name: str, results: Results) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     panel = Panel("env steps", "mean return", lines, row.target)
     (PICTURES / f"{name}.png").write_bytes(pictures.draw([panel], row.title))
-
-
-def measured() -> list[str]:
-    """Return the names of the rows that have a file, in the page's order."""
-    return [name for name in ROWS if (FOLDER / f"{name}.json").exists()]
-
-
-def read(name: str) -> Results:
-    """Return a row's file, or an empty one."""
-    path = FOLDER / f"{name}.json"
-    if not path.exists():
-        return {"machine": "", "sides": {}}
-    found: Results = json.loads(path.read_text(encoding="utf-8"))
-    return found
-
-
-def write(name: str, results: Results) -> None:
-    """Write a row's file, with a line for each run."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    sides = []
-    for side, runs in results["sides"].items():
-        lines = ",\n".join(f"   {json.dumps(seed)}: {json.dumps(run)}" for seed, run in runs.items())
-        sides.append(f"  {json.dumps(side)}: {{\n{lines}\n  }}")
-    text = f'{{\n "machine": {json.dumps(results["machine"])},\n "sides": {{\n' + ",\n".join(sides) + "\n }\n}\n"
-    (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ same tasks, seeds, networks and step sizes; only the correction differs. A finis
 
 from __future__ import annotations
 
-import json
+import math
 import statistics
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,16 +20,18 @@ from threading import Lock
 from typing import Any
 
 import measure
+from row_files import Results, add, is_done, measured, read
 
 from launch.records.metrics_db import read_series
 from launch.report import pictures
 from launch.report.pictures import Line, Panel
 
-FOLDER = measure.ROOT / "benchmarks" / "rows"
 AGES = (0, 16, 64, 256, 1024)
 LAST = 0.2  # share of the env steps whose episodes make the final return
 _ALL_STALE = "--algorithm.replay-fraction 1 --replay.sampler delayed --algorithm.entropy-on all --replay.min-steps 512"
+# Presets may reject and clip; an arm does what its label says, and nothing else.
 _NO_REJECTION = "--algorithm.trust-region-threshold inf"
+_PLAIN = f"{_NO_REJECTION} --algorithm.policy-clip inf"
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,14 @@ TASKS = {
     ),
 }
 ARMS = {
-    "V-trace": _NO_REJECTION,
+    "V-trace": _PLAIN,
     # One update a batch: the proximal policy is the current one, and what is left of the clipping is the bound.
-    "decoupled clipping (bound 5)": f"{_NO_REJECTION} --algorithm.pg-rho-clip 5",
-    "second moment (0.04)": "--algorithm.rejection second_moment",
-    "ReF-ER": f"{_NO_REJECTION} --algorithm.refer.enabled true",
-    "trust region (0.03)": "--algorithm.trust-region-threshold 0.03",
+    "decoupled clipping (bound 5)": f"{_PLAIN} --algorithm.pg-rho-clip 5",
+    "second moment (0.04)": "--algorithm.rejection second_moment --algorithm.policy-clip inf",
+    "ReF-ER": f"{_PLAIN} --algorithm.refer.enabled true",
+    "trust region (0.03)": "--algorithm.trust-region-threshold 0.03 --algorithm.policy-clip inf",
+    "policy clip (0.5)": f"{_NO_REJECTION} --algorithm.policy-clip 0.5",
+    "trust region and policy clip": "--algorithm.trust-region-threshold 0.03 --algorithm.policy-clip 0.5",
 }
 
 
@@ -82,19 +86,26 @@ def measure_task(name: str, num_seeds: int, jobs: int) -> None:
 
     def run(case: tuple[str, int, int]) -> None:
         arm, age, seed = case
-        if str(seed) in read(name)["arms"].get(arm, {}).get(str(age), {}):
+        side = side_of(arm, age)
+        if is_done(file_of(name), side, seed):
             return
         result = train(task, arm, age, seed)
         with lock:
-            results, machine = read(name), measure.describe_machine()
-            results["machine"] = f"{machine['processor']}, {machine['cores']} cores"
-            of_age = results["arms"].setdefault(arm, {}).setdefault(str(age), {})
-            of_age[str(seed)] = {**result, "commit": machine["commit"]}
-            write(name, results)
-        print(f"{name}: {arm}, {age} updates old, seed {seed}: {result['value']:.1f}", flush=True)
+            add(file_of(name), side, seed, result)
+        print(f"{name}: {side}, seed {seed}: {result['value']:.1f}", flush=True)
 
     with ThreadPoolExecutor(jobs) as pool:
         list(pool.map(run, wanted))
+
+
+def side_of(arm: str, age: int) -> str:
+    """Return the name of an arm at an age in the task's file."""
+    return f"{arm}, {age} updates old"
+
+
+def file_of(name: str) -> str:
+    """Return the name of a task's file."""
+    return f"stale_{name}"
 
 
 def train(task: Task, arm: str, age: int, seed: int) -> dict[str, Any]:
@@ -109,66 +120,48 @@ def train(task: Task, arm: str, age: int, seed: int) -> dict[str, Any]:
     return {"value": round(statistics.fmean(last), 3) if last else 0.0, "seconds": round(result["seconds"], 1)}
 
 
-def measured() -> list[str]:
+def measured_tasks() -> list[str]:
     """Return the names of the tasks that have a file."""
-    return [name for name in TASKS if _path(name).exists()]
+    return [name for name in TASKS if measured([file_of(name)])]
 
 
 def section(name: str) -> list[str]:
     """Return the lines of a task for docs/results.md."""
-    task, results = TASKS[name], read(name)
+    task, results = TASKS[name], read(file_of(name))
     lines = ["", f"## Stale experience: {task.title}", "", f"![{task.title}](pictures/results/stale_{name}.png)", ""]
     lines += [
-        "All experience is replayed; it is the given number of updates old. Share of the fresh return that is left,"
+        "All experience is replayed and is the given number of updates old. Share of the fresh return that is left,"
     ]
     lines += [f"medians over seeds (final return, lowest to highest), {task.steps:,} env steps.", ""]
     lines += ["| | " + " | ".join(f"{age:,}" for age in AGES) + " |", "|---|" + "---|" * len(AGES)]
-    for arm, of_age in results["arms"].items():
-        fresh = statistics.median(_values(of_age, 0))
-        cells = [_cell(_values(of_age, age), fresh) for age in AGES]
-        lines.append(f"| {arm} | {' | '.join(cells)} |")
+    for arm in ARMS:
+        values = [_values(results, arm, age) for age in AGES]
+        fresh = statistics.median(values[0]) if values[0] else math.nan
+        lines.append(f"| {arm} | {' | '.join(_cell(each, fresh) for each in values)} |")
     return [*lines, "", f"`python benchmarks/staleness.py {name}`, {results['machine']}."]
 
 
 def draw(name: str) -> bytes:
     """Return the picture of a task: a line for each arm, with the range over seeds."""
-    lines = []
-    for arm, of_age in read(name)["arms"].items():
-        ages = [age for age in AGES if _values(of_age, age)]
-        values = [_values(of_age, age) for age in ages]
-        points = [(AGES.index(age), statistics.median(each)) for age, each in zip(ages, values, strict=True)]
-        lines.append(Line(arm, points, band=[(min(each), max(each)) for each in values]))
+    lines, results = [], read(file_of(name))
+    for arm in ARMS:
+        places = [(place, _values(results, arm, age)) for place, age in enumerate(AGES)]
+        known = [(place, values) for place, values in places if values]
+        points = [(float(place), statistics.median(values)) for place, values in known]
+        lines.append(Line(arm, points, band=[(min(values), max(values)) for _, values in known]))
     axis = f"age of the experience: {', '.join(map(str, AGES))} updates"
     return pictures.draw([Panel(axis, "final return", lines)], TASKS[name].title)
 
 
-def read(name: str) -> dict[str, Any]:
-    """Return a task's file, or an empty one: by arm, age and seed, `value`, `seconds` and `commit`."""
-    path = _path(name)
-    found: dict[str, Any] = (
-        json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"machine": "", "arms": {}}
-    )
-    return found
-
-
-def write(name: str, results: Mapping[str, Any]) -> None:
-    """Write a task's file."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    _path(name).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-
-
-def _path(name: str) -> Path:
-    return FOLDER / f"stale_{name}.json"
-
-
-def _values(of_age: Mapping[str, Any], age: int) -> list[float]:
-    return [run["value"] for run in of_age.get(str(age), {}).values()]
+def _values(results: Results, arm: str, age: int) -> list[float]:
+    return [run["value"] for run in results["sides"].get(side_of(arm, age), {}).values()]
 
 
 def _cell(values: Sequence[float], fresh: float) -> str:
     if not values:
         return ""
-    return f"{statistics.median(values) / fresh:.0%} ({min(values):.0f} to {max(values):.0f})"
+    share = f"{statistics.median(values) / fresh:.0%}" if fresh > 0 else "-"
+    return f"{share} ({min(values):.0f} to {max(values):.0f})"
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ ACTION_MASK = "action_mask"
 
 @dataclass(frozen=True)
 class MaskSpec:
-    """Which actions are allowed in a state, bool [sum(num_actions)]; networks do not see it.
+    """A mask of the actions that are allowed in a state, bool [sum(num_actions)]; networks do not see it.
 
     Args:
         num_actions: number of actions of each choice; their masks stand side by side.

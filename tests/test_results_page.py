@@ -11,7 +11,8 @@ import sys
 sys.path.insert(0, "benchmarks")
 import json, results
 text = results.PAGE.read_text(encoding="utf-8") if results.PAGE.exists() else ""
-print(json.dumps({"same": text == results.page(), "lines": len(text.splitlines()), "rows": results.measured()}))
+rows = results.measured(results.ROWS)
+print(json.dumps({"same": text == results.page(), "lines": len(text.splitlines()), "rows": rows}))
 """
 
 

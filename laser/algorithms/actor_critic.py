@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor, nn
@@ -25,6 +26,9 @@ class ActorCriticAlgorithm(Algorithm):
         environment: spaces.
         network: which networks.
     """
+
+    networks_apply_masks: ClassVar[bool] = False
+    """Whether the networks read the action mask themselves."""
 
     def __init__(self, config: AlgorithmConfig, environment: EnvironmentSpec, network: NetworkConfig):
         self.config = config
@@ -88,9 +92,9 @@ class ActorCriticAlgorithm(Algorithm):
     ) -> ActorCriticOutput:
         """Return the networks' output, with a policy over the allowed actions; see `ActorCritic.forward`.
 
-        The networks do not see the action mask, so that a user's own need not know of it.
+        Networks do not see the action mask unless they apply it themselves, so that a user's own need not know of it.
         """
-        mask = find_mask(observations)
+        mask = None if self.networks_apply_masks else find_mask(observations)
         if mask is not None:
             observations = {name: value for name, value in observations.items() if name != ACTION_MASK}
         output: ActorCriticOutput = networks(observations, last_actions, last_rewards, first, core_state)

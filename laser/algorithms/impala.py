@@ -264,7 +264,7 @@ class Impala(ActorCriticAlgorithm):
             **accept_metrics,
             **pixel_metrics,
             **refer_metrics,
-            **({} if moves is None else means(batch.valid, clip_fraction=(~moves).float())),
+            **({} if moves is None else means(rows.learned, clip_fraction=(~moves).float())),
             **means_by_source(batch.source, batch.valid, accept_fraction=rows.used.float(), abs_log_rho=log_rhos.abs()),
         }
         # The priority of a whole unroll: what the critic has left to learn from it.

@@ -107,6 +107,7 @@ class Reactor(ActorCriticAlgorithm):
     """
 
     config: ReactorConfig
+    networks_apply_masks: ClassVar[bool] = True
 
     def __init__(self, config: ReactorConfig, environment: EnvironmentSpec, network: NetworkConfig):
         actions = environment.actions
@@ -135,19 +136,6 @@ class Reactor(ActorCriticAlgorithm):
         """See `Algorithm.make_networks`."""
         config = self.config
         return ReactorNetworks(self.environment, self.network, config.head_size, config.exploration, self._guesses)
-
-    def outputs(
-        self,
-        networks: nn.Module,
-        observations: Mapping[str, Tensor],
-        last_actions: Tensor,
-        last_rewards: Tensor,
-        first: Tensor,
-        core_state: Mapping[str, Tensor],
-    ) -> ReactorOutput:
-        """See `ActorCriticAlgorithm.outputs`; these networks apply the mask themselves."""
-        output: ReactorOutput = networks(observations, last_actions, last_rewards, first, core_state)
-        return output
 
     def loss(
         self, networks: nn.Module, targets: Targets, batch: Batch, schedule: Schedule, generator: Generator | None

@@ -19,7 +19,7 @@ from laser.environments.suite import env_error
 from laser.specs import ACTION_MASK, MaskSpec
 
 Place = Literal["info", "observation"]
-"""Where an environment gives its masks."""
+"""The part of an environment's results that holds its masks."""
 
 _LEAVE_OUT = "leave it out, or use --environment.action-masks off"
 

@@ -37,7 +37,7 @@ _TOLERANCE = 1e-3  # of numbers: another order of the same sums, over a whole ne
 
 @dataclass(frozen=True)
 class ExportResult:
-    """What was written: the file, its signature, and the episode it was checked on."""
+    """The file that was written, its signature, and the check over an episode."""
 
     file: Path
     format: str

@@ -11,7 +11,7 @@ import numpy as np
 from laser.scoring.statistics import LEAST_SEEDS, t_quantile
 
 Band = Literal["interval", "iqm", "deviation", "range"]
-"""What a band shows: the mean's 95 % interval; quartiles around the interquartile mean; one standard deviation around
+"""The kinds of bands: the mean's 95 % interval; quartiles around the interquartile mean; one standard deviation around
 the mean; least and greatest around the mean."""
 
 BANDS: tuple[Band, ...] = get_args(Band)

@@ -16,7 +16,7 @@ class Speed:
     machine: str
 
 
-# From docs/benchmarks.md and docs/gpu.md. On the GPU LASER's learner is the limit: 40,020 steps/s of updates of the
+# From benchmarks/notes and docs/gpu.md. On the GPU LASER's learner is the limit: 40,020 steps/s of updates of the
 # residual net with four times the channels, and five of them per env step; small nets are limited by their actors.
 SPEEDS = {
     "atari": Speed(8_000, _GPU),

@@ -25,11 +25,8 @@ from learner.checkpoint import Checkpoint, NoCheckpointError, load_newest_checkp
 from learner.learner import Learner
 
 _DEADLINE_S = 120.0
-_HOW_TO_WAIT = (
-    "deadline_s",
-    "max_restarts",
-    "restart_window_steps",
-)  # settings that do not change an environment's behaviour
+# Settings that do not change an environment's behaviour.
+_HOW_TO_WAIT = ("deadline_s", "max_restarts", "restart_window_steps")
 
 
 def save_member(

@@ -518,9 +518,8 @@ class Shard:
         with self._changed:
             self._life = life
             store = self._store
-            for (
-                member
-            ) in self._members.values():  # they were handed out since, or are lost with their learners' batches
+            # What was queued has been handed out since, or is lost with its learner's batches.
+            for member in self._members.values():
                 store.release(member.drop_queue("shard_died"))
             store.pages.outdate(life)
             if last_seen is None:

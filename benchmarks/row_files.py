@@ -1,0 +1,53 @@
+"""The files behind docs/results.md: one small JSON for each row, written after each finished run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import measure
+
+FOLDER = measure.ROOT / "benchmarks" / "rows"
+
+Results = dict[str, Any]
+"""A row's file: `machine`, and `sides`: by side and seed, `value`, `seconds`, the `commit`, and `curve` where drawn."""
+
+
+def measured(names: Iterable[str]) -> list[str]:
+    """Return those of the rows that have a file, in their order."""
+    return [name for name in names if (FOLDER / f"{name}.json").exists()]
+
+
+def read(name: str) -> Results:
+    """Return a row's file, or an empty one."""
+    path = FOLDER / f"{name}.json"
+    if not path.exists():
+        return {"machine": "", "sides": {}}
+    found: Results = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def is_done(name: str, side: str, seed: int) -> bool:
+    """Return whether a row's file has the run of a side with a seed."""
+    return str(seed) in read(name)["sides"].get(side, {})
+
+
+def add(name: str, side: str, seed: int, run: dict[str, Any]) -> None:
+    """Put the run of a side with a seed into a row's file, with the machine and the commit."""
+    results, machine = read(name), measure.describe_machine()
+    results["machine"] = f"{machine['processor']}, {machine['cores']} cores"
+    runs = results["sides"].setdefault(side, {})
+    runs[str(seed)] = {**run, "commit": machine["commit"], "load": machine["load_1min"]}
+    _write(name, results)
+
+
+def _write(name: str, results: Results) -> None:
+    """Write a row's file, with a line for each run."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    sides = []
+    for side, runs in results["sides"].items():
+        lines = ",\n".join(f"   {json.dumps(seed)}: {json.dumps(run)}" for seed, run in runs.items())
+        sides.append(f"  {json.dumps(side)}: {{\n{lines}\n  }}")
+    text = f'{{\n "machine": {json.dumps(results["machine"])},\n "sides": {{\n' + ",\n".join(sides) + "\n }\n}\n"
+    (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
