@@ -39,6 +39,7 @@ NEEDS = {
     "launch/dashboard/test_views.py": ("dash", "dash_ag_grid", "selenium"),
     "launch/evaluation/test_evaluate.py::test_a_member_whose_environment_raises": ("imageio_ffmpeg", "pygame"),
     "launch/evaluation/test_evaluate.py::test_a_full_disk_is_every_members": ("imageio_ffmpeg", "pygame"),
+    "launch/export/test_export.py::onnx": ("onnx", "onnxscript", "onnxruntime"),
     "launch/records/test_videos.py": ("imageio_ffmpeg", "pygame"),
     "launch/recording/test_event_file.py": ("tensorboard",),
     "launch/recording/test_recorder.py": ("tensorboard",),

@@ -27,6 +27,7 @@ from laser.networks.config import NetworkConfig
 SMALL = NetworkConfig(hidden_sizes=(8, 8))
 LOSSES: dict[str, tuple[AlgorithmConfig, str]] = {
     "laser, Gaussian": (LaserConfig(), "continuous"),
+    "laser, clipped": (LaserConfig(policy_clip=0.1, rejection="second_moment", lambda_advantages=True), "discrete"),
     "acer": (AcerConfig(), "discrete"),
     "acer, Gaussian": (AcerContinuousConfig(), "continuous"),
     "reactor": (ReactorConfig(), "discrete"),

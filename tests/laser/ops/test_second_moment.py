@@ -1,3 +1,5 @@
+"""The rows within a second moment, against counting by hand and every set that there is."""
+
 import pytest
 import torch
 

@@ -1,3 +1,5 @@
+"""Addresses of views, whatever text they are."""
+
 import pytest
 
 from launch.dashboard.address import address_of, parse_address

@@ -1,3 +1,5 @@
+"""Settings ranked by the mean return over their seeds."""
+
 import math
 
 import pytest

@@ -13,7 +13,6 @@ import torch
 
 import laser
 from laser.config import ConfigError
-from laser.packages import is_installed
 from launch.errors import LaunchError
 from launch.export import export as export_module
 from launch.export.export import ExportError, export
@@ -23,7 +22,6 @@ from launch.export.policy_step import PolicyStep
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "contracts"))
 from masked_worlds import Gates
 
-HAS_ONNX = all(map(is_installed, ("onnx", "onnxscript", "onnxruntime")))
 KINDS = {
     "discrete": ("cartpole", {}),
     "pictures": ("mini", {}),
@@ -49,9 +47,7 @@ def run_dir(request, tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize(
-    "format", ["torch", pytest.param("onnx", marks=pytest.mark.skipif(not HAS_ONNX, reason="extra"))]
-)
+@pytest.mark.parametrize("format", ["torch", "onnx"])
 def test_a_file_plays_an_episode_as_the_policy_does(run_dir, format):
     result = export(run_dir, ExportOptions(format=format))
     assert result.checked_steps > 1

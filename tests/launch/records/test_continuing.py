@@ -1,3 +1,5 @@
+"""The command that continues a run."""
+
 from launch.records.continuing import continue_command
 
 

@@ -1,3 +1,5 @@
+"""Centres and bands of curves over seeds."""
+
 import numpy as np
 import pytest
 
