@@ -20,5 +20,10 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
     exit 1
 fi
 "$python" "$checkout/launch/offline/install.py" "$bundle" "$environment"
+# Some images have torch without bytecode and forbid to write it. Each process would then parse torch for 5 to 15 s.
+unset PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX="$environment/bytecode"
+"$environment/bin/python" -m compileall -q -j 0 "$checkout"/{laser,actors,learner,replay_server,launch} \
+    "$("$environment/bin/python" -c 'import importlib.util; print(importlib.util.find_spec("torch").submodule_search_locations[0])')"
 "$environment/bin/laser" doctor
 exec "$environment/bin/laser" bench gpu "$@"

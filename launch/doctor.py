@@ -19,6 +19,7 @@ from launch.gpu_errors import explain_error
 from launch.shadowing import find_shadowed
 
 _GB = 2**30
+_COMPILER_MODULE = "_inductor/compile_fx.py"  # of torch; imported by every process that compiles
 _EXTRA = re.compile(r'extra == "([^"]+)"')
 
 
@@ -79,7 +80,11 @@ def check_requirements() -> Iterator[Finding]:
     except PackageNotFoundError:
         yield Finding("missing", "laser-rl", "is not installed", f"{pip_install()} -e .")
         return
+    seen = set()
     for requirement in map(Requirement, lines):
+        if requirement.name in seen:  # `laser-rl[all]` names the other extras' packages again
+            continue
+        seen.add(requirement.name)
         found_extra = _EXTRA.search(str(requirement.marker))
         extra = found_extra.group(1) if found_extra else None
         bounds = str(requirement.specifier)
@@ -101,6 +106,25 @@ def check_requirements() -> Iterator[Finding]:
             yield Finding(state, requirement.name, f"{found} is installed, {bounds} is known to work", remedy)
         elif extra is None:
             yield Finding("ok", requirement.name, found)
+
+
+def check_bytecode() -> Iterator[Finding]:
+    """Yield whether each process has to parse torch's Python files anew, as in images built without bytecode."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or not spec.submodule_search_locations:
+        return  # `check_requirements` reports the missing package
+    folder = Path(spec.submodule_search_locations[0])
+    if Path(importlib.util.cache_from_source(str(folder / _COMPILER_MODULE))).exists():
+        yield Finding("ok", "bytecode", "torch's is there")
+        return
+    is_writable = os.access(folder, os.W_OK) or sys.pycache_prefix is not None
+    if not sys.dont_write_bytecode and is_writable:
+        yield Finding("ok", "bytecode", "torch's will be written when it is first imported")
+        return
+    why = "PYTHONDONTWRITEBYTECODE is set" if sys.dont_write_bytecode else f"{folder} cannot be written"
+    text = f"torch has none, and {why}: each process that compiles starts 5 to 15 s later"
+    prefix = "" if is_writable else "export PYTHONPYCACHEPREFIX=$HOME/.cache/pycache && "
+    yield Finding("note", "bytecode", text, f"{prefix}{sys.executable} -m compileall -q -j 0 {folder}")
 
 
 def check_compiler() -> Iterator[Finding]:
@@ -242,6 +266,7 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     check_python,
     check_own_packages,
     check_requirements,
+    check_bytecode,
     check_compiler,
     check_bfloat16,
     check_atari,

@@ -21,7 +21,6 @@ from launch.supervision.session import make_runtime, make_schedule, warm_up
 from launch.topology import Topology, place_population
 from learner.learner import Learner
 
-"""Seconds until the first update, compilation included."""
 _LEARNER_SECONDS = ("learner_step", "publish", "learner_wait")
 _ACTOR_SECONDS = ("environment", "inference", "insert_wait")
 

@@ -64,6 +64,30 @@ def test_missing_and_wrong_versions(monkeypatch):
     assert findings["dm-control"].remedy == "pip install 'laser-rl[dm-control]'"
 
 
+def test_a_package_that_two_extras_name_is_one_finding(monkeypatch):
+    lines = ['Box2D>=2; extra == "box2d"', 'Box2D>=2; extra == "all"']
+
+    def found(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor, "requires", lambda name: lines)
+    monkeypatch.setattr(doctor, "version", found)
+    (finding,) = doctor.check_requirements()
+    assert finding.remedy.endswith("'laser-rl[box2d]'")
+
+
+def test_a_torch_without_bytecode_is_told_where_none_may_be_written(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (finding,) = doctor.check_bytecode()
+    assert finding.state == "note"
+    assert "PYTHONDONTWRITEBYTECODE is set" in finding.text
+    assert " -m compileall " in finding.remedy
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    (finding,) = doctor.check_bytecode()
+    assert finding.state == "ok"
+
+
 def test_what_is_missing_makes_it_unusable(monkeypatch):
     broken = Finding("missing", "x", "is not installed", "pip install x")
     monkeypatch.setattr(doctor, "CHECKS", (lambda: iter([broken]), lambda: iter([Finding("note", "y", "slow", "z")])))
