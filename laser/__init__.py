@@ -32,6 +32,7 @@ _API = {
     "SweepConfig": "launch.sweeps.sweep_config",
     "SweepOptions": "launch.sweeps.sweep_config",
     "PbtConfig": "launch.sweeps.population",
+    "PrunerConfig": "launch.sweeps.halving",
     "SweepResult": "launch.sweeps.sweep_result",
     "TrainResult": "launch.supervision.training_result",
     "EvaluationResult": "launch.evaluation.evaluate",

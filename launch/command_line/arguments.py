@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from laser.config import ConfigError, Problem, field_infos, find_problems, key_of, raise_problems
 from laser.environments import task_ids
@@ -15,21 +16,17 @@ from launch.records.run_directory import newest_run, read_record, saved_config
 from launch.settings.toml_file import read_config_file
 from launch.settings.train_config import NOT_FLAGS, TrainConfig
 from launch.settings.values import Leaf, apply_choices, apply_overrides, find_leaves, is_key, unknown_key
-from launch.sweeps.population import PbtConfig
 from launch.sweeps.search_space import parse_space
-from launch.sweeps.sweep_config import (
-    ONE_MEMBER,
-    SweepConfig,
-    SweepOptions,
-    find_unpaired,
-    read_base,
-    sweep_from_json,
-)
+from launch.sweeps.sweep_config import ONE_MEMBER, SweepConfig, find_unpaired, sweep_leaves
+from launch.sweeps.sweep_record import read_base, sweep_from_json
 from launch.sweeps.value_lists import parse_lists
+
+C = TypeVar("C")
 
 _LISTED = ("grid", "zip", "space")
 """Flags that may be given several times."""
-_PBT = "pbt."
+_SECTIONS = ("pbt", "pruner")
+"""Keys of a sweep that are an option and a section of settings of that option."""
 
 
 def parse_train(arguments: Sequence[str]) -> TrainConfig:
@@ -64,8 +61,7 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
         ConfigError: every mistake at once.
         NothingToResumeError: `--resume` without a sweep.
     """
-    options, pbt = SweepOptions(), PbtConfig()
-    of_sweep = [*find_leaves(options), *find_leaves(pbt, _PBT)]
+    of_sweep = sweep_leaves()
     preset, given = _read_preset(arguments, of_sweep)
     problems = list(given.problems)
     own = {key: text for key, text in given.values.items() if key in {leaf.key for leaf in of_sweep}}
@@ -77,28 +73,27 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
         record = read_record(path)
         base = _talking_like(preset, _same_preset(preset, read_base(record, path), "sweep"))
         resumed = sweep_from_json(record, base)
-        options, pbt = resumed.options, resumed.pbt
     shaped = _with_values(base, file_name, values)[0]
     leaves = [leaf for leaf in [*find_leaves(shaped), *of_sweep] if leaf.key not in NOT_FLAGS]
     all_keys = [leaf.key for leaf in leaves] + [*_LISTED, "config"]
     known = {key: value for key, value in values.items() if is_key(key_of(key), leaves) or key_of(key) in all_keys}
-    sections = [key for key in all_keys if key != "pbt"]  # `pbt` is a switch and a section: name the section's keys
-    problems += [unknown_key(key_of(key), sections) for key in values if key not in known]
+    named = [key for key in all_keys if key not in _SECTIONS]  # an unknown key of a section is answered with its keys
+    problems += [unknown_key(key_of(key), named) for key in values if key not in known]
     base, found = _with_values(base, file_name, known)
     problems += found
-    options, found = apply_overrides(options, {key: text for key, text in own.items() if not key.startswith(_PBT)})
+    before = resumed or SweepConfig(preset, {})
+    options, found = apply_overrides(before.options, {key: text for key, text in own.items() if "." not in key})
     problems += found
-    evolving = {key.removeprefix(_PBT): text for key, text in own.items() if key.startswith(_PBT)}
-    pbt, found = apply_overrides(pbt, evolving)
-    problems += [dataclasses.replace(problem, key=_PBT + problem.key) for problem in found]
-    if evolving and not options.pbt:
-        problems += [Problem(_PBT + key, "has no effect without --pbt", "add --pbt") for key in evolving]
+    pbt, found = _with_section(before.pbt, "pbt", own, "" if options.pbt else "--pbt")
+    problems += found
+    pruner, found = _with_section(before.pruner, "pruner", own, "--pruner asha" if options.pruner == "none" else "")
+    problems += found
     outside, texts = [key_of(key) for key in known], given.lists
     grid, wrong = parse_lists(base, texts.get("grid", []), outside)
     zipped, unpaired = parse_lists(base, texts.get("zip", []), outside, "zip")
     space, strange = parse_space(base, texts.get("space", []), outside)
     problems += [*wrong, *unpaired, *strange]
-    sweep = SweepConfig(base, grid, options, pbt, zipped, space)
+    sweep = SweepConfig(base, grid, options, pbt, zipped, space, pruner)
     if resumed is not None:
         problems += _changes(resumed, sweep)
         sweep = dataclasses.replace(sweep, grid=resumed.grid, zipped=resumed.zipped, space=resumed.space)
@@ -222,6 +217,24 @@ def _with_values(
     return config, [*problems, *found]
 
 
+def _with_section(config: C, section: str, texts: Mapping[str, str], missing: str) -> tuple[C, list[Problem]]:
+    """Return a section of a sweep's settings with the texts of its keys put in, and every mistake.
+
+    Args:
+        config: the section.
+        section: its name in the keys.
+        texts: by key, of all sections.
+        missing: the flag without which the section has no effect; "" if it is given.
+    """
+    own = {key.removeprefix(f"{section}."): text for key, text in texts.items() if key.startswith(f"{section}.")}
+    config, problems = apply_overrides(config, own)
+    problems = [dataclasses.replace(problem, key=f"{section}.{problem.key}") for problem in problems]
+    if missing:
+        wrong, remedy = f"has no effect without {missing}", f"add {missing}"
+        problems += [Problem(f"{section}.{key}", wrong, remedy) for key in own]
+    return config, problems
+
+
 def _changes(resumed: SweepConfig, asked: SweepConfig) -> list[Problem]:
     """Return a problem for each change that a resumed sweep does not allow."""
     kept, remedy = "a resumed sweep keeps its own", "leave it out, or start a new sweep"
@@ -236,11 +249,14 @@ def _changes(resumed: SweepConfig, asked: SweepConfig) -> list[Problem]:
     ]
     problems += [
         Problem(key_of(key), kept, remedy)
-        for key in ("seeds", "sample", "share_replay", "pbt")
+        for key in ("seeds", "sample", "share_replay", "pbt", "pruner", "score")
         if getattr(asked.options, key) != getattr(resumed.options, key)
     ]
     if resumed.space and asked.base.seed != resumed.base.seed:
         problems.append(Problem("seed", f"{kept}, with which its settings were drawn", remedy))
-    if asked.pbt != resumed.pbt:
-        problems.append(Problem("pbt", f"{kept} settings", "leave them out, or start a new sweep"))
+    problems += [
+        Problem(section, f"{kept} settings", "leave them out, or start a new sweep")
+        for section in _SECTIONS
+        if getattr(asked, section) != getattr(resumed, section)
+    ]
     return problems

@@ -33,7 +33,7 @@ class Facts:
     """Facts about a run.
 
     Args:
-        status: "running", "finished", "stopped", "failed" or "interrupted".
+        status: "running", "finished", "pruned", "stopped", "failed" or "interrupted".
         age_s: seconds since its newest numbers; None: it has none.
         env_steps: so far.
         seconds: of training so far.

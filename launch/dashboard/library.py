@@ -208,7 +208,7 @@ class Library:
         members = [self.summary(member) for member in self.members(entry)]
         known = [member for member in members if member.latest.moment is not None]
         statuses = {member.status for member in members}
-        order: tuple[Status, ...] = ("running", "failed", "interrupted", "stopped", "finished")
+        order: tuple[Status, ...] = ("running", "failed", "interrupted", "stopped", "finished", "pruned")
         status: Status = next((name for name in order if name in statuses), "interrupted")
         if not known:
             return Summary(entry, status, Latest(), "no member has recorded anything yet")

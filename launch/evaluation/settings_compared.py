@@ -64,6 +64,11 @@ class SettingReturns:
         }
 
 
+def setting_name(overrides: Mapping[str, Any]) -> str:
+    """Return a text that is the same for members that differ only in their seed."""
+    return repr(sorted((key, show(value)) for key, value in overrides.items() if key != "seed"))
+
+
 def compare_settings(members: Iterable[tuple[int, Mapping[str, Any], float]]) -> list[SettingReturns]:
     """Return a sweep's settings, that with the highest mean return first; those without a return are last.
 
@@ -75,8 +80,7 @@ def compare_settings(members: Iterable[tuple[int, Mapping[str, Any], float]]) ->
     found: dict[str, tuple[dict[str, Any], list[int], list[float]]] = {}
     for number, overrides, mean_return in members:
         settings = {key: value for key, value in overrides.items() if key != "seed"}
-        key = repr(sorted((key, show(value)) for key, value in settings.items()))
-        _, numbers, returns = found.setdefault(key, (settings, [], []))
+        _, numbers, returns = found.setdefault(setting_name(settings), (settings, [], []))
         numbers.append(number)
         if math.isfinite(mean_return):
             returns.append(mean_return)

@@ -122,6 +122,7 @@ class Recorder:
         """Positions of other components in the recorded episodes and steps; saved with the recorder's state."""
         self._new_episodes: list[EpisodeResult] = []
         self._evaluations: list[tuple[int, dict[str, float]]] = []
+        self._newest_evaluation: tuple[int, float] | None = None
         self._heard: list[Report] | None = None
         self._begin = self._written = clock()
         self._seconds_before = 0.0
@@ -228,6 +229,11 @@ class Recorder:
         with self._lock:
             return self._task_returns.fitness()
 
+    def newest_evaluation(self) -> tuple[int, float] | None:
+        """Return the newest evaluation: env steps when it began, and its mean return; None before the first."""
+        with self._lock:
+            return self._newest_evaluation
+
     def flush(self) -> None:
         """Write everything reported since the last write; nothing before `begin`.
 
@@ -285,6 +291,7 @@ class Recorder:
                 "returns": list(self._curve.newest),
                 "marks": dict(self.marks),
                 "task_returns": self._task_returns.state_dict(),
+                "newest_evaluation": self._newest_evaluation,
             }
 
     def load_state_dict(self, state: Mapping[str, Any], sources_start_over: bool) -> None:
@@ -305,6 +312,8 @@ class Recorder:
                 if source == _LEARNER or not sources_start_over
             }
             self.marks = dict(state.get("marks", {}))
+            evaluated = state.get("newest_evaluation")
+            self._newest_evaluation = None if evaluated is None else (int(evaluated[0]), float(evaluated[1]))
             if "task_returns" in state:
                 self._task_returns.load_state_dict(state["task_returns"])
             self._window = deque([(now, dict(self._totals))], maxlen=_WINDOW_TICKS)
@@ -335,6 +344,7 @@ class Recorder:
             gauges["evaluation/mean_return"] = _mean([episode.episode_return for episode in report.episodes])
             gauges["evaluation/mean_length"] = _mean([episode.length for episode in report.episodes])
             gauges |= self._evaluation_by_task(report.episodes)
+            self._newest_evaluation = report.at_env_steps, gauges["evaluation/mean_return"]
         if report.at_env_steps is not None:
             self._evaluations.append((report.at_env_steps, gauges))
         for name, value in gauges.items():

@@ -8,13 +8,12 @@ that copied another at 6,000 env steps has the other's settings before.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from launch.errors import NothingToResumeError
-from launch.records.run_directory import output_error, replace_file
+from launch.records.json_lines import append_line, read_lines, replace_lines
 from launch.records.settings_schedule import SettingsChange
 
 
@@ -43,8 +42,8 @@ class Lineage:
     """The decisions of a population, kept in a file that only grows. Used from one thread.
 
     Args:
-        path: the file; earlier decisions in it are read. A killed process or a full disk may leave the last line half
-            written. Such a line is left out, since no checkpoint refers to it.
+        path: the file; earlier decisions in it are read. A last line that is half written is left out: no checkpoint
+            refers to it.
 
     Raises:
         NothingToResumeError: the file cannot be read.
@@ -52,16 +51,7 @@ class Lineage:
 
     def __init__(self, path: Path):
         self._path = path
-        self.decisions: list[Decision] = []
-        if path.exists():
-            try:
-                text = path.read_text(encoding="utf-8")
-                whole, _, half = text.rpartition("\n")
-                self.decisions = [_decision(line) for line in whole.splitlines()]
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                raise NothingToResumeError("run-dir", f"{path} cannot be read: {error}", "start a new sweep") from error
-            if half:
-                self._rewrite()
+        self.decisions: list[Decision] = read_lines(path, _decision)
 
     def add(self, decision: Decision) -> None:
         """Append a decision.
@@ -70,11 +60,7 @@ class Lineage:
             OutputError: the file cannot be written.
         """
         self.decisions.append(decision)
-        try:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(decision)) + "\n")
-        except OSError as error:
-            raise output_error(self._path, error) from error
+        append_line(self._path, asdict(decision))
 
     def forget_after(self, env_steps: Mapping[int, int]) -> None:
         """Remove decisions after each member's env steps: a resumed population takes them again."""
@@ -82,10 +68,7 @@ class Lineage:
         if len(kept) == len(self.decisions):
             return
         self.decisions = kept
-        self._rewrite()
-
-    def _rewrite(self) -> None:
-        replace_file(self._path, "".join(json.dumps(asdict(item)) + "\n" for item in self.decisions).encode())
+        replace_lines(self._path, map(asdict, kept))
 
 
 def schedules(
@@ -111,7 +94,6 @@ def schedules(
     return traced
 
 
-def _decision(line: str) -> Decision:
-    value = json.loads(line)
-    value["fitness"] = {int(member): fitness for member, fitness in value["fitness"].items()}
-    return Decision(**value)
+def _decision(value: dict[str, Any]) -> Decision:
+    fitness = {int(member): fitness for member, fitness in value["fitness"].items()}
+    return Decision(**value | {"fitness": fitness})

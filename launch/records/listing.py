@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from launch.records.record import load_record
 
-Status = Literal["running", "finished", "stopped", "failed", "interrupted"]
+Status = Literal["running", "finished", "pruned", "stopped", "failed", "interrupted"]
 
 FRESH_S = 20.0
 """A run with newer numbers than this counts as running even if its lock cannot be seen, as on a network disk."""
@@ -108,6 +108,8 @@ def read_status(entry: Entry, newest_wall_time: float | None, now: float | None 
     if _is_locked(entry.path / "lock"):
         return "running"
     words = last_state(entry.path)
+    if words.startswith("finished: pruned at"):  # a member; the line of a sweep lists all endings
+        return "pruned"
     if words.startswith("finished: "):
         return "failed" if "failed" in words else "stopped" if "stop" in words else "finished"
     if words.startswith("failed: "):

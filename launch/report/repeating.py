@@ -8,8 +8,8 @@ from typing import Any
 
 from launch.settings.train_config import TrainConfig
 from launch.settings.values import find_leaves, show
-from launch.sweeps.population import PbtConfig
-from launch.sweeps.sweep_config import SweepOptions, sweep_from_json
+from launch.sweeps.sweep_config import sweep_leaves
+from launch.sweeps.sweep_record import sweep_from_json
 from launch.sweeps.value_lists import list_text
 
 
@@ -38,8 +38,10 @@ def sweep_command(record: Mapping[str, Any], base: TrainConfig, changes: Mapping
             words += [flag, f"{key}={list_text(values)}"]
     for key, dimension in sweep.space.items():
         words += ["--space", f"{key}={dimension}"]
-    defaults = {leaf.key: leaf.value for leaf in [*find_leaves(SweepOptions()), *find_leaves(PbtConfig(), "pbt.")]}
-    for leaf in [*find_leaves(sweep.options), *(find_leaves(sweep.pbt, "pbt.") if sweep.options.pbt else ())]:
+    pbt = find_leaves(sweep.pbt, "pbt.") if sweep.options.pbt else ()
+    pruner = find_leaves(sweep.pruner, "pruner.") if sweep.prunes else ()
+    defaults = {leaf.key: leaf.value for leaf in sweep_leaves()}
+    for leaf in [*find_leaves(sweep.options), *pbt, *pruner]:
         if leaf.value != defaults[leaf.key]:
             words += option(leaf.key, leaf.value)
     return shlex.join(words)

@@ -14,6 +14,8 @@ class Ending(StrEnum):
     """All env steps are done."""
     SOLVED = "solved"
     """The mean return reached `stop_at_return`."""
+    PRUNED = "pruned"
+    """A sweep ended the member, whose setting fell behind others."""
     STOPPED = "stopped"
     """A signal asked the run to stop."""
     FAILED = "failed"

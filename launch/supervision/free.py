@@ -11,7 +11,7 @@ from launch.supervision.ending import Ending
 from launch.supervision.member_supervisor import MemberSupervisor
 from launch.supervision.pace import PaceLimit
 from launch.supervision.parts import explains
-from launch.supervision.schedule import CALL_DEADLINE_S, Evolution, Save, Schedule, Waiting
+from launch.supervision.schedule import CALL_DEADLINE_S, Evolution, Pruner, Save, Schedule, Waiting
 from learner.learner import Learner
 
 # Seconds between two checks of a population.
@@ -31,6 +31,7 @@ class FreeSchedule(Schedule):
         evolution: see `Schedule`.
         waiting: see `Schedule`.
         look: see `Schedule`.
+        pruner: see `Schedule`.
         pace: limit on the members' pace, by their place among the supervisors; None: no limit.
     """
 
@@ -42,9 +43,10 @@ class FreeSchedule(Schedule):
         evolution: Evolution | None = None,
         waiting: Waiting | None = None,
         look: Callable[[], None] = lambda: None,
+        pruner: Pruner | None = None,
         pace: PaceLimit | None = None,
     ):
-        super().__init__(supervisors, should_stop, save, evolution, waiting, look)
+        super().__init__(supervisors, should_stop, save, evolution, waiting, look, pruner)
         self.pace = pace
         self._unsettled: list[MemberSupervisor] = []
 
@@ -111,7 +113,7 @@ class FreeSchedule(Schedule):
                 supervisor.rest_until_recovered()
             return
         supervisor.prepare_learner(snapshot)
-        why = supervisor.why_over(snapshot)
+        why = self.judged(supervisor, supervisor.why_over(snapshot))
         if why:
             self._leave(supervisor)
             self._end(supervisor, why)

@@ -64,7 +64,7 @@ class LockstepSchedule(Schedule):
     def _take(self, turn: _Turn) -> None:
         supervisor = turn.supervisor
         with self.failing_alone(supervisor):
-            why = turn.take()
+            why = self.judged(supervisor, turn.take())
             if why:
                 turn.end(why)
             elif self.evolution is not None:

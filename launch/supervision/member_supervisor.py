@@ -40,6 +40,12 @@ class Outcome:
     finished: Ending
     error: Exception | None
 
+    @property
+    def words(self) -> str:
+        """The ending as text; for a member that was pruned, with its env steps."""
+        at = f" at {self.snapshot.env_steps:,} env steps" if self.finished is Ending.PRUNED else ""
+        return f"{self.finished}{at}"
+
 
 class MemberSupervisor:
     """Everything that a schedule of either kind does for one member. Used from one thread.

@@ -29,6 +29,13 @@ class Evolution(Protocol):
         """Give a member's new learner, which continues from a checkpoint, its settings of now."""
 
 
+class Pruner(Protocol):
+    """A rule that may end members early (see `launch.sweeps.pruning`)."""
+
+    def judge(self, supervisor: MemberSupervisor, why: Ending) -> Ending:
+        """Return the ending of a member at this point: its own, `why`, or that of the rule."""
+
+
 class Waiting(Protocol):
     """The members that wait for a place (see `launch.supervision.places`)."""
 
@@ -56,6 +63,7 @@ class Schedule(ABC):
         evolution: rule that may change members, called for each member again and again.
         waiting: the members that wait for the place of one that ends; None: all train at the same time.
         look: called between steps, again and again, on the schedule's thread.
+        pruner: rule that may end members early, asked whenever a member might end.
     """
 
     def __init__(
@@ -66,6 +74,7 @@ class Schedule(ABC):
         evolution: Evolution | None = None,
         waiting: Waiting | None = None,
         look: Callable[[], None] = lambda: None,
+        pruner: Pruner | None = None,
     ):
         self.supervisors = list(supervisors)
         self.waiting = waiting
@@ -73,6 +82,7 @@ class Schedule(ABC):
         self.save = save
         self.evolution = evolution
         self.look = look
+        self.pruner = pruner
         self._saved_at = time.monotonic()
         self._ended_at: dict[int, float] = {}
 
@@ -123,11 +133,15 @@ class Schedule(ABC):
     def end_finished(self) -> None:
         """Stop members that have nothing left to do: in a resumed population some may have ended before."""
         for supervisor in self.running:
-            why = supervisor.why_over(supervisor.recorder.snapshot())
+            why = self.judged(supervisor, supervisor.why_over(supervisor.recorder.snapshot()))
             if why:
                 supervisor.stop(why)
                 with self.failing_alone(supervisor):
                     supervisor.end_accounts()
+
+    def judged(self, supervisor: MemberSupervisor, why: Ending) -> Ending:
+        """Return the ending of a member at this point: its own, `why`, or that of the pruner."""
+        return why if self.pruner is None else self.pruner.judge(supervisor, why)
 
     def save_if_due(self) -> None:
         """Write a checkpoint of every running member if the interval has passed."""

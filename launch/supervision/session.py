@@ -38,7 +38,7 @@ from launch.supervision.lockstep import LockstepSchedule
 from launch.supervision.member_supervisor import MemberSupervisor, Outcome
 from launch.supervision.pace import PaceLimit
 from launch.supervision.places import OpenRun, Places, Starting
-from launch.supervision.schedule import Evolution, Save, Schedule, Waiting
+from launch.supervision.schedule import Evolution, Pruner, Save, Schedule, Waiting
 from launch.supervision.signals import StopSignal
 from launch.supervision.tracking import note_missing_tensorboard, open_trackers
 from launch.topology import Topology, place_population
@@ -75,6 +75,7 @@ def run_session(
     make_evolution: Callable[[Sequence[MemberSupervisor]], Evolution] | None = None,
     openers: Sequence[OpenRun] = (),
     make_caller: Callable[[Recorder], Caller] | None = None,
+    pruner: Pruner | None = None,
 ) -> list[Outcome]:
     """Train all members until each has done its steps, is solved or has failed, or a signal stops the session.
 
@@ -88,6 +89,7 @@ def run_session(
         make_evolution: returns a rule that may change members while they train.
         openers: opens the run directory of each further member, which waits until another one has ended.
         make_caller: returns what calls the callbacks of a session of one member.
+        pruner: a rule that may end members early.
 
     Returns:
         the outcome of each member that has begun, in the order of their numbers: all of them without a stop.
@@ -98,7 +100,7 @@ def run_session(
     with ExitStack() as stack:
         session = _Session(plan, runs, stop, stack)
         supervisors = session.begin()
-        return session.train(supervisors, show, make_evolution, openers, make_caller)
+        return session.train(supervisors, show, make_evolution, openers, make_caller, pruner)
 
 
 class _Session:
@@ -184,6 +186,7 @@ class _Session:
         make_evolution: Callable[[Sequence[MemberSupervisor]], Evolution] | None,
         openers: Sequence[OpenRun],
         make_caller: Callable[[Recorder], Caller] | None,
+        pruner: Pruner | None,
     ) -> list[Outcome]:
         """Train all members to their ends; see `run_session` for the arguments."""
         waiting = self._plan.members[len(supervisors) :]
@@ -205,6 +208,7 @@ class _Session:
             evolution,
             self._places if waiting else None,
             (lambda: None) if self._caller is None else self._caller.look,
+            pruner,
         )
         _check_in_place(self._runs)
         for supervisor in supervisors:
@@ -265,7 +269,7 @@ class _Session:
         if supervisor.error is None:
             self._save_now(supervisor)
         if supervisor.error is None:
-            run.log(f"finished: {supervisor.finished}")
+            run.log(f"finished: {supervisor.outcome.words}")
         else:
             log_failure(run, supervisor.error)
             _save_what_can_be_saved(run, supervisor)
@@ -355,14 +359,15 @@ def make_schedule(
     evolution: Evolution | None = None,
     waiting: Waiting | None = None,
     look: Callable[[], None] = lambda: None,
+    pruner: Pruner | None = None,
 ) -> Schedule:
     """Return the schedule that the configs name; see `Schedule` for the arguments."""
     if configs[0].takes_turns:
-        return LockstepSchedule(supervisors, should_stop, save, evolution, waiting, look)
+        return LockstepSchedule(supervisors, should_stop, save, evolution, waiting, look, pruner)
     # A member that begins late would hold back the others.
     paces = len(supervisors) > 1 and waiting is None
     pace = PaceLimit(len(supervisors), slack_steps(configs), LEASE_S) if paces else None
-    return FreeSchedule(supervisors, should_stop, save, evolution, waiting, look, pace)
+    return FreeSchedule(supervisors, should_stop, save, evolution, waiting, look, pruner, pace)
 
 
 def _check_in_place(runs: Sequence[RunDirectory]) -> None:

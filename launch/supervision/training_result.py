@@ -24,7 +24,7 @@ class TrainResult:
         mean_return: mean undiscounted return of the last 20 training episodes.
         episodes: training episodes finished.
         run_dir: the directory of the run's files.
-        finished: "steps", "solved", "stopped" or "failed".
+        finished: "steps", "solved", "pruned", "stopped" or "failed".
         normalised_score: median over the tasks, of their last 20 training episodes; None without reference scores.
         task_returns: mean return of the last 20 training episodes of each task that has any.
         ledger: numbers of unrolls by name, as `stages`, `reasons` and `imbalance` (see `summarise_ledger`).

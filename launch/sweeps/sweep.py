@@ -22,14 +22,18 @@ from launch.records.run_directory import RunDirectory, open_run
 from launch.records.settings_schedule import read_changes
 from launch.settings.values import show
 from launch.standard_output import say
+from launch.supervision.ending import Ending
 from launch.supervision.member_supervisor import MemberSupervisor
 from launch.supervision.schedule import Evolution
 from launch.supervision.session import plan_session, run_session
 from launch.supervision.signals import stop_on_signals
 from launch.supervision.training_result import result_of
 from launch.sweeps.evolution import SCHEDULE_NAME, PopulationTraining
+from launch.sweeps.halving import rungs_below
 from launch.sweeps.population import find_strangers
-from launch.sweeps.sweep_config import SweepConfig, SweepMember
+from launch.sweeps.pruning import RECORD_NAME, Pruning
+from launch.sweeps.scores import takes_evaluations
+from launch.sweeps.sweep_config import SweepConfig, SweepMember, number_settings
 from launch.sweeps.sweep_progress import SweepSnapshot, closing_table, describe_sweep
 from launch.sweeps.sweep_result import MemberResult, SweepResult
 
@@ -66,14 +70,16 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
             place = f"in {run.path}{plan.where}"
             say(f"{len(members)} members{waits}, {sharing}, {place}; they will need {plan.needs_in(run.path)}")
         begun_at = time.monotonic()
+        pruning = _pruning_of(config, members, run) if config.prunes else None
         try:
             outcomes = run_session(
                 plan,
                 runs,
                 stop,
-                lambda recorders: _progress(config, plan, recorders),
+                lambda recorders: _progress(config, plan, recorders, pruning),
                 _evolution_of(config, run, runs) if config.options.pbt else None,
                 openers[plan.num_at_once :],
+                pruner=pruning,
             )
         finally:
             run.goes_on = all(its_run.goes_on for its_run in runs)
@@ -91,6 +97,7 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
                 result_of(outcome, path),
                 "" if outcome.error is None else " ".join(str(outcome.error).split()),
                 read_changes(path / SCHEDULE_NAME)[-1].settings if config.options.pbt else {},
+                pruning.verdict(member.number) if pruning and outcome.finished is Ending.PRUNED else None,
             )
             for member, outcome, path in zip(members, outcomes, paths, strict=True)
         ]
@@ -124,16 +131,27 @@ def _path_of(member: SweepMember, run: RunDirectory) -> Path:
     return run.path / "members" / str(member.number)
 
 
-def _progress(config: SweepConfig, plan: Plan, recorders: Sequence[Recorder]) -> Progress:
+def _progress(config: SweepConfig, plan: Plan, recorders: Sequence[Recorder], pruning: Pruning | None) -> Progress:
     steps = min(member.steps for member in plan.configs)
-    return Progress(
-        lambda: SweepSnapshot(
-            [recorder.snapshot() for recorder in list(recorders)], len(plan.members) - len(recorders)
-        ),
-        steps,
-        config.base.env,
-        config.base.quiet,
-        line=describe_sweep,
+
+    def look() -> SweepSnapshot:
+        snapshots = [recorder.snapshot() for recorder in list(recorders)]  # in the order of the members' numbers
+        pruned = [number for number in range(len(snapshots)) if pruning is not None and pruning.verdict(number)]
+        return SweepSnapshot(snapshots, len(plan.members) - len(snapshots), pruned)
+
+    return Progress(look, steps, config.base.env, config.base.quiet, line=describe_sweep)
+
+
+def _pruning_of(config: SweepConfig, members: Sequence[SweepMember], run: RunDirectory) -> Pruning:
+    configs = {member.number: member.config for member in members}
+    first = config.pruner.first(min(each.steps for each in configs.values()))
+    return Pruning(
+        config.pruner.reduction,
+        {number: rungs_below(each.steps, first, config.pruner.reduction) for number, each in configs.items()},
+        number_settings(members),
+        takes_evaluations(config.options.score, list(configs.values())),
+        run.path / RECORD_NAME,
+        run.log,
     )
 
 

@@ -7,18 +7,20 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from laser.config import Bounds, ConfigError, Problem, find_problems, raise_problems
+from launch.evaluation.settings_compared import setting_name
 from launch.presets import load_preset
-from launch.settings.json_form import config_from_json, config_to_json
+from launch.settings.json_form import config_to_json
 from launch.settings.seeds import seed_for
 from launch.settings.train_config import NOT_FLAGS, TrainConfig
-from launch.settings.values import apply_overrides, find_leaves
+from launch.settings.values import Leaf, apply_overrides, find_leaves
+from launch.sweeps.halving import PrunerConfig
 from launch.sweeps.population import PbtConfig
-from launch.sweeps.search_space import Dimension, draw_settings, find_space_problems, num_distinct, parse_space
-from launch.sweeps.value_lists import PRESET, find_repeated, parse_lists, value_text
+from launch.sweeps.scores import ScoreName, find_score_problems
+from launch.sweeps.search_space import Dimension, draw_settings, find_space_problems, num_distinct
+from launch.sweeps.value_lists import PRESET, find_repeated, value_text
 
 _MOST_MEMBERS = 4096
 
@@ -55,6 +57,20 @@ class SweepOptions:
         int, Bounds(least=0, most=_MOST_MEMBERS), "members that train at the same time, the others wait; 0: all"
     ] = 0
     pbt: Annotated[bool, "population based training: members copy and change settings while they train"] = False
+    pruner: Annotated[
+        Literal["none", "asha"], "asha: successive halving, which ends settings early that fall behind others"
+    ] = "none"
+    score: Annotated[
+        ScoreName,
+        "what the pruner compares: the newest evaluation, or the mean return of the last 20 training episodes; "
+        "auto: evaluations if all members evaluate",
+    ] = "auto"
+
+
+def sweep_leaves() -> list[Leaf]:
+    """Return every key of a sweep besides those of its members, with its default."""
+    sections = [("", SweepOptions()), ("pbt.", PbtConfig()), ("pruner.", PrunerConfig())]
+    return [leaf for prefix, section in sections for leaf in find_leaves(section, prefix)]
 
 
 @dataclass(frozen=True)
@@ -77,6 +93,7 @@ class SweepConfig:
         pbt: settings of population based training, if `options.pbt`.
         zipped: lists of equal length by key; the first values are tried together, then the second ones, and so on.
         space: ranges and choices by key, from which `options.sample` settings are drawn with the seed of `base`.
+        pruner: settings of the pruner, if `options.pruner` names one.
     """
 
     base: TrainConfig
@@ -85,6 +102,12 @@ class SweepConfig:
     pbt: PbtConfig = field(default_factory=PbtConfig)
     zipped: dict[str, list[Any]] = field(default_factory=dict)
     space: dict[str, Dimension] = field(default_factory=dict)
+    pruner: PrunerConfig = field(default_factory=PrunerConfig)
+
+    @property
+    def prunes(self) -> bool:
+        """Whether settings that fall behind end early."""
+        return self.options.pruner != "none"
 
     @property
     def keys(self) -> list[str]:
@@ -108,6 +131,8 @@ class SweepConfig:
         wrong = find_space_problems(self.space, self.base)
         if self.options.pbt:
             problems += [dataclasses.replace(item, key=f"pbt.{item.key}") for item in find_problems(self.pbt)]
+        if self.prunes:
+            problems += [dataclasses.replace(item, key=f"pruner.{item.key}") for item in find_problems(self.pruner)]
         num_seeds, num_samples = max(1, self.options.seeds), max(0, self.options.sample) if self.space else 0
         rows = [dict(zip(self.zipped, row, strict=True)) for row in zip(*self.zipped.values(), strict=False)] or [{}]
         num_members = math.prod(map(len, self.grid.values())) * len(rows) * max(1, num_samples) * num_seeds
@@ -133,11 +158,19 @@ class SweepConfig:
             problems += find_problems(config)
         if num_samples:  # each draw breaks a rule with another value
             problems = list({(item.key, item.remedy): item for item in reversed(problems)}.values())[::-1]
-        if self.options.pbt and not problems:
-            configs = [member.config for member in members]
-            problems += [dataclasses.replace(item, key=f"pbt.{item.key}") for item in self.pbt.never(configs)]
-        raise_problems(list(dict.fromkeys(problems)))
+        raise_problems(list(dict.fromkeys(problems or self._comparison_problems(members))))
         return members
+
+    def _comparison_problems(self, members: Sequence[SweepMember]) -> Iterator[Problem]:
+        """Yield why members would never be compared, although the sweep is to compare them."""
+        configs = [member.config for member in members]
+        if self.options.pbt:
+            yield from (dataclasses.replace(item, key=f"pbt.{item.key}") for item in self.pbt.never(configs))
+        if self.prunes:
+            num_settings = len(set(number_settings(members).values()))
+            found = list(self.pruner.never(configs, num_settings))
+            first = self.pruner.first(min(config.steps for config in configs))
+            yield from found or find_score_problems(self.options.score, configs, first)
 
     def warnings(self) -> list[Problem]:
         """Return warnings about settings of any member without effect, or with an unexpected effect, each once."""
@@ -167,8 +200,22 @@ class SweepConfig:
             for lists in (self.grid, self.zipped)
         )
         space = {key: str(dimension) for key, dimension in self.space.items()}
-        options = dataclasses.asdict(self.options)
-        return {"grid": grid, "zip": zipped, "space": space, "options": options, "pbt": config_to_json(self.pbt)}
+        return {
+            "grid": grid,
+            "zip": zipped,
+            "space": space,
+            "options": dataclasses.asdict(self.options),
+            "pbt": config_to_json(self.pbt),
+            "pruner": config_to_json(self._lasting_pruner),
+        }
+
+    @property
+    def _lasting_pruner(self) -> PrunerConfig:
+        """The pruner whose rungs stay where they are if the sweep is resumed with more steps."""
+        if not self.prunes:
+            return self.pruner
+        steps = min(member.config.steps for member in self.members())
+        return dataclasses.replace(self.pruner, first_rung=self.pruner.first(steps))
 
     def _listed_problems(self) -> list[Problem]:
         """Return the mistakes in the keys and in the numbers of values; members and space report those in values."""
@@ -194,7 +241,7 @@ class SweepConfig:
         if self.options.sample and not self.space:
             remedy = "for example --space 'algorithm.learning-rate=log(1e-4,1e-2)'"
             problems.append(Problem("sample", "has no effect without --space", remedy))
-        problems += self._waiting_problems()
+        problems += [*self._waiting_problems(), *self._pruner_problems()]
         if not self.keys and not self.options.sample and self.options.seeds == 1:
             problems.append(ONE_MEMBER)
         return problems
@@ -209,6 +256,14 @@ class SweepConfig:
         if self.options.share_replay and self.base.checkpoint_replay:
             wrong = "a shared replay is saved with member 0, which ends before members that wait"
             yield Problem("concurrent", wrong, "leave out --concurrent or --checkpoint-replay")
+
+    def _pruner_problems(self) -> Iterator[Problem]:
+        """Yield what makes no sense together with a pruner, or without one."""
+        if self.prunes and self.options.pbt:
+            wrong = "population based training replaces members that fall behind, and a pruner would end them"
+            yield Problem("pruner", wrong, "leave out --pruner or --pbt")
+        if not self.prunes and self.options.score != SweepOptions.score:
+            yield Problem("score", "has no effect: there is no pruner", "add --pruner asha")
 
     def _repeated(self) -> Iterator[Problem]:
         """Yield a problem for each value, point or key that is given more than once, and for lists that do not pair."""
@@ -238,6 +293,13 @@ class SweepConfig:
         ]
 
 
+def number_settings(members: Sequence[SweepMember]) -> dict[int, int]:
+    """Return the number of each member's setting, by member: members that differ only in their seed have the same."""
+    names = [setting_name(member.overrides) for member in members]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return {member.number: numbers[name] for member, name in zip(members, names, strict=True)}
+
+
 def find_unpaired(zipped: Mapping[str, Sequence[Any]]) -> list[Problem]:
     """Return a problem if zipped lists differ in length."""
     lengths = {key: len(values) for key, values in zipped.items()}
@@ -262,34 +324,3 @@ def learning_as(preset: str, base: TrainConfig, share_replay: bool) -> TrainConf
     if not share_replay and base.replay.sampler == "uniform":
         config = dataclasses.replace(config, replay=config.replay.drawn_like(chosen.replay))
     return apply_overrides(config, own)[0]
-
-
-def sweep_from_json(record: dict[str, Any], base: TrainConfig) -> SweepConfig:
-    """Rebuild a sweep from its record; values that a newer version added take their defaults.
-
-    Raises:
-        ConfigError: the record cannot be read.
-    """
-    value = record["sweep"]
-    grid, wrong = parse_lists(base, _texts(value["grid"]), ())
-    zipped, unpaired = parse_lists(base, _texts(value.get("zip", {})), (), "zip")
-    space, strange = parse_space(base, [f"{key}={text}" for key, text in value.get("space", {}).items()], ())
-    options, problems = apply_overrides(SweepOptions(), value["options"])
-    pbt, found = apply_overrides(PbtConfig(), value["pbt"])
-    raise_problems([*problems, *found, *wrong, *unpaired, *strange])
-    return SweepConfig(base, grid, options, pbt, zipped, space)
-
-
-def _texts(lists: Mapping[str, list[str]]) -> list[str]:
-    return [f"{key}={','.join(f'({item})' for item in items)}" for key, items in lists.items()]
-
-
-def read_base(record: dict[str, Any], path: Path) -> TrainConfig:
-    """Return the base config of a sweep's record, for use in `path`.
-
-    Raises:
-        ConfigError: the record cannot be read.
-    """
-    if "sweep" not in record:
-        raise ConfigError([Problem("run-dir", f"{path} holds a run, not a sweep", "use laser train --resume")])
-    return dataclasses.replace(config_from_json(record["config"]), run_dir=path)

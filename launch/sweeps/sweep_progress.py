@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from launch.recording.progress import duration, percent, program_path, status_line
 from launch.recording.recorder import Snapshot
@@ -13,15 +13,23 @@ from launch.sweeps.sweep_result import SweepResult
 
 
 class SweepSnapshot:
-    """Progress of all members that have begun, and the number of those that wait for their turn."""
+    """Progress of all members that have begun.
 
-    def __init__(self, members: Sequence[Snapshot], num_waiting: int = 0):
-        self.members = members
+    Args:
+        members: snapshots of the members that have begun, by number.
+        num_waiting: number of members that wait for their turn.
+        pruned: numbers of the members among them that ended early, so that nobody waits for their steps.
+    """
+
+    def __init__(self, members: Sequence[Snapshot], num_waiting: int = 0, pruned: Collection[int] = ()):
+        kept = [member for number, member in enumerate(members) if number not in pruned]
+        self.members = kept or list(members)
         self.num_waiting = num_waiting
+        self.num_pruned = len(members) - len(kept)
 
     @property
     def env_steps(self) -> int:
-        """Env steps of the slowest member."""
+        """Env steps of the slowest member that is not pruned."""
         return min(member.env_steps for member in self.members)
 
     @property
@@ -39,10 +47,11 @@ def describe_sweep(snapshot: SweepSnapshot, num_env_steps: int, title: str = "")
     fastest = max(member.env_steps for member in members)
     returns = [member.mean_return for member in members if math.isfinite(member.mean_return)]
     waiting = f" · {snapshot.num_waiting} members wait" if snapshot.num_waiting else ""
+    pruned = f" · {snapshot.num_pruned} pruned" if snapshot.num_pruned else ""
     return status_line(
         title,
         f"{slowest.env_steps:,} to {fastest:,} of {num_env_steps:,} env steps "
-        f"({percent(slowest.env_steps, num_env_steps)}){waiting}",
+        f"({percent(slowest.env_steps, num_env_steps)}){waiting}{pruned}",
         sum(member.env_steps_per_second for member in members),
         sum(max(0, num_env_steps - member.env_steps) for member in members) + snapshot.num_waiting * num_env_steps,
         f"return {max(returns):,.1f} best, {math.fsum(returns) / len(returns):,.1f} mean" if returns else "",
@@ -60,7 +69,8 @@ def closing_table(result: SweepResult, preset: str) -> str:
         reached = f"{item.result.mean_return:,.1f}" if math.isfinite(item.result.mean_return) else "none"
         score = item.result.normalised_score
         normalised = "" if score is None else f"{score:.3f}"
-        ended = item.result.finished + (f": {item.error[:80]}" if item.error else "")
+        why = item.error[:80] or (item.pruned.words() if item.pruned else "")
+        ended = item.result.finished + (f": {why}" if why else "")
         rows.append((str(item.number), reached, normalised, f"{item.result.env_steps:,}", ended, settings))
     if not any(row[2] for row in rows[1:]):
         rows = [row[:2] + row[3:] for row in rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,15 @@ from launch.evaluation.agents_compared import AgentsCompared, compare_agents
 from launch.evaluation.settings_compared import SettingReturns, best_setting, compare_settings
 from launch.evaluation.sweep_evaluation import BestCurve
 from launch.supervision.training_result import TrainResult
+from launch.sweeps.halving import Verdict
 
 
 @dataclass(frozen=True)
 class MemberResult:
-    """Result of one member: `overrides` are its settings from the grid, `settings` its present ones after PBT."""
+    """Result of one member: `overrides` are its settings from the grid, `settings` its present ones after PBT.
+
+    `pruned` is the verdict that ended it early.
+    """
 
     number: int
     overrides: dict[str, Any]
@@ -24,12 +28,14 @@ class MemberResult:
     result: TrainResult
     error: str
     settings: dict[str, float] = field(default_factory=dict)
+    pruned: Verdict | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the member's entry in the object that `--json` prints."""
         overrides = {key: list(value) if isinstance(value, tuple) else value for key, value in self.overrides.items()}
         values = self.result.to_json() | {"member": self.number, "overrides": overrides, "seed": self.seed}
-        extra = {"error": self.error, "settings": self.settings}
+        pruned = None if self.pruned is None else asdict(self.pruned)
+        extra = {"error": self.error, "settings": self.settings, "pruned": pruned}
         return values | {name: value for name, value in extra.items() if value}
 
 

@@ -34,6 +34,8 @@ def tiles_of_run(summary: Summary) -> list[Any]:
         share = f"{min(100.0, 100 * moment.env_steps / steps):.0f} % of {steps:,}"
         if last_state(summary.entry.path) == "finished: solved":
             share = f"solved, of at most {steps:,}"
+        if summary.status == "pruned":
+            share = f"pruned, of {steps:,}"
         if summary.status == "running" and rate > 0 and steps > moment.env_steps:
             left = f"{duration((steps - moment.env_steps) / rate)} left"
     bottleneck = summary.latest.notes.get(_BOTTLENECK, "")

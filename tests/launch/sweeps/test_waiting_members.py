@@ -10,6 +10,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from stopped_sweeps import stopped
 
 from actors.evaluator import Evaluator
 from launch.errors import Interrupted, LaunchError
@@ -104,37 +105,6 @@ def test_a_late_member_draws_from_all_that_is_there(tmp_path, schedule):
     else:
         assert shares[0] == 0.0
         assert all(0.4 < share < 1.0 for share in shares[1:])
-
-
-class StopsOnce(StopSignal):
-    """A Ctrl-C that comes as soon as a member has trained for some steps."""
-
-    def __init__(self, supervisors, member, env_steps):
-        super().__init__()
-        self._of, self._member, self._env_steps = supervisors, member, env_steps
-
-    @property
-    def requested(self):
-        supervisor = self._of.get(self._member)
-        if supervisor is not None and supervisor.recorder.position().env_steps >= self._env_steps:
-            self.number = signal.SIGINT
-        return self.number is not None
-
-
-def stopped(config, monkeypatch, member, env_steps):
-    """Run a sweep until a member has trained for some steps."""
-    supervisors, make = {}, MemberSupervisor.__init__
-
-    def watched(self, topology, *arguments):
-        make(self, topology, *arguments)
-        supervisors[self.number] = self
-
-    with monkeypatch.context() as patch:
-        patch.setattr(MemberSupervisor, "__init__", watched)
-        stop = StopsOnce(supervisors, member, env_steps)
-        patch.setattr("launch.sweeps.sweep.stop_on_signals", lambda: nullcontext(stop))
-        with pytest.raises(Interrupted, match="--resume"):
-            sweep(config)
 
 
 @both_schedules

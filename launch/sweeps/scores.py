@@ -1,0 +1,54 @@
+"""Scores of members, by which a sweep prunes settings and searches for better ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from laser.config import Problem
+from launch.recording.recorder import Recorder
+from launch.settings.train_config import TrainConfig
+
+ScoreName = Literal["auto", "evaluation", "return"]
+
+
+def takes_evaluations(name: ScoreName, configs: Sequence[TrainConfig]) -> bool:
+    """Return whether scores come from evaluations: if they are chosen, or if all members evaluate."""
+    return name == "evaluation" or (name == "auto" and all(config.evaluation_interval for config in configs))
+
+
+def find_score_problems(name: ScoreName, configs: Sequence[TrainConfig], first: int) -> Iterator[Problem]:
+    """Yield the reasons why members would have no score in time.
+
+    Args:
+        name: the kind of score.
+        configs: of the members.
+        first: env steps from which on a score is needed, below the members' steps.
+    """
+    if not takes_evaluations(name, configs):
+        return
+    if not all(config.evaluation_interval for config in configs):
+        wrong = "is evaluation, but not all members evaluate"
+        yield Problem("score", wrong, "add --evaluation.interval N, or use --score return")
+        return
+    for config in configs:
+        at = -(-first // config.evaluation_interval) * config.evaluation_interval
+        if at >= config.steps:
+            wrong = f"needs an evaluation from {first:,} env steps on, and the first one comes at {at:,}, after the end"
+            yield Problem("score", wrong, f"use --evaluation.interval {max(1, first)}, or --score return")
+            return
+
+
+def read_score(recorder: Recorder, by_evaluation: bool, since: int = 0) -> float | None:
+    """Return a member's present score; None while it has none.
+
+    Args:
+        recorder: of the member.
+        by_evaluation: the mean return of the newest evaluation; False: the fitness over the last 20 training episodes
+            (see `Recorder.fitness`).
+        since: env steps; an evaluation of older weights does not count.
+    """
+    if not by_evaluation:
+        return recorder.fitness()
+    evaluated = recorder.newest_evaluation()
+    return None if evaluated is None or evaluated[0] < since else evaluated[1]

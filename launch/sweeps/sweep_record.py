@@ -1,0 +1,50 @@
+"""Readers of a sweep's record: the sweep, and the base config of its members."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from laser.config import ConfigError, Problem, raise_problems
+from launch.settings.json_form import config_from_json
+from launch.settings.train_config import TrainConfig
+from launch.settings.values import apply_overrides
+from launch.sweeps.halving import PrunerConfig
+from launch.sweeps.population import PbtConfig
+from launch.sweeps.search_space import parse_space
+from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.sweeps.value_lists import parse_lists
+
+
+def sweep_from_json(record: dict[str, Any], base: TrainConfig) -> SweepConfig:
+    """Rebuild a sweep from its record; values that a newer version added take their defaults.
+
+    Raises:
+        ConfigError: the record cannot be read.
+    """
+    value = record["sweep"]
+    grid, wrong = parse_lists(base, _texts(value["grid"]), ())
+    zipped, unpaired = parse_lists(base, _texts(value.get("zip", {})), (), "zip")
+    space, strange = parse_space(base, [f"{key}={text}" for key, text in value.get("space", {}).items()], ())
+    options, problems = apply_overrides(SweepOptions(), value["options"])
+    pbt, found = apply_overrides(PbtConfig(), value["pbt"])
+    pruner, rejected = apply_overrides(PrunerConfig(), value.get("pruner", {}))
+    raise_problems([*problems, *found, *rejected, *wrong, *unpaired, *strange])
+    return SweepConfig(base, grid, options, pbt, zipped, space, pruner)
+
+
+def _texts(lists: Mapping[str, list[str]]) -> list[str]:
+    return [f"{key}={','.join(f'({item})' for item in items)}" for key, items in lists.items()]
+
+
+def read_base(record: dict[str, Any], path: Path) -> TrainConfig:
+    """Return the base config of a sweep's record, for use in `path`.
+
+    Raises:
+        ConfigError: the record cannot be read.
+    """
+    if "sweep" not in record:
+        raise ConfigError([Problem("run-dir", f"{path} holds a run, not a sweep", "use laser train --resume")])
+    return dataclasses.replace(config_from_json(record["config"]), run_dir=path)
