@@ -30,7 +30,7 @@ _API = {
     "sweep": "launch.sweeps.sweep",
     "TrainConfig": "launch.settings.train_config",
     "SweepConfig": "launch.sweeps.sweep_config",
-    "SweepOptions": "launch.sweeps.sweep_config",
+    "SweepOptions": "launch.sweeps.sweep_options",
     "PbtConfig": "launch.sweeps.population",
     "PrunerConfig": "launch.sweeps.halving",
     "SweepResult": "launch.sweeps.sweep_result",

@@ -47,6 +47,7 @@ OPTIONAL = {
     "minatar": OptionalPackage("minatar", "MinAtar/... environments", "minatar"),
     "onnx": OptionalPackage("onnx", "laser export --format onnx", "export"),
     "onnxscript": OptionalPackage("onnxscript", "laser export --format onnx", "export"),
+    "optuna": OptionalPackage("optuna", "laser sweep --tuner optuna", "optuna"),
     "onnxruntime": OptionalPackage("onnxruntime", "laser export --format onnx", "export"),
 }
 """Every optional package, by the name of its distribution."""

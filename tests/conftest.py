@@ -57,6 +57,7 @@ NEEDS = {
     "launch/planning/test_computing.py::test_learners_share_the_cores_with_their_actors": ("mujoco",),
     "launch/planning/test_computing.py::test_a_gpu_that_lockstep_leaves_idle_is_told_of": ("mujoco",),
     "launch/planning/test_computing.py::test_cores_that_are_busy_are_told_of": ("mujoco",),
+    "launch/sweeps/test_optuna_search.py": ("optuna",),
     "launch/test_step_runs.py::test_only_single_steps_are_drawn_several_batches_at_a_time[racer-": ("mujoco",),
     "launch/test_train.py::test_threads_make_their_steps_and_leave_everything_behind": ("tensorboard",),
 }

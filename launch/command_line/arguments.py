@@ -17,7 +17,8 @@ from launch.settings.toml_file import read_config_file
 from launch.settings.train_config import NOT_FLAGS, TrainConfig
 from launch.settings.values import Leaf, apply_choices, apply_overrides, find_leaves, is_key, unknown_key
 from launch.sweeps.search_space import parse_space
-from launch.sweeps.sweep_config import ONE_MEMBER, SweepConfig, find_unpaired, sweep_leaves
+from launch.sweeps.sweep_config import ONE_MEMBER, SweepConfig, find_unpaired
+from launch.sweeps.sweep_options import sweep_leaves
 from launch.sweeps.sweep_record import read_base, sweep_from_json
 from launch.sweeps.value_lists import parse_lists
 
@@ -86,7 +87,7 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
     problems += found
     pbt, found = _with_section(before.pbt, "pbt", own, "" if options.pbt else "--pbt")
     problems += found
-    pruner, found = _with_section(before.pruner, "pruner", own, "--pruner asha" if options.pruner == "none" else "")
+    pruner, found = _with_section(before.pruner, "pruner", own, "" if options.prunes else "--pruner asha")
     problems += found
     outside, texts = [key_of(key) for key in known], given.lists
     grid, wrong = parse_lists(base, texts.get("grid", []), outside)
@@ -249,7 +250,7 @@ def _changes(resumed: SweepConfig, asked: SweepConfig) -> list[Problem]:
     ]
     problems += [
         Problem(key_of(key), kept, remedy)
-        for key in ("seeds", "sample", "share_replay", "pbt", "pruner", "score")
+        for key in ("seeds", "sample", "share_replay", "pbt", "tuner", "pruner", "score")
         if getattr(asked.options, key) != getattr(resumed.options, key)
     ]
     if resumed.space and asked.base.seed != resumed.base.seed:

@@ -34,7 +34,8 @@ usage: laser COMMAND ...
                      [--schedule free|lockstep] [--config FILE.toml] [--resume] [--json] [--KEY VALUE ...]
                                                                                     train an agent
   laser sweep [PRESET] [--grid KEY=V1,V2 ...] [--zip KEY=V1,V2 ...] [--space KEY=RANGE ... --sample N] [--seeds N]
-                     [--share-replay | --no-share-replay] [--pbt | --pruner asha] [--resume] [--json] [--KEY VALUE ...]
+                     [--share-replay | --no-share-replay] [--concurrent N] [--pbt | --pruner asha] [--tuner optuna]
+                     [--resume] [--json] [--KEY VALUE ...]
                                                                                     train several, at the same pace
   laser eval RUN_DIR [--episodes N] [--env ID] [--video] [--json]                   evaluate a trained agent
   laser report RUN_OR_SWEEP [--out DIR] [--json]                                    one page with curves and scores
@@ -109,7 +110,7 @@ def _sweep(arguments: list[str]) -> int:
     if any(flag in arguments for flag in _HELP_FLAGS):
         return _sweep_help([argument for argument in arguments if argument not in _HELP_FLAGS])
     from launch.command_line.arguments import parse_sweep, with_preset
-    from launch.sweeps.sweep_config import sweep_leaves
+    from launch.sweeps.sweep_options import sweep_leaves
 
     arguments, note = with_preset(arguments, sweep_leaves())
     config = parse_sweep(arguments)
@@ -127,7 +128,7 @@ def _sweep(arguments: list[str]) -> int:
 
 
 def _sweep_help(arguments: list[str]) -> int:
-    from launch.sweeps.sweep_config import sweep_leaves
+    from launch.sweeps.sweep_options import sweep_leaves
 
     preset = next((argument for argument in arguments if not argument.startswith("-")), "PRESET")
     print(f"usage: laser sweep {preset} --grid KEY=V1,V2 [--grid ...] [--KEY VALUE ...]\n")

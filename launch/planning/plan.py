@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -73,6 +73,10 @@ class Plan:
         kept, free = size(num_kept * self.memory.replay), size(shutil.disk_usage(directory).free)
         return f"{memory}, and on disk up to {kept} for {num_kept} checkpoints with the replay ({free} free)"
 
+    def with_members(self, members: Sequence[MemberPlan]) -> Plan:
+        """Return the plan with other settings for its first members, as `launch.planning.replanning` makes them."""
+        return replace(self, members=[*members, *self.members[len(members) :]])
+
     @property
     def needs(self) -> Needs:
         """The resources that the session requests from a cluster."""
@@ -114,7 +118,7 @@ def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False, concur
     try:
         memory = _plan_memory(members, share_replay, num_at_once)
     except ValueError as error:  # networks are built here for the first time
-        raise ConfigError(_named_problems(error)) from error
+        raise ConfigError(named_problems(error)) from error
     gpus = estimate_gpus(members, num_at_once)
     if not configs[0].has_processes:  # with processes the learners do not run in this one
         raise_problems(list(find_gpu_problems(gpus, num_at_once)))
@@ -150,7 +154,7 @@ def _build_algorithms(
         try:
             algorithm = config.algorithm.build(environment, config.network)
         except ValueError as error:
-            problems += _named_problems(error)
+            problems += named_problems(error)
             continue
         problems += find_sampler_problems(config, algorithm)
         environments.append(environment)
@@ -273,7 +277,7 @@ def _num_weights(algorithm: Algorithm) -> int:
     return sum(item.numel() for item in networks.parameters())
 
 
-def _named_problems(error: ValueError) -> list[Problem]:
+def named_problems(error: ValueError) -> list[Problem]:
     """Return the problems in an error that names a setting, e.g. "network.torso: ..."; raise any other error."""
     if isinstance(error, ConfigError):
         return error.problems

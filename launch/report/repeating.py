@@ -8,7 +8,7 @@ from typing import Any
 
 from launch.settings.train_config import TrainConfig
 from launch.settings.values import find_leaves, show
-from launch.sweeps.sweep_config import sweep_leaves
+from launch.sweeps.sweep_options import sweep_leaves
 from launch.sweeps.sweep_record import sweep_from_json
 from launch.sweeps.value_lists import list_text
 
@@ -39,7 +39,7 @@ def sweep_command(record: Mapping[str, Any], base: TrainConfig, changes: Mapping
     for key, dimension in sweep.space.items():
         words += ["--space", f"{key}={dimension}"]
     pbt = find_leaves(sweep.pbt, "pbt.") if sweep.options.pbt else ()
-    pruner = find_leaves(sweep.pruner, "pruner.") if sweep.prunes else ()
+    pruner = find_leaves(sweep.pruner, "pruner.") if sweep.options.prunes else ()
     defaults = {leaf.key: leaf.value for leaf in sweep_leaves()}
     for leaf in [*find_leaves(sweep.options), *pbt, *pruner]:
         if leaf.value != defaults[leaf.key]:

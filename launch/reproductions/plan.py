@@ -24,7 +24,8 @@ from launch.settings.train_config import TrainConfig
 from launch.settings.values import find_leaves
 from launch.sweeps.population import PbtConfig
 from launch.sweeps.search_space import parse_space
-from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.sweeps.sweep_config import SweepConfig
+from launch.sweeps.sweep_options import SweepOptions
 from launch.sweeps.value_lists import PRESET, list_text
 
 _FIRST_TUNING_SEED = 1_000

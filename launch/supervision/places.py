@@ -88,6 +88,7 @@ class Places:
         finish: writes the last checkpoint of a member that has ended, and its log.
         save: writes a checkpoint of a member.
         supervise: makes the supervisor of a member.
+        choose: returns the plan of a member whose turn has come.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Places:
         finish: Callable[[MemberSupervisor], None],
         save: Callable[[MemberSupervisor], None],
         supervise: Callable[[Topology, Recorder, RunDirectory], MemberSupervisor],
+        choose: Callable[[MemberPlan], MemberPlan] = lambda member: member,
     ):
         self.runs: dict[int, RunDirectory] = {}
         """Run directories of the members that have begun, by number."""
@@ -110,6 +112,7 @@ class Places:
         self._finish = finish
         self._save = save
         self._supervise = supervise
+        self._choose = choose
         self._num_free = 0
         self._begun: list[_Begun] = []
         self._files: dict[int, ExitStack] = {}
@@ -145,11 +148,12 @@ class Places:
         """Let members begin to start on the free places, without waiting for them.
 
         Raises:
-            LaunchError: a run directory cannot be made or resumed.
+            LaunchError: a run directory cannot be made or resumed, or no settings can be chosen.
         """
         while self._num_free and self._waiting:
             member, opener = self._waiting.popleft()
             self._num_free -= 1
+            member = self._choose(member)
             files = self._files[member.number] = self._all_files.enter_context(ExitStack())
             run = self.runs[member.number] = files.enter_context(opener())
             recorder = self._open_recorder(files, run, member)

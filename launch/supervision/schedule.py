@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from launch.errors import LaunchError
+from launch.planning.member_plan import MemberPlan
 from launch.recording.recorder import Snapshot
 from launch.supervision.ending import Ending
 from launch.supervision.member_supervisor import MemberSupervisor
@@ -34,6 +35,16 @@ class Pruner(Protocol):
 
     def judge(self, supervisor: MemberSupervisor, why: Ending) -> Ending:
         """Return the ending of a member at this point: its own, `why`, or that of the rule."""
+
+
+class Tuner(Protocol):
+    """A search that chooses the settings of members when their turn comes (see `launch.sweeps.tuning`)."""
+
+    def begins(self, member: MemberPlan) -> MemberPlan:
+        """Return the plan of a member whose turn has come, with its settings."""
+
+    def ended(self, supervisor: MemberSupervisor) -> None:
+        """Learn that a member has ended."""
 
 
 class Waiting(Protocol):

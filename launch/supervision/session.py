@@ -38,7 +38,7 @@ from launch.supervision.lockstep import LockstepSchedule
 from launch.supervision.member_supervisor import MemberSupervisor, Outcome
 from launch.supervision.pace import PaceLimit
 from launch.supervision.places import OpenRun, Places, Starting
-from launch.supervision.schedule import Evolution, Pruner, Save, Schedule, Waiting
+from launch.supervision.schedule import Evolution, Pruner, Save, Schedule, Tuner, Waiting
 from launch.supervision.signals import StopSignal
 from launch.supervision.tracking import note_missing_tensorboard, open_trackers
 from launch.topology import Topology, place_population
@@ -76,6 +76,7 @@ def run_session(
     openers: Sequence[OpenRun] = (),
     make_caller: Callable[[Recorder], Caller] | None = None,
     pruner: Pruner | None = None,
+    tuner: Tuner | None = None,
 ) -> list[Outcome]:
     """Train all members until each has done its steps, is solved or has failed, or a signal stops the session.
 
@@ -90,6 +91,7 @@ def run_session(
         openers: opens the run directory of each further member, which waits until another one has ended.
         make_caller: returns what calls the callbacks of a session of one member.
         pruner: a rule that may end members early.
+        tuner: a search that chooses the settings of members that wait.
 
     Returns:
         the outcome of each member that has begun, in the order of their numbers: all of them without a stop.
@@ -98,7 +100,7 @@ def run_session(
         LaunchError: no member could be trained to its end, e.g. because of a checkpoint or an environment.
     """
     with ExitStack() as stack:
-        session = _Session(plan, runs, stop, stack)
+        session = _Session(plan, runs, stop, stack, tuner)
         supervisors = session.begin()
         return session.train(supervisors, show, make_evolution, openers, make_caller, pruner)
 
@@ -111,10 +113,13 @@ class _Session:
         runs: see `run_session`.
         stop: see `run_session`.
         stack: closes everything, in the order opposite to that in which it was opened.
+        tuner: see `run_session`.
     """
 
-    def __init__(self, plan: Plan, runs: Sequence[RunDirectory], stop: StopSignal, stack: ExitStack):
-        self._plan, self._runs, self._stop, self._stack = plan, runs, stop, stack
+    def __init__(
+        self, plan: Plan, runs: Sequence[RunDirectory], stop: StopSignal, stack: ExitStack, tuner: Tuner | None
+    ):
+        self._plan, self._runs, self._stop, self._stack, self._tuner = plan, runs, stop, stack, tuner
         self._config = plan.config
         # Workers on Ray have processes of their own, which report their own usage.
         self._usage = ProcessUsage(with_children=not self._config.has_processes)
@@ -193,7 +198,15 @@ class _Session:
         shared = supervisors[0].topology.shards if self._plan.share_replay else None
         self._places = self._closing.enter_context(
             Places(
-                waiting, openers, self._open_later, self._runtime, shared, self._finish, self._save_now, self._supervise
+                waiting,
+                openers,
+                self._open_later,
+                self._runtime,
+                shared,
+                self._finish,
+                self._save_now,
+                self._supervise,
+                self._choose,
             )
         )
         for supervisor, run, files in zip(supervisors, self._runs, self._files, strict=True):
@@ -274,6 +287,12 @@ class _Session:
             log_failure(run, supervisor.error)
             _save_what_can_be_saved(run, supervisor)
         self._outcomes[supervisor.number] = supervisor.outcome
+        if self._tuner is not None:
+            self._tuner.ended(supervisor)
+
+    def _choose(self, member: MemberPlan) -> MemberPlan:
+        """Return the plan of a member whose turn has come."""
+        return member if self._tuner is None else self._tuner.begins(member)
 
     def _open_later(self, files: ExitStack, run: RunDirectory, member: MemberPlan) -> Recorder:
         """Open the recorder of a member that waited; the stack closes it."""

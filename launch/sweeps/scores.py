@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -52,3 +53,11 @@ def read_score(recorder: Recorder, by_evaluation: bool, since: int = 0) -> float
         return recorder.fitness()
     evaluated = recorder.newest_evaluation()
     return None if evaluated is None or evaluated[0] < since else evaluated[1]
+
+
+def last_score(recorder: Recorder, by_evaluation: bool) -> float | None:
+    """Return the score of a member that has ended; with fewer than 20 training episodes, that of all of them."""
+    score = read_score(recorder, by_evaluation)
+    if score is None and not by_evaluation:
+        score = recorder.position().mean_return
+    return None if score is None or math.isnan(score) else score

@@ -82,7 +82,25 @@ def value_at(dimension: Dimension, share: float, is_whole: bool) -> Any:
     value = low * (high / low) ** share if dimension.kind == "log" else low + share * (high - low)
     if is_whole:
         return int(min(math.floor(value), dimension.high))
+    return rounded(value, dimension)
+
+
+def rounded(value: float, dimension: Range) -> float:
+    """Return a number of a range with six significant digits, so that a user can type it."""
     return min(max(float(f"{value:.6g}"), dimension.low), dimension.high)
+
+
+def ends(dimension: Dimension, is_whole: bool) -> list[Any]:
+    """Return both ends of a range, or all values of a choice."""
+    if isinstance(dimension, Choice):
+        return list(dimension.values)
+    return [int(end) if is_whole else end for end in (dimension.low, dimension.high)]
+
+
+def whole_keys(space: Mapping[str, Dimension], base: TrainConfig) -> set[str]:
+    """Return the keys of a space whose numbers are whole."""
+    leaves = {leaf.key: leaf for leaf in find_leaves(base)}
+    return {key for key in space if key in leaves and _number_type(leaves[key]) is int}
 
 
 def draw_settings(space: Mapping[str, Dimension], base: TrainConfig, num: int, seed: int) -> list[dict[str, Any]]:
@@ -96,12 +114,10 @@ def draw_settings(space: Mapping[str, Dimension], base: TrainConfig, num: int, s
         num: number of settings.
         seed: of all draws.
     """
-    leaves = {leaf.key: leaf for leaf in find_leaves(base)}
-    drawn = {}
+    drawn, whole = {}, whole_keys(space, base)
     for key, dimension in space.items():
-        is_whole = key in leaves and _number_type(leaves[key]) is int
         shares = np.random.default_rng(seed_for(seed, f"space {key}")).random(num)
-        drawn[key] = [value_at(dimension, share, is_whole) for share in shares.tolist()]
+        drawn[key] = [value_at(dimension, share, key in whole) for share in shares.tolist()]
     return [{key: values[number] for key, values in drawn.items()} for number in range(num)]
 
 
@@ -156,12 +172,12 @@ def find_space_problems(space: Mapping[str, Dimension], base: TrainConfig) -> li
 
 def num_distinct(space: Mapping[str, Dimension], base: TrainConfig) -> float:
     """Return the number of different settings that a space holds; inf if a key has real numbers."""
-    leaves = {leaf.key: leaf for leaf in find_leaves(base)}
+    whole = whole_keys(space, base)
     sizes = [
         len(dimension.values)
         if isinstance(dimension, Choice)
         else dimension.high - dimension.low + 1
-        if _number_type(leaves[key]) is int
+        if key in whole
         else math.inf
         for key, dimension in space.items()
     ]
@@ -216,7 +232,7 @@ def _range_problem(leaf: Leaf | None, key: str, found: Range) -> Problem | None:
     if number is int and found.kind == "uniform":
         remedy = f"use integers({_number_text(found.low)},{_number_text(found.high)})"
         return Problem(_FLAG, f"{key} is a whole number, got {found}", remedy)
-    if number is int and not (found.low.is_integer() and found.high.is_integer()):
+    if number is int and not (float(found.low).is_integer() and float(found.high).is_integer()):
         return Problem(_FLAG, f"{key}: both ends must be whole numbers, got {found}", "round them")
     if number is float and found.kind == "integers":
         remedy = f"use uniform({_number_text(found.low)},{_number_text(found.high)}), or list values"
@@ -233,4 +249,4 @@ def _number_type(leaf: Leaf) -> type | None:
 
 
 def _number_text(value: float) -> str:
-    return str(int(value)) if math.isfinite(value) and value.is_integer() and abs(value) < 1e15 else repr(value)
+    return str(int(value)) if math.isfinite(value) and float(value).is_integer() and abs(value) < 1e15 else repr(value)

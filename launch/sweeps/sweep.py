@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from laser.config import raise_problems
 from laser.torch_threads import torch_threads
@@ -33,9 +32,11 @@ from launch.sweeps.halving import rungs_below
 from launch.sweeps.population import find_strangers
 from launch.sweeps.pruning import RECORD_NAME, Pruning
 from launch.sweeps.scores import takes_evaluations
-from launch.sweeps.sweep_config import SweepConfig, SweepMember, number_settings
+from launch.sweeps.search_space import whole_keys
+from launch.sweeps.sweep_config import SweepConfig, SweepMember
 from launch.sweeps.sweep_progress import SweepSnapshot, closing_table, describe_sweep
 from launch.sweeps.sweep_result import MemberResult, SweepResult
+from launch.sweeps.tuning import STUDY_NAME, Tuning, find_unfit_ends
 
 
 @torch_threads(1)
@@ -59,9 +60,16 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
     plan = plan_session([member.config for member in members], share_replay, config.options.concurrent)
     if config.options.pbt:
         raise_problems(find_strangers(plan.members))
+    if config.options.tunes:
+        raise_problems(find_unfit_ends(config, members[0], plan.members[0]))
     with ExitStack() as stack:
         run = stack.enter_context(open_run(base, command, facts={"sweep": config.to_json()}))
-        openers = [partial(_open_member, member, run, command) for member in members]
+        pruning = _pruning_of(config, members, run) if config.options.prunes else None
+        tuning = None
+        if config.options.tunes:
+            tuning = stack.enter_context(_open_tuning(config, members, run, pruning))
+            plan = plan.with_members([tuning.begins(member) for member in plan.members[: plan.num_at_once]])
+        openers = [partial(_open_member, members, member.number, run, command) for member in members]
         runs = [stack.enter_context(opener()) for opener in openers[: plan.num_at_once]]
         stop = stack.enter_context(stop_on_signals())
         waits = f", {plan.num_at_once} at a time" if plan.num_at_once < len(members) else ""
@@ -70,7 +78,6 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
             place = f"in {run.path}{plan.where}"
             say(f"{len(members)} members{waits}, {sharing}, {place}; they will need {plan.needs_in(run.path)}")
         begun_at = time.monotonic()
-        pruning = _pruning_of(config, members, run) if config.prunes else None
         try:
             outcomes = run_session(
                 plan,
@@ -80,6 +87,7 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
                 _evolution_of(config, run, runs) if config.options.pbt else None,
                 openers[plan.num_at_once :],
                 pruner=pruning,
+                tuner=tuning,
             )
         finally:
             run.goes_on = all(its_run.goes_on for its_run in runs)
@@ -118,7 +126,10 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
         return result
 
 
-def _open_member(member: SweepMember, run: RunDirectory, command: Sequence[str] | None) -> Any:
+def _open_member(
+    members: Sequence[SweepMember], number: int, run: RunDirectory, command: Sequence[str] | None
+) -> AbstractContextManager[RunDirectory]:
+    member = members[number]  # a tuner chooses it when its turn comes
     path = _path_of(member, run)
     # A member whose turn had not come when the sweep was stopped has no directory.
     resume = member.config.resume and path.exists()
@@ -148,11 +159,24 @@ def _pruning_of(config: SweepConfig, members: Sequence[SweepMember], run: RunDir
     return Pruning(
         config.pruner.reduction,
         {number: rungs_below(each.steps, first, config.pruner.reduction) for number, each in configs.items()},
-        number_settings(members),
+        {member.number: member.setting for member in members},
         takes_evaluations(config.options.score, list(configs.values())),
         run.path / RECORD_NAME,
         run.log,
     )
+
+
+@contextmanager
+def _open_tuning(
+    config: SweepConfig, members: list[SweepMember], run: RunDirectory, pruning: Pruning | None
+) -> Iterator[Tuning]:
+    from launch.sweeps.optuna_search import OptunaSearch
+
+    whole, path = whole_keys(config.space, config.base), run.path / STUDY_NAME
+    by_evaluation = takes_evaluations(config.options.score, [member.config for member in members])
+    with OptunaSearch(config.space, whole, path, config.base.seed, config.base.resume) as search:
+        verdict = (lambda number: None) if pruning is None else pruning.verdict
+        yield Tuning(config, members, search, by_evaluation, verdict)
 
 
 def _evolution_of(

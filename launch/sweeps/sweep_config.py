@@ -7,22 +7,21 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from laser.config import Bounds, ConfigError, Problem, find_problems, raise_problems
+from laser.config import ConfigError, Problem, find_problems, raise_problems
 from launch.evaluation.settings_compared import setting_name
 from launch.presets import load_preset
 from launch.settings.json_form import config_to_json
 from launch.settings.seeds import seed_for
 from launch.settings.train_config import NOT_FLAGS, TrainConfig
-from launch.settings.values import Leaf, apply_overrides, find_leaves
+from launch.settings.values import apply_overrides, find_leaves
 from launch.sweeps.halving import PrunerConfig
 from launch.sweeps.population import PbtConfig
-from launch.sweeps.scores import ScoreName, find_score_problems
+from launch.sweeps.scores import find_score_problems
 from launch.sweeps.search_space import Dimension, draw_settings, find_space_problems, num_distinct
+from launch.sweeps.sweep_options import MOST_MEMBERS, SweepOptions, find_option_problems
 from launch.sweeps.value_lists import PRESET, find_repeated, value_text
-
-_MOST_MEMBERS = 4096
 
 OF_THE_WHOLE_SWEEP = ("run-dir", "runtime", "quiet", "json", "resume", "checkpoint-replay", "schedule", "ray-address")
 """Keys that all members have in common."""
@@ -41,45 +40,20 @@ ONE_MEMBER = Problem(
 
 
 @dataclass(frozen=True)
-class SweepOptions:
-    """Options of a sweep besides the config of its members."""
-
-    seeds: Annotated[
-        int, Bounds(least=1, most=_MOST_MEMBERS), "members per point of the grid, each with a seed of its own"
-    ] = 1
-    sample: Annotated[
-        int, Bounds(least=0, most=_MOST_MEMBERS), "settings to draw at random from the ranges and choices of --space"
-    ] = 0
-    share_replay: Annotated[
-        bool, "all members insert into one replay and draw from all of it; --no-share-replay: one replay per member"
-    ] = True
-    concurrent: Annotated[
-        int, Bounds(least=0, most=_MOST_MEMBERS), "members that train at the same time, the others wait; 0: all"
-    ] = 0
-    pbt: Annotated[bool, "population based training: members copy and change settings while they train"] = False
-    pruner: Annotated[
-        Literal["none", "asha"], "asha: successive halving, which ends settings early that fall behind others"
-    ] = "none"
-    score: Annotated[
-        ScoreName,
-        "what the pruner compares: the newest evaluation, or the mean return of the last 20 training episodes; "
-        "auto: evaluations if all members evaluate",
-    ] = "auto"
-
-
-def sweep_leaves() -> list[Leaf]:
-    """Return every key of a sweep besides those of its members, with its default."""
-    sections = [("", SweepOptions()), ("pbt.", PbtConfig()), ("pruner.", PrunerConfig())]
-    return [leaf for prefix, section in sections for leaf in find_leaves(section, prefix)]
-
-
-@dataclass(frozen=True)
 class SweepMember:
-    """One member: its number, its config, and its overrides of the base config."""
+    """One member.
+
+    Args:
+        number: the member's number.
+        config: its config.
+        overrides: its overrides of the base config.
+        setting: number of its setting, which it has in common with members that differ only in their seed.
+    """
 
     number: int
     config: TrainConfig
     overrides: dict[str, Any]
+    setting: int
 
 
 @dataclass(frozen=True)
@@ -105,11 +79,6 @@ class SweepConfig:
     pruner: PrunerConfig = field(default_factory=PrunerConfig)
 
     @property
-    def prunes(self) -> bool:
-        """Whether settings that fall behind end early."""
-        return self.options.pruner != "none"
-
-    @property
     def keys(self) -> list[str]:
         """The keys whose values differ between members."""
         return list(dict.fromkeys([*self.grid, *self.zipped, *self.space]))
@@ -131,13 +100,13 @@ class SweepConfig:
         wrong = find_space_problems(self.space, self.base)
         if self.options.pbt:
             problems += [dataclasses.replace(item, key=f"pbt.{item.key}") for item in find_problems(self.pbt)]
-        if self.prunes:
+        if self.options.prunes:
             problems += [dataclasses.replace(item, key=f"pruner.{item.key}") for item in find_problems(self.pruner)]
         num_seeds, num_samples = max(1, self.options.seeds), max(0, self.options.sample) if self.space else 0
         rows = [dict(zip(self.zipped, row, strict=True)) for row in zip(*self.zipped.values(), strict=False)] or [{}]
         num_members = math.prod(map(len, self.grid.values())) * len(rows) * max(1, num_samples) * num_seeds
-        if num_members > _MOST_MEMBERS:
-            too_many = f"makes {num_members:,} members, and a sweep has at most {_MOST_MEMBERS:,}"
+        if num_members > MOST_MEMBERS:
+            too_many = f"makes {num_members:,} members, and a sweep has at most {MOST_MEMBERS:,}"
             found = [] if of_options else [Problem("grid" if self.grid else "sample", too_many, "list fewer values")]
             raise ConfigError([*problems, *wrong, *found])
         drawn = [] if wrong else draw_settings(self.space, self.base, num_samples, self.base.seed)
@@ -145,31 +114,48 @@ class SweepConfig:
         points = [point | row | draw for point, row, draw in itertools.product(grid, rows, drawn or [{}])]
         problems += wrong
         members: list[SweepMember] = []
+        names: dict[str, int] = {}
         for number, (overrides, _) in enumerate(itertools.product(points, range(num_seeds))):
-            start, where, values = self.base, "", dict(overrides)
-            if PRESET in values:
-                name = values.pop(PRESET)
-                start, where = learning_as(name, self.base, self.options.share_replay), f"of preset {name}: "
-            config, found = apply_overrides(start, values, NOT_FLAGS, where)
+            # A tuner chooses each setting anew, equal or not.
+            name = str(number // num_seeds) if self.options.tunes else setting_name(overrides)
+            member, found = self._member(number, names.setdefault(name, len(names)), overrides)
+            members.append(member)
             problems += found
-            if "seed" not in overrides:
-                config = dataclasses.replace(config, seed=seed_for(self.base.seed, "member", number))
-            members.append(SweepMember(number, config, overrides))
-            problems += find_problems(config)
         if num_samples:  # each draw breaks a rule with another value
             problems = list({(item.key, item.remedy): item for item in reversed(problems)}.values())[::-1]
         raise_problems(list(dict.fromkeys(problems or self._comparison_problems(members))))
         return members
+
+    def member(self, number: int, setting: int, overrides: Mapping[str, Any]) -> SweepMember:
+        """Return the member that has these overrides of the base config.
+
+        Raises:
+            ConfigError: the mistakes of its config.
+        """
+        member, problems = self._member(number, setting, overrides)
+        raise_problems(problems)
+        return member
+
+    def _member(self, number: int, setting: int, overrides: Mapping[str, Any]) -> tuple[SweepMember, list[Problem]]:
+        start, where, values = self.base, "", dict(overrides)
+        if PRESET in values:
+            name = values.pop(PRESET)
+            start, where = learning_as(name, self.base, self.options.share_replay), f"of preset {name}: "
+        config, problems = apply_overrides(start, values, NOT_FLAGS, where)
+        if "seed" not in overrides:
+            config = dataclasses.replace(config, seed=seed_for(self.base.seed, "member", number))
+        return SweepMember(number, config, dict(overrides), setting), [*problems, *find_problems(config)]
 
     def _comparison_problems(self, members: Sequence[SweepMember]) -> Iterator[Problem]:
         """Yield why members would never be compared, although the sweep is to compare them."""
         configs = [member.config for member in members]
         if self.options.pbt:
             yield from (dataclasses.replace(item, key=f"pbt.{item.key}") for item in self.pbt.never(configs))
-        if self.prunes:
-            num_settings = len(set(number_settings(members).values()))
-            found = list(self.pruner.never(configs, num_settings))
+        first, found = 0, []
+        if self.options.prunes:
+            found = list(self.pruner.never(configs, len({member.setting for member in members})))
             first = self.pruner.first(min(config.steps for config in configs))
+        if self.options.prunes or self.options.tunes:
             yield from found or find_score_problems(self.options.score, configs, first)
 
     def warnings(self) -> list[Problem]:
@@ -212,7 +198,7 @@ class SweepConfig:
     @property
     def _lasting_pruner(self) -> PrunerConfig:
         """The pruner whose rungs stay where they are if the sweep is resumed with more steps."""
-        if not self.prunes:
+        if not self.options.prunes:
             return self.pruner
         steps = min(member.config.steps for member in self.members())
         return dataclasses.replace(self.pruner, first_rung=self.pruner.first(steps))
@@ -234,36 +220,15 @@ class SweepConfig:
         if "seed" in self.keys and self.options.seeds > 1:
             flag = next(flag for flag, keys in self._by_flag.items() if "seed" in keys)
             problems.append(Problem(flag, "seed lists the seeds, and so does --seeds", "leave one of them out"))
-        if self.space and not self.options.sample:
-            problems.append(
-                Problem("sample", "is missing: a space needs a number of settings to draw", "use --sample 20")
-            )
-        if self.options.sample and not self.space:
-            remedy = "for example --space 'algorithm.learning-rate=log(1e-4,1e-2)'"
-            problems.append(Problem("sample", "has no effect without --space", remedy))
-        problems += [*self._waiting_problems(), *self._pruner_problems()]
+        problems += find_option_problems(
+            self.options,
+            saves_replay=self.base.checkpoint_replay,
+            listed=[*self.grid, *self.zipped],
+            space=list(self.space),
+        )
         if not self.keys and not self.options.sample and self.options.seeds == 1:
             problems.append(ONE_MEMBER)
         return problems
-
-    def _waiting_problems(self) -> Iterator[Problem]:
-        """Yield why members of this sweep cannot wait for their turn."""
-        if not self.options.concurrent:
-            return
-        if self.options.pbt:
-            wrong = "members that wait cannot be compared, and population based training compares all members"
-            yield Problem("concurrent", wrong, "leave out --concurrent or --pbt")
-        if self.options.share_replay and self.base.checkpoint_replay:
-            wrong = "a shared replay is saved with member 0, which ends before members that wait"
-            yield Problem("concurrent", wrong, "leave out --concurrent or --checkpoint-replay")
-
-    def _pruner_problems(self) -> Iterator[Problem]:
-        """Yield what makes no sense together with a pruner, or without one."""
-        if self.prunes and self.options.pbt:
-            wrong = "population based training replaces members that fall behind, and a pruner would end them"
-            yield Problem("pruner", wrong, "leave out --pruner or --pbt")
-        if not self.prunes and self.options.score != SweepOptions.score:
-            yield Problem("score", "has no effect: there is no pruner", "add --pruner asha")
 
     def _repeated(self) -> Iterator[Problem]:
         """Yield a problem for each value, point or key that is given more than once, and for lists that do not pair."""
@@ -291,13 +256,6 @@ class SweepConfig:
             for leaf in find_leaves(self.base)
             if leaf.key.startswith(_OF_A_PRESET) and decided.get(leaf.key) != leaf.value
         ]
-
-
-def number_settings(members: Sequence[SweepMember]) -> dict[int, int]:
-    """Return the number of each member's setting, by member: members that differ only in their seed have the same."""
-    names = [setting_name(member.overrides) for member in members]
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    return {member.number: numbers[name] for member, name in zip(members, names, strict=True)}
 
 
 def find_unpaired(zipped: Mapping[str, Sequence[Any]]) -> list[Problem]:

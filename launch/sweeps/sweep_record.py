@@ -14,7 +14,8 @@ from launch.settings.values import apply_overrides
 from launch.sweeps.halving import PrunerConfig
 from launch.sweeps.population import PbtConfig
 from launch.sweeps.search_space import parse_space
-from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.sweeps.sweep_config import SweepConfig
+from launch.sweeps.sweep_options import SweepOptions
 from launch.sweeps.value_lists import parse_lists
 
 

@@ -17,7 +17,8 @@ from launch.records.metrics_db import read_series
 from launch.supervision import places, session
 from launch.sweeps.population import PbtConfig
 from launch.sweeps.sweep import sweep
-from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.sweeps.sweep_config import SweepConfig
+from launch.sweeps.sweep_options import SweepOptions
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -12,7 +12,8 @@ from launch.presets import change, load_preset
 from launch.recording.tracker import prometheus_name, tracking_key
 from launch.records.metrics_db import read_names
 from launch.sweeps.sweep import sweep
-from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.sweeps.sweep_config import SweepConfig
+from launch.sweeps.sweep_options import SweepOptions
 
 DOCKER = Path(__file__).parents[2] / "docker"
 DASHBOARD = json.loads((DOCKER / "grafana" / "laser.json").read_text())

@@ -37,6 +37,11 @@ def without(monkeypatch):
         ("ale-py", "train pong", "env"),
         ("mujoco", "train hopper", "env"),
         ("dm-control", "train cartpole --env dm_control/cartpole-swingup-v0", "env"),
+        (
+            "optuna",
+            "sweep cartpole --space algorithm.discount={0.9,0.8} --sample 4 --concurrent 1 --tuner optuna",
+            "tuner",
+        ),
         ("minatar", "train cartpole --env MinAtar/Breakout-v1", "env"),
     ],
 )

@@ -25,7 +25,8 @@ from launch.records.series import UnreadableError, read_latest
 from launch.settings.train_config import EvaluationConfig
 from launch.sweeps.population import PbtConfig
 from launch.sweeps.sweep import sweep
-from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.sweeps.sweep_config import SweepConfig
+from launch.sweeps.sweep_options import SweepOptions
 from launch.train import train
 
 pytestmark = IN_CHROMIUM

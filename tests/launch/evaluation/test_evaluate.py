@@ -26,7 +26,8 @@ from launch.evaluation.evaluate import evaluate
 from launch.evaluation.loaded_policy import LoadedPolicy
 from launch.presets import change, load_preset
 from launch.sweeps.sweep import sweep
-from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.sweeps.sweep_config import SweepConfig
+from launch.sweeps.sweep_options import SweepOptions
 
 FAILING = ("FirstMoodyCartPole-v0", "SecondMoodyCartPole-v0")
 LINE = "env: FirstMoodyCartPole-v0: KeyError: 'the door is locked'; fix the environment"

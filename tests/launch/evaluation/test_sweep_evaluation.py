@@ -12,7 +12,8 @@ from launch.presets import change, load_preset
 from launch.records.metrics_db import MetricsDb, Tick
 from launch.standard_output import finite
 from launch.sweeps.sweep import sweep
-from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.sweeps.sweep_config import SweepConfig
+from launch.sweeps.sweep_options import SweepOptions
 from launch.sweeps.sweep_progress import closing_table
 
 

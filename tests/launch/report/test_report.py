@@ -21,7 +21,8 @@ from launch.report.repeating import sweep_command
 from launch.report.report import ReportOptions, report
 from launch.sweeps.population import PbtConfig
 from launch.sweeps.sweep import sweep
-from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.sweeps.sweep_config import SweepConfig
+from launch.sweeps.sweep_options import SweepOptions
 from launch.sweeps.sweep_record import sweep_from_json
 from launch.train import train
 

@@ -9,7 +9,8 @@ from laser.config import ConfigError
 from launch.presets import change, find_presets, load_preset
 from launch.records.metrics_db import read_series
 from launch.sweeps.sweep import sweep
-from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.sweeps.sweep_config import SweepConfig
+from launch.sweeps.sweep_options import SweepOptions
 from launch.sweeps.sweep_result import SweepResult
 from learner.checkpoint import load_newest_checkpoint
 

@@ -23,7 +23,8 @@ from launch.supervision.ending import Ending
 from launch.sweeps.halving import PrunerConfig
 from launch.sweeps.pruning import RECORD_NAME, Pruning
 from launch.sweeps.sweep import sweep
-from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.sweeps.sweep_config import SweepConfig
+from launch.sweeps.sweep_options import SweepOptions
 from launch.sweeps.sweep_progress import SweepSnapshot, closing_table, describe_sweep
 from learner.learner import Learner
 

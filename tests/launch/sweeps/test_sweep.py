@@ -24,7 +24,8 @@ from launch.supervision.member_supervisor import MemberSupervisor
 from launch.supervision.signals import StopSignal
 from launch.sweeps.population import PbtConfig
 from launch.sweeps.sweep import sweep
-from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.sweeps.sweep_config import SweepConfig
+from launch.sweeps.sweep_options import SweepOptions
 from launch.sweeps.sweep_result import SweepResult
 from learner.checkpoint import load_newest_checkpoint
 from learner.feedback.prioritizer_link import PrioritizerLink

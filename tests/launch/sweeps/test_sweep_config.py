@@ -9,7 +9,8 @@ from laser.environments.named_sets import ATARI16
 from launch.command_line.arguments import parse_sweep
 from launch.presets import load_preset
 from launch.records.run_directory import open_run
-from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.sweeps.sweep_config import SweepConfig
+from launch.sweeps.sweep_options import SweepOptions
 from launch.sweeps.sweep_record import sweep_from_json
 from launch.sweeps.value_lists import parse_lists
 

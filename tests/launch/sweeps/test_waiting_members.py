@@ -22,7 +22,8 @@ from launch.supervision import places
 from launch.supervision.member_supervisor import MemberSupervisor
 from launch.supervision.signals import StopSignal
 from launch.sweeps.sweep import sweep
-from launch.sweeps.sweep_config import SweepConfig, SweepOptions
+from launch.sweeps.sweep_config import SweepConfig
+from launch.sweeps.sweep_options import SweepOptions
 from launch.train import train
 from learner.checkpoint import list_checkpoints, load_newest_checkpoint
 from learner.learner import Learner

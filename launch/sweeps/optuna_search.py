@@ -1,0 +1,164 @@
+"""A search by Optuna's TPE sampler, whose study lies in the sweep's directory. The only module that imports Optuna.
+
+Source: Bergstra et al. 2011, Algorithms for Hyper-Parameter Optimization, section 4.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.exceptions import ExperimentalWarning, StorageInternalError
+from optuna.trial import TrialState
+
+from launch.errors import NothingToResumeError, OutputError
+from launch.settings.seeds import seed_for
+from launch.sweeps.search_space import Choice, Dimension, rounded
+from launch.sweeps.value_lists import value_text
+
+STUDY = "laser"
+"""Name of the study in the file."""
+
+_SETTING = "setting"
+
+
+class OptunaSearch:
+    """A study with one trial for each setting. Implements `launch.sweeps.tuning.Search`; used from one thread.
+
+    The sampler of each trial has a seed of its own, so that a choice depends only on the seed and on the trials before:
+    a resumed search goes on as if it had not been interrupted. Settings that train meanwhile count as bad ones, so that
+    several at once do not all try the same ("constant liar").
+
+    Args:
+        space: ranges and choices by key.
+        whole: keys whose values are whole numbers.
+        path: the study's file; optuna-dashboard opens it.
+        seed: of all choices.
+        resume: continue the study in the file.
+
+    Raises:
+        NothingToResumeError: there is no such file to resume.
+        OutputError: the file cannot be written.
+    """
+
+    def __init__(self, space: Mapping[str, Dimension], whole: set[str], path: Path, seed: int, resume: bool):
+        if resume and not path.exists():
+            raise NothingToResumeError("run-dir", f"{path}, the tuner's study, is missing", "start a new sweep")
+        self._space = space
+        self._distributions = {key: _distribution(dimension, key in whole) for key, dimension in space.items()}
+        self._path = path
+        self._seed = seed
+        with self._writing():
+            self._storage = optuna.storages.RDBStorage(f"sqlite:///{path}")
+            self._study = _open_study(self._storage)
+            self._numbers = self._take_up_trials()
+
+    def __enter__(self) -> OptunaSearch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._storage.remove_session()
+        self._storage.engine.dispose()
+
+    def values(self, setting: int) -> dict[str, Any]:
+        """Return the values of a setting by key; see `Search.values`."""
+        with self._writing():
+            if setting not in self._numbers:
+                self._study.sampler = _sampler(seed_for(self._seed, "tuner", len(self._study.get_trials(False))))
+                trial = self._study.ask(self._distributions)
+                trial.set_user_attr(_SETTING, setting)
+                self._numbers[setting] = trial.number
+            params = self._study.get_trials(False)[self._numbers[setting]].params
+        return {key: _value(dimension, params[key]) for key, dimension in self._space.items()}
+
+    def reject(self, setting: int) -> None:
+        """Forget the values of a setting; see `Search.reject`."""
+        with self._writing():
+            number = self._numbers.pop(setting)
+            self._storage.set_trial_user_attr(self._id(number), _SETTING, None)
+            self._study.tell(number, state=TrialState.FAIL)
+
+    def is_told(self, setting: int) -> bool:
+        """Return whether the study knows how a setting ended."""
+        number = self._numbers.get(setting)
+        return number is not None and self._study.get_trials(False)[number].state.is_finished()
+
+    def tell(self, setting: int, score: float | None, rung: int | None) -> None:
+        """Take in how a setting ended; see `Search.tell`. A setting without a finite score has failed."""
+        number = self._numbers[setting]
+        with self._writing():
+            if score is None or not math.isfinite(score):
+                self._study.tell(number, state=TrialState.FAIL)
+            elif rung is None:
+                self._study.tell(number, score)
+            else:
+                self._storage.set_trial_intermediate_value(self._id(number), rung, score)
+                self._study.tell(number, state=TrialState.PRUNED)
+
+    def _take_up_trials(self) -> dict[int, int]:
+        """Return the number of each setting's newest trial; a trial that was given to no setting has failed."""
+        numbers: dict[int, int] = {}
+        for trial in self._study.get_trials(False):
+            setting = trial.user_attrs.get(_SETTING)
+            if setting is not None:
+                numbers[setting] = trial.number
+            elif not trial.state.is_finished():
+                self._study.tell(trial.number, state=TrialState.FAIL)
+        return numbers
+
+    def _id(self, number: int) -> int:
+        """Return the key of a trial in the file."""
+        study = self._storage.get_study_id_from_name(STUDY)
+        key: int = self._storage.get_trial_id_from_study_id_trial_number(study, number)
+        return key
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except StorageInternalError as error:
+            first = str(error.__cause__ or error).splitlines()[0]
+            remedy = "free space or repair the disk, then continue with --resume"
+            raise OutputError("run-dir", f"{self._path}: {first}", remedy) from error
+
+
+def _open_study(storage: optuna.storages.RDBStorage) -> optuna.Study:
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # it would say that a study was created
+    try:
+        return optuna.create_study(
+            storage=storage, sampler=_sampler(0), study_name=STUDY, direction="maximize", load_if_exists=True
+        )
+    finally:
+        optuna.logging.set_verbosity(before)
+
+
+def _sampler(seed: int) -> optuna.samplers.TPESampler:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        return optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+
+
+def _distribution(dimension: Dimension, is_whole: bool) -> BaseDistribution:
+    if isinstance(dimension, Choice):
+        return CategoricalDistribution([value_text(value) for value in dimension.values])
+    is_log = dimension.kind == "log"
+    if is_whole:
+        return IntDistribution(int(dimension.low), int(dimension.high), log=is_log)
+    return FloatDistribution(dimension.low, dimension.high, log=is_log)
+
+
+def _value(dimension: Dimension, param: Any) -> Any:
+    """Return the value of a key for a parameter of a trial."""
+    if isinstance(dimension, Choice):
+        return {value_text(value): value for value in dimension.values}[param]
+    return param if isinstance(param, int) else rounded(param, dimension)

@@ -1,0 +1,135 @@
+"""Tuning of a running sweep: a search chooses settings when places come free, and hears how earlier ones scored."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from laser.config import ConfigError, Problem
+from launch.errors import LaunchError
+from launch.planning.member_plan import MemberPlan
+from launch.planning.replanning import replan
+from launch.settings.values import show
+from launch.supervision.ending import Ending
+from launch.supervision.member_supervisor import MemberSupervisor
+from launch.sweeps.halving import Verdict
+from launch.sweeps.scores import last_score
+from launch.sweeps.search_space import ends, whole_keys
+from launch.sweeps.sweep_config import SweepConfig, SweepMember
+
+STUDY_NAME = "optuna.db"
+"""File in a sweep's directory with the tuner's study."""
+
+_MOST_TRIES = 20
+
+
+def find_unfit_ends(sweep: SweepConfig, member: SweepMember, plan: MemberPlan) -> list[Problem]:
+    """Return why a member could not have the ends of a range, or a value of a choice, in place of its own value.
+
+    Args:
+        sweep: the sweep.
+        member: the member.
+        plan: its plan.
+    """
+    problems: list[Problem] = []
+    whole = whole_keys(sweep.space, sweep.base)
+    for key, dimension in sweep.space.items():
+        for value in ends(dimension, key in whole):
+            try:
+                changed = sweep.member(member.number, member.setting, member.overrides | {key: value})
+                replan(plan, changed.config, sweep.options.share_replay)
+            except ConfigError as error:
+                first = error.problems[0]
+                problems.append(Problem("space", f"{key}={show(value)}: {first.key}: {first.wrong}", first.remedy))
+                break
+    return problems
+
+
+class Search(Protocol):
+    """A search for settings with a high score, which keeps its state in a file."""
+
+    def values(self, setting: int) -> dict[str, Any]:
+        """Return the values of a setting by key: those chosen before, or new ones."""
+
+    def reject(self, setting: int) -> None:
+        """Forget the values of a setting, which cannot be trained."""
+
+    def is_told(self, setting: int) -> bool:
+        """Return whether the search knows how a setting ended."""
+
+    def tell(self, setting: int, score: float | None, rung: int | None) -> None:
+        """Take in how a setting ended.
+
+        Args:
+            setting: its number.
+            score: mean over its seeds; None: it has none.
+            rung: env steps at which it was pruned with this score; None: it was not.
+        """
+
+
+class Tuning:
+    """Chooses the settings of members whose turn has come, and scores settings that have ended. Used from one thread.
+
+    A setting that breaks a rule is rejected, and the search chooses again, at most 20 times in a row.
+
+    Args:
+        sweep: the sweep.
+        members: all members, with any settings; those of members that begin are replaced in this list.
+        search: chooses settings.
+        by_evaluation: see `last_score`.
+        verdict: returns the verdict that pruned a member's setting, or None.
+    """
+
+    def __init__(
+        self,
+        sweep: SweepConfig,
+        members: list[SweepMember],
+        search: Search,
+        by_evaluation: bool,
+        verdict: Callable[[int], Verdict | None] = lambda number: None,
+    ):
+        self._sweep = sweep
+        self._members = members
+        self._search = search
+        self._by_evaluation = by_evaluation
+        self._verdict = verdict
+        self._scores: defaultdict[int, dict[int, float | None]] = defaultdict(dict)
+
+    def begins(self, plan: MemberPlan) -> MemberPlan:
+        """Return the plan of a member whose turn has come, with its setting.
+
+        Raises:
+            LaunchError: all settings that the search chose break a rule.
+        """
+        setting = self._members[plan.number].setting
+        for _ in range(_MOST_TRIES):
+            try:
+                member = self._sweep.member(plan.number, setting, self._search.values(setting))
+                chosen = replan(plan, member.config, self._sweep.options.share_replay)
+            except ConfigError as error:
+                self._search.reject(setting)
+                first = error.problems[0]
+                continue
+            self._members[plan.number] = member
+            return chosen
+        wrong = f"{_MOST_TRIES} settings in a row break a rule, the last one: {first.key}: {first.wrong}"
+        raise LaunchError("space", wrong, "narrow the space")
+
+    def ended(self, supervisor: MemberSupervisor) -> None:
+        """Score a member that has ended; the search hears of its setting once all seeds have ended."""
+        setting = self._members[supervisor.number].setting
+        if supervisor.finished is Ending.STOPPED or self._search.is_told(setting):
+            return
+        has_failed = supervisor.finished is Ending.FAILED
+        scores = self._scores[setting]
+        scores[supervisor.number] = None if has_failed else last_score(supervisor.recorder, self._by_evaluation)
+        if len(scores) < self._sweep.options.seeds:
+            return
+        verdict = self._verdict(supervisor.number)
+        if verdict is not None:
+            self._search.tell(setting, verdict.score, verdict.rung)
+            return
+        known = [score for score in scores.values() if score is not None]
+        self._search.tell(setting, math.fsum(known) / len(known) if known else None, None)

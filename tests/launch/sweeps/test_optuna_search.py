@@ -1,0 +1,233 @@
+"""Sweeps tuned by Optuna: choices within the space, a study that others can open, and a search that goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import optuna
+import pytest
+from stopped_sweeps import stopped
+
+from laser.config import ConfigError
+from launch.command_line.arguments import parse_sweep
+from launch.errors import LaunchError, NothingToResumeError
+from launch.presets import change, load_preset
+from launch.records.run_directory import open_run
+from launch.sweeps.halving import PrunerConfig
+from launch.sweeps.optuna_search import STUDY, OptunaSearch
+from launch.sweeps.search_space import Choice, Range
+from launch.sweeps.sweep import sweep
+from launch.sweeps.sweep_config import SweepConfig
+from launch.sweeps.sweep_options import SweepOptions
+from launch.sweeps.tuning import STUDY_NAME
+
+SPACE = {
+    "algorithm.learning-rate": Range("log", 1e-4, 1e-2),
+    "algorithm.entropy-cost": Range("uniform", 0.0, 0.05),
+    "algorithm.batch-size": Range("integers", 16, 18),
+    "network.hidden-sizes": Choice(((8,), (8, 9))),
+}
+SMALL = {
+    "steps": 384,
+    "quiet": True,
+    "num_envs": 4,
+    "replay.capacity-steps": 2000,
+    "replay.min-steps": 128,
+    "stop_at_return": float("inf"),
+}
+
+
+def search(path, seed=0, resume=False, space=SPACE):
+    return OptunaSearch(space, {"algorithm.batch-size"}, path / STUDY_NAME, seed, resume)
+
+
+def trials(path):
+    storage = optuna.storages.RDBStorage(f"sqlite:///{path / STUDY_NAME}")
+    found = optuna.load_study(study_name=STUDY, storage=storage).trials
+    storage.engine.dispose()
+    return found
+
+
+def test_values_lie_in_the_space_and_depend_on_the_seed_only(tmp_path):
+    drawn = []
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        (tmp_path / name).mkdir()
+        with search(tmp_path / name, seed) as each:
+            drawn.append([each.values(setting) for setting in range(6)])
+            assert each.values(3) == drawn[-1][3], "a setting keeps its values"
+    assert drawn[0] == drawn[1] != drawn[2]
+    for values in drawn[0]:
+        rate, cost, batch, sizes = (values[key] for key in SPACE)
+        assert 1e-4 <= rate <= 1e-2
+        assert rate == float(f"{rate:.6g}")
+        assert 0.0 <= cost <= 0.05
+        assert batch in (16, 17, 18)
+        assert isinstance(batch, int)
+        assert sizes in ((8,), (8, 9))
+    assert len({values["algorithm.learning-rate"] for values in drawn[0]}) == 6
+
+
+def test_it_finds_better_settings_than_it_began_with(tmp_path):
+    space = {"x": Range("uniform", 0.0, 1.0), "y": Range("uniform", 0.0, 1.0)}
+    scores = []
+    with search(tmp_path, space=space) as each:
+        for setting in range(40):
+            values = each.values(setting)
+            scores.append(-((values["x"] - 0.3) ** 2) - (values["y"] - 0.8) ** 2)
+            each.tell(setting, scores[-1], None)
+    assert sum(scores[-20:]) / 20 > sum(scores[:10]) / 10 + 0.1
+
+
+def test_the_study_says_how_each_setting_ended(tmp_path):
+    with search(tmp_path) as each:
+        for setting in range(5):
+            each.values(setting)
+        each.tell(0, 5.0, None)
+        each.tell(1, 3.0, 100)
+        each.tell(2, None, None)
+        each.tell(3, float("nan"), None)
+        assert [each.is_told(setting) for setting in range(6)] == [True] * 4 + [False] * 2
+    found = trials(tmp_path)
+    assert [trial.state.name for trial in found] == ["COMPLETE", "PRUNED", "FAIL", "FAIL", "RUNNING"]
+    assert [trial.value for trial in found] == [5.0, 3.0, None, None, None]
+    assert found[1].intermediate_values == {100: 3.0}
+    assert [trial.user_attrs["setting"] for trial in found] == list(range(5))
+
+
+def test_an_interrupted_search_goes_on_as_if_it_had_not_been(tmp_path):
+    for name in ("whole", "parts"):
+        (tmp_path / name).mkdir()
+    with search(tmp_path / "whole") as whole:
+        values = []
+        for setting in range(14):  # beyond Optuna's ten random ones
+            values.append(whole.values(setting))
+            if setting != 5:
+                whole.tell(setting, float(setting), None)
+    again = []
+    for begin, end in ((0, 6), (6, 11), (11, 14)):
+        with search(tmp_path / "parts", resume=begin > 0) as parts:
+            assert [parts.values(setting) for setting in range(begin)] == again
+            for setting in range(begin, end):
+                again.append(parts.values(setting))
+                if setting != 5:
+                    parts.tell(setting, float(setting), None)
+    assert again == values
+
+
+def test_rejected_settings_are_chosen_anew_and_not_taken_up_again(tmp_path):
+    with search(tmp_path) as each:
+        first = each.values(0)
+        each.reject(0)
+    with search(tmp_path, resume=True) as again:
+        second = again.values(0)
+        assert second != first
+        assert not again.is_told(0)
+    assert [trial.state.name for trial in trials(tmp_path)] == ["FAIL", "RUNNING"]
+
+
+def test_a_trial_that_no_setting_got_before_a_kill_has_failed(tmp_path):
+    with search(tmp_path) as each:
+        each.values(0)
+        each._study.ask(each._distributions)
+    with search(tmp_path, resume=True) as again:
+        again.values(1)
+    assert [trial.state.name for trial in trials(tmp_path)] == ["RUNNING", "FAIL", "RUNNING"]
+
+
+def test_a_study_that_is_gone_is_named(tmp_path):
+    with pytest.raises(NothingToResumeError, match=r"optuna\.db, the tuner's study, is missing"):
+        search(tmp_path, resume=True)
+
+
+def test_a_study_that_cannot_be_written_is_one_line(tmp_path):
+    with search(tmp_path) as each:
+        each.values(0)
+        (tmp_path / STUDY_NAME).write_bytes(b"no database" * 1000)
+        with pytest.raises(LaunchError, match=r"optuna\.db: .*--resume"):
+            each.tell(0, 1.0, None)
+
+
+def tuned(path, seeds=1, sample=4, concurrent=2, share_replay=True, first_rung=300, **changes):
+    base = dataclasses.replace(change(load_preset("cartpole"), SMALL | changes), run_dir=path)
+    options = SweepOptions(
+        seeds=seeds, sample=sample, share_replay=share_replay, concurrent=concurrent, tuner="optuna", pruner="asha"
+    )
+    space = {key: SPACE[key] for key in ("algorithm.learning-rate", "network.hidden-sizes")}
+    return SweepConfig(base, {}, options, space=space, pruner=PrunerConfig(first_rung=first_rung, reduction=2))
+
+
+@pytest.mark.parametrize("schedule", ["lockstep", "free"])
+def test_members_train_what_the_study_chose_and_it_hears_their_scores(tmp_path, schedule):
+    steps = 1500 if schedule == "lockstep" else 8000
+    result = sweep(tuned(tmp_path / "run", seeds=2, schedule=schedule, steps=steps, first_rung=steps // 3))
+    found = trials(tmp_path / "run")
+    assert len(found) == 4
+    pruned = 0
+    for trial in found:
+        members = result.members[2 * trial.number : 2 * trial.number + 2]
+        assert members[0].overrides == members[1].overrides
+        rate = members[0].overrides["algorithm.learning-rate"]
+        assert rate == pytest.approx(trial.params["algorithm.learning-rate"], rel=1e-5)
+        assert members[0].seed != members[1].seed
+        if members[0].pruned:
+            pruned += 1
+            assert (trial.state.name, trial.value) == ("PRUNED", members[0].pruned.score)
+        else:
+            assert trial.value == pytest.approx(sum(member.result.mean_return for member in members) / 2)
+    assert pruned or schedule == "free"
+
+
+def test_a_tuned_lockstep_sweep_goes_on_as_if_it_had_not_been_interrupted(tmp_path, monkeypatch):
+    values = {"steps": 1000, "sample": 5, "share_replay": False, "checkpoint_replay": True}
+    whole = sweep(tuned(tmp_path / "whole", **values))
+    stopped(tuned(tmp_path / "parts", **values), monkeypatch, member=2, env_steps=100)
+    again = sweep(tuned(tmp_path / "parts", **values, resume=True))
+    assert [member.overrides for member in whole.members] == [member.overrides for member in again.members]
+    ends = [[(trial.state, trial.value) for trial in trials(tmp_path / name)] for name in ("whole", "parts")]
+    assert ends[0] == ends[1]
+
+
+SPACED = ["--space", "algorithm.learning-rate=log(1e-4,1e-2)"]
+TUNED = [*SPACED, "--sample", "8", "--tuner", "optuna", "--concurrent", "2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "mistake"),
+    [
+        ([*TUNED, "--pbt", "--concurrent", "0"], "tuner: population based training changes"),
+        (["--seeds", "4", "--tuner", "optuna"], "tuner: has nothing to choose"),
+        ([*TUNED, "--grid", "algorithm.entropy-cost=0.1,0.2"], "tuner: chooses all values that differ"),
+        (
+            [*TUNED, "--no-share-replay", "--space", "env={CartPole-v1,Acrobot-v1}"],
+            "space: env is no setting of learning",
+        ),
+        ([*TUNED, "--space", "num-actors={1,2}"], "space: num-actors is no setting of learning"),
+        ([*TUNED, "--concurrent", "0"], "concurrent: must leave members waiting"),
+        ([*TUNED, "--concurrent", "8"], "concurrent: must leave members waiting"),
+        ([*TUNED, "--tuner", "skopt"], "tuner: must be one of random, optuna"),
+        ([*TUNED, "--score", "evaluation", "--evaluation.interval", "0"], "score: is evaluation, but"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_line(words, mistake):
+    with pytest.raises(ConfigError) as caught:
+        parse_sweep(["cartpole", *words])
+    assert str(caught.value.problems[0]).startswith(mistake)
+
+
+def test_a_key_that_changes_the_use_of_a_shared_replay_is_refused_before_anything_starts(tmp_path):
+    config = tuned(tmp_path / "run")
+    config = dataclasses.replace(config, space=config.space | {"algorithm.batch-size": SPACE["algorithm.batch-size"]})
+    with pytest.raises(ConfigError, match=r"space: algorithm\.batch-size=.*share-replay"):
+        sweep(config)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_resumed_sweep_keeps_its_tuner(tmp_path):
+    config = parse_sweep(["cartpole", *TUNED, "--run-dir", str(tmp_path / "run")])
+    with open_run(config.base, ["test"], facts={"sweep": config.to_json()}):
+        pass
+    resume = ["cartpole", "--resume", "--run-dir", str(tmp_path / "run")]
+    assert parse_sweep(resume).options.tuner == "optuna"
+    for words in (["--tuner", "random"], ["--seed", "1"]):
+        with pytest.raises(ConfigError, match="a resumed sweep keeps its own"):
+            parse_sweep([*resume, *words])
