@@ -25,6 +25,7 @@ NEEDS = {
     "contracts/test_environments.py::Hopper-v5": ("mujoco",),
     "contracts/test_environments.py::dm_control/": ("dm_control",),
     "distributed": ("ray",),
+    "docs/test_own_tuner.py": ("optuna",),
     "docker/test_monitoring.py": ("yaml",),
     "laser/environments/test_dm_control.py": ("dm_control",),
     "laser/environments/test_minatar.py": ("minatar",),
