@@ -107,9 +107,9 @@ def read_status(entry: Entry, newest_wall_time: float | None, now: float | None 
     """
     if _is_locked(entry.path / "lock"):
         return "running"
-    words = last_state(entry.path)
-    if words.startswith("finished: pruned at"):  # a member; the line of a sweep lists all endings
+    if was_pruned(entry.path):
         return "pruned"
+    words = last_state(entry.path)
     if words.startswith("finished: "):
         return "failed" if "failed" in words else "stopped" if "stop" in words else "finished"
     if words.startswith("failed: "):
@@ -118,6 +118,11 @@ def read_status(entry: Entry, newest_wall_time: float | None, now: float | None 
     if newest_wall_time is not None and abs(now - newest_wall_time) < FRESH_S:
         return "running"
     return "interrupted"
+
+
+def was_pruned(directory: Path) -> bool:
+    """Return whether a run is a member that its sweep ended early; the line of a sweep itself lists all endings."""
+    return last_state(directory).startswith("finished: pruned at ")
 
 
 def last_state(directory: Path) -> str:

@@ -13,6 +13,7 @@ from launch.evaluation.evaluation_result import Interval
 from launch.evaluation.settings_compared import best_setting, compare_settings
 from launch.evaluation.sweep_evaluation import MemberRecord, read_best_curve
 from launch.records.lineage import Lineage
+from launch.records.listing import was_pruned
 from launch.records.settings_schedule import SettingsChange, read_changes
 from launch.report.page import Page
 from launch.report.pictures import Line, Panel, draw
@@ -112,11 +113,12 @@ def _row(member: _Member) -> Sequence[str]:
     if member.error:
         return (str(member.number), "", "", "", f"{settings} ({member.error})")
     end = member.recorded.end
+    pruned = " (pruned)" if was_pruned(member.recorded.path) else ""
     return (
         str(member.number),
         f"{member.score:,.2f}" if math.isfinite(member.score) else "none",
         "" if member.interval is None else f"{member.interval[0]:,.2f} to {member.interval[1]:,.2f}",
-        f"{end.env_steps:,}" if end else "0",
+        (f"{end.env_steps:,}" if end else "0") + pruned,
         settings or f"seed={member.recorded.config.seed}",
     )
 

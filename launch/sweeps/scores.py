@@ -35,8 +35,8 @@ def find_score_problems(name: ScoreName, configs: Sequence[TrainConfig], first: 
     for config in configs:
         at = -(-first // config.evaluation_interval) * config.evaluation_interval
         if at >= config.steps:
-            wrong = f"needs an evaluation from {first:,} env steps on, and the first one comes at {at:,}, after the end"
-            yield Problem("score", wrong, f"use --evaluation.interval {max(1, first)}, or --score return")
+            wrong = f"takes evaluations, and the first one from {first:,} env steps on comes at {at:,}, after the end"
+            yield Problem("score", wrong, "lower --evaluation.interval, or use --score return")
             return
 
 

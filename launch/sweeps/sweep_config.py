@@ -151,7 +151,7 @@ class SweepConfig:
         configs = [member.config for member in members]
         if self.options.pbt:
             yield from (dataclasses.replace(item, key=f"pbt.{item.key}") for item in self.pbt.never(configs))
-        first, found = 0, []
+        first, found = 1, []
         if self.options.prunes:
             found = list(self.pruner.never(configs, len({member.setting for member in members})))
             first = self.pruner.first(min(config.steps for config in configs))

@@ -126,7 +126,10 @@ def test_the_report_of_a_sweep(made, tmp_path):
     path = tmp_path / "sweep"
     shutil.copytree(made / "sweep", path)
     (path / "members" / "3" / "metrics.db").write_bytes(b"no database")
+    with (path / "members" / "1" / "log.txt").open("a") as log:
+        log.write("2026-01-01 00:00:00 finished: pruned at 300 env steps\n")
     text, _ = words_of(report(path, ReportOptions()).page)
+    assert text.count(" (pruned)</td>") == 1
     assert "95 % interval over seeds" in text
     assert "The best setting has the highest mean over its seeds: algorithm.entropy-cost=0.0" in text
     shutil.rmtree(path / "report")

@@ -206,6 +206,7 @@ TUNED = [*SPACED, "--sample", "8", "--tuner", "optuna", "--concurrent", "2"]
         ([*TUNED, "--concurrent", "8"], "concurrent: must leave members waiting"),
         ([*TUNED, "--tuner", "skopt"], "tuner: must be one of random, optuna"),
         ([*TUNED, "--score", "evaluation", "--evaluation.interval", "0"], "score: is evaluation, but"),
+        ([*TUNED, "--steps", "5000", "--evaluation.interval", "5000"], "score: takes evaluations, and the first one"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(words, mistake):

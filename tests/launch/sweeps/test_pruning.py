@@ -265,7 +265,7 @@ RATES = ["--grid", "algorithm.learning-rate=1e-3,3e-3"]
                 "--evaluation.interval",
                 "5000",
             ],
-            "score: needs an evaluation from 1,000 env steps on",
+            "score: takes evaluations, and the first one from 1,000 env steps on",
         ),
         (["--seeds", "4", "--pruner", "asha"], "pruner: needs several settings"),
         ([*RATES, "--pruner.first-rung", "100"], "pruner.first-rung: has no effect without --pruner asha"),
