@@ -39,6 +39,7 @@ OPTIONAL = {
     "dash-ag-grid": OptionalPackage("dash_ag_grid", "laser dashboard"),
     "wandb": OptionalPackage("wandb", "--track wandb"),
     "imageio-ffmpeg": OptionalPackage("imageio_ffmpeg", "videos"),
+    "pygame-ce": OptionalPackage("pygame", "laser play, and pictures of Gymnasium's classic control and Box2D"),
     "matplotlib": OptionalPackage("matplotlib", "laser report"),
     "tensorboard": OptionalPackage("tensorboard", "TensorBoard's event files"),
     "ale-py": OptionalPackage("ale_py", "ALE/... environments"),

@@ -37,12 +37,14 @@ usage: laser COMMAND ...
                      [--share-replay | --no-share-replay] [--pbt] [--resume] [--json] [--KEY VALUE ...]
                                                                                     train several, at the same pace
   laser eval RUN_DIR [--episodes N] [--env ID] [--video] [--json]                   evaluate a trained agent
+  laser play RUN_DIR [--episodes N] [--env ID]                                      watch an agent play in a window
   laser report RUN_OR_SWEEP [--out DIR] [--json]                                    one page with curves and scores
   laser export RUN_DIR [--format onnx|torch] [--out FILE]                           the policy as a file without LASER
   laser reproduce list | FIGURE | PAPER | all [--small] [--scale F] [--dry-run]     figures and tables of the papers
   laser dashboard [RUNS_DIR] [--port P]                                             watch runs in a browser
   laser bench NAME [--json]                                                         measure the speed of a part
   laser presets                                                                     settings by kind of task
+  laser completion bash|zsh|fish                                                    completion in your shell
   laser doctor                               what is installed, what is missing, and the command that installs it
 
 See laser COMMAND --help for details. laser train PRESET --help lists every key with its default and range."""
@@ -57,18 +59,6 @@ def run(arguments: Sequence[str]) -> int:
         ConfigError: mistakes in the arguments.
         LaunchError: the command failed; the error has its exit code.
     """
-    commands: dict[str, Callable[[list[str]], int]] = {
-        "train": _train,
-        "sweep": _sweep,
-        "eval": _eval,
-        "report": _report,
-        "export": _export,
-        "reproduce": _reproduce,
-        "dashboard": _dashboard,
-        "bench": _bench,
-        "presets": _presets,
-        "doctor": _doctor,
-    }
     if not arguments or arguments[0] in (*_HELP_FLAGS, "help"):
         print(_USAGE)
         return 0 if arguments else 2
@@ -78,11 +68,13 @@ def run(arguments: Sequence[str]) -> int:
 
         print(f"laser {version('laser-rl')}")
         return 0
-    if name not in commands:
-        best = nearest(name, list(commands))
-        remedy = f"did you mean laser {best}?" if best else f"commands are {', '.join(commands)}"
+    if name == "complete":
+        return _complete(rest)
+    if name not in COMMANDS:
+        best = nearest(name, list(COMMANDS))
+        remedy = f"did you mean laser {best}?" if best else f"commands are {', '.join(COMMANDS)}"
         raise ConfigError([Problem("command", f"there is no command {name!r}", remedy)])
-    return commands[name](rest)
+    return COMMANDS[name](rest)
 
 
 def _train(arguments: list[str]) -> int:
@@ -196,6 +188,18 @@ def _eval(arguments: list[str]) -> int:
     return 0
 
 
+def _play(arguments: list[str]) -> int:
+    from launch.command_line.command_options import PlayOptions
+
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        return _options_help("laser play RUN_DIR", PlayOptions())
+    (run_dir,), options = _parse_options(arguments, PlayOptions(), ("run-dir",))
+    from launch.evaluation.play import play
+
+    play(Path(run_dir), options)
+    return 0
+
+
 def _dashboard(arguments: list[str]) -> int:
     from launch.dashboard.options import DashboardOptions
 
@@ -210,11 +214,13 @@ def _dashboard(arguments: list[str]) -> int:
 
 
 def _report(arguments: list[str]) -> int:
-    from launch.report.report import ReportOptions, report
+    from launch.command_line.command_options import ReportOptions
 
     if any(flag in arguments for flag in _HELP_FLAGS):
         return _options_help("laser report RUN_OR_SWEEP", ReportOptions())
     (run_dir,), options = _parse_options(arguments, ReportOptions(), ("run-dir",))
+    from launch.report.report import report
+
     result = report(Path(run_dir), options)
     if not options.quiet and not options.json:
         print(result.page)
@@ -298,6 +304,51 @@ def _doctor(arguments: list[str]) -> int:
     raise_problems([*given.problems, *surplus(given.positionals), *unknown])
     healthy: bool = examine(sys.stdout)
     return 0 if healthy else 1
+
+
+def _completion(arguments: list[str]) -> int:
+    from launch.command_line.completion import SHELLS
+
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        print(
+            "usage: laser completion bash|zsh|fish\n\n"
+            "Prints what makes the shell complete commands, presets and flags:\n"
+            '  bash: eval "$(laser completion bash)" in ~/.bashrc\n'
+            '  zsh:  eval "$(laser completion zsh)" in ~/.zshrc, after compinit\n'
+            "  fish: laser completion fish >~/.config/fish/completions/laser.fish"
+        )
+        return 0
+    raise_problems(surplus(arguments[1:]))
+    if not arguments or arguments[0] not in SHELLS:
+        wrong = f"there is no completion for {arguments[0]!r}" if arguments else "a shell is missing"
+        raise ConfigError([Problem("completion", wrong, f"shells are {', '.join(SHELLS)}")])
+    print(SHELLS[arguments[0]])
+    return 0
+
+
+def _complete(arguments: list[str]) -> int:
+    """Print what the last word may become, one candidate on each line; shells call this command."""
+    from launch.command_line.completion import find_candidates
+
+    for candidate in find_candidates(arguments, list(COMMANDS)):
+        print(candidate)
+    return 0
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "train": _train,
+    "sweep": _sweep,
+    "eval": _eval,
+    "play": _play,
+    "report": _report,
+    "export": _export,
+    "reproduce": _reproduce,
+    "dashboard": _dashboard,
+    "bench": _bench,
+    "presets": _presets,
+    "doctor": _doctor,
+    "completion": _completion,
+}
 
 
 def _parse_options(
