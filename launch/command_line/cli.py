@@ -40,6 +40,8 @@ usage: laser COMMAND ...
   laser play RUN_DIR [--episodes N] [--env ID]                                      watch an agent play in a window
   laser report RUN_OR_SWEEP [--out DIR] [--json]                                    one page with curves and scores
   laser export RUN_DIR [--format onnx|torch] [--out FILE]                           the policy as a file without LASER
+  laser push RUN_DIR OWNER/NAME | ./FOLDER                                          an agent with its card, to the Hub
+  laser pull OWNER/NAME | ./FOLDER [--run-dir DIR]                                  a shared agent, as a run directory
   laser reproduce list | FIGURE | PAPER | all [--small] [--scale F] [--dry-run]     figures and tables of the papers
   laser dashboard [RUNS_DIR] [--port P]                                             watch runs in a browser
   laser bench NAME [--json]                                                         measure the speed of a part
@@ -174,7 +176,7 @@ def _presets(arguments: list[str]) -> int:
 
 
 def _eval(arguments: list[str]) -> int:
-    from launch.command_line.command_options import EvalOptions
+    from launch.evaluation.options import EvalOptions
 
     if any(flag in arguments for flag in _HELP_FLAGS):
         return _options_help("laser eval RUN_DIR", EvalOptions())
@@ -189,7 +191,7 @@ def _eval(arguments: list[str]) -> int:
 
 
 def _play(arguments: list[str]) -> int:
-    from launch.command_line.command_options import PlayOptions
+    from launch.evaluation.options import PlayOptions
 
     if any(flag in arguments for flag in _HELP_FLAGS):
         return _options_help("laser play RUN_DIR", PlayOptions())
@@ -214,7 +216,7 @@ def _dashboard(arguments: list[str]) -> int:
 
 
 def _report(arguments: list[str]) -> int:
-    from launch.command_line.command_options import ReportOptions
+    from launch.report.options import ReportOptions
 
     if any(flag in arguments for flag in _HELP_FLAGS):
         return _options_help("laser report RUN_OR_SWEEP", ReportOptions())
@@ -242,6 +244,34 @@ def _export(arguments: list[str]) -> int:
         print(f"{result.file}: agrees with the policy over {result.checked_steps} steps of an episode")
     if options.json:
         print_json(result)
+    return 0
+
+
+def _push(arguments: list[str]) -> int:
+    from launch.sharing.options import PushOptions
+
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        return _options_help("laser push RUN_DIR OWNER/NAME | ./FOLDER", PushOptions())
+    (run_dir, repo), options = _parse_options(arguments, PushOptions(), ("run-dir", "repo"))
+    from launch.sharing.sharing import push
+
+    place = push(Path(run_dir), repo, options)
+    if not options.quiet:
+        print(place)
+    return 0
+
+
+def _pull(arguments: list[str]) -> int:
+    from launch.sharing.options import PullOptions
+
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        return _options_help("laser pull OWNER/NAME | ./FOLDER", PullOptions())
+    (repo,), options = _parse_options(arguments, PullOptions(), ("repo",))
+    from launch.sharing.sharing import pull
+
+    path = pull(repo, options)
+    if not options.quiet:
+        print(path)
     return 0
 
 
@@ -342,6 +372,8 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "play": _play,
     "report": _report,
     "export": _export,
+    "push": _push,
+    "pull": _pull,
     "reproduce": _reproduce,
     "dashboard": _dashboard,
     "bench": _bench,

@@ -35,10 +35,12 @@ complete --command laser --arguments '(_laser)'""",
 
 _OF_SWEEPS = ("grid", "zip", "space")
 _OPTIONS = {
-    "eval": ("launch.command_line.command_options", "EvalOptions"),
-    "play": ("launch.command_line.command_options", "PlayOptions"),
-    "report": ("launch.command_line.command_options", "ReportOptions"),
+    "eval": ("launch.evaluation.options", "EvalOptions"),
+    "play": ("launch.evaluation.options", "PlayOptions"),
+    "report": ("launch.report.options", "ReportOptions"),
     "export": ("launch.export.options", "ExportOptions"),
+    "push": ("launch.sharing.options", "PushOptions"),
+    "pull": ("launch.sharing.options", "PullOptions"),
     "reproduce": ("launch.reproductions.options", "ReproduceOptions"),
     "dashboard": ("launch.dashboard.options", "DashboardOptions"),
 }

@@ -14,9 +14,9 @@ from laser.config import ConfigError, Problem, raise_problems
 from laser.environments import EnvironmentFailedError, make_environment, task_ids
 from laser.environments.base import Transition, VectorEnvironment
 from laser.packages import find_missing
-from launch.command_line.command_options import PlayOptions
 from launch.errors import LaunchError
 from launch.evaluation.evaluate import check_spaces, read_agent
+from launch.evaluation.options import PlayOptions
 
 _LEAST_SIDE = 480
 _NO_DISPLAY = "there is none", "laser eval RUN_DIR --video films an episode, and laser dashboard plays in a browser"

@@ -8,10 +8,10 @@ from typing import Any
 
 from laser.config import raise_problems
 from laser.packages import find_missing
-from launch.command_line.command_options import ReportOptions
 from launch.errors import CannotCreateError
 from launch.evaluation.evaluate import evaluate
 from launch.evaluation.evaluation_result import EvaluationResult
+from launch.report.options import ReportOptions
 from launch.report.recorded import Recorded
 from launch.report.run_report import default_directory, write_run
 from launch.report.sweep_report import write_sweep

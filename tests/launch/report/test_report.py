@@ -11,12 +11,12 @@ import pytest
 
 from launch.command_line.arguments import parse_sweep, parse_train
 from launch.command_line.cli import run
-from launch.command_line.command_options import ReportOptions
 from launch.errors import run_reporting
 from launch.presets import change, load_preset
 from launch.records.lineage import Decision, Lineage
 from launch.records.metrics_db import MetricsDb
 from launch.records.settings_schedule import SettingsChange, write_changes
+from launch.report.options import ReportOptions
 from launch.report.recorded import Recorded
 from launch.report.repeating import sweep_command
 from launch.report.report import report

@@ -1,10 +1,9 @@
-"""Options of the commands without a preset. They are configs, so their flags work like those of `laser train`."""
+"""Options of `laser eval` and `laser play`. They are configs, so their flags work like those of `laser train`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from laser.config import Bounds, Problem
@@ -61,13 +60,3 @@ class PlayOptions:
     fps: Annotated[float, Bounds(above=0.0, most=1000.0), "env steps per second"] = 30.0
     seed: Annotated[int, Bounds(least=0, most=2**31 - 1), "seed of the environment and of the policy"] = 0
     quiet: Annotated[bool, "print nothing but errors"] = False
-
-
-@dataclass(frozen=True)
-class ReportOptions:
-    """Options of `laser report`."""
-
-    out: Annotated[Path | None, "directory of the page and its pictures; none: report/ in the run's directory"] = None
-    episodes: Annotated[int, Bounds(least=0), "evaluation episodes to play with a run's agent; 0: none"] = 0
-    quiet: Annotated[bool, "print nothing but errors"] = False
-    json: Annotated[bool, "print the result as one JSON object on the last line of standard output"] = False
