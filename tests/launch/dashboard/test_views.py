@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import pytest
 from in_chromium import IN_CHROMIUM, find, graphs, names_in_table, texts, tick, traces, wait, x_range
 
@@ -33,7 +34,9 @@ def root(shared_runs) -> Path:
         config={"env": "Pendulum-v1", "preset": "sac"},
         begun=now,
     )
-    facts = {"sweep": {"grid": {"algorithm.learning-rate": list(MEMBERS)}, "options": {"pbt": False}}}
+    facts = {
+        "sweep": {"grid": {"algorithm.learning-rate": list(MEMBERS)}, "options": {"pbt": False, "share_replay": True}}
+    }
     make_run("sweep", facts=facts)
     for setting, returns in MEMBERS.items():
         for seed, value in enumerate(returns):
@@ -42,6 +45,8 @@ def root(shared_runs) -> Path:
             rows = [
                 {"charts/mean_return": value * n / 9, "totals/episodes": 15.0}
                 | {"buckets/mean_return": value, "buckets/ends_at": 400.0 * n}
+                | {f"totals/learned_from/{maker}/steps": float(n * (3 if maker == number else 1)) for maker in range(6)}
+                | {f"totals/learned_from/{maker}/accepted": 0.5 * n for maker in range(6)}
                 for n in range(10)
             ]
             make_run(
@@ -263,6 +268,21 @@ def test_seeds_of_one_setting_are_one_row_and_the_best_setting_is_by_their_mean(
     wait("a member's page", lambda: find(browser, "h1").text == "sweep/member 3")
     browser.back()
     wait("the sweep again", lambda: texts(browser, "h1") == ["sweep"])
+
+
+def test_who_learns_from_whom_is_a_map_and_a_course(browser, address, root) -> None:
+    browser.get(f"{address}sweep/sweep")
+    shown = (
+        "const map = document.querySelector('#exchange .js-plotly-plot')._fullData[0]; return [map.y[4], map.text[4]]"
+    )
+    shares = ["12 %", "12 %", "12 %", "12 %", "38 %", "12 %"]
+    wait("the map", lambda: browser.execute_script(shown) == ["member 4", shares])
+    course = "return document.querySelector('#exchange-course .js-plotly-plot')._fullData.map((one) => one.y.at(-1))"
+    wait("the course of member 0", lambda: np.allclose(browser.execute_script(course), [3 / 8, *[1 / 8] * 5]))
+    browser.get(f"{address}sweep/sweep?exchange=accepted&reader=4")
+    accepted = ["50 %", "50 %", "50 %", "50 %", "17 %", "50 %"]
+    wait("another map", lambda: browser.execute_script(shown) == ["member 4", accepted])
+    wait("the course of member 4", lambda: np.allclose(browser.execute_script(course)[4], 3 / 8))
 
 
 def test_all_that_is_ticked_is_drawn_however_many(browser, tmp_path, make_run) -> None:
