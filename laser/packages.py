@@ -46,6 +46,7 @@ OPTIONAL = {
     "mujoco": OptionalPackage("mujoco", "MuJoCo environments"),
     "dm-control": OptionalPackage("dm_control", "dm_control/... environments", "dm-control"),
     "minatar": OptionalPackage("minatar", "MinAtar/... environments", "minatar"),
+    "minigrid": OptionalPackage("minigrid", "MiniGrid-... and BabyAI-... environments", "minigrid"),
     "huggingface-hub": OptionalPackage("huggingface_hub", "laser push and laser pull", "hub"),
     "onnx": OptionalPackage("onnx", "laser export --format onnx", "export"),
     "onnxscript": OptionalPackage("onnxscript", "laser export --format onnx", "export"),

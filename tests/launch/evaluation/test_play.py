@@ -5,14 +5,13 @@ import subprocess
 import sys
 
 import numpy as np
+import pygame
 import pytest
 
 from laser.environments.base import Transition
 from launch.__main__ import main
 from launch.errors import LaunchError
 from launch.evaluation.play import Window, WindowClosedError
-
-pygame = pytest.importorskip("pygame")
 
 
 class Pictures:

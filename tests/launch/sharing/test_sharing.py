@@ -13,8 +13,6 @@ from launch.evaluation.evaluate import evaluate
 from launch.sharing.options import PullOptions, PushOptions
 from launch.sharing.sharing import pull, push
 
-hub = pytest.importorskip("huggingface_hub")
-
 
 class StandIn:
     """The Hub's client, which keeps what is uploaded in a folder."""
@@ -68,7 +66,9 @@ def test_what_goes_to_a_folder_and_back_plays_the_same_episodes(run, tmp_path):
 def test_the_card_says_what_the_hub_reads_and_how_to_use_it(run, tmp_path):
     push(run, str(tmp_path / "shared"), SMALL)
     text = (tmp_path / "shared" / "README.md").read_text()
-    card = hub.ModelCard(text)
+    from huggingface_hub import ModelCard
+
+    card = ModelCard(text)
     assert card.data.library_name == "laser-rl"
     assert {"reinforcement-learning", "CartPole-v1", "laser", "first"} <= set(card.data.tags)
     (result,) = card.data.eval_results
