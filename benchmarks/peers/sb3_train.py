@@ -52,7 +52,7 @@ class GridAndDirection(BaseFeaturesExtractor):
         self.grid = Cells(space["image"])
 
     def forward(self, observations: dict[str, torch.Tensor]) -> torch.Tensor:
-        return torch.cat([self.grid(observations["image"]), observations["direction"]], 1)
+        return torch.cat([self.grid(observations["image"]), observations["direction"].flatten(1)], 1)
 
 
 class Episodes(BaseCallback):
