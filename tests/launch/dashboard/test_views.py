@@ -28,6 +28,8 @@ def root(shared_runs) -> Path:
         rows = [{"charts/mean_return": float(n + 10 * place), "entropy": 0.5 * n} for n in range(20 + place)]
         config = {"seed": place, "algorithm": {"name": "laser", "learning_rate": rate}}
         make_run(name, rows, config=config, begun=now + place)
+    spiked = [{"charts/mean_return": 1.0, "value_loss": 1e6 if n < 1 else 1.0 + n / 100} for n in range(100)]
+    make_run("spiked", spiked, begun=now - 1000.0)
     make_run(
         "pendulum",
         [{"charts/mean_return": -500.0 + n} for n in range(20)],
@@ -151,7 +153,7 @@ def test_environments_are_faceted_and_an_eye_hides_a_run(browser, address, root)
     find(browser, "#table button[aria-label='hide a1']").click()
     wait("it to go", lambda: traces(browser, titles[0]) == ["a2"])
     assert query(browser)["hide"] == ["a1"]
-    assert texts(browser, "#compared") == ["3 of 14 runs drawn, 1 of them hidden"]
+    assert texts(browser, "#compared") == ["3 of 15 runs drawn, 1 of them hidden"]
     eye = find(browser, "#table button[aria-label='hide a2']")
     colour = browser.execute_script("return getComputedStyle(arguments[0].previousSibling).backgroundColor", eye)
     line = browser.execute_script("""
@@ -222,6 +224,20 @@ def test_a_run_opens_by_name_with_its_return_in_the_title(browser, address, root
     find(browser, "#copy-link").click()
     wait("the link", lambda: browser.execute_script("return window.copied") == browser.current_url)
     assert texts(browser, "#copy-link") == ["copied"]
+
+
+def test_the_y_axes_show_most_values_or_decades_and_the_address_keeps_the_choice(browser, address, root) -> None:
+    axis = (
+        "const panel = Array.from(document.querySelectorAll('.panel')).find((each) => each.ariaLabel === 'Losses');"
+        "const axis = panel.querySelector('.js-plotly-plot')._fullLayout.yaxis; return [axis.type, axis.range[1]]"
+    )
+    browser.get(f"{address}run/spiked")
+    wait("all values", lambda: browser.execute_script(axis)[1] > 1e5)
+    find(browser, "#run-scale label:nth-of-type(2)").click()
+    wait("most values", lambda: 1.9 < browser.execute_script(axis)[1] < 2.1)
+    wait("the address", lambda: query(browser).get("y") == ["most"])
+    browser.get(f"{address}run/spiked?y=log")
+    wait("decades", lambda: browser.execute_script(axis)[0] == "log")
 
 
 def test_a_failed_run_opens_with_its_traceback_and_the_command_that_continues_it(browser, address, root) -> None:
