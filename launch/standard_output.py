@@ -6,6 +6,7 @@ import json
 import math
 import os
 import sys
+from collections.abc import Callable
 from typing import Any, Protocol, TextIO
 
 
@@ -92,9 +93,21 @@ def _open_nowhere(number: int) -> None:
     os.set_inheritable(number, True)
 
 
+_receiver: Callable[[str], None] | None = None
+
+
 def say(text: str) -> None:
-    """Print a message to standard error, which leaves standard output to results."""
-    print(text, file=sys.stderr, flush=True)
+    """Print a message to standard error, above a live display if there is one. Standard output is for results."""
+    if _receiver is not None:
+        _receiver(text)
+    else:
+        print(text, file=sys.stderr, flush=True)
+
+
+def divert(receiver: Callable[[str], None] | None) -> None:
+    """Give all messages to a display, which prints them where they do not disturb it; None: print them again."""
+    global _receiver
+    _receiver = receiver
 
 
 def print_json(result: Result) -> None:

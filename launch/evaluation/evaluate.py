@@ -138,7 +138,7 @@ class _Game:
         protocol = replace(agent.config.environment.for_evaluation(), **self.changes)
         protocol = replace(protocol, kwargs={**({} if is_other else protocol.kwargs), **self.kwargs})
         if is_other or self.kwargs:
-            _check_spaces(agent, env, protocol)
+            check_spaces(agent, env, protocol)
         if self.video:
             raise_problems(list(find_video_problems("video", env, protocol)))
         names = [id if is_other or len(task_ids(env)) > 1 else "" for id in task_ids(env)]
@@ -232,7 +232,8 @@ class _Game:
         return run_dir / "videos" / f"{name}.mp4" if self.video else None
 
 
-def _check_spaces(agent: Agent, env: str, protocol: EnvironmentConfig) -> None:
+def check_spaces(agent: Agent, env: str, protocol: EnvironmentConfig) -> None:
+    """Raise `ConfigError` if an environment has other spaces than the agent was trained with."""
     found, trained = describe_environment(env, protocol), agent.environment
     for what in ("observations", "actions"):
         if getattr(found, what) != getattr(trained, what):

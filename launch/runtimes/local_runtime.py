@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
@@ -16,6 +17,9 @@ from launch.runtimes.runtime import ShardPort, StorePort, Worker
 C = TypeVar("C")
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_PATIENCE_S = 5.0
+"""Seconds that the end of a session waits for its threads."""
 
 
 class LocalWorker(Generic[C]):
@@ -62,9 +66,9 @@ class LocalWorker(Generic[C]):
         self.incarnation += 1
         self._host = self._make_host()
 
-    def close(self) -> bool:
+    def close(self, timeout_s: float = _PATIENCE_S) -> bool:
         """End the thread; return False if it is stuck."""
-        return self._host.close()
+        return self._host.close(timeout_s)
 
     def _make_host(self) -> Host[C]:
         return Host(functools.partial(self._factory, self.incarnation), self._reports, self.name)
@@ -124,5 +128,6 @@ class LocalRuntime:
             worker.stop()
         for shard in self._shards:
             shard.close()
+        deadline = time.monotonic() + _PATIENCE_S
         for worker in self._workers:
-            worker.close()
+            worker.close(max(0.0, deadline - time.monotonic()))

@@ -2,62 +2,26 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any
 
-from actors.actor import Actor
-from laser.ports import wait
 from launch.errors import NothingToResumeError, OutputError
 from launch.planning.member_plan import MemberPlan
 from launch.recording.recorder import Recorder
 from launch.records.run_directory import RunDirectory
-from launch.runtimes.hangs import hung_in, wait_unless_hung
 from launch.runtimes.runtime import Runtime, ShardPort
 from launch.supervision.checkpointing import SavedMember, restore
 from launch.supervision.ending import Ending
 from launch.supervision.entering import enter
-from launch.supervision.learner_recovery import START_DEADLINE_S
 from launch.supervision.member_supervisor import MemberSupervisor
+from launch.supervision.starting import Starting
 from launch.topology import Topology, place_later
-from learner.learner import Learner
 
 OpenRun = Callable[[], AbstractContextManager[RunDirectory]]
 """Opens the run directory of a member, or makes it."""
-
-
-class Starting:
-    """The start of one member's workers.
-
-    All start at the same time: a learner compiles while actors make their environments. In lockstep they start one
-    after the other, since environments of a user's own may draw from global random numbers.
-    """
-
-    def __init__(self, topology: Topology, in_turns: bool):
-        self._topology = topology
-        self._begun_at = time.monotonic()
-        self._learner = topology.learner.call(Learner.warm_up)
-        self._actors = [] if in_turns else [actor.call(Actor.warm_up) for actor in topology.actors]
-
-    @property
-    def is_over(self) -> bool:
-        """Whether `wait` will not wait long: the workers have started, one hangs, or their time is up."""
-        calls: list[Future[Any]] = [self._learner, *self._actors]
-        hangs = any(hung_in(actor, self._topology.config) for actor in self._topology.actors)
-        return all(call.done() for call in calls) or hangs or time.monotonic() - self._begun_at > START_DEADLINE_S
-
-    def wait(self) -> str:
-        """Wait for the workers, and return how the learner computes."""
-        how: str = wait(self._learner, START_DEADLINE_S, "the learner to start")
-        for number, actor in enumerate(self._topology.actors):
-            call = self._actors[number] if self._actors else actor.call(Actor.warm_up)
-            wait_unless_hung(call, actor, self._topology.config, START_DEADLINE_S, f"{actor.name} to start")
-        return how
 
 
 @dataclass(frozen=True, eq=False)

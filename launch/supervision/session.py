@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from laser.environments import task_ids
-from launch.errors import LaunchError, NothingToResumeError, OutputError
+from launch.errors import LaunchError, NothingToResumeError, OutputError, StoppedError
 from launch.planning.busy_cores import note_busy_cores
 from launch.planning.member_plan import MemberPlan
 from launch.planning.needs import Needs
@@ -37,9 +37,10 @@ from launch.supervision.initial_weights import read_initial_weights
 from launch.supervision.lockstep import LockstepSchedule
 from launch.supervision.member_supervisor import MemberSupervisor, Outcome
 from launch.supervision.pace import PaceLimit
-from launch.supervision.places import OpenRun, Places, Starting
+from launch.supervision.places import OpenRun, Places
 from launch.supervision.schedule import Evolution, Pruner, Save, Schedule, Tuner, Waiting
 from launch.supervision.signals import StopSignal
+from launch.supervision.starting import start_all
 from launch.supervision.tracking import note_missing_tensorboard, open_trackers
 from launch.topology import Topology, place_population
 
@@ -168,8 +169,12 @@ class _Session:
         ]
         waiting = self._plan.members[len(members) :]
         topologies = place_population(members, self._recorders, self._runtime, self._plan.share_replay, waiting)
+        compiles = self._config.learner.compile != "off" and not self._config.takes_turns
+        self._say(["preparing: compiling the networks, which takes up to a minute the first time"] if compiles else [])
         try:
-            descriptions = warm_up(topologies)
+            descriptions = start_all(topologies, self._config.quiet, self._end_if_stopped)
+        except StoppedError:
+            raise
         except Exception as error:
             for run in self._runs:
                 log_failure(run, error)
@@ -183,6 +188,11 @@ class _Session:
             taken += enter(run, topology, recorder, state, kept is not None and kept.has_replay, how)
         self._say(taken)
         return topologies
+
+    def _end_if_stopped(self) -> None:
+        if self._stop.requested:
+            again = "--resume continues" if self._config.resume else "start it again"
+            raise self._stop.error(f"nothing was trained yet; {again}")
 
     def train(
         self,
@@ -316,18 +326,6 @@ class _Session:
     def _say(self, lines: Sequence[str]) -> None:
         for line in () if self._config.quiet else dict.fromkeys(lines):
             say(line)
-
-
-def warm_up(topologies: Sequence[Topology]) -> list[str]:
-    """Compile networks and make environments; return how each learner computes.
-
-    Raises:
-        EnvironmentBudgetError: an environment failed too often before its first step.
-        HungEnvironmentError: an environment did not return from its construction or first reset.
-    """
-    in_turns = topologies[0].config.takes_turns
-    begun = [Starting(topology, in_turns) for topology in topologies]
-    return [starting.wait() for starting in begun]
 
 
 def make_runtime(config: TrainConfig, needs: Needs) -> Runtime:
