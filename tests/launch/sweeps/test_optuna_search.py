@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 
 import optuna
 import pytest
@@ -13,7 +14,7 @@ from launch.command_line.arguments import parse_sweep
 from launch.errors import LaunchError, NothingToResumeError
 from launch.presets import change, load_preset
 from launch.records.run_directory import open_run
-from launch.sweeps.halving import PrunerConfig
+from launch.sweeps.halving import PrunerConfig, Rungs
 from launch.sweeps.optuna_search import STUDY, OptunaSearch
 from launch.sweeps.search_space import Choice, Range
 from launch.sweeps.sweep import sweep
@@ -145,6 +146,25 @@ def test_a_study_that_cannot_be_written_is_one_line(tmp_path):
         (tmp_path / STUDY_NAME).write_bytes(b"no database" * 1000)
         with pytest.raises(LaunchError, match=r"optuna\.db: .*--resume"):
             each.tell(0, 1.0, None)
+
+
+@pytest.mark.parametrize("reduction", [2, 3, 4])
+def test_the_pruner_decides_as_optuna_does(reduction):
+    source, rungs = random.Random(reduction), Rungs(reduction, {number: number for number in range(40)})
+    study = optuna.create_study(
+        direction="maximize", pruner=optuna.pruners.SuccessiveHalvingPruner(1, reduction_factor=reduction)
+    )
+    for number in range(40):
+        trial = study.ask()
+        for step in (1, reduction, reduction**2):
+            score = float(source.randrange(30))
+            trial.report(score, step)
+            rungs.leave(number, step, score)
+            (verdict,) = rungs.judge(number, [])
+            assert verdict.goes_on is not trial.should_prune()
+            if not verdict.goes_on:
+                break
+    assert 0 < len(rungs.pruned) < 40
 
 
 def tuned(path, seeds=1, sample=4, concurrent=2, share_replay=True, first_rung=300, **changes):
