@@ -35,6 +35,7 @@ NEEDS = {
     "launch/command_line/test_cli.py::test_an_address_of_a_cluster_chooses_the_runtime": ("ray",),
     "launch/bench/gpu_steps/test_updates.py::test_the_shapes_that_need_no_mujoco": ("mujoco",),
     "launch/dashboard/test_browser.py": ("dash", "dash_ag_grid", "selenium"),
+    "launch/dashboard/test_accessible.py": ("axe_core_python", "dash", "dash_ag_grid", "selenium"),
     "launch/dashboard/test_address.py": ("dash",),
     "launch/dashboard/test_guard.py": ("dash",),
     "launch/dashboard/test_live.py::test_a_trained_agent_plays_whole_episodes": ("pygame",),

@@ -76,7 +76,7 @@
     const section = button.closest(".panel");
     const plot = section && section.querySelector(".js-plotly-plot");
     if (!plot) return;
-    const heading = section.querySelector("h3");
+    const heading = section.querySelector("h2");
     const title = heading ? heading.textContent : "figure";
     const name = "laser-" + title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
     const kind = button.dataset.save;

@@ -65,7 +65,7 @@ def panel(
     spoken: dict[str, Any] = {"aria-label": title, "data-facet": facet}
     return html.Section(
         [
-            html.Header([html.H3(title), html.Div(buttons, className="saves")]),
+            html.Header([html.H2(title), html.Div(buttons, className="saves")]),
             *([html.Small(about)] if about else []),
             dcc.Graph(
                 id=graph_id,

@@ -148,7 +148,7 @@ def _sections(library: Library, entry: Entry, address: Address) -> list[Any]:
 
 
 def _box(title: str, name: str) -> Any:
-    return html.Section([html.H3(title), html.Div(id=name)], className="panel")
+    return html.Section([html.H2(title), html.Div(id=name)], className="panel")
 
 
 def _member_settings(entry: Entry) -> str:

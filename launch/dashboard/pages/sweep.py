@@ -96,8 +96,8 @@ def layout(library: Library, address: Address) -> Any:
             html.Div(id="sweep-tiles", className="tiles"),
             html.Section(
                 [
-                    html.H3("Settings over their seeds, by the mean return of the last 20 episodes"),
-                    html.Div(id="sweep-settings-table", className="scroll sideways"),
+                    html.H2("Settings over their seeds, by the mean return of the last 20 episodes"),
+                    html.Div(id="sweep-settings-table", className="scroll sideways", tabIndex=0),
                 ],
                 className="panel wide",
                 hidden=not has_seeds(settings),
