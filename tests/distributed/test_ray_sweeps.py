@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import signal
 import threading
@@ -15,6 +16,7 @@ from launch.presets import change, load_preset
 from launch.records.lineage import Lineage
 from launch.records.metrics_db import read_series
 from launch.supervision import places, session
+from launch.sweeps.halving import PrunerConfig
 from launch.sweeps.population import PbtConfig
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig
@@ -145,3 +147,13 @@ def test_members_on_ray_take_turns(tmp_path, topologies, monkeypatch, share_repl
     late = result.members[2].result.run_dir / "metrics.db"
     drawn = [value for _, value in read_series(late, "num_steps_foreign_replay")]
     assert (max(drawn, default=0.0) > 0.0) is share_replay
+
+
+def test_a_pruned_member_on_ray_gives_its_place_to_the_next(tmp_path, topologies, monkeypatch):
+    falling = itertools.count(0, -1)
+    monkeypatch.setattr("launch.sweeps.pruning.read_score", lambda *arguments: float(next(falling)))
+    config = make_sweep(tmp_path / "run", 3000, **{"replay.num-shards": 1})
+    options = SweepOptions(concurrent=1, pruner="asha")
+    result = sweep(dataclasses.replace(config, options=options, pruner=PrunerConfig(first_rung=300)))
+    assert [member.result.finished for member in result.members] == ["steps", "pruned", "pruned"]
+    assert all(300 <= member.result.env_steps < 3000 for member in result.members[1:])
