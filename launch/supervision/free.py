@@ -56,7 +56,7 @@ class FreeSchedule(Schedule):
         Raises:
             Exception: the error of the first worker that failed, if no member is left.
         """
-        self.end_finished()
+        self.end_finished(self.running)
         for supervisor in self.supervisors:
             if supervisor.finished:
                 self._leave(supervisor)

@@ -38,7 +38,7 @@ class LockstepSchedule(Schedule):
         Raises:
             Exception: the error that ended a member, if no member is left.
         """
-        self.end_finished()
+        self.end_finished(self.running)
         turns = {supervisor.number: _Turn(supervisor, self.should_stop) for supervisor in self.supervisors}
         for supervisor in self.running:
             with self.failing_alone(supervisor):

@@ -138,12 +138,12 @@ class Schedule(ABC):
             self.waiting.begin()
         started = self.waiting.ready(wait or stops)
         self.supervisors += started
-        self.end_finished()
+        self.end_finished([each for each in started if not each.finished])
         return [each for each in started if not each.finished]
 
-    def end_finished(self) -> None:
-        """Stop members that have nothing left to do: in a resumed population some may have ended before."""
-        for supervisor in self.running:
+    def end_finished(self, supervisors: Sequence[MemberSupervisor]) -> None:
+        """Stop those of these members that have nothing left to do: in a resumed population some have ended before."""
+        for supervisor in supervisors:
             why = self.judged(supervisor, supervisor.why_over(supervisor.recorder.snapshot()))
             if why:
                 supervisor.stop(why)

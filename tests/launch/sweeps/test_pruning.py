@@ -26,6 +26,7 @@ from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig
 from launch.sweeps.sweep_options import SweepOptions
 from launch.sweeps.sweep_progress import SweepSnapshot, closing_table, describe_sweep
+from learner.checkpoint import load_newest_checkpoint
 from learner.learner import Learner
 
 SMALL = {
@@ -110,10 +111,15 @@ def test_where_and_why_is_in_the_table_the_json_the_logs_and_the_record(tmp_path
     assert read_status(whole, None) == "finished"
 
 
-def test_the_seeds_of_a_setting_end_together_at_the_same_rung(tmp_path):
-    result = sweep(paying(tmp_path / "run", [3.0, 1.0, 5.0], seeds=2, concurrent=0))
+@pytest.mark.parametrize("concurrent", [0, 2])
+def test_the_seeds_of_a_setting_end_together_at_the_same_rung(tmp_path, concurrent):
+    result = sweep(paying(tmp_path / "run", [3.0, 1.0, 5.0], seeds=2, concurrent=concurrent))
     assert endings(result) == ["steps"] * 2 + ["pruned"] * 2 + ["steps"] * 2
     assert {member.pruned.num_settings for member in result.members if member.pruned} == {2}
+    for member in result.members:
+        saved, _ = load_newest_checkpoint(member.result.run_dir / "checkpoints")
+        updates = saved.state["tree"]["numbers"]["num_steps"]
+        assert member.result.learner_steps == updates, "the last report of each learner counts"
 
 
 def test_a_seed_whose_setting_is_pruned_before_its_turn_trains_no_step(tmp_path):
