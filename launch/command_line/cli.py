@@ -150,9 +150,11 @@ def _train_help(arguments: list[str]) -> int:
 
     names = [argument for argument in arguments if not argument.startswith("-")]
     if names:
+        from launch.command_line.command_options import ResumeOptions
         from launch.settings.train_config import NOT_FLAGS
 
-        leaves = [leaf for leaf in find_leaves(load_preset(names[0])) if leaf.key not in NOT_FLAGS]
+        leaves = list(find_leaves(ResumeOptions()))
+        leaves += [leaf for leaf in find_leaves(load_preset(names[0])) if leaf.key not in NOT_FLAGS]
         print(f"usage: laser train {names[0]} [--config FILE.toml] [--KEY VALUE ...]\n")
         print(format_flags(leaves))
         return 0

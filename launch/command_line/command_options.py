@@ -8,6 +8,14 @@ from typing import Annotated, Any, Literal
 
 from laser.config import Bounds, Problem
 from laser.free_values import FreeValues
+from launch.records.trust import TrustFlag
+
+
+@dataclass(frozen=True)
+class ResumeOptions:
+    """Options of `laser train` and `laser sweep` that are no setting of a run."""
+
+    trust: TrustFlag = False
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,7 @@ class EvalOptions:
     ] = None
     test_levels: Annotated[bool, "DeepMind Lab: play the held-out variant of levels that have one"] = False
     video: Annotated[bool, "film an episode of each task into the run's videos/"] = False
+    trust: TrustFlag = False
     quiet: Annotated[bool, "print nothing but errors"] = False
     json: Annotated[bool, "print the result as one JSON object on the last line of standard output"] = False
 

@@ -33,6 +33,7 @@ from launch.evaluation.sweep_evaluation import MemberEvaluation, MemberRecord, S
 from launch.recording.progress import Progress
 from launch.records.run_directory import RunDirectory, read_record, saved_config, slug
 from launch.records.saved_state import check_saved_state
+from launch.records.trust import remember, trust_run
 from launch.records.videos import find_video_problems, save_video
 from launch.runtimes.hangs import HungEnvironmentError, wait_unless_hung
 from launch.runtimes.host import Host
@@ -60,12 +61,13 @@ def evaluate(
     test_levels: bool = False,
     video: bool = False,
     quiet: bool = False,
+    trust: bool = False,
 ) -> EvaluationResult | SweepEvaluation:
     """Play episodes with a run's agent; compare returns with humans, random play and the paper if these are known.
 
     Args:
-        run_dir: directory of a run, or of a sweep, whose members all play. If it was trained with classes of your own,
-            their modules are imported: do this with your own runs only.
+        run_dir: directory of a run, or of a sweep, whose members all play. If it was trained with classes of its
+            user's own, their modules are imported.
         episodes: number of episodes per task, rounded up to the same number on each environment.
         env: another environment with the same spaces, as an id, a class or a function; "": the one of the training. It
             is made with the wrappers of the training, and with `kwargs` alone as its arguments.
@@ -81,9 +83,11 @@ def evaluate(
         test_levels: DeepMind Lab: the held-out variant of levels that have one.
         video: film an episode of each task into the run's `videos/`.
         quiet: print nothing, and show no progress.
+        trust: allow the code that somebody else's run names, and remember it as named by you.
 
     Raises:
         NothingToResumeError: there is no run or no valid checkpoint.
+        UntrustedError: the run names code that this user has not named before.
         ConfigError: an environment cannot be made or has other spaces, or a video was asked for and the environment
             cannot be drawn.
         LaunchError: an environment failed. A sweep raises only if none of its members could play.
@@ -94,6 +98,9 @@ def evaluate(
     id = id_of(env) if callable(env) else str(env)
     game = _Game(id, dict(kwargs or {}), episodes, checkpoint, greedy, num_envs, seed, device, changes, video, quiet)
     path = Path(run_dir)
+    remember({"env": id, "kwargs": kwargs})
+    if trust:
+        trust_run(path)
     result = game.play_sweep(path) if "sweep" in read_record(path) else game.play(path)
     if not quiet:
         print(result.words())
@@ -248,21 +255,30 @@ def _in_force(env: str, protocol: EnvironmentConfig) -> dict[str, Any]:
 
 
 def load_policy(
-    run_dir: str | Path, *, checkpoint: Which = "newest", greedy: bool = False, seed: int = 0, device: str = "cpu"
+    run_dir: str | Path,
+    *,
+    checkpoint: Which = "newest",
+    greedy: bool = False,
+    seed: int = 0,
+    device: str = "cpu",
+    trust: bool = False,
 ) -> LoadedPolicy:
     """Return a run's agent as an object with `act(observation)`.
 
     Args:
-        run_dir: directory of a run. If it was trained with classes of your own, their modules are imported: do this
-            with your own runs only.
+        run_dir: directory of a run. If it was trained with classes of its user's own, their modules are imported.
         checkpoint: the newest, or the one with the best score.
         greedy: the most likely action instead of a sample.
         seed: of sampled actions.
         device: torch device of the policy.
+        trust: allow the code that somebody else's run names, and remember it as named by you.
 
     Raises:
         NothingToResumeError: there is no run or no valid checkpoint.
+        UntrustedError: the run names code that this user has not named before.
     """
+    if trust:
+        trust_run(Path(run_dir))
     agent = read_agent(Path(run_dir), checkpoint)
     return LoadedPolicy(agent.make_policy(seed, device, greedy, loaded=True), agent.environment)
 
@@ -303,6 +319,7 @@ def read_agent(run_dir: Path, which: Which) -> Agent:
 
     Raises:
         NothingToResumeError: there is no run or no valid checkpoint.
+        UntrustedError: the run names code that this user has not named before.
     """
     config = saved_config(run_dir)
     root = RunDirectory(run_dir, resumed=True).checkpoints_path

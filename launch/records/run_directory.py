@@ -24,6 +24,7 @@ from laser.config import ConfigError, Problem
 from launch.errors import CannotCreateError, NothingToResumeError, OutputError, RunInUseError
 from launch.records.preset_changes import changes_from_preset
 from launch.records.record import load_record
+from launch.records.trust import check_trusted, remember
 from launch.settings.json_form import config_from_json, config_to_json
 from launch.settings.train_config import TrainConfig, is_utf8, leaves_directory
 from launch.settings.values import find_leaves, show
@@ -124,9 +125,11 @@ def open_run(
 
     Raises:
         NothingToResumeError: there is no run to resume, or it has another environment, algorithm or network.
+        UntrustedError: the run to resume names code that this user has not named before.
         CannotCreateError: the directory exists or cannot be written.
         RunInUseError: another process trains in the directory.
     """
+    remember([config_to_json(config), facts.get("sweep")])  # who starts a run has named what it consists of
     if config.resume:
         path = config.run_dir or newest_run(config.preset, config.env, runs_root, of_sweeps="sweep" in facts)
         _check_same_run(config, path)
@@ -164,10 +167,11 @@ def open_run(
 def saved_config(run_dir: Path) -> TrainConfig:
     """Return the config that a run directory was trained with.
 
-    A user's own classes are imported from the modules that the record names (see `config_from_json`).
+    A user's own classes are imported from the modules that the record names (see `launch.records.trust`).
 
     Raises:
         NothingToResumeError: there is no such run, or its `config.json` cannot be read.
+        UntrustedError: it names code that this user has not named before.
     """
     record = read_record(run_dir)
     if "sweep" in record:
@@ -209,7 +213,13 @@ def _are_changes(value: Any) -> bool:
 
 
 def config_from_record(record: dict[str, Any], run_dir: Path) -> TrainConfig:
-    """Return the config of a record from `read_record`, with `run_dir` as its directory."""
+    """Return the config of a record from `read_record`, with `run_dir` as its directory.
+
+    Raises:
+        NothingToResumeError: the record's values cannot be read.
+        UntrustedError: the record names code that this user has not named before (see `launch.records.trust`).
+    """
+    check_trusted(record, run_dir)
     try:
         config = config_from_json(record["config"])
     except ConfigError as error:
