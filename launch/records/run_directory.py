@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import json
 import os
 import platform
@@ -21,9 +20,10 @@ from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from laser.config import ConfigError, Problem
-from launch.errors import CannotCreateError, NothingToResumeError, OutputError, RunInUseError
+from launch.errors import CannotCreateError, NothingToResumeError, OutputError
 from launch.records.preset_changes import changes_from_preset
 from launch.records.record import load_record
+from launch.records.run_lock import locked
 from launch.records.trust import check_trusted, remember
 from launch.settings.json_form import config_from_json, config_to_json
 from launch.settings.train_config import TrainConfig, is_utf8, leaves_directory
@@ -136,7 +136,7 @@ def open_run(
     else:
         path = _make(config, runs_root, "sweep-" if "sweep" in facts else "")
     found = set() if config.resume else {item.name for item in path.iterdir()}
-    with _locked(path) as lock:
+    with locked(path, _START_AGAIN) as lock:
         if not config.resume and (path / "config.json").exists():
             raise CannotCreateError(
                 "run-dir", f"{path} holds a run already", "--resume continues it, another --run-dir starts afresh"
@@ -336,30 +336,6 @@ def _check_usable(path: Path) -> None:
         held = "a run" if "config.json" in names else "other files"
         remedy = "--resume continues it, another --run-dir starts afresh" if held == "a run" else "choose a new one"
         raise CannotCreateError("run-dir", f"{path} exists and holds {held} already", remedy)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[BinaryIO]:
-    try:
-        file = (path / "lock").open("a+b", buffering=0)
-    except OSError as error:
-        raise CannotCreateError("run-dir", f"{path}: {error.strerror}", "choose another --run-dir") from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            owner = file.read().decode(errors="replace").strip() or "unknown"
-            raise RunInUseError(
-                "run-dir", f"{path} is in use by process {owner}", "wait for it, or choose another --run-dir"
-            ) from None
-        # The kernel releases the lock when the process ends, so a killed run never blocks its own resumption.
-        try:
-            file.truncate(0)
-            file.write(f"{os.getpid()}\n".encode())
-        except OSError as error:
-            raise OutputError("run-dir", f"{path}/lock: {error.strerror}", _START_AGAIN) from error
-        yield file
 
 
 def _file_id(file: Path | int) -> tuple[int, int] | None:
