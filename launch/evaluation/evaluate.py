@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from actors.evaluator import Evaluator
 from actors.film import Film
+from actors.heartbeat import CLOSING, CONSTRUCTION
 from actors.policy import Policy
 from laser.config import ConfigError, Problem, raise_problems
 from laser.environments import (
@@ -21,10 +22,12 @@ from laser.environments import (
     task_ids,
 )
 from laser.environments.base import Transition, VectorEnvironment
+from laser.environments.config import BEING_CONSTRUCTED
 from laser.environments.own import id_of
 from laser.environments.suite import find_suite
 from laser.ports import Parameters
 from laser.specs import EnvironmentSpec, environment_spec_from_json
+from laser.waiting import waiting_for
 from launch.errors import LaunchError, NothingToResumeError, OutputError
 from launch.evaluation.evaluation_result import EpisodeCounts, EvaluationResult, TaskResult
 from launch.evaluation.loaded_policy import LoadedPolicy
@@ -35,10 +38,11 @@ from launch.records.run_directory import RunDirectory, read_record, saved_config
 from launch.records.saved_state import check_saved_state
 from launch.records.trust import remember, trust_run
 from launch.records.videos import find_video_problems, save_video
-from launch.runtimes.hangs import HungEnvironmentError, wait_unless_hung
+from launch.runtimes.hangs import HungEnvironmentError, hung_in_close, wait_unless_hung
 from launch.runtimes.host import Host
 from launch.settings.json_form import plain
 from launch.settings.train_config import TrainConfig
+from launch.standard_output import name_long_waits, say
 from learner.checkpoint import Checkpoint, NoCheckpointError, load_best_checkpoint, load_newest_checkpoint
 
 Which = Literal["newest", "best"]
@@ -101,7 +105,8 @@ def evaluate(
     remember({"env": id, "kwargs": kwargs})
     if trust:
         trust_run(path)
-    result = game.play_sweep(path) if "sweep" in read_record(path) else game.play(path)
+    with name_long_waits(quiet):
+        result = game.play_sweep(path) if "sweep" in read_record(path) else game.play(path)
     if not quiet:
         print(result.words())
     return result
@@ -210,16 +215,20 @@ class _Game:
             if film is not None:
                 film.look(environment, part)
 
+        construction = f"{id} to return from {BEING_CONSTRUCTED}"
         player = Host(make, None, f"player of {id}")  # a separate thread, which may be abandoned if it hangs
         try:
             played = player.call(Evaluator.evaluate, agent.parameters(), self.episodes, look)
-            with Progress(
-                lambda: playing,
-                self.episodes,
-                id,
-                self.quiet,
-                line=lambda playing, _, title: playing.words(title),
-                share=lambda playing: playing.share,
+            with (
+                Progress(
+                    lambda: playing,
+                    self.episodes,
+                    id,
+                    self.quiet,
+                    line=lambda playing, _, title: playing.words(title),
+                    share=lambda playing: playing.share,
+                ),
+                waiting_for(lambda: construction if player.silent_s(CONSTRUCTION) else ""),
             ):
                 results = wait_unless_hung(played, player, agent.config, math.inf, f"{id} to be played")
             filmed = film.take() if film else None
@@ -228,7 +237,10 @@ class _Game:
         except (EnvironmentFailedError, HungEnvironmentError) as error:
             raise EpisodesFailedError(id, error, playing) from error
         finally:
-            player.close()
+            with waiting_for(f"{id} to return from close()"):
+                is_over = player.close()
+            if not is_over and player.silent_s(CLOSING) and not self.quiet:
+                say(f"warning: {hung_in_close(id)}")
             if film is not None:
                 film.close()
         returns, lengths = [item.episode_return for item in results], [item.length for item in results]

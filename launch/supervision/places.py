@@ -8,17 +8,21 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 from actors.actor import Actor
+from actors.heartbeat import CONSTRUCTION, ENVIRONMENT
+from laser.environments.config import BEING_CONSTRUCTED
 from laser.ports import wait
+from laser.waiting import waiting_for
 from launch.errors import NothingToResumeError, OutputError
 from launch.planning.member_plan import MemberPlan
 from launch.recording.recorder import Recorder
 from launch.records.run_directory import RunDirectory
 from launch.runtimes.hangs import hung_in, wait_unless_hung
-from launch.runtimes.runtime import Runtime, ShardPort
+from launch.runtimes.runtime import Runtime, ShardPort, Worker
 from launch.supervision.checkpointing import SavedMember, restore
 from launch.supervision.ending import Ending
 from launch.supervision.entering import enter
@@ -54,10 +58,18 @@ class Starting:
     def wait(self) -> str:
         """Wait for the workers, and return how the learner computes."""
         how: str = wait(self._learner, START_DEADLINE_S, "the learner to start")
+        config = self._topology.config
         for number, actor in enumerate(self._topology.actors):
             call = self._actors[number] if self._actors else actor.call(Actor.warm_up)
-            wait_unless_hung(call, actor, self._topology.config, START_DEADLINE_S, f"{actor.name} to start")
+            with waiting_for(partial(_what_starts, actor, config.env)):
+                wait_unless_hung(call, actor, config, START_DEADLINE_S, f"{actor.name} to start")
         return how
+
+
+def _what_starts(actor: Worker[Actor], env: str) -> str:
+    if actor.silent_s(CONSTRUCTION):
+        return f"{env} of {actor.name} to return from {BEING_CONSTRUCTED}"
+    return f"{env} of {actor.name} to return from a reset" if actor.silent_s(ENVIRONMENT) else f"{actor.name} to start"
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +149,8 @@ class Places:
         self._finish(supervisor)
         topology = supervisor.topology
         own_shards = topology.shards if self._shared is None else ()
-        self._runtime.release(topology.workers, topology.parameters, own_shards)
+        for complaint in self._runtime.release(topology.workers, topology.parameters, own_shards):
+            supervisor.say(f"warning: {complaint}")
         self._files.pop(supervisor.number).close()
         self._num_free += 1
 
