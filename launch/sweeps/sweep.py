@@ -21,7 +21,7 @@ from launch.records.lineage import Lineage
 from launch.records.run_directory import RunDirectory, open_run
 from launch.records.settings_schedule import read_changes
 from launch.settings.values import show
-from launch.standard_output import say
+from launch.standard_output import name_long_waits, say
 from launch.supervision.member_supervisor import MemberSupervisor
 from launch.supervision.schedule import Evolution
 from launch.supervision.session import plan_session, run_session
@@ -52,10 +52,11 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
     """
     members = config.members()
     base, share_replay = config.base, config.options.share_replay
-    plan = plan_session([member.config for member in members], share_replay, config.options.concurrent)
-    if config.options.pbt:
-        raise_problems(find_strangers(plan.members))
     with ExitStack() as stack:
+        stack.enter_context(name_long_waits(base.quiet))
+        plan = plan_session([member.config for member in members], share_replay, config.options.concurrent)
+        if config.options.pbt:
+            raise_problems(find_strangers(plan.members))
         run = stack.enter_context(open_run(base, command, facts={"sweep": config.to_json()}))
         openers = [partial(_open_member, member, run, command) for member in members]
         runs = [stack.enter_context(opener()) for opener in openers[: plan.num_at_once]]
@@ -126,10 +127,15 @@ def _path_of(member: SweepMember, run: RunDirectory) -> Path:
 
 def _progress(config: SweepConfig, plan: Plan, recorders: Sequence[Recorder]) -> Progress:
     steps = min(member.steps for member in plan.configs)
+
+    def snapshot() -> SweepSnapshot:
+        begun = list(recorders)
+        alive = [recorder for recorder in begun if not recorder.has_failed]
+        members = [recorder.snapshot() for recorder in alive or begun]
+        return SweepSnapshot(members, len(plan.members) - len(begun), len(begun) - len(alive))
+
     return Progress(
-        lambda: SweepSnapshot(
-            [recorder.snapshot() for recorder in list(recorders)], len(plan.members) - len(recorders)
-        ),
+        snapshot,
         steps,
         config.base.env,
         config.base.quiet,

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 
 from laser.config import Bounds, ConfigError, Problem, find_problems, raise_problems
 from launch.presets import load_preset
-from launch.settings.json_form import config_from_json, config_to_json
+from launch.records.run_directory import config_from_record
+from launch.settings.json_form import config_to_json
 from launch.settings.seeds import seed_for
 from launch.settings.train_config import NOT_FLAGS, TrainConfig
 from launch.settings.values import apply_overrides, find_leaves
@@ -288,8 +289,10 @@ def read_base(record: dict[str, Any], path: Path) -> TrainConfig:
     """Return the base config of a sweep's record, for use in `path`.
 
     Raises:
-        ConfigError: the record cannot be read.
+        ConfigError: the record is none of a sweep.
+        NothingToResumeError: the record's values cannot be read.
+        UntrustedError: the record names code that this user has not named before.
     """
     if "sweep" not in record:
         raise ConfigError([Problem("run-dir", f"{path} holds a run, not a sweep", "use laser train --resume")])
-    return dataclasses.replace(config_from_json(record["config"]), run_dir=path)
+    return config_from_record(record, path)

@@ -13,11 +13,18 @@ from launch.sweeps.sweep_result import SweepResult
 
 
 class SweepSnapshot:
-    """Progress of all members that have begun, and the number of those that wait for their turn."""
+    """Progress of all members that have begun, and the numbers of those that wait for their turn or have failed.
 
-    def __init__(self, members: Sequence[Snapshot], num_waiting: int = 0):
+    Args:
+        members: of those that have not failed; of all if all have.
+        num_waiting: members that wait.
+        num_failed: members that have failed.
+    """
+
+    def __init__(self, members: Sequence[Snapshot], num_waiting: int = 0, num_failed: int = 0):
         self.members = members
         self.num_waiting = num_waiting
+        self.num_failed = num_failed
 
     @property
     def env_steps(self) -> int:
@@ -39,6 +46,7 @@ def describe_sweep(snapshot: SweepSnapshot, num_env_steps: int, title: str = "")
     fastest = max(member.env_steps for member in members)
     returns = [member.mean_return for member in members if math.isfinite(member.mean_return)]
     waiting = f" · {snapshot.num_waiting} members wait" if snapshot.num_waiting else ""
+    waiting += f" · {snapshot.num_failed} failed" if snapshot.num_failed else ""
     return status_line(
         title,
         f"{slowest.env_steps:,} to {fastest:,} of {num_env_steps:,} env steps "
@@ -76,9 +84,11 @@ def closing_table(result: SweepResult, preset: str) -> str:
         lines += [f"by the last 20 training episodes {first}", *rest]
     if result.best_curve is not None:
         lines.append(result.best_curve.words())
+    failed = sum(item.error != "" for item in result.members)
+    failures = f"; {failed} of {len(result.members)} members failed" if failed else ""
     laser, here, best = program_path("laser"), shlex.quote(str(result.run_dir)), result.best
     lines += [
-        f"done in {duration(result.seconds)}; everything is in {result.run_dir}; what to try next:",
+        f"done in {duration(result.seconds)}{failures}; everything is in {result.run_dir}; what to try next:",
         f"  {laser} eval {here if best is None else shlex.quote(str(best.result.run_dir))} --episodes 20",
         f"  {laser} report {here}",
     ]
