@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from actors.config import ActorConfig
-from actors.heartbeat import CONSTRUCTION, ENVIRONMENT, Heartbeat
+from actors.heartbeat import CLOSING, CONSTRUCTION, ENVIRONMENT, Heartbeat
 from actors.policy import Policy, PolicyState
 from actors.policy_lag import PolicyLag, PolicyLagLimit
 from actors.unroll_builder import Identity, UnrollBuilder
@@ -221,7 +221,7 @@ class Actor(Heartbeat):
     def close(self) -> None:
         """Close the environments of every group, even if one fails to."""
         groups, self._groups = self._groups, []
-        with ExitStack() as stack:
+        with self._wait_for(CLOSING), ExitStack() as stack:
             for group in groups:
                 stack.callback(group.environment.close)
 

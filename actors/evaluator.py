@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from actors.film import Film
-from actors.heartbeat import CONSTRUCTION, ENVIRONMENT, Heartbeat
+from actors.heartbeat import CLOSING, CONSTRUCTION, ENVIRONMENT, Heartbeat
 from actors.policy import Policy, PolicyState
 from laser.environments import tasks_of
 from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment, words_of
@@ -104,7 +104,8 @@ class Evaluator(Heartbeat):
     def close(self) -> None:
         """Close the environments."""
         if self._environment is not None:
-            self._environment.close()
+            with self._wait_for(CLOSING):
+                self._environment.close()
 
     def _play(
         self,

@@ -12,6 +12,9 @@ ENVIRONMENT = "environment"
 CONSTRUCTION = "environment's construction"
 """Wait that may take far longer than a step: a level is compiled, or a process starts per environment."""
 
+CLOSING = "environment's close()"
+"""Wait for an environment that is closed."""
+
 
 class Heartbeat:
     """Base class of components that record what they wait for. One thread waits; others may read."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from laser.replay_stats import ReplayStats
 from laser.unroll import PackedFrames, Unrolls
+from laser.waiting import waiting_for
 
 T = TypeVar("T")
 
@@ -40,7 +41,10 @@ class PortAwayError(PortClosedError):
 def wait(future: Future[T], timeout_s: float, what: str) -> T:
     """Return the future's result, or raise `PortTimeoutError` naming `what` after `timeout_s` seconds."""
     try:
-        return future.result(timeout=timeout_s)
+        if future.done():
+            return future.result()
+        with waiting_for(what):
+            return future.result(timeout=timeout_s)
     except FutureTimeoutError as error:
         if future.done():  # the call timed out at the other side, whose message says more
             raise

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from laser.packages import pip_install
+
+NO_FILE = "this process"
 
 
 def class_path(cls: Any) -> str:
@@ -28,8 +32,7 @@ def class_path(cls: Any) -> str:
 def find_class(path: str, parent: type, remedy: str = "run with the code it was trained with") -> type:
     """Return the class at "module:Name", importing its module, which runs that module's code.
 
-    Use it only for the user's own runs: a run directory from somebody else can name any module that is installed or
-    lies in the current folder.
+    A run directory from somebody else can name any module: `launch.records.trust` checks its names first.
 
     Args:
         path: path from `class_path`.
@@ -56,7 +59,7 @@ def import_object(path: str) -> Any:
         # Importing the running script under its own name would run it a second time.
         found: Any = sys.modules["__main__"]
     else:
-        found = _import(module_name)
+        found = import_module(module_name)
     for part in name.split("."):
         found = getattr(found, part, None)
     return found
@@ -67,19 +70,53 @@ def is_running_script(module: str) -> bool:
     return module in ("__main__", _name_of_main())
 
 
-def _import(module: str) -> Any:
-    if os.getcwd() not in sys.path and "" not in sys.path:
-        # A console script does not import from the current folder, where a user's own file lies.
-        sys.path.append(os.getcwd())
+def import_module(module: str) -> ModuleType:
+    """Return a module of the user's, from the current folder too.
+
+    Raises:
+        ValueError: the module cannot be imported; what the user can do follows the last semicolon.
+    """
+    _see_current_folder()
     try:
         return importlib.import_module(module)
     except (Exception, SystemExit) as error:
-        remedy = f"run from the folder that holds {module.partition('.')[0]}.py, or install the package"
-        if isinstance(error, ModuleNotFoundError) and error.name not in (module, module.partition(".")[0]):
-            remedy = f"{pip_install()} {error.name}"
-        elif not isinstance(error, ModuleNotFoundError):
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is None:
             remedy = f"mend {module}"
-        raise ValueError(f"module {module!r} cannot be imported ({type(error).__name__}: {error}); {remedy}") from error
+        elif f"{module}.".startswith(f"{missing}."):
+            remedy = f"run from the folder that holds {module.partition('.')[0]}.py, or install the package"
+        else:
+            remedy = f"{pip_install()} {missing}"
+        raise ValueError(f"module {module!r} cannot be imported: {type(error).__name__}: {error}; {remedy}") from error
+
+
+def find_code(module: str) -> tuple[str, ...]:
+    """Return the files or folders whose code an import of a module would run first, without running it.
+
+    Several are the folders of one package without an `__init__.py`; none: there is no such module; `NO_FILE`: what a
+    notebook or an interactive session defined.
+    """
+    main = sys.modules["__main__"]
+    if is_running_script(module) and getattr(main, "__spec__", None) is None:
+        file = getattr(main, "__file__", None)
+        return (os.path.realpath(file) if file else NO_FILE,)
+    _see_current_folder()
+    try:
+        spec = importlib.util.find_spec(module.partition(".")[0])
+    except (ImportError, ValueError, AttributeError):  # no name of a module, or one that was made by hand
+        made = getattr(sys.modules.get(module.partition(".")[0]), "__file__", None)
+        return (os.path.realpath(made),) if made else ()
+    if spec is None:
+        return ()
+    if spec.origin is None:
+        return tuple(map(os.path.realpath, spec.submodule_search_locations or ()))
+    return (os.path.realpath(spec.origin) if spec.has_location else spec.origin,)
+
+
+def _see_current_folder() -> None:
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        # A console script does not import from the current folder, where a user's own file lies.
+        sys.path.append(os.getcwd())
 
 
 def _name_of_main() -> str:

@@ -37,8 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _leave_threads_behind(exit_code: int) -> None:
     """End the process at once if it has threads that hang: inside foreign code, Python's own way out would abort."""
-    hosts = sys.modules.get("launch.runtimes.host")
-    if hosts is None or not hosts.left_behind():
+    threads = sys.modules.get("laser.foreign_threads")
+    if threads is None or not threads.left_behind():
         return
     for child in multiprocessing.active_children():
         child.kill()  # leaving without clean-up would orphan them

@@ -1,8 +1,8 @@
 """Errors that end a command with one line for the user: each has an exit code, and `run_reporting` prints the line.
 
 Exit codes follow sysexits where one fits: 2 usage or config, 66 nothing to resume from, 73 cannot create, 74 input or
-output failed, 75 run directory in use. 130 is Ctrl-C, 143 SIGTERM, 129 SIGHUP, and 141 a closed reader of standard
-output.
+output failed, 75 run directory in use, 77 code that is not trusted. 130 is Ctrl-C, 143 SIGTERM, 129 SIGHUP, and 141 a
+closed reader of standard output.
 """
 
 from __future__ import annotations
@@ -63,6 +63,12 @@ class RunInUseError(LaunchError):
     """Another process trains in this run directory."""
 
     exit_code = 75
+
+
+class UntrustedError(LaunchError):
+    """A run directory names code that this user has not named himself."""
+
+    exit_code = 77
 
 
 class StoppedError(LaunchError):

@@ -6,8 +6,17 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, TextIO
+
+_LONG_S = 5.0
+_RARELY = 3.0  # 5 s, 15 s, 45 s, ...
+
+# Threads whose waits are named already: a command's, of whom a function asks it once more.
+_WATCHED: set[int] = set()
 
 
 class FailingStream:
@@ -108,6 +117,45 @@ def divert(receiver: Callable[[str], None] | None) -> None:
     """Give all messages to a display, which prints them where they do not disturb it; None: print them again."""
     global _receiver
     _receiver = receiver
+
+
+@contextmanager
+def name_long_waits(quiet: bool = False, after_s: float = _LONG_S) -> Iterator[None]:
+    """Say what this thread waits for inside the block, when it has waited for 5 seconds and then ever more rarely.
+
+    Args:
+        quiet: say nothing.
+        after_s: seconds after which a wait is named for the first time.
+    """
+    thread = threading.get_ident()
+    if quiet or thread in _WATCHED:
+        yield
+        return
+    over = threading.Event()
+    watcher = threading.Thread(target=_name_waits, args=(thread, over, after_s), name="long waits", daemon=True)
+    _WATCHED.add(thread)
+    watcher.start()
+    try:
+        yield
+    finally:
+        _WATCHED.discard(thread)
+        over.set()
+
+
+def _name_waits(thread: int, over: threading.Event, after_s: float) -> None:
+    from laser.waiting import current_wait  # `laser` may be another package until `check_packages` has looked
+
+    named, next_s = None, after_s
+    while not over.wait(after_s / 10):
+        wait = current_wait(thread)
+        if wait is not named:
+            named, next_s = wait, after_s
+        if wait is None:
+            continue
+        waited_s = time.monotonic() - wait.begun_at
+        if waited_s >= next_s and (what := wait.what()):
+            say(f"waiting for {what} ({waited_s:.0f} s so far)")
+            next_s = max(_RARELY * waited_s, next_s)
 
 
 def print_json(result: Result) -> None:

@@ -14,7 +14,7 @@ from launch.recording.progress import Progress, closing_message
 from launch.recording.recorder import Recorder
 from launch.records.run_directory import open_run
 from launch.settings.train_config import TrainConfig
-from launch.standard_output import say
+from launch.standard_output import name_long_waits, say
 from launch.supervision.callbacks import Caller, TrainingRun, check_callbacks
 from launch.supervision.ending import why_ended
 from launch.supervision.session import plan_session, run_session
@@ -38,8 +38,9 @@ def train(config: TrainConfig, command: Sequence[str] | None = None, *, callback
         StoppedError: SIGTERM stopped the run, after its state was saved.
     """
     check_callbacks(callbacks)
-    plan = plan_session([config])
     with ExitStack() as stack:
+        stack.enter_context(name_long_waits(config.quiet))
+        plan = plan_session([config])
         run = stack.enter_context(open_run(config, command))
         stop = stack.enter_context(stop_on_signals())
         if not config.quiet:

@@ -4,15 +4,21 @@ Tests that need a package which is not installed are left out, after `NEEDS`, an
 With `--all-packages`, and wherever CI is set, a missing package is an error instead.
 """
 
+import atexit
 import importlib.util
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from launch.process_settings import prepare_process
 
+# What tests name is not remembered as named by the user who runs them.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="laser-tests-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 prepare_process()  # before a test imports torch, as the `laser` command does
 TESTS = Path(__file__).parent
 for folder in ("actors", "golden", "launch", "oracles", "laser/algorithms", "probes"):

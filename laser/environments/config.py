@@ -10,6 +10,10 @@ from typing import Annotated, Any, Literal
 from laser.config import Bounds, Problem
 from laser.free_values import FreeValues
 
+BEING_CONSTRUCTED = "being constructed"
+"""The words for what an environment does that has not been made yet."""
+_CONSTRUCTION_DEADLINE_S = 300.0
+
 
 @dataclass(frozen=True)
 class EnvironmentConfig:
@@ -78,6 +82,11 @@ class EnvironmentConfig:
                 parse_wrappers(self.wrappers)
             except ValueError as error:
                 yield Problem("wrappers", str(error))
+
+    @property
+    def construction_deadline_s(self) -> float:
+        """Seconds after which the construction of an environment counts as hung; levels may have to be compiled."""
+        return max(self.deadline_s, _CONSTRUCTION_DEADLINE_S)
 
     def for_evaluation(self) -> EnvironmentConfig:
         """Return the config without flags that only help training: each episode then lasts a whole game."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes.util
 import functools
-import importlib
 import inspect
 import os
 import re
@@ -34,7 +33,7 @@ from laser.environments.wrappers import KEY as WRAPPERS
 from laser.environments.wrappers import wrap
 from laser.packages import install_command, install_gymnasium_with, is_installed, pip_install
 from laser.specs import EnvironmentSpec
-from laser.user_classes import is_running_script
+from laser.user_classes import import_module, is_running_script
 
 # Gymnasium's extra that installs a missing module of its own environments, by module.
 _EXTRAS = {
@@ -160,19 +159,11 @@ def _find(id: str) -> EnvSpec:
 
 
 def _import(module: str) -> None:
-    if os.getcwd() not in sys.path and "" not in sys.path:
-        # A console script does not import from the current folder, where a user's own file lies.
-        sys.path.append(os.getcwd())
     try:
-        importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (module == error.name or module.startswith(error.name + ".")):
-            remedy = f"run from the folder that holds {module.split('.')[0]}.py, or install the package"
-        else:
-            remedy = f"{pip_install()} {error.name}"
-        raise env_error(f"module {module!r} cannot be imported: {words_of(error)}", remedy) from error
-    except (Exception, SystemExit) as error:
-        raise env_error(f"module {module!r} cannot be imported: {words_of(error)}", f"mend {module}") from error
+        import_module(module)
+    except ValueError as error:
+        wrong, _, remedy = str(error).rpartition("; ")
+        raise env_error(wrong, remedy) from error
 
 
 def _build(id: str, registered: EnvSpec, render_mode: str | None, config: EnvironmentConfig) -> gymnasium.Env:

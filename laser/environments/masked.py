@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable, Mapping
 from typing import Any, Literal
 
@@ -16,6 +15,7 @@ from laser.environments.action_masks import read_mask, read_masks
 from laser.environments.base import RAISED, EnvironmentFailedError, failure_of
 from laser.environments.results import read_flag
 from laser.environments.suite import env_error
+from laser.foreign_threads import ForeignThread
 from laser.specs import ACTION_MASK, MaskSpec
 
 Place = Literal["info", "observation"]
@@ -195,7 +195,7 @@ def _info_has_mask(environment: gymnasium.Env | VectorEnv, deadline_s: float | N
     if deadline_s is None:
         look()
     else:
-        thread = threading.Thread(target=look, daemon=True)
+        thread = ForeignThread(look, "first reset")
         thread.start()
         thread.join(deadline_s)
         if not found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -13,7 +14,9 @@ from laser.config import ConfigError, Problem
 from laser.discovery import find_strategies
 from laser.environments.base import EnvironmentFailedError, VectorEnvironment, words_of
 from laser.environments.config import EnvironmentConfig
+from laser.foreign_threads import HungError, Phases, run_in_phases
 from laser.specs import EnvironmentSpec
+from laser.waiting import waiting_for
 
 
 class Suite(ABC):
@@ -47,8 +50,18 @@ class Suite(ABC):
     def describe(self, id: str, config: EnvironmentConfig) -> EnvironmentSpec:
         """Return the spec of an environment; build one and close it. Raises as `make` does.
 
-        To see whether there are action masks takes a reset; one that raises is tried again with a new environment.
+        To see whether there are action masks takes a reset; one that raises is tried again with a new environment. All
+        of this happens in a thread of its own: an environment that does not return is an error at its deadline.
         """
+        phases = Phases()
+        try:
+            with waiting_for(lambda: f"{id} to return from {phases.words}"):
+                return run_in_phases(partial(self._look_at, id, config), phases, f"first look at {id}")
+        except HungError as error:
+            raise env_error(f"{id} did not return from {error}", "mend it, or raise environment.deadline-s") from error
+
+    def _look_at(self, id: str, config: EnvironmentConfig, phases: Phases) -> EnvironmentSpec:
+        phases.enter("its construction or first reset", config.construction_deadline_s)
         try:
             try:
                 environment = self.make_one(id, config)
@@ -58,6 +71,10 @@ class Suite(ABC):
                 environment = self.make_one(id, config)
         except EnvironmentFailedError as error:
             raise env_error(f"{id} cannot be reset: {error}", "mend its reset()") from error
+        from laser.environments.statistics import warn_of_statistics  # imports Gymnasium's wrappers
+
+        warn_of_statistics(id, getattr(environment, "first", None))
+        phases.enter("close()", config.deadline_s)
         try:
             environment.close()
         except (Exception, SystemExit) as error:

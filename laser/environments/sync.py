@@ -57,6 +57,11 @@ class SyncEnvironments:
         self._restorable = all(map(restoring.is_restorable, self._environments))
         self._latest: dict[str, np.ndarray] = {}
 
+    @property
+    def first(self) -> gymnasium.Env:
+        """The first environment, in its wrappers."""
+        return self._environments[0]
+
     def reset(self, seed: int | None) -> dict[str, np.ndarray]:
         """Begin an episode everywhere."""
         seeds = split_seed(seed, self.num_envs)

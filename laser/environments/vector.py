@@ -48,6 +48,11 @@ class GymnasiumVector:
         self._over = np.zeros(self.num_envs, bool)
         self._actions: np.ndarray | None = None
 
+    @property
+    def first(self) -> gymnasium.vector.VectorEnv:
+        """The vector itself, in its wrappers."""
+        return self._environments
+
     def reset(self, seed: int | None) -> dict[str, np.ndarray]:
         """Begin an episode everywhere."""
         try:

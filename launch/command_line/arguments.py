@@ -10,9 +10,11 @@ from typing import TypeVar
 from laser.config import ConfigError, Problem, field_infos, find_problems, key_of, raise_problems
 from laser.environments import task_ids
 from launch.command_line.flags import Arguments, split_arguments, split_named, surplus, switches_of, without_value
+from launch.command_line.resume_options import ResumeOptions
 from launch.errors import NothingToResumeError
 from launch.presets import find_presets, load_preset, recommend
 from launch.records.run_directory import newest_run, read_record, saved_config
+from launch.records.trust import trust_run
 from launch.settings.toml_file import read_config_file
 from launch.settings.train_config import NOT_FLAGS, TrainConfig
 from launch.settings.values import Leaf, apply_choices, apply_overrides, find_leaves, is_key, unknown_key
@@ -38,14 +40,18 @@ def parse_train(arguments: Sequence[str]) -> TrainConfig:
     Raises:
         ConfigError: every mistake at once.
         NothingToResumeError: `--resume` without a run.
+        UntrustedError: `--resume` of a run that names code which this user has not named before, without `--trust`.
     """
     preset, given = _read_preset(arguments)
     problems = list(given.problems)
     values = dict(given.values)
     file_name = values.pop("config", None)
     base = preset
+    trusts = _take_trust(values, problems)
     path = _path_to_resume(preset, values, of_sweeps=False)
     if path is not None:
+        if trusts:
+            trust_run(path)
         base = _talking_like(preset, _same_preset(preset, saved_config(path), "train"))
     config, found = _with_values(base, file_name, values)
     problems += [*found, *find_problems(config)]
@@ -61,6 +67,7 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
     Raises:
         ConfigError: every mistake at once.
         NothingToResumeError: `--resume` without a sweep.
+        UntrustedError: as `parse_train` does.
     """
     of_sweep = sweep_leaves()
     preset, given = _read_preset(arguments, of_sweep)
@@ -69,8 +76,11 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
     values = {key: text for key, text in given.values.items() if key not in own}
     file_name = values.pop("config", None)
     base, resumed = preset, None
+    trusts = _take_trust(values, problems)
     path = _path_to_resume(preset, values, of_sweeps=True)
     if path is not None:
+        if trusts:
+            trust_run(path)
         record = read_record(path)
         base = _talking_like(preset, _same_preset(preset, read_base(record, path), "sweep"))
         resumed = sweep_from_json(record, base)
@@ -152,12 +162,23 @@ def _switches_of_preset(name: str, arguments: Sequence[str]) -> set[str]:
     """Return the switches of a preset, including those of sections that the arguments choose."""
     preset = load_preset(name)
     given = split_arguments(arguments, switches_of(find_leaves(preset)))
-    return switches_of(find_leaves(apply_choices(preset, given.values)))
+    return switches_of([*find_leaves(apply_choices(preset, given.values)), *find_leaves(ResumeOptions())])
 
 
 def _switches() -> set[str]:
     """Return the switches that every preset has, to find the preset's name among the arguments."""
-    return {key_of(name) for name, info in field_infos(TrainConfig).items() if info.type is bool}
+    infos = {**field_infos(TrainConfig), **field_infos(ResumeOptions)}
+    return {key_of(name) for name, info in infos.items() if info.type is bool}
+
+
+def _take_trust(values: dict[str, str], problems: list[Problem]) -> bool:
+    """Take `--trust` out of the values; add a problem if it is mistyped or has no effect."""
+    given = {key: values.pop(key) for key in ("trust",) if key in values}
+    options, found = apply_overrides(ResumeOptions(), given)
+    if options.trust and "resume" not in values:
+        found = [Problem("trust", "has no effect without --resume", "leave it out")]
+    problems += found
+    return options.trust
 
 
 def _further_problems(config: TrainConfig, problems: Sequence[Problem]) -> list[Problem]:

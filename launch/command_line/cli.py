@@ -23,7 +23,7 @@ from launch.command_line.flags import (
     without_value,
 )
 from launch.settings.values import apply_overrides, find_leaves, nearest
-from launch.standard_output import finite, print_json
+from launch.standard_output import finite, name_long_waits, print_json
 
 O = TypeVar("O")  # noqa: E741
 
@@ -85,7 +85,8 @@ def _train(arguments: list[str]) -> int:
         return _train_help([argument for argument in arguments if argument not in _HELP_FLAGS])
     from launch.command_line.arguments import parse_train, with_preset
 
-    arguments, note = with_preset(arguments)
+    with name_long_waits(_is_quiet(arguments)):
+        arguments, note = with_preset(arguments)
     config = parse_train(arguments)
     if not config.quiet:
         if note:
@@ -106,7 +107,8 @@ def _sweep(arguments: list[str]) -> int:
     from launch.command_line.arguments import parse_sweep, with_preset
     from launch.sweeps.sweep_options import sweep_leaves
 
-    arguments, note = with_preset(arguments, sweep_leaves())
+    with name_long_waits(_is_quiet(arguments)):
+        arguments, note = with_preset(arguments, sweep_leaves())
     config = parse_sweep(arguments)
     if not config.base.quiet:
         if note:
@@ -119,6 +121,10 @@ def _sweep(arguments: list[str]) -> int:
     if config.base.json:
         print_json(result)
     return 0
+
+
+def _is_quiet(arguments: Sequence[str]) -> bool:
+    return any(argument in ("--quiet", "--quiet=true") for argument in arguments)
 
 
 def _sweep_help(arguments: list[str]) -> int:
@@ -143,9 +149,11 @@ def _train_help(arguments: list[str]) -> int:
 
     names = [argument for argument in arguments if not argument.startswith("-")]
     if names:
+        from launch.command_line.resume_options import ResumeOptions
         from launch.settings.train_config import NOT_FLAGS
 
-        leaves = [leaf for leaf in find_leaves(load_preset(names[0])) if leaf.key not in NOT_FLAGS]
+        leaves = list(find_leaves(ResumeOptions()))
+        leaves += [leaf for leaf in find_leaves(load_preset(names[0])) if leaf.key not in NOT_FLAGS]
         print(f"usage: laser train {names[0]} [--config FILE.toml] [--KEY VALUE ...]\n")
         print(format_flags(leaves))
         return 0

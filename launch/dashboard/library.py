@@ -43,6 +43,12 @@ class Summary:
     problem: str = ""
 
     @property
+    def is_unreadable(self) -> bool:
+        """Whether the run has a record or numbers that cannot be read; a busy writer's numbers are read later."""
+        has_numbers = not self.entry.is_sweep and signature(self.entry.metrics_path) != ()
+        return bool(self.entry.problem) or (bool(self.problem) and has_numbers and self.status != "running")
+
+    @property
     def age_s(self) -> float | None:
         """Seconds since its newest numbers; None: it has none."""
         return None if self.latest.moment is None else max(0.0, time.time() - self.latest.moment.wall_time)

@@ -18,6 +18,9 @@ IDLE_S = 15.0
 LIMIT_S = 600.0
 """Longest life of a player in seconds, so that a page left open does not compute for days."""
 
+PLAYER = (sys.executable, "-m", "launch.dashboard.player")
+"""Command of the player process, without the run directory."""
+
 _START_S = 180.0
 _STEP_S = 20.0
 
@@ -43,7 +46,7 @@ class LiveView:
         self,
         idle_s: float = IDLE_S,
         limit_s: float = LIMIT_S,
-        command: tuple[str, ...] = (sys.executable, "-m", "launch.dashboard.player"),
+        command: tuple[str, ...] = PLAYER,
     ):
         self._idle_s, self._limit_s, self._command = idle_s, limit_s, command
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Player process for a run's newest checkpoint: `python -m launch.dashboard.player RUN_DIR`.
+"""Player process for a run's newest checkpoint: `python -m launch.dashboard.player [--trust] RUN_DIR`.
 
 Every line on standard input is a request for one step; every line on standard output is a JSON object about it: the
 picture as PNG, the value estimate, the policy's preference for each action, the action taken, reward and return. The
@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 
-def main(run_dir: str) -> int:
+def main(*arguments: str) -> int:
     """Answer requests until the input ends."""
+    *options, run_dir = arguments
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    frames = play(Path(run_dir))
+    frames = play(Path(run_dir), trust="--trust" in options)
     for _ in sys.stdin:
         try:
             answer = next(frames)
@@ -36,12 +37,16 @@ def main(run_dir: str) -> int:
     return 0
 
 
-def play(run_dir: Path, seed: int = 0) -> Iterator[dict[str, Any]]:
+def play(run_dir: Path, seed: int = 0, trust: bool = False) -> Iterator[dict[str, Any]]:
     """Yield the result of each step, forever, one episode after the other.
 
     Args:
         run_dir: a run's directory.
         seed: of environment and actions.
+        trust: allow the code that the run names, whoever trained it.
+
+    Raises:
+        UntrustedError: the run names code that this user has not named before.
     """
     import torch
 
@@ -49,7 +54,10 @@ def play(run_dir: Path, seed: int = 0) -> Iterator[dict[str, Any]]:
     from laser.environments import make_environment, task_ids
     from laser.specs import MultiDiscreteActions
     from launch.evaluation.evaluate import read_agent
+    from launch.records.trust import trust_run
 
+    if trust:
+        trust_run(run_dir)
     torch.set_num_threads(1)
     agent = read_agent(run_dir, "newest")
     policy = agent.make_policy(seed, "cpu", greedy=False, loaded=True)
@@ -136,4 +144,4 @@ def _finite(value: float) -> float | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

@@ -19,7 +19,7 @@ from launch.dashboard import downloads
 from launch.dashboard.address import parse_address
 from launch.dashboard.guard import Guard, is_loopback, new_token
 from launch.dashboard.library import Library
-from launch.dashboard.live import LiveView
+from launch.dashboard.live import PLAYER, LiveView
 from launch.dashboard.options import DashboardOptions
 from launch.dashboard.pages import run, runs, sweep, watch
 from launch.errors import CannotCreateError, NothingToResumeError
@@ -60,7 +60,7 @@ def open_server(root: Path, options: DashboardOptions) -> Iterator[tuple[BaseWSG
     """
     token = options.token or ("" if is_loopback(options.host) else new_token())
     _check_port(options)
-    live = LiveView()
+    live = LiveView(command=(*PLAYER, "--trust") if options.trust else PLAYER)
     app = make_app(Library(root), live, options.host, token)
     server = make_server(options.host.strip("[]"), options.port, app.server, threaded=True, request_handler=_Quiet)
     try:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from launch.records.inside import is_own_file
+
 _MOST_BYTES = 20_000_000
 
 
@@ -73,6 +75,8 @@ def ancestry(member: int, decisions: Sequence[Decision], end: float) -> list[tup
 
 
 def _read_text(path: Path) -> str:
+    if not is_own_file(path, path.parent):
+        return ""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             return file.read(_MOST_BYTES)

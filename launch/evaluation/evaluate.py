@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from actors.evaluator import Evaluator
 from actors.film import Film
+from actors.heartbeat import CLOSING, CONSTRUCTION
 from actors.policy import Policy
 from laser.config import ConfigError, Problem, raise_problems
 from laser.environments import (
@@ -21,10 +22,12 @@ from laser.environments import (
     task_ids,
 )
 from laser.environments.base import Transition, VectorEnvironment
+from laser.environments.config import BEING_CONSTRUCTED
 from laser.environments.own import id_of
 from laser.environments.suite import find_suite
 from laser.ports import Parameters
 from laser.specs import EnvironmentSpec, environment_spec_from_json
+from laser.waiting import waiting_for
 from launch.errors import LaunchError, NothingToResumeError, OutputError
 from launch.evaluation.evaluation_result import EpisodeCounts, EvaluationResult, TaskResult
 from launch.evaluation.loaded_policy import LoadedPolicy
@@ -33,11 +36,13 @@ from launch.evaluation.sweep_evaluation import MemberEvaluation, MemberRecord, S
 from launch.recording.progress import Progress
 from launch.records.run_directory import RunDirectory, read_record, saved_config, slug
 from launch.records.saved_state import check_saved_state
+from launch.records.trust import remember, trust_run
 from launch.records.videos import find_video_problems, save_video
-from launch.runtimes.hangs import HungEnvironmentError, wait_unless_hung
+from launch.runtimes.hangs import HungEnvironmentError, hung_in_close, wait_unless_hung
 from launch.runtimes.host import Host
 from launch.settings.json_form import plain
 from launch.settings.train_config import TrainConfig
+from launch.standard_output import name_long_waits, say
 from learner.checkpoint import Checkpoint, NoCheckpointError, load_best_checkpoint, load_newest_checkpoint
 
 Which = Literal["newest", "best"]
@@ -60,12 +65,13 @@ def evaluate(
     test_levels: bool = False,
     video: bool = False,
     quiet: bool = False,
+    trust: bool = False,
 ) -> EvaluationResult | SweepEvaluation:
     """Play episodes with a run's agent; compare returns with humans, random play and the paper if these are known.
 
     Args:
-        run_dir: directory of a run, or of a sweep, whose members all play. If it was trained with classes of your own,
-            their modules are imported: do this with your own runs only.
+        run_dir: directory of a run, or of a sweep, whose members all play. If it was trained with classes of its
+            user's own, their modules are imported.
         episodes: number of episodes per task, rounded up to the same number on each environment.
         env: another environment with the same spaces, as an id, a class or a function; "": the one of the training. It
             is made with the wrappers of the training, and with `kwargs` alone as its arguments.
@@ -81,9 +87,11 @@ def evaluate(
         test_levels: DeepMind Lab: the held-out variant of levels that have one.
         video: film an episode of each task into the run's `videos/`.
         quiet: print nothing, and show no progress.
+        trust: allow the code that somebody else's run names, and remember it as named by you.
 
     Raises:
         NothingToResumeError: there is no run or no valid checkpoint.
+        UntrustedError: the run names code that this user has not named before.
         ConfigError: an environment cannot be made or has other spaces, or a video was asked for and the environment
             cannot be drawn.
         LaunchError: an environment failed. A sweep raises only if none of its members could play.
@@ -94,7 +102,11 @@ def evaluate(
     id = id_of(env) if callable(env) else str(env)
     game = _Game(id, dict(kwargs or {}), episodes, checkpoint, greedy, num_envs, seed, device, changes, video, quiet)
     path = Path(run_dir)
-    result = game.play_sweep(path) if "sweep" in read_record(path) else game.play(path)
+    remember({"env": id, "kwargs": kwargs})
+    if trust:
+        trust_run(path)
+    with name_long_waits(quiet):
+        result = game.play_sweep(path) if "sweep" in read_record(path) else game.play(path)
     if not quiet:
         print(result.words())
     return result
@@ -203,16 +215,20 @@ class _Game:
             if film is not None:
                 film.look(environment, part)
 
+        construction = f"{id} to return from {BEING_CONSTRUCTED}"
         player = Host(make, None, f"player of {id}")  # a separate thread, which may be abandoned if it hangs
         try:
             played = player.call(Evaluator.evaluate, agent.parameters(), self.episodes, look)
-            with Progress(
-                lambda: playing,
-                self.episodes,
-                id,
-                self.quiet,
-                line=lambda playing, _, title: playing.words(title),
-                share=lambda playing: playing.share,
+            with (
+                Progress(
+                    lambda: playing,
+                    self.episodes,
+                    id,
+                    self.quiet,
+                    line=lambda playing, _, title: playing.words(title),
+                    share=lambda playing: playing.share,
+                ),
+                waiting_for(lambda: construction if player.silent_s(CONSTRUCTION) else ""),
             ):
                 results = wait_unless_hung(played, player, agent.config, math.inf, f"{id} to be played")
             filmed = film.take() if film else None
@@ -221,7 +237,10 @@ class _Game:
         except (EnvironmentFailedError, HungEnvironmentError) as error:
             raise EpisodesFailedError(id, error, playing) from error
         finally:
-            player.close()
+            with waiting_for(f"{id} to return from close()"):
+                is_over = player.close()
+            if not is_over and player.silent_s(CLOSING) and not self.quiet:
+                say(f"warning: {hung_in_close(id)}")
             if film is not None:
                 film.close()
         returns, lengths = [item.episode_return for item in results], [item.length for item in results]
@@ -249,21 +268,30 @@ def _in_force(env: str, protocol: EnvironmentConfig) -> dict[str, Any]:
 
 
 def load_policy(
-    run_dir: str | Path, *, checkpoint: Which = "newest", greedy: bool = False, seed: int = 0, device: str = "cpu"
+    run_dir: str | Path,
+    *,
+    checkpoint: Which = "newest",
+    greedy: bool = False,
+    seed: int = 0,
+    device: str = "cpu",
+    trust: bool = False,
 ) -> LoadedPolicy:
     """Return a run's agent as an object with `act(observation)`.
 
     Args:
-        run_dir: directory of a run. If it was trained with classes of your own, their modules are imported: do this
-            with your own runs only.
+        run_dir: directory of a run. If it was trained with classes of its user's own, their modules are imported.
         checkpoint: the newest, or the one with the best score.
         greedy: the most likely action instead of a sample.
         seed: of sampled actions.
         device: torch device of the policy.
+        trust: allow the code that somebody else's run names, and remember it as named by you.
 
     Raises:
         NothingToResumeError: there is no run or no valid checkpoint.
+        UntrustedError: the run names code that this user has not named before.
     """
+    if trust:
+        trust_run(Path(run_dir))
     agent = read_agent(Path(run_dir), checkpoint)
     return LoadedPolicy(agent.make_policy(seed, device, greedy, loaded=True), agent.environment)
 
@@ -304,6 +332,7 @@ def read_agent(run_dir: Path, which: Which) -> Agent:
 
     Raises:
         NothingToResumeError: there is no run or no valid checkpoint.
+        UntrustedError: the run names code that this user has not named before.
     """
     config = saved_config(run_dir)
     root = RunDirectory(run_dir, resumed=True).checkpoints_path

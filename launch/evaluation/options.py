@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from laser.config import Bounds, Problem
 from laser.free_values import FreeValues
+from launch.records.trust import TrustFlag
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class EvalOptions:
     ] = None
     test_levels: Annotated[bool, "DeepMind Lab: play the held-out variant of levels that have one"] = False
     video: Annotated[bool, "film an episode of each task into the run's videos/"] = False
+    trust: TrustFlag = False
     quiet: Annotated[bool, "print nothing but errors"] = False
     json: Annotated[bool, "print the result as one JSON object on the last line of standard output"] = False
 
@@ -59,4 +61,5 @@ class PlayOptions:
     greedy: Annotated[bool, "take the most likely action instead of a sample"] = False
     fps: Annotated[float, Bounds(above=0.0, most=1000.0), "env steps per second"] = 30.0
     seed: Annotated[int, Bounds(least=0, most=2**31 - 1), "seed of the environment and of the policy"] = 0
+    trust: TrustFlag = False
     quiet: Annotated[bool, "print nothing but errors"] = False

@@ -17,6 +17,7 @@ from laser.packages import find_missing
 from launch.errors import LaunchError
 from launch.evaluation.evaluate import check_spaces, read_agent
 from launch.evaluation.options import PlayOptions
+from launch.records.trust import trust_run
 
 _LEAST_SIDE = 480
 _NO_DISPLAY = "there is none", "laser eval RUN_DIR --video films an episode, and laser dashboard plays in a browser"
@@ -28,9 +29,12 @@ def play(run_dir: Path, options: PlayOptions) -> list[float]:
     Raises:
         NothingToResumeError: there is no run or no valid checkpoint.
         ConfigError: the environment cannot be drawn or has other spaces, or pygame is not installed.
+        UntrustedError: the run names code that this user has not named before, and `options.trust` is not set.
         LaunchError: there is no display, or the environment failed.
     """
     raise_problems(list(find_missing("play", ["pygame-ce"])))
+    if options.trust:
+        trust_run(run_dir)
     agent = read_agent(run_dir, options.checkpoint)
     env = task_ids(options.env or agent.config.env)[0]
     protocol = agent.config.environment.for_evaluation()

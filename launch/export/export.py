@@ -25,6 +25,7 @@ from launch.errors import LaunchError, OutputError
 from launch.evaluation.evaluate import Agent, read_agent
 from launch.export.options import ExportOptions, Format
 from launch.export.policy_step import PolicyStep
+from launch.records.trust import trust_run
 
 Run = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 """A loaded file: the inputs of its signature to its outputs."""
@@ -68,12 +69,15 @@ def export(run_dir: str | Path, options: ExportOptions | None = None) -> ExportR
     Raises:
         ConfigError: packages are missing.
         NothingToResumeError: there is no run or no valid checkpoint.
+        UntrustedError: the run names code that this user has not named before, and `options.trust` is not set.
         ExportError: the policy cannot be exported, or the file computes something else.
         OutputError: the file cannot be written.
     """
     options = options or ExportOptions()
     if options.format == "onnx":
         raise_problems(list(find_missing("format", _ONNX_PACKAGES, "use --format torch")))
+    if options.trust:
+        trust_run(Path(run_dir))
     agent = read_agent(Path(run_dir), options.checkpoint)
     file = options.out or Path(run_dir) / f"policy{SUFFIXES[options.format]}"
     unchecked = file.with_name(f".writing-{file.name}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from laser.config import Bounds
+from launch.records.trust import TrustFlag
 
 Format = Literal["onnx", "torch"]
 
@@ -21,5 +22,6 @@ class ExportOptions:
         "newest"
     )
     seed: Annotated[int, Bounds(least=0, most=2**31 - 1), "seed of the episode that the file is checked on"] = 0
+    trust: TrustFlag = False
     quiet: Annotated[bool, "print nothing but errors"] = False
     json: Annotated[bool, "print the result as one JSON object on the last line of standard output"] = False

@@ -121,6 +121,8 @@ class Recorder:
         self._task_returns = TaskReturns(tasks, bucket_frames)
         self.marks: dict[str, int] = {}
         """Positions of other components in the recorded episodes and steps; saved with the recorder's state."""
+        self.has_failed = False
+        """Whether an error has ended the run."""
         self._new_episodes: list[EpisodeResult] = []
         self._evaluations: list[tuple[int, dict[str, float]]] = []
         self._newest_evaluation: tuple[int, float] | None = None

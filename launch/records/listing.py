@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from launch.records.inside import is_inside, is_own_file
 from launch.records.record import load_record
 
 Status = Literal["running", "finished", "pruned", "stopped", "failed", "interrupted"]
@@ -136,6 +137,8 @@ def last_state(directory: Path) -> str:
 
 def log_tail(directory: Path) -> str:
     """Return the end of a run's log, or ""."""
+    if not is_own_file(directory / "log.txt", directory):
+        return ""
     try:
         with (directory / "log.txt").open("rb") as file:
             file.seek(0, os.SEEK_END)
@@ -149,7 +152,8 @@ def find_videos(entry: Entry) -> list[Path]:
     """Return a run's videos, newest first."""
     try:
         found = [path for path in (entry.path / "videos").iterdir() if path.suffix.lower() in VIDEO_TYPES]
-        return sorted((path for path in found if path.is_file()), key=lambda path: path.stat().st_mtime, reverse=True)
+        own = [path for path in found if is_own_file(path, entry.path)]
+        return sorted(own, key=lambda path: path.stat().st_mtime, reverse=True)
     except OSError:
         return []
 
@@ -169,7 +173,7 @@ def _directories(path: Path, depth: int, sweep: str) -> Iterator[tuple[Path, boo
     if _has_record(path):
         yield path, False
         for child in _children(path / "members"):
-            if _has_record(child):
+            if _has_record(child) and is_inside(child, path):
                 yield child, True
         return
     if depth < _DEPTH:
@@ -208,6 +212,8 @@ def key_of_path(path: Path) -> str:
 
 
 def _load_record(path: Path) -> tuple[dict[str, Any], str]:
+    if not is_own_file(path, path.parent):
+        return {}, "config.json cannot be read: it leads out of the run's directory"
     try:
         return load_record(path), ""
     except (OSError, ValueError) as error:

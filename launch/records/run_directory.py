@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import json
 import os
 import platform
@@ -21,16 +20,11 @@ from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from laser.config import ConfigError, Problem
-from launch.errors import (
-    CannotCreateError,
-    Interrupted,
-    NothingToResumeError,
-    OutputError,
-    RunInUseError,
-    StoppedError,
-)
+from launch.errors import CannotCreateError, Interrupted, NothingToResumeError, OutputError, StoppedError
 from launch.records.preset_changes import changes_from_preset, changes_in_words
 from launch.records.record import load_record
+from launch.records.run_lock import locked
+from launch.records.trust import check_trusted, remember
 from launch.settings.json_form import config_from_json, config_to_json
 from launch.settings.train_config import TrainConfig, is_utf8, leaves_directory
 from launch.settings.values import find_leaves, show
@@ -131,16 +125,18 @@ def open_run(
 
     Raises:
         NothingToResumeError: there is no run to resume, or it has another environment, algorithm or network.
+        UntrustedError: the run to resume names code that this user has not named before.
         CannotCreateError: the directory exists or cannot be written.
         RunInUseError: another process trains in the directory.
     """
+    remember([config_to_json(config), facts.get("sweep")])  # who starts a run has named what it consists of
     if config.resume:
         path = config.run_dir or newest_run(config.preset, config.env, runs_root, of_sweeps="sweep" in facts)
         _check_same_run(config, path)
     else:
         path = _make(config, runs_root, "sweep-" if "sweep" in facts else "")
     found = set() if config.resume else {item.name for item in path.iterdir()}
-    with _locked(path) as lock:
+    with locked(path, _START_AGAIN) as lock:
         if not config.resume and (path / "config.json").exists():
             raise CannotCreateError(
                 "run-dir", f"{path} holds a run already", "--resume continues it, another --run-dir starts afresh"
@@ -173,10 +169,11 @@ def open_run(
 def saved_config(run_dir: Path) -> TrainConfig:
     """Return the config that a run directory was trained with.
 
-    A user's own classes are imported from the modules that the record names (see `config_from_json`).
+    A user's own classes are imported from the modules that the record names (see `launch.records.trust`).
 
     Raises:
         NothingToResumeError: there is no such run, or its `config.json` cannot be read.
+        UntrustedError: it names code that this user has not named before.
     """
     record = read_record(run_dir)
     if "sweep" in record:
@@ -218,7 +215,13 @@ def _are_changes(value: Any) -> bool:
 
 
 def config_from_record(record: dict[str, Any], run_dir: Path) -> TrainConfig:
-    """Return the config of a record from `read_record`, with `run_dir` as its directory."""
+    """Return the config of a record from `read_record`, with `run_dir` as its directory.
+
+    Raises:
+        NothingToResumeError: the record's values cannot be read.
+        UntrustedError: the record names code that this user has not named before (see `launch.records.trust`).
+    """
+    check_trusted(record, run_dir)
     try:
         config = config_from_json(record["config"])
     except ConfigError as error:
@@ -347,30 +350,6 @@ def _check_usable(path: Path) -> None:
         held = "a run" if "config.json" in names else "other files"
         remedy = "--resume continues it, another --run-dir starts afresh" if held == "a run" else "choose a new one"
         raise CannotCreateError("run-dir", f"{path} exists and holds {held} already", remedy)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[BinaryIO]:
-    try:
-        file = (path / "lock").open("a+b", buffering=0)
-    except OSError as error:
-        raise CannotCreateError("run-dir", f"{path}: {error.strerror}", "choose another --run-dir") from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            owner = file.read().decode(errors="replace").strip() or "unknown"
-            raise RunInUseError(
-                "run-dir", f"{path} is in use by process {owner}", "wait for it, or choose another --run-dir"
-            ) from None
-        # The kernel releases the lock when the process ends, so a killed run never blocks its own resumption.
-        try:
-            file.truncate(0)
-            file.write(f"{os.getpid()}\n".encode())
-        except OSError as error:
-            raise OutputError("run-dir", f"{path}/lock: {error.strerror}", _START_AGAIN) from error
-        yield file
 
 
 def _file_id(file: Path | int) -> tuple[int, int] | None:

@@ -15,12 +15,15 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from launch.errors import OutputError
+from launch.records.inside import is_inside
+from launch.records.listing import printable
 from launch.records.metrics_db import Tick, is_measured, open_to_read
 
 Axis = Literal["env_steps", "frames", "seconds", "learner_steps"]
 AXES: tuple[Axis, ...] = get_args(Axis)
 
 _TICK_COLUMNS = ("seconds", "wall_time", "env_steps", "frames", "learner_steps")
+_MOST = 1e18  # more than any run has of anything
 # Counters, and values that rarely change: the mean of neighbours would be a value that never occurred.
 _COUNTERS = ("totals/", "buckets/", "ledger/")
 _TIMEOUT_S = 1.0
@@ -95,9 +98,18 @@ def read_latest(path: Path, ticks_ago: int = 0) -> Latest:
             )
             rows = connection.execute(query, (row[0],))
             found[table] = {str(name): value for name, value in rows if value is not None}
-    values = {name: float(value) for name, value in found["points"].items() if isinstance(value, (int, float))}
-    notes = {name: str(value) for name, value in found["notes"].items()}
-    return Latest(Tick(*row[1:]), values, notes)
+        values = {name: float(value) for name, value in found["points"].items() if isinstance(value, (int, float))}
+        notes = {name: str(value) for name, value in found["notes"].items()}
+        return Latest(_moment(row[1:]), values, notes)
+
+
+def _moment(row: tuple[Any, ...]) -> Tick:
+    named = dict(zip(_TICK_COLUMNS, row, strict=True))
+    for name, value in named.items():
+        if not isinstance(value, (int, float)) or not 0 <= value < _MOST:
+            raise ValueError(f"{name} is {value!r}")
+    seconds, wall_time, *counts = named.values()
+    return Tick(float(seconds), float(wall_time), *map(int, counts))
 
 
 def read_series(path: Path, names: Iterable[str], limit: int | None = 400) -> dict[str, Series]:
@@ -205,11 +217,15 @@ def _close_gaps(connection: sqlite3.Connection, rows: list[Any], width: int, new
 def _open(path: Path) -> Iterator[sqlite3.Connection]:
     if not path.is_file():
         raise _unreadable(path, "is missing: the run has not recorded anything yet")
+    if not is_inside(path, path.parent):
+        raise _unreadable(path, "cannot be read: it leads out of the run's directory")
     try:
         with open_to_read(path, _TIMEOUT_S) as connection:
             yield connection
-    except (sqlite3.Error, OverflowError, TypeError) as error:
+    except sqlite3.Error as error:
         raise _unreadable(path, f"cannot be read: {error}") from error
+    except (OverflowError, TypeError, ValueError) as error:  # SQLite keeps any value in any column
+        raise _unreadable(path, f"has a damaged row: {printable(str(error))}") from error
 
 
 def _unreadable(path: Path, wrong: str) -> UnreadableError:

@@ -11,6 +11,7 @@ from laser.packages import find_missing
 from launch.errors import CannotCreateError
 from launch.evaluation.evaluate import evaluate
 from launch.evaluation.evaluation_result import EvaluationResult
+from launch.records.trust import trust_run
 from launch.report.options import ReportOptions
 from launch.report.recorded import Recorded
 from launch.report.run_report import default_directory, write_run
@@ -40,10 +41,13 @@ def report(path: Path, options: ReportOptions) -> Report:
     Raises:
         ConfigError: matplotlib is missing.
         NothingToResumeError: there is no run or sweep, or no checkpoint for the evaluation.
+        UntrustedError: the run names code that this user has not named before, and `options.trust` is not set.
         OutputError: the `metrics.db` of a run is missing or damaged.
         CannotCreateError: the report cannot be written.
     """
     raise_problems(list(find_missing("report", ["matplotlib"])))
+    if options.trust:
+        trust_run(path)
     recorded = Recorded(path)
     if "sweep" in recorded.record:
         page, pictures = write_sweep(path, recorded.record)

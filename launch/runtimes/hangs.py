@@ -9,14 +9,15 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, Protocol, TypeVar
 
 from actors.heartbeat import CONSTRUCTION, ENVIRONMENT
+from laser.environments.config import BEING_CONSTRUCTED
 from laser.ports import PortTimeoutError
 from launch.errors import LaunchError
+from launch.runtimes.host import CLOSE_DEADLINE_S
 from launch.settings.train_config import TrainConfig
 
 T = TypeVar("T")
 
 _CHECK_S = 1.0
-_CONSTRUCTION_DEADLINE_S = 300.0  # unless environment.deadline-s is longer
 
 
 class Watched(Protocol):
@@ -34,7 +35,7 @@ def hung_in(worker: Watched, config: TrainConfig) -> str:
     """Return the call in which one of the worker's environments hangs, in words; "" if none hangs."""
     deadlines = {
         ENVIRONMENT: (config.environment.deadline_s, "a step or a reset"),
-        CONSTRUCTION: (max(config.environment.deadline_s, _CONSTRUCTION_DEADLINE_S), "being constructed"),
+        CONSTRUCTION: (config.environment.construction_deadline_s, BEING_CONSTRUCTED),
     }
     for waiting_for, (deadline_s, what) in deadlines.items():
         if worker.silent_s(waiting_for) > deadline_s:
@@ -49,6 +50,11 @@ def hung_error(config: TrainConfig, hung: str, num_times: int) -> HungEnvironmen
         f"{config.env} did not return from {hung}" + (f", {num_times} times" if num_times > 1 else ""),
         "fix the environment, or raise environment.deadline-s",
     )
+
+
+def hung_in_close(whose: str) -> str:
+    """Return the complaint about an environment of a worker or a task whose `close()` did not return in time."""
+    return f"an environment of {whose} did not return from close() for {CLOSE_DEADLINE_S:g} s, and is left behind"
 
 
 def wait_unless_hung(future: Future[T], worker: Watched, config: TrainConfig, timeout_s: float, what: str) -> T:

@@ -11,12 +11,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
+from laser.foreign_threads import ForeignThread
 from laser.futures import fail, give
 from laser.ports import PortClosedError, Report, ReportPort
 
 C = TypeVar("C")
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+CLOSE_DEADLINE_S = 5.0
+"""Seconds that a component has to close."""
 
 
 class Component(Protocol):
@@ -31,15 +36,6 @@ class Component(Protocol):
 
     def tick(self) -> Report | None:
         """Do a small piece of work (well under a second of waiting), and return a report if there is one."""
-
-
-class _HostThread(threading.Thread):
-    """A thread of a host, in contrast to other threads of the process."""
-
-
-def left_behind() -> list[str]:
-    """Return the names of the hosts whose threads still run in this process."""
-    return [thread.name for thread in threading.enumerate() if isinstance(thread, _HostThread)]
 
 
 class Host(Generic[C]):
@@ -59,7 +55,7 @@ class Host(Generic[C]):
         self._closed = threading.Event()
         self._component: Any = None
         self._failure: Exception | None = None
-        self._thread = _HostThread(target=self._run, name=name, daemon=True)
+        self._thread = ForeignThread(self._run, name)
         self._thread.start()
 
     def call(self, method: Callable[Concatenate[C, P], R], *arguments: P.args, **options: P.kwargs) -> Future[R]:
@@ -104,7 +100,7 @@ class Host(Generic[C]):
             return 0.0
         return time.monotonic() - float(component.heartbeat)
 
-    def close(self, timeout_s: float = 5.0) -> bool:
+    def close(self, timeout_s: float = CLOSE_DEADLINE_S) -> bool:
         """End the thread and close the component; return False if the thread is stuck and so left behind."""
         self._closed.set()
         self._ticking.clear()

@@ -8,18 +8,18 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from actors.heartbeat import CLOSING
 from laser.futures import done
 from laser.ports import ParameterPort, ReplayPort, ReportPort
+from laser.waiting import waiting_for
 from launch.recording.tracker import Tracker
-from launch.runtimes.host import Host
+from launch.runtimes.hangs import hung_in_close
+from launch.runtimes.host import CLOSE_DEADLINE_S, Host
 from launch.runtimes.runtime import ShardPort, StorePort, Worker
 
 C = TypeVar("C")
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_PATIENCE_S = 5.0
-"""Seconds that the end of a session waits for its threads."""
 
 
 class LocalWorker(Generic[C]):
@@ -66,7 +66,7 @@ class LocalWorker(Generic[C]):
         self.incarnation += 1
         self._host = self._make_host()
 
-    def close(self, timeout_s: float = _PATIENCE_S) -> bool:
+    def close(self, timeout_s: float = CLOSE_DEADLINE_S) -> bool:
         """End the thread; return False if it is stuck."""
         return self._host.close(timeout_s)
 
@@ -112,22 +112,35 @@ class LocalRuntime:
         self._workers.append(worker)
         return worker
 
-    def release(self, workers: Sequence[Worker[Any]], parameters: ParameterPort, shards: Sequence[ShardPort]) -> None:
+    def release(
+        self, workers: Sequence[Worker[Any]], parameters: ParameterPort, shards: Sequence[ShardPort]
+    ) -> list[str]:
         """End the workers' threads, and close the shards."""
         for shard in [each for each in self._shards if each in shards]:
             shard.close()
             self._shards.remove(shard)
-        for worker in self._workers:
-            if worker in workers:
-                worker.close()
+        ending = [worker for worker in self._workers if worker in workers]
         self._workers = [worker for worker in self._workers if worker not in workers]
+        return _end(ending)
 
-    def close(self) -> None:
+    def close(self) -> list[str]:
         """End all threads. Shards close first, so that no worker waits for them any more."""
         for worker in self._workers:
             worker.stop()
         for shard in self._shards:
             shard.close()
-        deadline = time.monotonic() + _PATIENCE_S
-        for worker in self._workers:
-            worker.close(max(0.0, deadline - time.monotonic()))
+        return _end(self._workers)
+
+
+def _end(workers: Sequence[LocalWorker[Any]]) -> list[str]:
+    """End the threads of workers at the same time, and return the complaints about environments that hang meanwhile."""
+    for worker in workers:
+        worker.close(0.0)
+    deadline = time.monotonic() + CLOSE_DEADLINE_S
+    complaints = []
+    for worker in workers:
+        with waiting_for(f"{worker.name} to end"):
+            is_over = worker.close(max(0.0, deadline - time.monotonic()))
+        if not is_over and worker.silent_s(CLOSING):
+            complaints.append(hung_in_close(worker.name))
+    return complaints

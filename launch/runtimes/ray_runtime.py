@@ -21,7 +21,7 @@ from launch.runtimes.ray_settings import TOO_LATE  # Ray reads these settings at
 # isort: split
 import ray
 
-from actors.heartbeat import CONSTRUCTION, ENVIRONMENT
+from actors.heartbeat import CLOSING, CONSTRUCTION, ENVIRONMENT
 from laser.ports import (
     ParameterPort,
     PortClosedError,
@@ -32,11 +32,13 @@ from laser.ports import (
     ReportPort,
     wait,
 )
+from laser.waiting import waiting_for
 from launch.errors import LaunchError
 from launch.planning.needs import Needs
 from launch.recording.process_usage import ProcessUsage
 from launch.recording.tracker import Tracker
-from launch.runtimes.host import Host
+from launch.runtimes.hangs import hung_in_close
+from launch.runtimes.host import CLOSE_DEADLINE_S, Host
 from launch.runtimes.kept_process import kept_as_it_was
 from launch.runtimes.ray_cluster import Cluster
 from launch.runtimes.ray_loopback import OwnRay
@@ -58,7 +60,7 @@ R = TypeVar("R")
 _START_DEADLINE_S = 120.0
 # A process that answers no call for this long counts as hung: even compilation lets other threads run.
 _ANSWER_DEADLINE_S = 120.0
-_CLOSE_DEADLINE_S = 5.0
+_ANSWER_S = 1.0
 # The subject of an order to start or stop ticking, in place of a method's name.
 _TICKING = ""
 
@@ -124,11 +126,12 @@ class RayRuntime:
         self._workers.append(worker)
         return worker
 
-    def release(self, workers: Sequence[Worker[Any]], parameters: ParameterPort, shards: Sequence[ShardPort]) -> None:
+    def release(
+        self, workers: Sequence[Worker[Any]], parameters: ParameterPort, shards: Sequence[ShardPort]
+    ) -> list[str]:
         """End the processes of these components."""
         ending = [worker for worker in self._workers if worker in workers]
-        closing = [worker.close() for worker in ending]
-        ray.wait(closing, num_returns=len(closing), timeout=_CLOSE_DEADLINE_S)
+        complaints = _end(ending)
         for worker in ending:
             worker.kill()
             self._places.release(worker.name)
@@ -136,14 +139,32 @@ class RayRuntime:
         for shard in shards:
             cast(RayReplay, shard).kill()
         self._workers = [worker for worker in self._workers if worker not in ending]
+        return complaints
 
-    def close(self) -> None:
+    def close(self) -> list[str]:
         """Let the workers that still answer close their components, and end all processes of this run."""
-        closing = [worker.close() for worker in self._workers]
-        if closing:
-            ray.wait(closing, num_returns=len(closing), timeout=_CLOSE_DEADLINE_S)
+        complaints = _end(self._workers)
         self._workers = []
         self._places.close()
+        return complaints
+
+
+def _end(workers: Sequence[RayWorker[Any]]) -> list[str]:
+    """Let workers close their components; return the complaints about environments that hang meanwhile."""
+    closing = {worker.close(): worker.name for worker in workers}
+    if not closing:
+        return []
+    with waiting_for("the workers to end"):
+        answered, _ = ray.wait(list(closing), num_returns=len(closing), timeout=CLOSE_DEADLINE_S + _ANSWER_S)
+    complaints = []
+    for answer in answered:
+        try:
+            hangs = ray.get(answer)
+        except ray.exceptions.RayError:
+            continue  # a process that has died closes nothing
+        if hangs:
+            complaints.append(hung_in_close(closing[answer]))
+    return complaints
 
 
 class RayWorker(Generic[C]):
@@ -349,7 +370,8 @@ class _WorkerHost:
         return Status(failure, waiting_for, self._host.silent_s(waiting_for), reports, started=True)
 
     def close(self) -> bool:
-        return self._host.close(_CLOSE_DEADLINE_S)
+        """Close the component, and return whether an environment of its hangs meanwhile."""
+        return not self._host.close() and self._host.waiting_for == CLOSING
 
 
 def _crosses(error: BaseException) -> bool:

@@ -157,14 +157,19 @@ class Runtime(Protocol):
             reports: receiver of the component's reports.
         """
 
-    def release(self, workers: Sequence[Worker[Any]], parameters: ParameterPort, shards: Sequence[ShardPort]) -> None:
+    def release(
+        self, workers: Sequence[Worker[Any]], parameters: ParameterPort, shards: Sequence[ShardPort]
+    ) -> list[str]:
         """End these components for good, so that others can use their room.
 
         Args:
             workers: workers that have been stopped.
             parameters: their parameter store.
             shards: shards that no other worker uses.
+
+        Returns:
+            a complaint about each worker with an environment whose `close()` hangs.
         """
 
-    def close(self) -> None:
-        """End all components that were placed."""
+    def close(self) -> list[str]:
+        """End all components that were placed; return complaints as `release` does."""

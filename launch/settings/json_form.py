@@ -45,8 +45,8 @@ def config_from_json(
 ) -> TrainConfig:
     """Rebuild a `TrainConfig`; settings that are newer than the record take their defaults, or what was fixed then.
 
-    A user's own class is imported from the module that the record names, which runs that module's code: read only
-    records of your own runs.
+    A user's own class is imported from the module that the record names, which runs that module's code. Records of run
+    directories are read by `config_from_record`, which asks first whether their names are trusted.
 
     Args:
         value: a result of `config_to_json`.

@@ -22,6 +22,7 @@ from launch.report.run_report import write_run
 from launch.sharing.card import CURVE, VIDEO, write_card
 from launch.sharing.options import PullOptions, PushOptions
 from launch.standard_output import finite
+from learner.checkpoint import NoCheckpointError, load_newest_checkpoint
 
 RESULTS = "results.json"
 _RETURNS = "return.png"
@@ -87,7 +88,10 @@ def pull(repo: str, options: PullOptions, download: Any = None) -> Path:
         else:
             _download(repo, options.revision, folder, download)
         read_record(folder)
-        read_agent(folder, "newest")
+        try:  # no more: reading the config may import code that the run names
+            load_newest_checkpoint(folder / "checkpoints")
+        except NoCheckpointError as error:
+            raise NothingToResumeError("pull", f"{repo}: {error}", "ask its owner to push it again") from error
         folder.rename(target)
     return target
 

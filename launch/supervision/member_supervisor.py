@@ -57,6 +57,7 @@ class MemberSupervisor:
         videos: directory for videos of evaluations, if the run makes any.
         newest: reads the member's newest checkpoint; None if there is none.
         say: receives a line about each part that was lost and about each evaluation, for the user.
+        note_failure: receives the error that ends the member, at once.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class MemberSupervisor:
         videos: Path = Path("videos"),
         newest: Callable[[], SavedMember | None] = lambda: None,
         say: Callable[[str], None] = lambda line: None,
+        note_failure: Callable[[MemberSupervisor], None] = lambda supervisor: None,
     ):
         self.topology = topology
         self.parts = Parts(topology, recorder, newest, say, lambda: not self._is_held)
@@ -73,6 +75,8 @@ class MemberSupervisor:
         self._videos = videos
         self._videos_failed = 0
         self.recorder = recorder
+        self.say = say
+        self._note_failure = note_failure
         self.finished = Ending.NONE
         """The ending of the member's training; `Ending.NONE` while it continues."""
         self.error: Exception | None = None
@@ -107,6 +111,9 @@ class MemberSupervisor:
         self._seconds = self.recorder.snapshot().seconds
         for worker in self.topology.workers:
             worker.stop()
+        if error is not None:
+            self.recorder.has_failed = True
+            self._note_failure(self)
 
     @property
     def outcome(self) -> Outcome:

@@ -104,7 +104,8 @@ class Places:
         self._finish(supervisor)
         topology = supervisor.topology
         own_shards = topology.shards if self._shared is None else ()
-        self._runtime.release(topology.workers, topology.parameters, own_shards)
+        for complaint in self._runtime.release(topology.workers, topology.parameters, own_shards):
+            supervisor.say(f"warning: {complaint}")
         self._files.pop(supervisor.number).close()
         self._num_free += 1
 

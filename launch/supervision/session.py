@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from laser.environments import task_ids
+from laser.waiting import waiting_for
 from launch.errors import LaunchError, NothingToResumeError, OutputError, StoppedError
 from launch.planning.busy_cores import note_busy_cores
 from launch.planning.member_plan import MemberPlan
@@ -127,6 +128,7 @@ class _Session:
         self._recorders: list[Recorder] = []
         self._outcomes: dict[int, Outcome] = {}
         self._caller: Caller | None = None
+        self._logged: set[RunDirectory] = set()
 
     def begin(self) -> list[MemberSupervisor]:
         """Start the members that begin at once, and return their supervisors; a member that is lost has ended."""
@@ -138,8 +140,9 @@ class _Session:
         saved, lost = restore_all(self._runs, at_once)
         self._say([f"warning: {words}" for state in saved if state for words in state.warnings])
         self._closing = self._stack.enter_context(ExitStack())  # of members that began later: after the runtime
-        self._runtime = make_runtime(self._config, self._plan.needs)
-        self._stack.callback(self._runtime.close)
+        with waiting_for("Ray to start"):
+            self._runtime = make_runtime(self._config, self._plan.needs)
+        self._stack.callback(self._close_runtime)
         for run, recorder in zip(self._runs, self._recorders, strict=True):
             self._track(recorder, run)
         self._say(self._notes())
@@ -159,7 +162,35 @@ class _Session:
             self._say([line])
 
         newest = partial(read_newest, run, topology.member)
-        return MemberSupervisor(topology, recorder, run.videos_path, newest, say_and_log)
+        return MemberSupervisor(
+            topology, recorder, run.videos_path, newest, say_and_log, partial(self._note_failure, run)
+        )
+
+    def _note_failure(self, run: RunDirectory, supervisor: MemberSupervisor) -> None:
+        """Say at once, on the terminal and in its log, that a member of several has failed."""
+        error = supervisor.error
+        assert error is not None
+        self._log_failure(run, error)
+        if len(self._plan.members) > 1:
+            why = explained(supervisor.outcome, supervisor.topology.config).error
+            words = " ".join(str(why).split()) or type(error).__name__
+            steps = supervisor.recorder.position().env_steps
+            self._say([f"member {supervisor.number} failed after {steps:,} env steps: {words}"])
+
+    def _log_failure(self, run: RunDirectory, error: Exception) -> None:
+        """Write the error that ended a member into its log, once."""
+        if run not in self._logged:
+            self._logged.add(run)
+            log_failure(run, error)
+
+    def _close_runtime(self) -> None:
+        with waiting_for("all processes to end"):
+            complaints = self._runtime.close()
+        for complaint in complaints:
+            for run in self._runs:
+                if run.is_in_place:
+                    run.log(complaint)
+        self._say([f"warning: {complaint}" for complaint in complaints])
 
     def _place(self, at_once: Sequence[MemberPlan], saved: Sequence[SavedMember | None]) -> list[Topology]:
         """Place the members' components, and put saved states or the weights of another run into them."""
@@ -172,12 +203,12 @@ class _Session:
         compiles = self._config.learner.compile != "off" and not self._config.takes_turns
         self._say(["preparing: compiling the networks, which takes up to a minute the first time"] if compiles else [])
         try:
-            descriptions = start_all(topologies, self._config.quiet, self._end_if_stopped)
+            descriptions = start_all(topologies, self._end_if_stopped)
         except StoppedError:
             raise
         except Exception as error:
             for run in self._runs:
-                log_failure(run, error)
+                self._log_failure(run, error)
             raise as_launch_error(error, self._config, self._runs) from error
         taken: list[str] = []
         for run, topology, recorder, state, how in zip(
@@ -245,7 +276,7 @@ class _Session:
                 schedule.run()
         except Exception as error:
             for supervisor in schedule.supervisors:
-                log_failure(self._run_of(supervisor), error)
+                self._log_failure(self._run_of(supervisor), error)
                 _save_what_can_be_saved(self._run_of(supervisor), supervisor)
             _check_in_place(self._runs)  # whatever failed because files are gone, this explains more
             raise as_launch_error(error, self._config, self._runs) from error
@@ -294,7 +325,7 @@ class _Session:
         if supervisor.error is None:
             run.log(f"finished: {supervisor.outcome.words}")
         else:
-            log_failure(run, supervisor.error)
+            self._log_failure(run, supervisor.error)
             _save_what_can_be_saved(run, supervisor)
         self._outcomes[supervisor.number] = supervisor.outcome
         if self._tuner is not None:

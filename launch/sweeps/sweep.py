@@ -20,7 +20,7 @@ from launch.records.lineage import Lineage
 from launch.records.run_directory import RunDirectory, open_run
 from launch.records.settings_schedule import read_changes
 from launch.settings.values import show
-from launch.standard_output import say
+from launch.standard_output import name_long_waits, say
 from launch.supervision.ending import Ending
 from launch.supervision.member_supervisor import MemberSupervisor
 from launch.supervision.schedule import Evolution
@@ -34,7 +34,7 @@ from launch.sweeps.pruning import RECORD_NAME, Pruning
 from launch.sweeps.scores import takes_evaluations
 from launch.sweeps.search_space import whole_keys
 from launch.sweeps.sweep_config import SweepConfig, SweepMember
-from launch.sweeps.sweep_progress import SweepSnapshot, closing_table, describe_sweep
+from launch.sweeps.sweep_progress import SweepSnapshot, closing_table, describe_sweep, look_at
 from launch.sweeps.sweep_result import MemberResult, SweepResult
 from launch.sweeps.tuning import STUDY_NAME, Tuning, find_unfit_ends
 
@@ -57,12 +57,13 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
     """
     members = config.members()
     base, share_replay = config.base, config.options.share_replay
-    plan = plan_session([member.config for member in members], share_replay, config.options.concurrent)
-    if config.options.pbt:
-        raise_problems(find_strangers(plan.members))
-    if config.options.tunes:
-        raise_problems(find_unfit_ends(config, members[0], plan.members[0]))
     with ExitStack() as stack:
+        stack.enter_context(name_long_waits(base.quiet))
+        plan = plan_session([member.config for member in members], share_replay, config.options.concurrent)
+        if config.options.pbt:
+            raise_problems(find_strangers(plan.members))
+        if config.options.tunes:
+            raise_problems(find_unfit_ends(config, members[0], plan.members[0]))
         run = stack.enter_context(open_run(base, command, facts={"sweep": config.to_json()}))
         pruning = _pruning_of(config, members, run) if config.options.prunes else None
         tuning = None
@@ -146,9 +147,7 @@ def _progress(config: SweepConfig, plan: Plan, recorders: Sequence[Recorder], pr
     steps = min(member.steps for member in plan.configs)
 
     def look() -> SweepSnapshot:
-        snapshots = [recorder.snapshot() for recorder in list(recorders)]  # in the order of the members' numbers
-        pruned = [number for number in range(len(snapshots)) if pruning is not None and pruning.verdict(number)]
-        return SweepSnapshot(snapshots, len(plan.members) - len(snapshots), pruned)
+        return look_at(recorders, len(plan.members), pruning.verdict if pruning is not None else lambda number: None)
 
     return Progress(look, steps, config.base.env, config.base.quiet, line=describe_sweep)
 

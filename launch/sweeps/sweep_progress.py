@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from launch.recording.progress import duration, percent, program_path, status_line
-from launch.recording.recorder import Snapshot
+from launch.recording.recorder import Recorder, Snapshot
 from launch.settings.values import show
+from launch.sweeps.halving import Verdict
 from launch.sweeps.sweep_result import SweepResult
 
 
 class SweepSnapshot:
-    """Progress of all members that have begun.
+    """Progress of all members that have begun, and the numbers of those that wait for their turn or have ended early.
 
     Args:
-        members: snapshots of the members that have begun, by number.
-        num_waiting: number of members that wait for their turn.
-        pruned: numbers of the members among them that ended early, so that nobody waits for their steps.
+        members: of those that have neither failed nor been pruned; of all if all have.
+        num_waiting: members that wait.
+        num_failed: members that have failed.
+        num_pruned: members that were pruned.
     """
 
-    def __init__(self, members: Sequence[Snapshot], num_waiting: int = 0, pruned: Collection[int] = ()):
-        kept = [member for number, member in enumerate(members) if number not in pruned]
-        self.members = kept or list(members)
+    def __init__(self, members: Sequence[Snapshot], num_waiting: int = 0, num_failed: int = 0, num_pruned: int = 0):
+        self.members = members
         self.num_waiting = num_waiting
-        self.num_pruned = len(members) - len(kept)
+        self.num_failed = num_failed
+        self.num_pruned = num_pruned
 
     @property
     def env_steps(self) -> int:
@@ -40,6 +42,22 @@ class SweepSnapshot:
         return {name: math.fsum(items) / len(items) for name, items in values.items()}
 
 
+def look_at(recorders: Sequence[Recorder], num_members: int, verdict: Callable[[int], Verdict | None]) -> SweepSnapshot:
+    """Return the progress of a sweep.
+
+    Args:
+        recorders: of the members that have begun, in the order of their numbers.
+        num_members: number of all members.
+        verdict: returns the verdict that pruned a member, by its number; None: it was not pruned.
+    """
+    begun = list(recorders)
+    failed = {number for number, recorder in enumerate(begun) if recorder.has_failed}
+    pruned = {number for number in range(len(begun)) if number not in failed and verdict(number) is not None}
+    alive = [recorder for number, recorder in enumerate(begun) if number not in failed | pruned]
+    members = [recorder.snapshot() for recorder in alive or begun]
+    return SweepSnapshot(members, num_members - len(begun), len(failed), len(pruned))
+
+
 def describe_sweep(snapshot: SweepSnapshot, num_env_steps: int, title: str = "") -> str:
     """Return one line: slowest and fastest member, rate, time left, best and mean return, acceptance, bottleneck."""
     members = snapshot.members
@@ -47,11 +65,12 @@ def describe_sweep(snapshot: SweepSnapshot, num_env_steps: int, title: str = "")
     fastest = max(member.env_steps for member in members)
     returns = [member.mean_return for member in members if math.isfinite(member.mean_return)]
     waiting = f" · {snapshot.num_waiting} members wait" if snapshot.num_waiting else ""
-    pruned = f" · {snapshot.num_pruned} pruned" if snapshot.num_pruned else ""
+    waiting += f" · {snapshot.num_failed} failed" if snapshot.num_failed else ""
+    waiting += f" · {snapshot.num_pruned} pruned" if snapshot.num_pruned else ""
     return status_line(
         title,
         f"{slowest.env_steps:,} to {fastest:,} of {num_env_steps:,} env steps "
-        f"({percent(slowest.env_steps, num_env_steps)}){waiting}{pruned}",
+        f"({percent(slowest.env_steps, num_env_steps)}){waiting}",
         sum(member.env_steps_per_second for member in members),
         sum(max(0, num_env_steps - member.env_steps) for member in members) + snapshot.num_waiting * num_env_steps,
         f"return {max(returns):,.1f} best, {math.fsum(returns) / len(returns):,.1f} mean" if returns else "",
@@ -86,9 +105,11 @@ def closing_table(result: SweepResult, preset: str) -> str:
         lines += [f"by the last 20 training episodes {first}", *rest]
     if result.best_curve is not None:
         lines.append(result.best_curve.words())
+    failed = sum(item.error != "" for item in result.members)
+    failures = f"; {failed} of {len(result.members)} members failed" if failed else ""
     laser, here, best = program_path("laser"), shlex.quote(str(result.run_dir)), result.best
     lines += [
-        f"done in {duration(result.seconds)}; everything is in {result.run_dir}; what to try next:",
+        f"done in {duration(result.seconds)}{failures}; everything is in {result.run_dir}; what to try next:",
         f"  {laser} eval {here if best is None else shlex.quote(str(best.result.run_dir))} --episodes 20",
         f"  {laser} report {here}",
     ]

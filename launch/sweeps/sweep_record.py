@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from laser.config import ConfigError, Problem, raise_problems
-from launch.settings.json_form import config_from_json
+from launch.records.run_directory import config_from_record
 from launch.settings.train_config import TrainConfig
 from launch.settings.values import apply_overrides
 from launch.sweeps.halving import PrunerConfig
@@ -44,8 +43,10 @@ def read_base(record: dict[str, Any], path: Path) -> TrainConfig:
     """Return the base config of a sweep's record, for use in `path`.
 
     Raises:
-        ConfigError: the record cannot be read.
+        ConfigError: the record is none of a sweep.
+        NothingToResumeError: the record's values cannot be read.
+        UntrustedError: the record names code that this user has not named before.
     """
     if "sweep" not in record:
         raise ConfigError([Problem("run-dir", f"{path} holds a run, not a sweep", "use laser train --resume")])
-    return dataclasses.replace(config_from_json(record["config"]), run_dir=path)
+    return config_from_record(record, path)

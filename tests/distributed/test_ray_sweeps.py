@@ -52,6 +52,7 @@ class Shared:
         for topology in self._topologies:
             for part in (*topology.workers, topology.parameters, *topology.shards):
                 part.kill()
+        return []
 
 
 @pytest.fixture

@@ -5,10 +5,13 @@ import os
 import shlex
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
-from launch.standard_output import FailingStream
+from laser.waiting import current_wait, waiting_for
+from launch.standard_output import FailingStream, name_long_waits
 
 
 def test_messages_are_lost_once_their_reader_has_gone(tmp_path):
@@ -68,3 +71,39 @@ def test_a_result_is_not_lost_to_a_character_that_the_stream_lacks(tmp_path):
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout.splitlines()[-1])["episodes_played"] == 2
     assert r"\xb1" in ended.stdout
+
+
+def waits_named_during(capsys, waits, **options):
+    """Returns what is said while this thread waits for each of some things for the given seconds."""
+    with name_long_waits(**options):
+        for what, seconds in waits:
+            with waiting_for(what):
+                time.sleep(seconds)
+    return capsys.readouterr().err.splitlines()
+
+
+def test_a_long_wait_is_named_and_then_ever_more_rarely(capsys):
+    lines = waits_named_during(capsys, [("the moon", 1.0)], after_s=0.1)
+    assert 1 <= len(lines) <= 3
+    assert all(line.startswith("waiting for the moon (") and line.endswith(" s so far)") for line in lines)
+
+
+def test_short_waits_are_not_named_however_many(capsys):
+    assert waits_named_during(capsys, [("the moon", 0.01)] * 30, after_s=30.0) == []
+
+
+def test_a_wait_without_words_is_not_named(capsys):
+    assert waits_named_during(capsys, [("", 0.3), (lambda: "", 0.3)], after_s=0.05) == []
+
+
+def test_who_wants_quiet_hears_nothing(capsys):
+    assert waits_named_during(capsys, [("the moon", 0.3)], quiet=True, after_s=0.05) == []
+
+
+def test_within_a_command_nobody_else_names_waits(capsys):
+    with name_long_waits(after_s=0.1):
+        named = waits_named_during(capsys, [("the moon", 0.25)], after_s=0.1)
+    assert len(named) == 1
+    assert current_wait(threading.get_ident()) is None
+    time.sleep(0.2)
+    assert capsys.readouterr().err == ""

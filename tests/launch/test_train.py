@@ -21,7 +21,6 @@ from launch.errors import LaunchError, NothingToResumeError
 from launch.evaluation.evaluate import evaluate, load_policy
 from launch.presets import load_preset
 from launch.records.metrics_db import read_names, read_series
-from launch.runtimes import hangs
 from launch.settings.train_config import EvaluationConfig, TrainConfig
 from launch.train import train
 from learner.checkpoint import list_checkpoints, load_newest_checkpoint
@@ -306,7 +305,7 @@ gymnasium.register("Late{runtime}-v0", Late)
 def test_an_environment_that_hangs_while_it_is_rebuilt_is_noticed(tmp_path, monkeypatch, runtime):
     (tmp_path / f"late_{runtime}.py").write_text(LATE.replace("{runtime}", runtime))
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(hangs, "_CONSTRUCTION_DEADLINE_S", 0.5)
+    monkeypatch.setattr("laser.environments.config._CONSTRUCTION_DEADLINE_S", 0.5)
     config = small(tmp_path / "run", env=f"late_{runtime}:Late{runtime}-v0", num_envs=1, runtime=runtime)
     config = dataclasses.replace(
         config, environment=dataclasses.replace(config.environment, deadline_s=0.5, max_restarts=1)

@@ -40,7 +40,7 @@ _MARK = {"cellRenderer": "Mark", "pinned": "left", "sortable": False, "floatingF
 _COLUMNS = [
     _column("", "mark", 60, headerTooltip="colour in the comparison; the eye hides a run there", **_MARK),
     _column("run", "name", 224, cellRenderer="RunLink", pinned="left", **_TEXT),
-    _column("status", "status", 100, cellRenderer="Status", **_TEXT),
+    _column("status", "status", 100, cellRenderer="Status", tooltipField="problem", **_TEXT),
     _column("kind", "kind", 78, **_TEXT),
     _column("preset", "preset", 92, **_TEXT),
     _column("environment", "env", 114, tooltipField="env", **_TEXT),
@@ -202,7 +202,8 @@ def _row(summary: Summary) -> dict[str, Any]:
         "href": address_of(entry),
         "name": entry.name,
         "kind": "sweep" if entry.is_sweep else "member" if entry.sweep else "run",
-        "status": "unreadable" if entry.problem else summary.status,
+        "status": "unreadable" if summary.is_unreadable else summary.status,
+        "problem": printable(summary.problem) if summary.is_unreadable else "",
         "preset": printable(str(config.get("preset", "")), 60),
         "env": printable(str(config.get("env", "")), 80),
         "env_steps": moment.env_steps if moment else None,

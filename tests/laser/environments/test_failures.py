@@ -4,9 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
 
 from laser.config import ConfigError
 from laser.environments import EnvironmentConfig, EnvironmentFailedError, describe_environment, make_environment
+from laser.environments.own import id_of
+from laser.foreign_threads import left_behind
 
 DEEDS = {
     "raise": ("raised", "KeyError: 'the door is locked'"),
@@ -97,6 +100,48 @@ def test_a_reset_that_hangs_is_noticed_before_a_run_in_processes():
     config = EnvironmentConfig(vectorization="async", deadline_s=0.5)
     with pytest.raises(ConfigError, match=r"cannot be reset: environment 0 did not finish a reset within 0.5 s"):
         describe_environment("custom_environments:Bad-hang-at-reset-v0", config)
+
+
+class Slow(CartPoleEnv):
+    """Does not return from a method of its class for a while."""
+
+    slow = ""
+
+    def __init__(self, **arguments):
+        super().__init__(**arguments)
+        self._wait("constructor")
+
+    def reset(self, **arguments):
+        self._wait("reset")
+        return super().reset(**arguments)
+
+    def close(self):
+        self._wait("close")
+
+    def _wait(self, method):
+        if method == Slow.slow:
+            time.sleep(3.0)
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("constructor", r"its construction or first reset for 0\.2 s"),
+        ("reset", r"its construction or first reset for 0\.2 s"),
+        ("close", r"close\(\) for 0\.2 s"),
+        ("", ""),
+    ],
+)
+def test_an_environment_that_does_not_return_is_named_at_its_deadline(monkeypatch, method, words):
+    monkeypatch.setattr(Slow, "slow", method)
+    monkeypatch.setattr("laser.environments.config._CONSTRUCTION_DEADLINE_S", 0.2)
+    config, id = EnvironmentConfig(deadline_s=0.2), id_of(Slow)
+    if not method:
+        assert describe_environment(id, config).id == id
+        return
+    with pytest.raises(ConfigError, match=f"Slow did not return from {words}; mend it, or raise environment.deadline"):
+        describe_environment(id, config)
+    assert f"first look at {id}" in left_behind()  # so that the process does not wait for it at its end
 
 
 def test_a_process_that_ends_is_noticed():

@@ -9,8 +9,9 @@ from functools import partial
 
 import pytest
 
+from laser.foreign_threads import left_behind
 from laser.ports import PortClosedError, Report, wait
-from launch.runtimes.host import Host, left_behind
+from launch.runtimes.host import Host
 from launch.runtimes.local_runtime import LocalRuntime
 
 
@@ -283,3 +284,31 @@ def test_closing_the_runtime_frees_those_who_wait_for_the_shards():
     runtime.close()
     assert time.monotonic() - begun < 4.0
     assert worker.close()
+
+
+def test_the_runtime_names_environments_that_do_not_return_from_close(monkeypatch):
+    monkeypatch.setattr("launch.runtimes.local_runtime.CLOSE_DEADLINE_S", 0.3)
+
+    class Clinging(Ticker):
+        def close(self):
+            self.waiting_for = "environment's close()"
+            self.release.wait(10.0)
+
+    made = []
+
+    def cling(incarnation):
+        made.append(Clinging())
+        return made[-1]
+
+    runtime = LocalRuntime()
+    for name, factory in (("actor/0", cling), ("actor/1", Ticker), ("actor/2", cling)):
+        wait(runtime.worker(name, factory, Sink()).call(Ticker.look), 5.0, "the component")
+    begun = time.monotonic()
+    complaints = runtime.close()
+    assert time.monotonic() - begun < 5.0  # all together, not each in turn
+    assert [complaint.split(" did not return")[0] for complaint in complaints] == [
+        "an environment of actor/0",
+        "an environment of actor/2",
+    ]
+    for each in made:
+        each.release.set()

@@ -25,7 +25,7 @@ from launch.sweeps.pruning import RECORD_NAME, Pruning
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig
 from launch.sweeps.sweep_options import SweepOptions
-from launch.sweeps.sweep_progress import SweepSnapshot, closing_table, describe_sweep
+from launch.sweeps.sweep_progress import closing_table, describe_sweep, look_at
 from learner.checkpoint import load_newest_checkpoint
 from learner.learner import Learner
 
@@ -306,13 +306,15 @@ def test_a_resumed_sweep_keeps_its_pruner_and_its_rungs(tmp_path):
 
 
 def test_nobody_waits_for_the_steps_of_pruned_members():
-    def snapshot(env_steps):
-        return SimpleNamespace(
-            env_steps=env_steps, mean_return=1.0, env_steps_per_second=10.0, gauges={}, bottleneck=""
-        )
+    def recorder(env_steps, has_failed=False):
+        rest = {"mean_return": 1.0, "env_steps_per_second": 10.0, "gauges": {}, "bottleneck": ""}
+        snapshot = SimpleNamespace(env_steps=env_steps, **rest)
+        return SimpleNamespace(has_failed=has_failed, snapshot=lambda: snapshot)
 
-    some = SweepSnapshot([snapshot(5), snapshot(50)], 1, [0])
-    assert some.env_steps == 50
-    assert "50 to 50 of 100" in describe_sweep(some, 100)
-    assert "1 pruned" in describe_sweep(some, 100)
-    assert SweepSnapshot([snapshot(5)], 1, [0]).env_steps == 5
+    verdicts = {0: "pruned", 2: "pruned"}
+    begun = [recorder(5), recorder(50), recorder(7, has_failed=True), recorder(60)]
+    some = look_at(begun, 5, verdicts.get)
+    assert (some.env_steps, some.num_waiting, some.num_failed, some.num_pruned) == (50, 1, 1, 1)
+    assert "50 to 60 of 100" in describe_sweep(some, 100)
+    assert "1 members wait · 1 failed · 1 pruned" in describe_sweep(some, 100)
+    assert look_at(begun[:1], 5, verdicts.get).env_steps == 5

@@ -15,6 +15,7 @@ import torch
 from launch.errors import Interrupted, LaunchError, NothingToResumeError
 from launch.evaluation.evaluate import evaluate, load_policy
 from launch.presets import change, load_preset
+from launch.recording.recorder import Recorder
 from launch.records.lineage import Lineage
 from launch.records.metrics_db import read_names, read_series
 from launch.records.run_directory import newest_run
@@ -26,6 +27,7 @@ from launch.sweeps.population import PbtConfig
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig
 from launch.sweeps.sweep_options import SweepOptions
+from launch.sweeps.sweep_progress import SweepSnapshot, describe_sweep
 from launch.sweeps.sweep_result import SweepResult
 from learner.checkpoint import load_newest_checkpoint
 from learner.feedback.prioritizer_link import PrioritizerLink
@@ -263,13 +265,30 @@ gymnasium.register("Failing-v0", Failing)
 """
 
 
+def noting(end_accounts, logged, tmp_path):
+    """Notes, when the sound member ends, whether the log of the other one says that it has failed."""
+
+    def noted(self):
+        if self.number == 0:
+            logged.append("failed: " in (tmp_path / "run" / "members" / "1" / "log.txt").read_text())
+        end_accounts(self)
+
+    return noted
+
+
 @pytest.mark.parametrize("runtime", ["lockstep", "local"])
-def test_a_member_that_fails_does_not_end_the_others(tmp_path, monkeypatch, runtime):
+def test_a_member_that_fails_does_not_end_the_others(tmp_path, monkeypatch, capsys, runtime):
     (tmp_path / "failing_environment.py").write_text(FAILING)
     monkeypatch.syspath_prepend(str(tmp_path))
     grid = {"env": ["CartPole-v1", "failing_environment:Failing-v0"]}
     values = {"runtime": runtime, "environment.max-restarts": 0, "num_envs": 2}
-    result = sweep(small(tmp_path / "run", grid, share_replay=False, **values))
+    logged = []
+    monkeypatch.setattr(MemberSupervisor, "end_accounts", noting(MemberSupervisor.end_accounts, logged, tmp_path))
+    result = sweep(small(tmp_path / "run", grid, share_replay=False, **values | {"quiet": False, "steps": 1500}))
+    said = capsys.readouterr().err.splitlines()
+    assert any(line.startswith("member 1 failed after ") and line.endswith("the pole is missing") for line in said)
+    assert any("; 1 of 2 members failed; everything is in" in line for line in said)
+    assert logged[0], "its log says so before the others end"
     assert [member.result.finished for member in result.members] == ["steps", "failed"]
     assert "the pole is missing" in result.members[1].error
     assert "error" in result.to_json()["members"][1]
@@ -351,3 +370,10 @@ def test_who_asks_for_weights_that_cannot_be_had_goes_on(tmp_path, monkeypatch):
     assert decisions
     assert all(decision.copied != 1 for decision in decisions)
     assert "its weights cannot be copied" in (tmp_path / "run" / "members" / "1" / "log.txt").read_text()
+
+
+def test_members_that_have_failed_are_counted_and_hold_back_nothing():
+    snapshot = Recorder().snapshot()
+    ahead = dataclasses.replace(snapshot, env_steps=50)
+    line = describe_sweep(SweepSnapshot([ahead], num_waiting=2, num_failed=1), 100)
+    assert line.startswith("50 to 50 of 100 env steps (50%) · 2 members wait · 1 failed")

@@ -13,11 +13,11 @@ import torch
 from stopped_sweeps import stopped
 
 from actors.evaluator import Evaluator
+from laser.foreign_threads import left_behind
 from launch.errors import Interrupted, LaunchError
 from launch.planning.plan import make_plan
 from launch.presets import change, load_preset
 from launch.records.metrics_db import read_series
-from launch.runtimes.host import left_behind
 from launch.supervision import places
 from launch.supervision.member_supervisor import MemberSupervisor
 from launch.supervision.signals import StopSignal
