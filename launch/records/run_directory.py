@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from laser.config import ConfigError, Problem
-from launch.errors import CannotCreateError, NothingToResumeError, OutputError
+from launch.errors import CannotCreateError, NothingToResumeError, OutputError, RuntimeFailedError
 from launch.records.preset_changes import changes_from_preset
 from launch.records.record import load_record
 from launch.records.run_lock import locked
@@ -158,9 +158,10 @@ def open_run(
             if before:
                 # The run did not continue with the new settings, and they would prevent the next attempt.
                 replace_file(record, before)
-            elif isinstance(error, OutputError):
+            elif isinstance(error, OutputError | RuntimeFailedError):
                 _remove_all_but(found, path)  # it holds nothing to continue from
-                raise OutputError(error.problem.key, error.problem.wrong, _START_AGAIN) from error
+                if isinstance(error, OutputError):
+                    raise OutputError(error.problem.key, error.problem.wrong, _START_AGAIN) from error
             raise
 
 

@@ -9,28 +9,33 @@ import stat
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
 import launch.runtimes.ray_settings  # noqa: F401 - Ray reads these settings at its import
 
 # isort: split
+import psutil
 import ray
 import ray.util
+from ray._common.utils import get_default_ray_temp_dir
 
 from laser.ports import ReplayPort
-from launch.errors import LaunchError
+from launch.errors import LaunchError, RuntimeFailedError
 from launch.runtimes.ray_ports import NearestShard, RayReplay
 from launch.runtimes.runtime import ShardPort
 
 _REMOVE_DEADLINE_S = 5.0
+_VITAL = ("gcs_server", "raylet")
 
 
 class OwnRay:
     """Starts Ray on loopback. All components go to its only node and reserve nothing there.
 
     Raises:
-        LaunchError: Ray did not start, or did not bind to loopback.
+        RuntimeFailedError: Ray did not start.
+        LaunchError: it did not bind to loopback.
     """
 
     notes: tuple[str, ...] = ()
@@ -39,10 +44,13 @@ class OwnRay:
         make_token_private()
         try:
             self._session = Path(_start_ray())
-        except (RuntimeError, ConnectionError, TimeoutError, OSError) as error:
+        except Exception as error:  # Ray raises a plain Exception where a process of its does not answer in time
             ray.shutdown()
+            for session in Path(get_default_ray_temp_dir()).glob(f"session_*_{os.getpid()}"):
+                _end_processes(session)
+                _remove(session)
             line = " ".join(str(error).split())[:300]
-            raise LaunchError("runtime", f"Ray did not start: {line}", "--runtime local needs no Ray") from error
+            raise RuntimeFailedError("runtime", f"Ray did not start: {line}", "--runtime local needs no Ray") from error
         address = ray.util.get_node_ip_address()
         if address != "127.0.0.1":
             ray.shutdown()
@@ -52,9 +60,22 @@ class OwnRay:
                 "do not import ray before launch.runtimes.ray_settings, which sets Ray's settings",
             )
 
+    def check(self) -> None:
+        """Raise `RuntimeFailedError` if one of Ray's own processes has ended.
+
+        Ray itself would notice after a minute, and end this process without a word to the user.
+        """
+        node: Any = ray._private.worker._global_node
+        for name, process in node.dead_processes():
+            if name in _VITAL:
+                how = f"was ended by signal {-process.returncode}" if process.returncode < 0 else "ended"
+                wrong = f"Ray's {name} {how}, perhaps because memory ran out"
+                raise RuntimeFailedError("runtime", wrong, "start again, or use --runtime local, which needs no Ray")
+
     def close(self) -> None:
         """End Ray with all its processes, and remove the session's files from Ray's temporary directory."""
         ray.shutdown()
+        _end_processes(self._session)
         _remove(self._session)
 
     def shards(self, num_shards: int) -> list[dict[str, Any]]:
@@ -89,6 +110,22 @@ def _start_ray() -> str:
         configure_logging=False,
     )
     return str(context.address_info["session_dir"])
+
+
+def _end_processes(session: Path) -> None:
+    """End what is left of a session: agents whose head or raylet was killed have nobody else to end them."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):  # it has just ended, or is another user's
+            if _belongs_to(session, process.cmdline(), process):
+                process.kill()
+
+
+def _belongs_to(session: Path, command: Sequence[str], process: psutil.Process) -> bool:
+    if any(str(session) in word for word in command):
+        return True
+    # Ray's agents replace their command lines by a title; their logs lie in the session's directory.
+    has_title = bool(command) and command[0].startswith("ray::")
+    return has_title and any(Path(file.path).is_relative_to(session) for file in process.open_files())
 
 
 def _remove(session: Path) -> None:

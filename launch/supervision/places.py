@@ -55,6 +55,12 @@ class Starting:
         hangs = any(hung_in(actor, self._topology.config) for actor in self._topology.actors)
         return all(call.done() for call in calls) or hangs or time.monotonic() - self._begun_at > START_DEADLINE_S
 
+    def what(self) -> str:
+        """Return what is waited for."""
+        waiting = (actor for actor, call in zip(self._topology.actors, self._actors, strict=False) if not call.done())
+        actor = next(waiting, None) if self._learner.done() else None
+        return "the learner to start" if actor is None else _what_starts(actor, self._topology.config.env)
+
     def wait(self) -> str:
         """Wait for the workers, and return how the learner computes."""
         how: str = wait(self._learner, START_DEADLINE_S, "the learner to start")

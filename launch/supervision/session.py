@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
@@ -48,6 +49,7 @@ LEASE_S = 30.0
 """Seconds without progress after which a member of a sweep no longer delays the others."""
 _POINTS_OF_A_CURVE, _MOST_BETWEEN_POINTS = 250, 5_000  # the limit, in env steps, lets the curve of a long run grow soon
 _SLACK_ROUNDS, _SLACK_SHARE = 4, 0.02
+_LOOK_S = 0.02
 
 
 def plan_session(configs: Sequence[TrainConfig], share_replay: bool = False, concurrent: int = 0) -> Plan:
@@ -193,7 +195,7 @@ class _Session:
         waiting = self._plan.members[len(members) :]
         topologies = place_population(members, self._recorders, self._runtime, self._plan.share_replay, waiting)
         try:
-            descriptions = warm_up(topologies)
+            descriptions = warm_up(topologies, self._runtime.check)
         except Exception as error:
             for run in self._runs:
                 self._log_failure(run, error)
@@ -235,7 +237,7 @@ class _Session:
             self._save,
             evolution,
             self._places if waiting else None,
-            (lambda: None) if self._caller is None else self._caller.look,
+            self._look,
         )
         _check_in_place(self._runs)
         for supervisor in supervisors:
@@ -256,6 +258,11 @@ class _Session:
         for supervisor in schedule.supervisors:
             self._finish(supervisor)
         return self._end()
+
+    def _look(self) -> None:
+        self._runtime.check()
+        if self._caller is not None:
+            self._caller.look()
 
     def _end(self) -> list[Outcome]:
         """Return the outcomes of all members; raise if none was trained to its end."""
@@ -326,8 +333,12 @@ class _Session:
             say(line)
 
 
-def warm_up(topologies: Sequence[Topology]) -> list[str]:
+def warm_up(topologies: Sequence[Topology], check: Callable[[], None] = lambda: None) -> list[str]:
     """Compile networks and make environments; return how each learner computes.
+
+    Args:
+        topologies: of the members that begin at once.
+        check: called again and again meanwhile; its error ends the start.
 
     Raises:
         EnvironmentBudgetError: an environment failed too often before its first step.
@@ -335,6 +346,11 @@ def warm_up(topologies: Sequence[Topology]) -> list[str]:
     """
     in_turns = topologies[0].config.takes_turns
     begun = [Starting(topology, in_turns) for topology in topologies]
+    for starting in begun:
+        with waiting_for(starting.what):
+            while not starting.is_over:
+                check()
+                time.sleep(_LOOK_S)
     return [starting.wait() for starting in begun]
 
 
