@@ -1,22 +1,18 @@
-"""A Ray of the run's own that only this machine can reach: its start, and the removal of its files."""
+"""A Ray of the run's own that only this machine can reach: its start, its health and its end."""
 
 from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import stat
 import sys
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
 import launch.runtimes.ray_settings  # noqa: F401 - Ray reads these settings at its import
 
 # isort: split
-import psutil
 import ray
 import ray.util
 from ray._common.utils import get_default_ray_temp_dir
@@ -24,9 +20,9 @@ from ray._common.utils import get_default_ray_temp_dir
 from laser.ports import ReplayPort
 from launch.errors import LaunchError, RuntimeFailedError
 from launch.runtimes.ray_ports import NearestShard, RayReplay
+from launch.runtimes.ray_session import Guard, end_processes, remove
 from launch.runtimes.runtime import ShardPort
 
-_REMOVE_DEADLINE_S = 5.0
 _VITAL = ("gcs_server", "raylet")
 
 
@@ -44,16 +40,17 @@ class OwnRay:
         make_token_private()
         try:
             self._session = Path(_start_ray())
+            self._guard = Guard(self._session)
         except Exception as error:  # Ray raises a plain Exception where a process of its does not answer in time
             ray.shutdown()
             for session in Path(get_default_ray_temp_dir()).glob(f"session_*_{os.getpid()}"):
-                _end_processes(session)
-                _remove(session)
+                end_processes(session)
+                remove(session)
             line = " ".join(str(error).split())[:300]
             raise RuntimeFailedError("runtime", f"Ray did not start: {line}", "--runtime local needs no Ray") from error
         address = ray.util.get_node_ip_address()
         if address != "127.0.0.1":
-            ray.shutdown()
+            self.close()
             raise LaunchError(
                 "runtime",
                 f"Ray listens on {address}, where other machines can reach it",
@@ -75,8 +72,9 @@ class OwnRay:
     def close(self) -> None:
         """End Ray with all its processes, and remove the session's files from Ray's temporary directory."""
         ray.shutdown()
-        _end_processes(self._session)
-        _remove(self._session)
+        end_processes(self._session)
+        remove(self._session)
+        self._guard.close()
 
     def shards(self, num_shards: int) -> list[dict[str, Any]]:
         """Return Ray's options for each shard."""
@@ -110,34 +108,6 @@ def _start_ray() -> str:
         configure_logging=False,
     )
     return str(context.address_info["session_dir"])
-
-
-def _end_processes(session: Path) -> None:
-    """End what is left of a session: agents whose head or raylet was killed have nobody else to end them."""
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):  # it has just ended, or is another user's
-            if _belongs_to(session, process.cmdline(), process):
-                process.kill()
-
-
-def _belongs_to(session: Path, command: Sequence[str], process: psutil.Process) -> bool:
-    if any(str(session) in word for word in command):
-        return True
-    # Ray's agents replace their command lines by a title; their logs lie in the session's directory.
-    has_title = bool(command) and command[0].startswith("ray::")
-    return has_title and any(Path(file.path).is_relative_to(session) for file in process.open_files())
-
-
-def _remove(session: Path) -> None:
-    """Remove a session's directory: logs and sockets of ended processes, which Ray would never remove."""
-    deadline = time.monotonic() + _REMOVE_DEADLINE_S
-    while session.exists() and time.monotonic() < deadline:
-        shutil.rmtree(session, ignore_errors=True)  # processes that are ending may still write their last lines
-        if session.exists():
-            time.sleep(0.05)
-    latest = session.parent / "session_latest"
-    if latest.is_symlink() and latest.readlink().name == session.name:
-        latest.unlink(missing_ok=True)
 
 
 def make_token_private() -> None:
