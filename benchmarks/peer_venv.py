@@ -11,7 +11,15 @@ from measure import ROOT
 
 TORCH = "torch>=2.10,<2.14"  # the same as LASER's, so that the comparison is not between versions of torch
 REQUIREMENTS = {
-    "sb3": ("stable-baselines3==2.7.*", "gymnasium[mujoco,box2d]", "mujoco>=3.2,<4", "minatar", "packaging", TORCH),
+    "sb3": (
+        "stable-baselines3==2.7.*",
+        "gymnasium[mujoco,box2d]",
+        "mujoco>=3.2,<4",
+        "minatar",
+        "minigrid",
+        "packaging",
+        TORCH,
+    ),
     "rllib": ("ray[rllib]==2.60.*", "ale-py==0.12.*", "opencv-python-headless", TORCH),
 }
 # RL Zoo's tuned settings; the step size and the clip range shrink to 0 over 100,000 env steps.

@@ -32,6 +32,17 @@ _DQN_MINATAR = {  # Young and Tian 2019, as far as its settings exist here
     "exploration_fraction": 0.5,
     "exploration_final_eps": 0.1,
 }
+_PPO_MINIGRID = {  # RL Zoo, but with the observations of LASER's `GridPlanes` and the same net
+    "n_envs": 8,
+    "n_steps": 128,
+    "batch_size": 64,
+    "gae_lambda": 0.95,
+    "gamma": 0.99,
+    "n_epochs": 10,
+    "ent_coef": 0.0,
+    "learning_rate": 2.5e-4,
+    "clip_range": 0.2,
+}
 _PPO_LUNAR_LANDER = {  # RL Zoo
     "n_envs": 16,
     "n_steps": 1024,
@@ -145,6 +156,15 @@ ROWS: dict[str, Row] = {
             "SB3 DQN": Peer("dqn", 500_000, _DQN_LUNAR_LANDER, "RL Zoo"),
         },
         target=200.0,
+        to_reach=0.5,
+    ),
+    "doorkey": Row(
+        "MiniGrid-DoorKey-5x5-v0: env steps to a mean return of 0.9",
+        "MiniGrid-DoorKey-5x5-v0",
+        "minigrid",
+        100_000,
+        {"SB3 PPO": Peer("ppo", 100_000, _PPO_MINIGRID, "RL Zoo")},
+        target=0.9,
         to_reach=0.5,
     ),
     **{

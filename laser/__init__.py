@@ -27,6 +27,8 @@ _API = {
     "change": "launch.presets",
     "load_policy": "launch.evaluation.evaluate",
     "evaluate": "launch.evaluation.evaluate",
+    "metric_names": "launch.records.metrics",
+    "read_metric": "launch.records.metrics",
     "sweep": "launch.sweeps.sweep",
     "TrainConfig": "launch.settings.train_config",
     "SweepConfig": "launch.sweeps.sweep_config",

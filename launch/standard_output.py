@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TextIO
 
@@ -104,9 +104,21 @@ def _open_nowhere(number: int) -> None:
     os.set_inheritable(number, True)
 
 
+_receiver: Callable[[str], None] | None = None
+
+
 def say(text: str) -> None:
-    """Print a message to standard error, which leaves standard output to results."""
-    print(text, file=sys.stderr, flush=True)
+    """Print a message to standard error, above a live display if there is one. Standard output is for results."""
+    if _receiver is not None:
+        _receiver(text)
+    else:
+        print(text, file=sys.stderr, flush=True)
+
+
+def divert(receiver: Callable[[str], None] | None) -> None:
+    """Give all messages to a display, which prints them where they do not disturb it; None: print them again."""
+    global _receiver
+    _receiver = receiver
 
 
 @contextmanager

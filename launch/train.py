@@ -16,6 +16,7 @@ from launch.records.run_directory import open_run
 from launch.settings.train_config import TrainConfig
 from launch.standard_output import name_long_waits, say
 from launch.supervision.callbacks import Caller, TrainingRun, check_callbacks
+from launch.supervision.ending import why_ended
 from launch.supervision.session import plan_session, run_session
 from launch.supervision.signals import stop_on_signals
 from launch.supervision.training_result import TrainResult, result_of
@@ -65,5 +66,5 @@ def train(config: TrainConfig, command: Sequence[str] | None = None, *, callback
             here = shlex.quote(str(run.path))
             raise stop.error(f"saved at {snapshot.env_steps:,} env steps; --resume --run-dir {here} continues")
         if not config.quiet:
-            say(closing_message(snapshot, run.path, config.preset, config.steps))
+            say(closing_message(snapshot, run.path, config.preset, config.steps, why_ended(outcome.finished, config)))
         return result

@@ -37,6 +37,7 @@ from learner.feedback.column_writer import ColumnWriter
 from learner.feedback.prioritizer_link import PrioritizerLink, ReplayLooks
 from learner.metrics.age_quantiles import AgeQuantiles
 from learner.metrics.consumption import Consumption
+from learner.metrics.makers import Makers
 from learner.publishing.publisher import Publisher
 from learner.updating.factory import make_updater
 
@@ -144,6 +145,7 @@ class Learner:
         self._counters: defaultdict[str, float] = defaultdict(float)
         self._metrics = MetricMeans()
         self._ages = AgeQuantiles(member)
+        self._makers = Makers(member)
         self._learned = Consumption()
         self._publisher = Publisher(parameters, self.updater.state.parameters)
         self._writer = ColumnWriter(replay, member, config.batches_together(settings.view), self.updater.state.device)
@@ -241,6 +243,7 @@ class Learner:
             self._num_unpublished += 1
             self._learned.add(loaded.mix)
             self._ages.add(loaded.mix, self.version)
+            self._makers.add(loaded.mix, output.per_step)
         self._counters["time/learner_step"] += time.perf_counter() - started
         self.heartbeat = time.monotonic()
 
@@ -507,7 +510,7 @@ class Learner:
         self._writer.write_batch(loaded.mix, values, output.final_writes, options)
 
     def _count(self) -> None:
-        for name, count in self._learned.take().items():
+        for name, count in (self._learned.take() | self._makers.take()).items():
             self._counters[name] += count
         self._counters["column_writes_failed"] += self._writer.take_failed()
         decode_s = self.loader.decode_s

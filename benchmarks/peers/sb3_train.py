@@ -44,6 +44,17 @@ class Cells(BaseFeaturesExtractor):
         return self.net(observations.permute(0, 3, 1, 2).contiguous())
 
 
+class GridAndDirection(BaseFeaturesExtractor):
+    """The same net for MiniGrid's grid, with the direction beside its units."""
+
+    def __init__(self, space: gymnasium.spaces.Dict) -> None:
+        super().__init__(space, 128 + int(space["direction"].n))
+        self.grid = Cells(space["image"])
+
+    def forward(self, observations: dict[str, torch.Tensor]) -> torch.Tensor:
+        return torch.cat([self.grid(observations["image"]), observations["direction"].flatten(1)], 1)
+
+
 class Episodes(BaseCallback):
     """Keeps (env steps, return) of every episode, and ends training once the last 20 average at least the target."""
 
@@ -78,6 +89,12 @@ def make_env(env_id: str) -> gymnasium.Env:
         from laser.environments.minatar import MinAtar  # the same game object as LASER's
 
         return MinAtar(env_id.removeprefix("MinAtar/").removesuffix("-v1"), minimal_actions=True)
+    if env_id.startswith("MiniGrid-"):
+        import minigrid  # noqa: F401 - registers the ids
+
+        from laser.environments.minigrid import GridPlanes  # the same observations as LASER's
+
+        return GridPlanes(gymnasium.make(env_id))
     return gymnasium.make(env_id)
 
 
@@ -111,8 +128,12 @@ def main() -> None:
     policy_kwargs = settings.pop("policy_kwargs", {})
     if options.env.startswith("MinAtar/"):
         policy_kwargs |= {"features_extractor_class": Cells, "net_arch": []}
+    policy = "MlpPolicy"
+    if options.env.startswith("MiniGrid-"):
+        policy = "MultiInputPolicy"
+        policy_kwargs |= {"features_extractor_class": GridAndDirection, "net_arch": []}
     kind = PPO if options.algorithm == "ppo" else DQN
-    model = kind("MlpPolicy", envs, seed=options.seed, device="cpu", policy_kwargs=policy_kwargs, **settings)
+    model = kind(policy, envs, seed=options.seed, device="cpu", policy_kwargs=policy_kwargs, **settings)
     kept = Episodes(options.target)
     begun = time.perf_counter()
     model.learn(total_timesteps=options.steps, callback=kept)

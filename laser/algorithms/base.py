@@ -303,7 +303,9 @@ class Algorithm(ABC):
 
     * "td_error": target - Q(s, a), with its sign, before masks, weights and clipping;
     * "q": Q(s, a) of the action taken, by the network that is trained; with twin critics both are the first one's;
-    * "priority": not negative; what PER uses instead of |td_error|.
+    * "priority": not negative; what PER uses instead of |td_error|;
+    * "accepted": number of the item's steps that the loss learned from;
+    * "abs_log_rho": sum of |log pi - log mu| over the item's valid steps.
     """
     needs_statistics: bool = False
     """Whether samples must include sums over the replay; see `observe`."""

@@ -162,7 +162,7 @@ class Impala(ActorCriticAlgorithm):
     """
 
     config: ImpalaConfig
-    per_step = ("priority",)
+    per_step = ("priority", "accepted", "abs_log_rho")
 
     def __init__(self, config: ImpalaConfig, environment: EnvironmentSpec, network: NetworkConfig):
         super().__init__(config, environment, network)
@@ -269,7 +269,11 @@ class Impala(ActorCriticAlgorithm):
         }
         # The priority of a whole unroll: what the critic has left to learn from it.
         errors = torch.where(rows.used, 0.5 * (critic.values - critic.targets).detach().square(), 0.0)
-        per_step = {"priority": errors.sum(0, keepdim=True) / batch.valid.sum(0).clamp(min=1)}
+        per_step = {
+            "priority": errors.sum(0, keepdim=True) / batch.valid.sum(0).clamp(min=1),
+            "accepted": rows.used.sum(0, keepdim=True).float(),
+            "abs_log_rho": torch.where(batch.valid, log_rhos.detach().abs(), 0.0).sum(0, keepdim=True),
+        }
         return LossOutput(loss, metrics, column_writes, state_updates=critic.state_updates, per_step=per_step)
 
     def _targets(

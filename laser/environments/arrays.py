@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,7 +14,8 @@ from laser.specs import CategorySpec, FramesSpec, MaskSpec, ObservationSpec, Vec
 
 # Pixels per side below which arrays of pixels are vectors, unless the config says otherwise.
 PICTURE_SIZE = 5
-_MOST_CHANNELS = 16
+# Channels of a picture: bools have one for each kind of thing.
+_MOST_CHANNELS = {"uint8": 16, "bool": 64}
 # Networks see up to so many values one-hot; more are embedded, since a one-hot input of that width is slow.
 _MOST_ONE_HOT = 1024
 _MOST_VALUES = 10_000_000
@@ -183,12 +185,13 @@ def array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None, 
         raise UnsupportedSpaceError(f"{name} has the space {space}, which holds no numbers; leave it out")
     if dtype in ("uint8", "bool"):
         high = 1 if dtype == "bool" else 255
-        if stack is not None and _is_picture(shape[1:], picture_size):
+        is_picture = functools.partial(_is_picture, picture_size=picture_size, most_channels=_MOST_CHANNELS[dtype])
+        if stack is not None and is_picture(shape[1:]):
             return ArrayReader(FramesSpec(shape[1:], stack.depth, stack.padding, high=high), shape, dtype)
-        if _is_picture(shape, picture_size):
+        if is_picture(shape):
             return ArrayReader(FramesSpec(shape, high=high), shape, dtype)
         # Without a stacking wrapper, these channels need not be a rolling stack: keep all of them.
-        if len(shape) == 3 and _is_picture((*shape[1:], shape[0]), picture_size):
+        if len(shape) == 3 and is_picture((*shape[1:], shape[0])):
             return ArrayReader(FramesSpec((*shape[1:], shape[0]), channels_first=True, high=high), shape, dtype)
     # Narrow floats are widened when they are collected; float64 is cast once, when the batch is converted.
     collected = "float64" if dtype not in ("float32", "float16") else "float32"
@@ -202,11 +205,11 @@ def _category(name: str, num_values: int, shape: tuple[int, ...], **facts: Any) 
     return CategorySpec(num_values, shape, **facts)
 
 
-def _is_picture(shape: tuple[int, ...], picture_size: int) -> bool:
+def _is_picture(shape: tuple[int, ...], picture_size: int, most_channels: int) -> bool:
     """Return whether a shape is (height, width) or (height, width, few channels) of a useful size."""
     if len(shape) not in (2, 3) or min(shape[:2]) < picture_size:
         return False
-    return len(shape) == 2 or shape[2] <= _MOST_CHANNELS
+    return len(shape) == 2 or shape[2] <= most_channels
 
 
 def _first_bad(values: np.ndarray, original: np.ndarray | None = None) -> str:

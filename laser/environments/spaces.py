@@ -109,7 +109,8 @@ def observation_reader(
 ) -> ObservationReader:
     """Return the reader for an observation space.
 
-    Arrays of uint8 or bool of two axes, or of three with at most 16 channels, are pictures if they are large enough.
+    Arrays of uint8 or bool of two axes, or of three with at most 16 channels (bools: 64), are pictures if they are
+    large enough.
 
     Args:
         space: observation space of one environment.

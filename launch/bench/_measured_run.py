@@ -17,7 +17,8 @@ from launch.recording.recorder import Recorder, Snapshot
 from launch.settings.train_config import TrainConfig
 from launch.supervision.learner_recovery import START_DEADLINE_S
 from launch.supervision.member_supervisor import MemberSupervisor
-from launch.supervision.session import make_runtime, make_schedule, warm_up
+from launch.supervision.session import make_runtime, make_schedule
+from launch.supervision.starting import start_all
 from launch.topology import Topology, place_population
 from learner.learner import Learner
 
@@ -104,7 +105,7 @@ def ready_to_run(configs: Sequence[TrainConfig], *, share_replay: bool = False) 
         runtime = make_runtime(configs[0], Needs(num_learners=len(configs), num_actors=num_actors))
         stack.callback(runtime.close)
         topologies = place_population(members, recorders, runtime, share_replay)
-        warm_up(topologies)
+        start_all(topologies)
         yield Running(topologies, recorders, time.monotonic() - begun)
 
 

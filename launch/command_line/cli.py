@@ -37,12 +37,16 @@ usage: laser COMMAND ...
                      [--share-replay | --no-share-replay] [--pbt] [--resume] [--json] [--KEY VALUE ...]
                                                                                     train several, at the same pace
   laser eval RUN_DIR [--episodes N] [--env ID] [--video] [--json]                   evaluate a trained agent
+  laser play RUN_DIR [--episodes N] [--env ID]                                      watch an agent play in a window
   laser report RUN_OR_SWEEP [--out DIR] [--json]                                    one page with curves and scores
   laser export RUN_DIR [--format onnx|torch] [--out FILE]                           the policy as a file without LASER
+  laser push RUN_DIR OWNER/NAME | ./FOLDER                                          an agent with its card, to the Hub
+  laser pull OWNER/NAME | ./FOLDER [--run-dir DIR]                                  a shared agent, as a run directory
   laser reproduce list | FIGURE | PAPER | all [--small] [--scale F] [--dry-run]     figures and tables of the papers
   laser dashboard [RUNS_DIR] [--port P]                                             watch runs in a browser
   laser bench NAME [--json]                                                         measure the speed of a part
   laser presets                                                                     settings by kind of task
+  laser completion bash|zsh|fish                                                    completion in your shell
   laser doctor                               what is installed, what is missing, and the command that installs it
 
 See laser COMMAND --help for details. laser train PRESET --help lists every key with its default and range."""
@@ -57,18 +61,6 @@ def run(arguments: Sequence[str]) -> int:
         ConfigError: mistakes in the arguments.
         LaunchError: the command failed; the error has its exit code.
     """
-    commands: dict[str, Callable[[list[str]], int]] = {
-        "train": _train,
-        "sweep": _sweep,
-        "eval": _eval,
-        "report": _report,
-        "export": _export,
-        "reproduce": _reproduce,
-        "dashboard": _dashboard,
-        "bench": _bench,
-        "presets": _presets,
-        "doctor": _doctor,
-    }
     if not arguments or arguments[0] in (*_HELP_FLAGS, "help"):
         print(_USAGE)
         return 0 if arguments else 2
@@ -78,11 +70,13 @@ def run(arguments: Sequence[str]) -> int:
 
         print(f"laser {version('laser-rl')}")
         return 0
-    if name not in commands:
-        best = nearest(name, list(commands))
-        remedy = f"did you mean laser {best}?" if best else f"commands are {', '.join(commands)}"
+    if name == "complete":
+        return _complete(rest)
+    if name not in COMMANDS:
+        best = nearest(name, list(COMMANDS))
+        remedy = f"did you mean laser {best}?" if best else f"commands are {', '.join(COMMANDS)}"
         raise ConfigError([Problem("command", f"there is no command {name!r}", remedy)])
-    return commands[name](rest)
+    return COMMANDS[name](rest)
 
 
 def _train(arguments: list[str]) -> int:
@@ -156,7 +150,7 @@ def _train_help(arguments: list[str]) -> int:
 
     names = [argument for argument in arguments if not argument.startswith("-")]
     if names:
-        from launch.command_line.command_options import ResumeOptions
+        from launch.command_line.arguments import ResumeOptions
         from launch.settings.train_config import NOT_FLAGS
 
         leaves = list(find_leaves(ResumeOptions()))
@@ -190,7 +184,7 @@ def _presets(arguments: list[str]) -> int:
 
 
 def _eval(arguments: list[str]) -> int:
-    from launch.command_line.command_options import EvalOptions
+    from launch.evaluation.options import EvalOptions
 
     if any(flag in arguments for flag in _HELP_FLAGS):
         return _options_help("laser eval RUN_DIR", EvalOptions())
@@ -201,6 +195,18 @@ def _eval(arguments: list[str]) -> int:
     result = evaluate(Path(run_dir), options.episodes, **values)
     if options.json:
         print_json(result)
+    return 0
+
+
+def _play(arguments: list[str]) -> int:
+    from launch.evaluation.options import PlayOptions
+
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        return _options_help("laser play RUN_DIR", PlayOptions())
+    (run_dir,), options = _parse_options(arguments, PlayOptions(), ("run-dir",))
+    from launch.evaluation.play import play
+
+    play(Path(run_dir), options)
     return 0
 
 
@@ -218,11 +224,13 @@ def _dashboard(arguments: list[str]) -> int:
 
 
 def _report(arguments: list[str]) -> int:
-    from launch.report.report import ReportOptions, report
+    from launch.report.options import ReportOptions
 
     if any(flag in arguments for flag in _HELP_FLAGS):
         return _options_help("laser report RUN_OR_SWEEP", ReportOptions())
     (run_dir,), options = _parse_options(arguments, ReportOptions(), ("run-dir",))
+    from launch.report.report import report
+
     result = report(Path(run_dir), options)
     if not options.quiet and not options.json:
         print(result.page)
@@ -244,6 +252,34 @@ def _export(arguments: list[str]) -> int:
         print(f"{result.file}: agrees with the policy over {result.checked_steps} steps of an episode")
     if options.json:
         print_json(result)
+    return 0
+
+
+def _push(arguments: list[str]) -> int:
+    from launch.sharing.options import PushOptions
+
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        return _options_help("laser push RUN_DIR OWNER/NAME | ./FOLDER", PushOptions())
+    (run_dir, repo), options = _parse_options(arguments, PushOptions(), ("run-dir", "repo"))
+    from launch.sharing.sharing import push
+
+    place = push(Path(run_dir), repo, options)
+    if not options.quiet:
+        print(place)
+    return 0
+
+
+def _pull(arguments: list[str]) -> int:
+    from launch.sharing.options import PullOptions
+
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        return _options_help("laser pull OWNER/NAME | ./FOLDER", PullOptions())
+    (repo,), options = _parse_options(arguments, PullOptions(), ("repo",))
+    from launch.sharing.sharing import pull
+
+    path = pull(repo, options)
+    if not options.quiet:
+        print(path)
     return 0
 
 
@@ -306,6 +342,53 @@ def _doctor(arguments: list[str]) -> int:
     raise_problems([*given.problems, *surplus(given.positionals), *unknown])
     healthy: bool = examine(sys.stdout)
     return 0 if healthy else 1
+
+
+def _completion(arguments: list[str]) -> int:
+    from launch.command_line.completion import SHELLS
+
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        print(
+            "usage: laser completion bash|zsh|fish\n\n"
+            "Prints what makes the shell complete commands, presets and flags:\n"
+            '  bash: eval "$(laser completion bash)" in ~/.bashrc\n'
+            '  zsh:  eval "$(laser completion zsh)" in ~/.zshrc, after compinit\n'
+            "  fish: laser completion fish >~/.config/fish/completions/laser.fish"
+        )
+        return 0
+    raise_problems(surplus(arguments[1:]))
+    if not arguments or arguments[0] not in SHELLS:
+        wrong = f"there is no completion for {arguments[0]!r}" if arguments else "a shell is missing"
+        raise ConfigError([Problem("completion", wrong, f"shells are {', '.join(SHELLS)}")])
+    print(SHELLS[arguments[0]])
+    return 0
+
+
+def _complete(arguments: list[str]) -> int:
+    """Print what the last word may become, one candidate on each line; shells call this command."""
+    from launch.command_line.completion import find_candidates
+
+    for candidate in find_candidates(arguments, list(COMMANDS)):
+        print(candidate)
+    return 0
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "train": _train,
+    "sweep": _sweep,
+    "eval": _eval,
+    "play": _play,
+    "report": _report,
+    "export": _export,
+    "push": _push,
+    "pull": _pull,
+    "reproduce": _reproduce,
+    "dashboard": _dashboard,
+    "bench": _bench,
+    "presets": _presets,
+    "doctor": _doctor,
+    "completion": _completion,
+}
 
 
 def _parse_options(

@@ -22,6 +22,9 @@ _COLOURS = {
 _INK = {"light": "#24292f", "dark": "#d7dce2"}
 _GRID = {"light": "#e6e8eb", "dark": "#30363d"}
 _PAPER = {"light": "#ffffff", "dark": "#161b22"}
+_HEAT = {"light": ("#eef4fa", "#5aa2d6"), "dark": ("#1c2733", "#2f7fb8")}
+_MOST_WRITTEN = 150
+"""Cells of a map that have room for their numbers."""
 _SMALL = 0.01
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
@@ -194,6 +197,55 @@ def bar_figure(
     layout["margin"]["r"] = 44
     layout["xaxis"] |= {"range": [0, 1], "tickformat": ".0%", "autorange": False}
     layout["yaxis"] |= {"autorange": "reversed", "type": "category", "automargin": True}
+    return {"data": [trace], "layout": layout}
+
+
+def heat_figure(
+    values: np.ndarray,
+    columns: Sequence[str],
+    rows: Sequence[str],
+    titles: tuple[str, str],
+    theme: Theme = "light",
+    *,
+    share: bool = False,
+) -> Figure:
+    """Return a map of numbers, none of them negative, as coloured cells; a cell without a number is empty.
+
+    Args:
+        values: [rows, columns]; NaN: no number.
+        columns: names from left to right.
+        rows: names from top to bottom.
+        titles: of the columns and of the rows.
+        theme: of colours.
+        share: the numbers are shares, in [0, 1].
+    """
+
+    def written(value: float) -> str:
+        if not np.isfinite(value):
+            return ""
+        return f"{100 * value:.0f} %" if share else f"{value:.3g}"
+
+    texts = [[written(value) for value in row] for row in values]
+    fits = values.size <= _MOST_WRITTEN
+    trace = {
+        "type": "heatmap",
+        "z": [[float(value) if np.isfinite(value) else None for value in row] for row in values],
+        "x": [as_text(name) for name in columns],
+        "y": [as_text(name) for name in rows],
+        "text": texts,
+        "texttemplate": "%{text}" if fits else "",
+        "colorscale": [[0.0, _HEAT[theme][0]], [1.0, _HEAT[theme][1]]],
+        "xgap": 1,
+        "ygap": 1,
+        "zmin": 0.0,
+        "showscale": not fits,
+        "colorbar": {"thickness": 10, "tickformat": ".0%" if share else ""},
+        "hovertemplate": "%{y} from %{x}: %{text}<extra></extra>",
+    }
+    layout = base_layout(theme, titles[0], titles[1])
+    layout["hovermode"] = "closest"
+    layout["xaxis"] |= {"type": "category", "showgrid": False}
+    layout["yaxis"] |= {"type": "category", "showgrid": False, "autorange": "reversed"}
     return {"data": [trace], "layout": layout}
 
 

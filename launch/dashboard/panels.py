@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -20,6 +21,12 @@ AXIS_TITLES: dict[Axis, str] = {
     "seconds": "training time (s)",
     "learner_steps": "learner steps",
 }
+
+Scale = Literal["all", "most", "log"]
+SCALES: dict[Scale, str] = {"all": "all values", "most": "without outliers", "log": "logarithmic"}
+"""Ranges of y axes: the whole range, that of the values between the 2nd and the 98th percentile, or decades."""
+_MOST = (2.0, 98.0)
+_MARGIN = 0.05
 
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Learning": (
@@ -76,8 +83,24 @@ def _first_tasks(panel: Panel) -> Panel:
     return dataclasses.replace(panel, title=title, lines=panel.lines[:_MOST_TASKS])
 
 
-def draw(panel: Panel, series: Mapping[str, Series], axis: Axis, theme: Theme, half_width: int = 0) -> Figure:
-    """Return a panel's figure, or a figure with a message about missing metrics."""
+def draw(
+    panel: Panel,
+    series: Mapping[str, Series],
+    axis: Axis,
+    theme: Theme,
+    half_width: int = 0,
+    scale: Scale = "all",
+) -> Figure:
+    """Return a panel's figure, or a figure with a message about missing metrics.
+
+    Args:
+        panel: what is drawn.
+        series: by name.
+        axis: of time.
+        theme: of colours.
+        half_width: neighbours on either side that smoothing averages.
+        scale: of the y axis, unless the panel has a fixed range.
+    """
     curves = [
         curve
         for place, line in enumerate(panel.chosen(series))
@@ -90,15 +113,31 @@ def draw(panel: Panel, series: Mapping[str, Series], axis: Axis, theme: Theme, h
         highest = max(float(np.nanmax(curve.y, initial=0.0)) for curve in curves)
         y_title, unit = ("GiB", 2.0**30) if highest >= 2.0**30 else ("MiB", 2.0**20)
         curves = [dataclasses.replace(curve, y=curve.y / unit) for curve in curves]
+    is_free = panel.y_range is None and not panel.stacked
     return line_figure(
         curves,
         AXIS_TITLES[axis],
         y_title,
         theme,
-        y_range=panel.y_range,
-        from_zero=panel.from_zero,
+        y_range=range_of_most(curves) if is_free and scale == "most" else panel.y_range,
+        # A logarithmic axis would leave out curves that are negative.
+        log_y=is_free and scale == "log" and any(bool((curve.y > 0).any()) for curve in curves),
+        from_zero=panel.from_zero and scale == "all",
         stacked=panel.stacked,
     )
+
+
+def range_of_most(curves: Sequence[Curve]) -> tuple[float, float] | None:
+    """Return the range of most values, so that a few outliers do not flatten a curve; None without any value.
+
+    Each curve counts as much as any other, however many points it has.
+    """
+    ends = [np.nanpercentile(curve.y, _MOST) for curve in curves if np.isfinite(curve.y).any()]
+    if not ends:
+        return None
+    low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+    margin = _MARGIN * (high - low) or abs(high) * _MARGIN or 1.0
+    return float(low - margin), float(high + margin)
 
 
 def _curves(

@@ -82,6 +82,7 @@ def make_app(library: Library, live: LiveView, host: str = "127.0.0.1", token: s
         serve_locally=True,
         add_log_handler=False,
     )
+    app.index_string = app.index_string.replace("<html>", '<html lang="en">')
     app.layout = _shell(library)
     app.clientside_callback(  # type: ignore[no-untyped-call]
         ClientsideFunction("laser", "theme"),

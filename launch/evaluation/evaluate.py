@@ -150,7 +150,7 @@ class _Game:
         protocol = replace(agent.config.environment.for_evaluation(), **self.changes)
         protocol = replace(protocol, kwargs={**({} if is_other else protocol.kwargs), **self.kwargs})
         if is_other or self.kwargs:
-            _check_spaces(agent, env, protocol)
+            check_spaces(agent, env, protocol)
         if self.video:
             raise_problems(list(find_video_problems("video", env, protocol)))
         names = [id if is_other or len(task_ids(env)) > 1 else "" for id in task_ids(env)]
@@ -251,7 +251,8 @@ class _Game:
         return run_dir / "videos" / f"{name}.mp4" if self.video else None
 
 
-def _check_spaces(agent: Agent, env: str, protocol: EnvironmentConfig) -> None:
+def check_spaces(agent: Agent, env: str, protocol: EnvironmentConfig) -> None:
+    """Raise `ConfigError` if an environment has other spaces than the agent was trained with."""
     found, trained = describe_environment(env, protocol), agent.environment
     for what in ("observations", "actions"):
         if getattr(found, what) != getattr(trained, what):
@@ -334,6 +335,16 @@ def read_agent(run_dir: Path, which: Which) -> Agent:
         UntrustedError: the run names code that this user has not named before.
     """
     config = saved_config(run_dir)
+    checkpoint = read_checkpoint(run_dir, which)
+    return Agent(config, environment_spec_from_json(checkpoint.state["environment"]), checkpoint)
+
+
+def read_checkpoint(run_dir: Path, which: Which) -> Checkpoint:
+    """Return the checkpoint of a run, without reading the run's config.
+
+    Raises:
+        NothingToResumeError: there is no valid checkpoint.
+    """
     root = RunDirectory(run_dir, resumed=True).checkpoints_path
     try:
         load = load_newest_checkpoint if which == "newest" else load_best_checkpoint
@@ -341,5 +352,5 @@ def read_agent(run_dir: Path, which: Which) -> Agent:
     except NoCheckpointError as error:
         raise NothingToResumeError("run-dir", str(error), "train it first") from error
     for warning in bad:
-        warnings.warn(f"{warning}; {checkpoint.path.name} is used", RuntimeWarning, stacklevel=2)
-    return Agent(config, environment_spec_from_json(checkpoint.state["environment"]), checkpoint)
+        warnings.warn(f"{warning}; {checkpoint.path.name} is used", RuntimeWarning, stacklevel=3)
+    return checkpoint

@@ -21,6 +21,8 @@ class Recommendation(NamedTuple):
 _BY_ID = {
     "CartPole-": Recommendation("cartpole", "it is made for CartPole"),
     "MinAtar/": Recommendation("minatar", "a MinAtar game"),
+    "MiniGrid-": Recommendation("minigrid", "a grid with rare rewards"),
+    "BabyAI-": Recommendation("minigrid", "a grid with rare rewards"),
     "ALE/": Recommendation("atari_small", "an Atari game"),
     "dmlab/": Recommendation("dmlab30", "a DeepMind Lab level"),
     "mini/": Recommendation("mini", "a small task"),

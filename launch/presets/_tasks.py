@@ -5,6 +5,7 @@ from __future__ import annotations
 TASKS: dict[str, tuple[str, ...]] = {
     "Atari": ("atari_small", "pong", "impala_pong", "atari", "acer", "reactor", "rainbow"),
     "MinAtar, small pictures": ("minatar", "dqn_mini"),
+    "MiniGrid, rare rewards": ("minigrid",),
     "DeepMind Lab": ("dmlab30",),
     "MuJoCo, continuous actions": (
         "sac",

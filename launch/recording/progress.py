@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import queue
 import shlex
 import shutil
+import statistics
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -18,9 +20,11 @@ from rich.markup import escape
 from rich.text import Text
 
 from laser.packages import is_installed
+from laser.ports import Report
 from launch.recording.metric_table import FIELDS, known_key, values_by_field
 from launch.recording.recorder import Snapshot
 from launch.recording.return_curve import NUM_RETURNS
+from launch.standard_output import divert, say
 
 _ACCEPTED, _NUM_STEPS = map(known_key, ("accept_fraction_{source}", "num_steps_{source}"))
 _PATIENCE_S = 2.0
@@ -60,19 +64,25 @@ class Progress:
         self._is_terminal = self._stream.isatty()
         self._interval_s = 0.5 if self._is_terminal else interval_s
         self._closing = threading.Event()
+        self._messages: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._show_until_closed, name="progress", daemon=True)
 
     def __enter__(self) -> Progress:
         if not self._quiet:
             self._thread.start()
+            if self._is_terminal and self._stream is sys.stderr:
+                divert(self._messages.put)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        divert(None)
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join(timeout=_PATIENCE_S)  # a terminal that hangs must not keep the run from ending
+        for message in self._take_messages():
+            say(message)
 
     def _show_until_closed(self) -> None:
         try:
@@ -90,7 +100,13 @@ class Progress:
             console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
         ) as live:
             while not self._closing.wait(self._interval_s):
+                for message in self._take_messages():
+                    console.print(message, markup=False, highlight=False)
                 live.update(self._render(), refresh=True)
+
+    def _take_messages(self) -> Iterator[str]:
+        while not self._messages.empty():
+            yield self._messages.get()
 
     def _render(self) -> Text:
         snapshot = self._snapshot()
@@ -162,8 +178,17 @@ def acceptance(gauges: Mapping[str, float]) -> Iterator[str]:
             yield f"{100 * share:.0f}% of {FIELDS['source'].words_of(source)}"
 
 
-def closing_message(snapshot: Snapshot, run_dir: Path, preset: str, num_env_steps: int) -> str:
-    """Return the message at the end of a run: its result, and commands to try next."""
+def describe_evaluation(report: Report) -> str:
+    """Return one line with the mean return of an evaluation's episodes."""
+    at = f" at {report.at_env_steps:,} env steps" if report.at_env_steps is not None else ""
+    mean_return = statistics.fmean(episode.episode_return for episode in report.episodes)
+    return f"evaluation{at}: mean return {mean_return:,.1f} over {len(report.episodes)} episodes"
+
+
+def closing_message(
+    snapshot: Snapshot, run_dir: Path, preset: str, num_env_steps: int, why: str = "all env steps are done"
+) -> str:
+    """Return the message at the end of a run: its result, why it ended, and commands to try next."""
     if math.isfinite(snapshot.mean_return):
         reached = (
             f"mean return {snapshot.mean_return:,.1f} over the last {min(NUM_RETURNS, snapshot.episodes)} episodes"
@@ -172,7 +197,7 @@ def closing_message(snapshot: Snapshot, run_dir: Path, preset: str, num_env_step
         reached = "no episode finished"
     laser, here = program_path("laser"), shlex.quote(str(run_dir))
     lines = [
-        f"done: {snapshot.env_steps:,} env steps in {duration(snapshot.seconds)}, {reached}",
+        f"done, since {why}: {snapshot.env_steps:,} env steps in {duration(snapshot.seconds)}, {reached}",
         f"all files are in {run_dir}; commands to try next:",
         f"  {laser} eval {here} --episodes 20",
     ]

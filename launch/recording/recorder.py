@@ -27,6 +27,7 @@ from launch.records.metrics_db import MetricsDb, Tick
 _LEARNER = "learner"  # the source that always continues its own totals after a resumption
 _PROGRESS = ("env_steps", "frames", "learner_steps", "episodes")
 _WINDOW_TICKS = 10
+_BY_MAKER = "totals/learned_from/"
 
 
 @dataclass(frozen=True)
@@ -435,7 +436,9 @@ class Recorder:
                     (tick_at(snapshot.env_steps, snapshot.frames), recorded | totals, notes),
                 ]
             )
-        tracked = _finite({tracking_key(name): value for name, value in (now | totals).items()})
+        # One number for each pair of members: for the sweep's own page, too many for a tracker's list.
+        tracked = {name: value for name, value in (now | totals).items() if not name.startswith(_BY_MAKER)}
+        tracked = _finite({tracking_key(name): value for name, value in tracked.items()})
 
         def write(tracker: Tracker) -> None:
             for step, gauges in evaluations:

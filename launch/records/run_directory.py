@@ -20,8 +20,15 @@ from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from laser.config import ConfigError, Problem
-from launch.errors import CannotCreateError, NothingToResumeError, OutputError, RuntimeFailedError
-from launch.records.preset_changes import changes_from_preset
+from launch.errors import (
+    CannotCreateError,
+    Interrupted,
+    NothingToResumeError,
+    OutputError,
+    RuntimeFailedError,
+    StoppedError,
+)
+from launch.records.preset_changes import changes_from_preset, changes_in_words
 from launch.records.record import load_record
 from launch.records.run_lock import locked
 from launch.records.trust import check_trusted, remember
@@ -158,7 +165,7 @@ def open_run(
             if before:
                 # The run did not continue with the new settings, and they would prevent the next attempt.
                 replace_file(record, before)
-            elif isinstance(error, OutputError | RuntimeFailedError):
+            elif isinstance(error, OutputError | RuntimeFailedError | StoppedError | Interrupted):
                 _remove_all_but(found, path)  # it holds nothing to continue from
                 if isinstance(error, OutputError):
                     raise OutputError(error.problem.key, error.problem.wrong, _START_AGAIN) from error
@@ -261,8 +268,15 @@ def newest_run(preset: str, env: str | None, runs_root: Path = RUNS_ROOT, of_swe
 
 
 def run_name(config: TrainConfig, now: float | None = None) -> str:
-    """Return a directory name from preset, environment, seed and time; safe for any environment id."""
+    """Return a directory name from the run's name, or its preset, environment and changed settings; and seed and time.
+
+    Safe for any environment id and any name.
+    """
     parts = [config.preset, *([] if slug(config.env).startswith(config.preset or "\0") else [slug(config.env)])]
+    if changes := changes_in_words(config):
+        parts.append(_slug_of_changes(changes))
+    if config.name:
+        parts = [slug(config.name)]
     stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
     return "-".join([part for part in parts if part] + [f"seed{config.seed}", stamp])
 
@@ -270,6 +284,11 @@ def run_name(config: TrainConfig, now: float | None = None) -> str:
 def slug(text: str) -> str:
     """Return text as part of a file name: lower-case letters, digits and single hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60] or "run"
+
+
+def _slug_of_changes(text: str) -> str:
+    """Return text as part of a file name that keeps the points of numbers."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")[:60]
 
 
 def output_error(path: Path, error: OSError) -> OutputError:

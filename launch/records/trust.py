@@ -31,7 +31,7 @@ from launch.errors import UntrustedError
 from launch.records.record import load_record
 
 _LASER = ("actors", "laser", "launch", "learner", "replay_server")
-_KNOWN = ("ale_py", "dm_control", "gymnasium", "minatar")
+_KNOWN = ("ale_py", "dm_control", "gymnasium", "minatar", "minigrid")
 _SEPARATORS = r"\s,;(){}\[\]\"'="
 
 TrustFlag = Annotated[bool, "allow the code of somebody else's run, which is then remembered as named by you"]

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from laser.config import Bounds, raise_problems
+from laser.config import raise_problems
 from laser.packages import find_missing
 from launch.errors import CannotCreateError
 from launch.evaluation.evaluate import evaluate
 from launch.evaluation.evaluation_result import EvaluationResult
-from launch.records.trust import TrustFlag, trust_run
+from launch.records.trust import trust_run
+from launch.report.options import ReportOptions
 from launch.report.recorded import Recorded
 from launch.report.run_report import default_directory, write_run
 from launch.report.sweep_report import write_sweep
-
-
-@dataclass(frozen=True)
-class ReportOptions:
-    """Options of `laser report`."""
-
-    out: Annotated[Path | None, "directory of the page and its pictures; none: report/ in the run's directory"] = None
-    episodes: Annotated[int, Bounds(least=0), "evaluation episodes to play with a run's agent; 0: none"] = 0
-    trust: TrustFlag = False
-    quiet: Annotated[bool, "print nothing but errors"] = False
-    json: Annotated[bool, "print the result as one JSON object on the last line of standard output"] = False
 
 
 @dataclass(frozen=True)

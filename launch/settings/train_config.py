@@ -49,6 +49,8 @@ class TrainConfig:
     ]
     steps: Annotated[int, Bounds(least=1, most=10**15), "env steps (agent decisions) to train for, over all actors"]
     seed: Annotated[int, Bounds(least=0, most=2**31 - 1), "all randomness comes from it"] = 0
+    name: Annotated[str, "name of the run: its directory's name begins with it, unless run-dir is given"] = ""
+    tag: Annotated[str, "words to find the run by, with commas between them; kept in its config"] = ""
     device: Annotated[str, "device of the learner: auto, cpu, cuda or cuda:N"] = "auto"
     run_dir: Annotated[Path | None, "directory of the run's files; default: a new directory under runs/"] = None
     runtime: Annotated[
@@ -122,6 +124,11 @@ class TrainConfig:
             if given.lower() != "none":
                 notes.append(f"schedule: a file of settings over time is settings-schedule now; {path} is read as one")
         return renamed, notes
+
+    @property
+    def tags(self) -> list[str]:
+        """The words of `tag`, without repetitions."""
+        return list(dict.fromkeys(word.strip() for word in self.tag.split(",") if word.strip()))
 
     @property
     def takes_turns(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from actors.evaluator import Evaluator, Filmed
 from laser.environments.base import EnvironmentFailedError
 from laser.ports import PortClosedError, PortError, PortTimeoutError, Report, wait
+from launch.recording.progress import describe_evaluation
 from launch.recording.recorder import Recorder, Snapshot
 from launch.records.settings_schedule import SettingsSchedule
 from launch.records.videos import save_video
@@ -49,8 +50,8 @@ class MemberSupervisor:
         recorder: the member's recorder.
         videos: directory for videos of evaluations, if the run makes any.
         newest: reads the member's newest checkpoint; None if there is none.
-        say: receives a line about each part that was lost, for the user.
-        note_failure: receives the error that ends the member, at once.
+        say: receives a line about each part that was lost and about each evaluation, for the user.
+        note_failure: receives the member when an error ends it, at once.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class MemberSupervisor:
     ):
         self.topology = topology
         self.parts = Parts(topology, recorder, newest, say, lambda: not self._is_held)
+        self._say = say
         self._videos = videos
         self._videos_failed = 0
         self.recorder = recorder
@@ -270,6 +272,8 @@ class MemberSupervisor:
         report = result.report if isinstance(result, Filmed) else result
         self.recorder.report(report)
         self._sampler_returns.evaluated(report)
+        if self.topology.member.population == 1:  # the lines of many members would leave no room for the sweep's own
+            self._say(describe_evaluation(report))
         if not isinstance(result, Filmed):
             return
         if result.video is None:

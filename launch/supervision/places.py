@@ -2,80 +2,26 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from types import TracebackType
-from typing import Any
 
-from actors.actor import Actor
-from actors.heartbeat import CONSTRUCTION, ENVIRONMENT
-from laser.environments.config import BEING_CONSTRUCTED
-from laser.ports import wait
-from laser.waiting import waiting_for
 from launch.errors import NothingToResumeError, OutputError
 from launch.planning.member_plan import MemberPlan
 from launch.recording.recorder import Recorder
 from launch.records.run_directory import RunDirectory
-from launch.runtimes.hangs import hung_in, wait_unless_hung
-from launch.runtimes.runtime import Runtime, ShardPort, Worker
+from launch.runtimes.runtime import Runtime, ShardPort
 from launch.supervision.checkpointing import SavedMember, restore
 from launch.supervision.ending import Ending
 from launch.supervision.entering import enter
-from launch.supervision.learner_recovery import START_DEADLINE_S
 from launch.supervision.member_supervisor import MemberSupervisor
+from launch.supervision.starting import Starting
 from launch.topology import Topology, place_later
-from learner.learner import Learner
 
 OpenRun = Callable[[], AbstractContextManager[RunDirectory]]
 """Opens the run directory of a member, or makes it."""
-
-
-class Starting:
-    """The start of one member's workers.
-
-    All start at the same time: a learner compiles while actors make their environments. In lockstep they start one
-    after the other, since environments of a user's own may draw from global random numbers.
-    """
-
-    def __init__(self, topology: Topology, in_turns: bool):
-        self._topology = topology
-        self._begun_at = time.monotonic()
-        self._learner = topology.learner.call(Learner.warm_up)
-        self._actors = [] if in_turns else [actor.call(Actor.warm_up) for actor in topology.actors]
-
-    @property
-    def is_over(self) -> bool:
-        """Whether `wait` will not wait long: the workers have started, one hangs, or their time is up."""
-        calls: list[Future[Any]] = [self._learner, *self._actors]
-        hangs = any(hung_in(actor, self._topology.config) for actor in self._topology.actors)
-        return all(call.done() for call in calls) or hangs or time.monotonic() - self._begun_at > START_DEADLINE_S
-
-    def what(self) -> str:
-        """Return what is waited for."""
-        waiting = (actor for actor, call in zip(self._topology.actors, self._actors, strict=False) if not call.done())
-        actor = next(waiting, None) if self._learner.done() else None
-        return "the learner to start" if actor is None else _what_starts(actor, self._topology.config.env)
-
-    def wait(self) -> str:
-        """Wait for the workers, and return how the learner computes."""
-        how: str = wait(self._learner, START_DEADLINE_S, "the learner to start")
-        config = self._topology.config
-        for number, actor in enumerate(self._topology.actors):
-            call = self._actors[number] if self._actors else actor.call(Actor.warm_up)
-            with waiting_for(partial(_what_starts, actor, config.env)):
-                wait_unless_hung(call, actor, config, START_DEADLINE_S, f"{actor.name} to start")
-        return how
-
-
-def _what_starts(actor: Worker[Actor], env: str) -> str:
-    if actor.silent_s(CONSTRUCTION):
-        return f"{env} of {actor.name} to return from {BEING_CONSTRUCTED}"
-    return f"{env} of {actor.name} to return from a reset" if actor.silent_s(ENVIRONMENT) else f"{actor.name} to start"
 
 
 @dataclass(frozen=True, eq=False)

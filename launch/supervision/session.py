@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
@@ -14,7 +13,7 @@ from typing import Any
 
 from laser.environments import task_ids
 from laser.waiting import waiting_for
-from launch.errors import LaunchError, NothingToResumeError, OutputError
+from launch.errors import LaunchError, NothingToResumeError, OutputError, StoppedError
 from launch.planning.busy_cores import note_busy_cores
 from launch.planning.member_plan import MemberPlan
 from launch.planning.needs import Needs
@@ -39,9 +38,10 @@ from launch.supervision.initial_weights import read_initial_weights
 from launch.supervision.lockstep import LockstepSchedule
 from launch.supervision.member_supervisor import MemberSupervisor, Outcome
 from launch.supervision.pace import PaceLimit
-from launch.supervision.places import OpenRun, Places, Starting
+from launch.supervision.places import OpenRun, Places
 from launch.supervision.schedule import Evolution, Save, Schedule, Waiting
 from launch.supervision.signals import StopSignal
+from launch.supervision.starting import start_all
 from launch.supervision.tracking import note_missing_tensorboard, open_trackers
 from launch.topology import Topology, place_population
 
@@ -49,7 +49,6 @@ LEASE_S = 30.0
 """Seconds without progress after which a member of a sweep no longer delays the others."""
 _POINTS_OF_A_CURVE, _MOST_BETWEEN_POINTS = 250, 5_000  # the limit, in env steps, lets the curve of a long run grow soon
 _SLACK_ROUNDS, _SLACK_SHARE = 4, 0.02
-_LOOK_S = 0.02
 
 
 def plan_session(configs: Sequence[TrainConfig], share_replay: bool = False, concurrent: int = 0) -> Plan:
@@ -194,8 +193,12 @@ class _Session:
         ]
         waiting = self._plan.members[len(members) :]
         topologies = place_population(members, self._recorders, self._runtime, self._plan.share_replay, waiting)
+        compiles = self._config.learner.compile != "off" and not self._config.takes_turns
+        self._say(["preparing: compiling the networks, which takes up to a minute the first time"] if compiles else [])
         try:
-            descriptions = warm_up(topologies, self._runtime.check)
+            descriptions = start_all(topologies, self._config.quiet, self._look_at_start)
+        except StoppedError:
+            raise
         except Exception as error:
             for run in self._runs:
                 self._log_failure(run, error)
@@ -209,6 +212,15 @@ class _Session:
             taken += enter(run, topology, recorder, state, kept is not None and kept.has_replay, how)
         self._say(taken)
         return topologies
+
+    def _look_at_start(self) -> None:
+        self._runtime.check()
+        self._end_if_stopped()
+
+    def _end_if_stopped(self) -> None:
+        if self._stop.requested:
+            again = "--resume continues" if self._config.resume else "start it again"
+            raise self._stop.error(f"nothing was trained yet; {again}")
 
     def train(
         self,
@@ -331,27 +343,6 @@ class _Session:
     def _say(self, lines: Sequence[str]) -> None:
         for line in () if self._config.quiet else dict.fromkeys(lines):
             say(line)
-
-
-def warm_up(topologies: Sequence[Topology], check: Callable[[], None] = lambda: None) -> list[str]:
-    """Compile networks and make environments; return how each learner computes.
-
-    Args:
-        topologies: of the members that begin at once.
-        check: called again and again meanwhile; its error ends the start.
-
-    Raises:
-        EnvironmentBudgetError: an environment failed too often before its first step.
-        HungEnvironmentError: an environment did not return from its construction or first reset.
-    """
-    in_turns = topologies[0].config.takes_turns
-    begun = [Starting(topology, in_turns) for topology in topologies]
-    for starting in begun:
-        with waiting_for(starting.what):
-            while not starting.is_over:
-                check()
-                time.sleep(_LOOK_S)
-    return [starting.wait() for starting in begun]
 
 
 def make_runtime(config: TrainConfig, needs: Needs) -> Runtime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from launch.recording.wandb_tracker import WandbTracker
 from launch.records.run_directory import RunDirectory, read_record
 from launch.settings.json_form import config_to_json
 from launch.settings.train_config import TrainConfig
+from launch.settings.values import find_leaves, show
 
 
 def open_trackers(
@@ -32,7 +34,7 @@ def open_trackers(
         if is_installed("tensorboard"):
             from launch.recording.event_file import EventFile
 
-            trackers.append(stack.enter_context(EventFile(run.events_path)))
+            trackers.append(stack.enter_context(EventFile(run.events_path, settings_of(config), texts_of(run))))
         if config.track == "wandb":
             slow.append(WandbTracker(run.path, wandb_settings(run, config), run.log))
             trackers.append(slow[-1])
@@ -50,6 +52,25 @@ def note_missing_tensorboard() -> str | None:
     )
 
 
+def settings_of(config: TrainConfig) -> dict[str, float | str]:
+    """Return every setting by its key, for TensorBoard's table of hyper-parameters, which knows finite numbers only."""
+    settings: dict[str, float | str] = {}
+    for leaf in find_leaves(config):
+        is_number = type(leaf.value) in (int, float) and math.isfinite(leaf.value)
+        settings[leaf.key] = leaf.value if is_number else show(leaf.value)
+    return settings
+
+
+def texts_of(run: RunDirectory) -> dict[str, str]:
+    """Return the texts about a run for TensorBoard, by their titles, as Markdown."""
+    record = read_record(run.path)
+    changes = record.get("changes", {})
+    lines = ["| setting | preset | this run |", "|---|---|---|"]
+    lines += [f"| {key} | {values['preset']} | {values['run']} |" for key, values in changes.items()]
+    texts = {"command": f"    {record['command']}\n\ncommit {record['commit']}"}
+    return texts | ({"changed settings": "\n".join(lines)} if changes else {})
+
+
 def wandb_settings(run: RunDirectory, config: TrainConfig) -> dict[str, Any]:
     """Return the arguments of `wandb.init` for a run; the members of a sweep form a group with the sweep's name."""
     record = read_record(run.path)
@@ -57,7 +78,7 @@ def wandb_settings(run: RunDirectory, config: TrainConfig) -> dict[str, Any]:
         "project": os.environ.get("WANDB_PROJECT", "laser"),
         "name": run.path.name,
         "config": config_to_json(config) | {"commit": record["commit"], "command": record["command"]},
-        "tags": [tag[:64] for tag in (config.preset, config.env, config.algorithm.name) if tag],
+        "tags": [tag[:64] for tag in (config.preset, config.env, config.algorithm.name, *config.tags) if tag],
     }
     if "member" in record:
         sweep = run.path.parent.parent.name

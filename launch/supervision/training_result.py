@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from launch.recording.metric_table import EVALUATION
 from launch.recording.replay_gauges import summarise_ledger
+from launch.records.metrics_db import read_series
+from launch.records.run_directory import RunDirectory
 from launch.supervision.member_supervisor import Outcome
 
 
@@ -28,6 +31,7 @@ class TrainResult:
         normalised_score: median over the tasks, of their last 20 training episodes; None without reference scores.
         task_returns: mean return of the last 20 training episodes of each task that has any.
         ledger: numbers of unrolls by name, as `stages`, `reasons` and `imbalance` (see `summarise_ledger`).
+        evaluations: `env_steps` and `mean_return` of each evaluation of the run, those before a resumption included.
     """
 
     env_steps: int
@@ -41,6 +45,7 @@ class TrainResult:
     normalised_score: float | None = None
     task_returns: dict[str, float] = field(default_factory=dict)
     ledger: dict[str, dict[str, int]] = field(default_factory=dict)
+    evaluations: list[dict[str, float]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
@@ -65,4 +70,11 @@ def result_of(outcome: Outcome, run_dir: Path) -> TrainResult:
         normalised_score=snapshot.normalised_score,
         task_returns=snapshot.task_returns,
         ledger=summarise_ledger(snapshot),
+        evaluations=_read_evaluations(run_dir),
     )
+
+
+def _read_evaluations(run_dir: Path) -> list[dict[str, float]]:
+    path = RunDirectory(run_dir, False).metrics_path
+    points = read_series(path, EVALUATION) if path.exists() else []
+    return [{"env_steps": int(at), "mean_return": value} for at, value in points]

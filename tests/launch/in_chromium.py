@@ -54,7 +54,7 @@ def traces(browser: Any, panel: str) -> list[str]:
     """Return the names of the lines that a panel draws."""
     script = """
       const panel = Array.from(document.querySelectorAll('.panel')).find(
-        (item) => item.querySelector('h3') && item.querySelector('h3').textContent === arguments[0]);
+        (item) => item.querySelector('h2') && item.querySelector('h2').textContent === arguments[0]);
       const plot = panel && panel.querySelector('.js-plotly-plot');
       return plot && plot._fullData ? plot._fullData.map((trace) => trace.name) : [];
     """
@@ -68,7 +68,7 @@ def graphs(browser: Any) -> list[str]:
       return Array.from(document.querySelectorAll('.panel')).filter((panel) => {
         const plot = panel.querySelector('.js-plotly-plot');
         return plot && plot._fullData && plot._fullData.length;
-      }).map((panel) => panel.querySelector('h3').textContent);
+      }).map((panel) => panel.querySelector('h2').textContent);
     """
     found: list[str] = browser.execute_script(script)
     return found
@@ -78,7 +78,7 @@ def x_range(browser: Any, panel: str) -> list[float]:
     """Return the range of a panel's x axis."""
     script = """
       const panel = Array.from(document.querySelectorAll('.panel')).find(
-        (item) => item.querySelector('h3') && item.querySelector('h3').textContent === arguments[0]);
+        (item) => item.querySelector('h2') && item.querySelector('h2').textContent === arguments[0]);
       return panel.querySelector('.js-plotly-plot')._fullLayout.xaxis.range;
     """
     found: list[float] = browser.execute_script(script, panel)

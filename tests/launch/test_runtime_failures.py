@@ -6,6 +6,7 @@ import pytest
 
 import laser
 from launch.errors import RuntimeFailedError
+from launch.runtimes import hangs
 from launch.runtimes.local_runtime import LocalRuntime
 from learner.checkpoint import load_newest_checkpoint
 
@@ -39,6 +40,7 @@ def test_a_run_whose_runtime_fails_is_saved_and_says_how_to_go_on(tmp_path, monk
 
 def test_a_runtime_that_fails_during_the_start_leaves_no_directory(tmp_path, monkeypatch):
     fail_at(monkeypatch, 1)
+    monkeypatch.setattr(hangs, "_CHECK_S", 0.001)
     config = laser.load_preset("cartpole", {**SMALL, "run_dir": tmp_path / "run"})
     with pytest.raises(RuntimeFailedError, match=r"Ray's raylet ended; start again$"):
         laser.train(config)

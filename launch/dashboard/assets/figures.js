@@ -76,7 +76,7 @@
     const section = button.closest(".panel");
     const plot = section && section.querySelector(".js-plotly-plot");
     if (!plot) return;
-    const heading = section.querySelector("h3");
+    const heading = section.querySelector("h2");
     const title = heading ? heading.textContent : "figure";
     const name = "laser-" + title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
     const kind = button.dataset.save;
@@ -110,6 +110,13 @@
     const rows = ["series,x,y"];
     for (const trace of plot._fullData || []) {
       if (!trace.x || !trace.y) continue;
+      if (trace.z) {
+        rows[0] = "row,column,value";
+        trace.z.forEach((line, row) => line.forEach((value, column) => {
+          if (value !== null) rows.push([trace.y[row], trace.x[column], value].map(cell).join(","));
+        }));
+        continue;
+      }
       for (let i = 0; i < trace.x.length; i++) rows.push([trace.name, trace.x[i], trace.y[i]].map(cell).join(","));
     }
     return rows.join("\n") + "\n";

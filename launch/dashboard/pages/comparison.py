@@ -104,7 +104,7 @@ def layout(address: Address, hidden: list[str]) -> Any:
             section(
                 "difference",
                 html.Span(id="difference-title"),
-                [html.Div(id="difference", className="scroll sideways")],
+                [html.Div(id="difference", className="scroll sideways", tabIndex=0)],
                 address,
                 opens=False,
             ),

@@ -10,7 +10,7 @@ from dash import dcc, html
 from launch.dashboard.address import Address
 from launch.dashboard.checked import one_of
 from launch.dashboard.figures import Figure
-from launch.dashboard.panels import AXIS_TITLES
+from launch.dashboard.panels import AXIS_TITLES, SCALES
 from launch.recording.progress import duration
 from launch.records.series import AXES
 
@@ -65,7 +65,7 @@ def panel(
     spoken: dict[str, Any] = {"aria-label": title, "data-facet": facet}
     return html.Section(
         [
-            html.Header([html.H3(title), html.Div(buttons, className="saves")]),
+            html.Header([html.H2(title), html.Div(buttons, className="saves")]),
             *([html.Small(about)] if about else []),
             dcc.Graph(
                 id=graph_id,
@@ -115,6 +115,13 @@ def axis_choice(name: str, value: str = "env_steps") -> Any:
     options = [{"label": words[axis], "value": axis} for axis in AXIS_TITLES]
     chosen = one_of(value, AXES, "env_steps")
     return labelled("axis", dcc.RadioItems(id=name, options=options, value=chosen, inline=True), "choice")
+
+
+def scale_choice(name: str, value: str = "all") -> Any:
+    """Return the control for the y axes."""
+    options = [{"label": words, "value": scale} for scale, words in SCALES.items()]
+    chosen = one_of(value, tuple(SCALES), "all")
+    return labelled("y axes", dcc.RadioItems(id=name, options=options, value=chosen, inline=True), "choice")
 
 
 def smoothing_choice(name: str, value: int = 0) -> Any:

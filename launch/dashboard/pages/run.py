@@ -19,6 +19,7 @@ from launch.dashboard.pages.parts import (
     clock,
     number,
     panel,
+    scale_choice,
     section,
     smoothing_choice,
     table,
@@ -33,7 +34,7 @@ from launch.dashboard.pages.run_tables import (
     process_rows,
     tiles_of_run,
 )
-from launch.dashboard.panels import SECTIONS, draw, panels_of
+from launch.dashboard.panels import SCALES, SECTIONS, Scale, draw, panels_of
 from launch.dashboard.sweeps import read_schedule
 from launch.recording.metric_panels import BOXES, Line, Panel, names_of
 from launch.recording.metric_table import RETURN
@@ -49,6 +50,7 @@ _SETTLED_S = 60.0
 _CONTROLS = (
     Control("run-axis", "axis", "env_steps"),
     Control("run-smoothing", "smoothing", 0),
+    Control("run-scale", "y", "all"),
     Control("any", "metric", []),
 )
 
@@ -85,6 +87,7 @@ def layout(library: Library, address: Address) -> Any:
                 [
                     axis_choice("run-axis", address.text("axis")),
                     smoothing_choice("run-smoothing", address.number("smoothing", 0)),
+                    scale_choice("run-scale", address.text("y")),
                 ],
                 className="controls sticky",
             ),
@@ -145,7 +148,7 @@ def _sections(library: Library, entry: Entry, address: Address) -> list[Any]:
 
 
 def _box(title: str, name: str) -> Any:
-    return html.Section([html.H3(title), html.Div(id=name)], className="panel")
+    return html.Section([html.H2(title), html.Div(id=name)], className="panel")
 
 
 def _member_settings(entry: Entry) -> str:
@@ -169,6 +172,7 @@ def register(app: Dash, library: Library) -> None:
         Output("run-drawn", "data"),
         Input("run-axis", "value"),
         Input("run-smoothing", "value"),
+        Input("run-scale", "value"),
         Input("any", "value"),
         Input("theme", "data"),
         Input("run-clock", "data"),
@@ -177,14 +181,15 @@ def register(app: Dash, library: Library) -> None:
         State({"panel": ALL}, "id"),
     )
     def draw_panels(
-        axis: Any, smoothing: Any, wanted: Any, theme: Any, tick: Any, key: Any, drawn: Any, ids: Any
+        axis: Any, smoothing: Any, scale: Any, wanted: Any, theme: Any, tick: Any, key: Any, drawn: Any, ids: Any
     ) -> Any:
         entry = library.find(key)
         if entry is None or theme not in ("light", "dark"):
             raise PreventUpdate
         asked = [str(each.get("panel")) for each in ids if isinstance(each, dict)]
         names = tuple(texts(wanted, _MOST_METRICS))
-        settings = (one_of(axis, AXES, "env_steps"), whole(smoothing, 0, MOST_SMOOTHING, 0), names, theme)
+        half_width = whole(smoothing, 0, MOST_SMOOTHING, 0)
+        settings = (one_of(axis, AXES, "env_steps"), half_width, one_of(scale, tuple(SCALES), "all"), names, theme)
         # The controls are part of the state: if the clock's request follows a click, the click's response is lost.
         state = f"{library.picture_version([entry], _POINTS)} {settings}"
         due = asked
@@ -245,10 +250,17 @@ def _panels(library: Library, entry: Entry) -> list[Panel]:
 
 
 def _figures(
-    library: Library, entry: Entry, due: list[str], axis: Axis, half_width: int, names: tuple[str, ...], theme: Theme
+    library: Library,
+    entry: Entry,
+    due: list[str],
+    axis: Axis,
+    half_width: int,
+    scale: Scale,
+    names: tuple[str, ...],
+    theme: Theme,
 ) -> dict[str, Figure]:
     lines = tuple(Line(printable(name), name) for name in names)
     known = [*_panels(library, entry), Panel("any", "", missing="choose metrics above to see them here", lines=lines)]
     panels = {each.key: each for each in known if each.key in due}
     series = library.series(entry, names_of(list(panels.values())), _POINTS)
-    return {key: draw(each, series, axis, theme, half_width) for key, each in panels.items()}
+    return {key: draw(each, series, axis, theme, half_width, scale) for key, each in panels.items()}

@@ -124,14 +124,16 @@ def config_parts(entry: Entry) -> list[Any]:
             [
                 html.Section(
                     [
-                        html.H3(f"Differs from preset {preset} in"),
+                        html.H2(f"Differs from preset {preset} in"),
                         table(("key", "preset", "this run"), rows, same),
-                        html.H3("Origin"),
+                        html.H2("Origin"),
                         table(("", ""), [(name, printable(str(value), 2000)) for name, value in facts if value]),
                     ],
                     className="panel",
                 ),
-                html.Section([html.H3("Settings"), html.Pre(resolved or "no config")], className="panel scroll"),
+                html.Section(
+                    [html.H2("Settings"), html.Pre(resolved or "no config")], className="panel scroll", tabIndex=0
+                ),
             ],
             className="halves",
         )

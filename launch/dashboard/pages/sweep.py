@@ -12,6 +12,7 @@ from dash.exceptions import PreventUpdate
 from launch.dashboard import sweep_figures
 from launch.dashboard.address import Address, Control, controls_store, remember_controls
 from launch.dashboard.checked import one_of, whole
+from launch.dashboard.exchange_figures import ABOUT, EXCHANGES, MOST_MEMBERS, course_figure, exchange_figure
 from launch.dashboard.facets import View
 from launch.dashboard.library import Library
 from launch.dashboard.news import marked, news
@@ -58,6 +59,8 @@ _CONTROLS = (
     Control("setting", "setting", None),
     Control("sweep-curves-of", "curves", None),
     Control("traced", "member", None),
+    Control("exchange-of", "exchange", "share"),
+    Control("exchange-reader", "reader", None),
 )
 
 
@@ -93,8 +96,8 @@ def layout(library: Library, address: Address) -> Any:
             html.Div(id="sweep-tiles", className="tiles"),
             html.Section(
                 [
-                    html.H3("Settings over their seeds, by the mean return of the last 20 episodes"),
-                    html.Div(id="sweep-settings-table", className="scroll sideways"),
+                    html.H2("Settings over their seeds, by the mean return of the last 20 episodes"),
+                    html.Div(id="sweep-settings-table", className="scroll sideways", tabIndex=0),
                 ],
                 className="panel wide",
                 hidden=not has_seeds(settings),
@@ -109,6 +112,7 @@ def layout(library: Library, address: Address) -> Any:
                 ],
                 className="panels",
             ),
+            _exchange(address, entry, members),
             _population(library, address, entry, members, decisions),
             dcc.Store(id="sweep-key", data=entry.key),
             dcc.Store(id="sweep-seen"),
@@ -194,6 +198,41 @@ def register(app: Dash, library: Library) -> None:
         return *figures, state
 
     @app.callback(
+        Output("exchange", "figure"),
+        Output("exchange-course", "figure"),
+        Output("exchange-drawn", "data"),
+        Input("exchange-of", "value"),
+        Input("exchange-reader", "value"),
+        Input("sweep-axis", "value"),
+        Input("theme", "data"),
+        Input("sweep-clock", "data"),
+        State("sweep-key", "data"),
+        State("exchange-drawn", "data"),
+    )
+    def draw_exchange(what: Any, reader: Any, axis: Any, theme: Any, tick: Any, key: Any, drawn: Any) -> Any:
+        entry = library.find(key)
+        if entry is None or not entry.is_sweep or theme not in ("light", "dark"):
+            raise PreventUpdate
+        members = library.members(entry)
+        what, axis = one_of(what, tuple(EXCHANGES), "share"), one_of(axis, AXES, "env_steps")
+        whose = next((member for member in members if member.path.name == reader), members[0] if members else None)
+        asked = (what, whose.key if whose else "", axis, theme)
+        state = f"{library.picture_version(members, sweep_figures.NUM_POINTS)} {asked}"
+        if state == drawn:
+            raise PreventUpdate
+        decisions = read_decisions(entry.path / "lineage.jsonl")
+        many = len(members) > MOST_MEMBERS
+        groups = _groups(members, _settings(library, entry, members, decisions) if many else [])
+        figures = library.once(
+            ("exchange", key, state),
+            lambda: (
+                exchange_figure(library, groups, what, theme),
+                course_figure(library, whose, groups, axis, theme),
+            ),
+        )
+        return *figures, state
+
+    @app.callback(
         Output("members", "rowData"),
         Output("sweep-status", "children"),
         Output("sweep-status", "className"),
@@ -264,6 +303,7 @@ def _with_defaults(
         "setting": keys[0] if keys else None,
         "curves": "interval" if has_seeds(settings) else "runs",
         "member": _best_member(library, members),
+        "reader": members[0].path.name if members else None,
     }
     return [Control(each.id, each.name, own.get(each.name, each.default)) for each in _CONTROLS]
 
@@ -300,6 +340,42 @@ def _controls(
             choice("setting", "setting", {key: printable(key) for key in keys}, "setting", keys[0] if keys else None),
         ],
         className="controls",
+    )
+
+
+def _exchange(address: Address, entry: Entry, members: list[Entry]) -> Any:
+    """Return who learns from whom; hidden where members have replays of their own."""
+    names = [member.path.name for member in members]
+    of = dcc.Dropdown(
+        id="exchange-of",
+        options=[{"label": words, "value": name} for name, words in EXCHANGES.items()],
+        value=one_of(address.text("exchange"), tuple(EXCHANGES), "share"),
+        clearable=False,
+    )
+    reader = dcc.Dropdown(
+        id="exchange-reader",
+        options=[{"label": sweep_figures.member_label(member), "value": member.path.name} for member in members],
+        value=one_of(address.text("reader"), names, names[0] if names else None),
+        clearable=False,
+    )
+    tall = max(280, 90 + 26 * min(len(members), MOST_MEMBERS))
+    return html.Div(
+        [
+            html.Div(
+                [labelled("who learns from whom", of, "wide"), labelled("course of", reader, "wide")],
+                className="controls",
+            ),
+            html.Div(
+                [
+                    panel("Who learns from whom", "exchange", height_px=tall, about=ABOUT),
+                    panel("Whose experience a member learns from", "exchange-course", height_px=tall),
+                ],
+                className="halves",
+            ),
+            dcc.Store(id="exchange-drawn"),
+        ],
+        id="exchange-section",
+        hidden=not option_of(entry, "share_replay") or len(members) < 2,
     )
 
 

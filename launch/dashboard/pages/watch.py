@@ -36,7 +36,7 @@ def layout(library: Library, address: Address) -> Any:
     return html.Div(
         [
             html.H1("Watch"),
-            html.H2("The newest agent, live"),
+            html.H2("The newest agent, live", className="heading"),
             html.Div(
                 [
                     labelled(
@@ -72,7 +72,7 @@ def layout(library: Library, address: Address) -> Any:
                 [
                     html.Section(
                         [
-                            html.Header([html.H3("Picture of the environment")]),
+                            html.Header([html.H2("Picture of the environment")]),
                             html.Div(html.Img(id="live-picture", alt=""), className="screen"),
                         ],
                         className="panel",
@@ -87,7 +87,7 @@ def layout(library: Library, address: Address) -> Any:
                 ],
                 className="halves",
             ),
-            html.H2("Newest evaluation videos"),
+            html.H2("Newest evaluation videos", className="heading"),
             html.Div(_videos(library, wanted), id="videos", className="videos"),
             clock("live-clock", 100, is_stopped=True),
             dcc.Store(id="live-past", data=[]),

@@ -14,7 +14,7 @@ from launch.dashboard.figures import (
     scatter_figure,
 )
 from launch.dashboard.lineage_figures import lineage_figure, steps_figure
-from launch.dashboard.panels import AXIS_TITLES, draw, panels_of
+from launch.dashboard.panels import AXIS_TITLES, SCALES, draw, panels_of
 from launch.recording.metric_panels import names_of
 from launch.records.series import read_series
 
@@ -114,6 +114,31 @@ def test_an_algorithm_without_a_trust_region_shows_its_own_share_in_place_of_it(
     assert panel.key == key
     (line,) = draw(panel, read_series(path, names_of([panel])), "env_steps", "light")["data"]
     np.testing.assert_array_equal(decoded(line["y"]), np.arange(4))
+
+
+def test_a_few_outliers_do_not_flatten_a_panel_that_is_to_show_most_values(make_run) -> None:
+    rows = [{"value_loss": 1e6 if n < 1 else 1.0 + n / 100, "accept_fraction_online": 0.5} for n in range(100)]
+    path = make_run("a", rows) / "metrics.db"
+    panels = {panel.key: panel for panel in panels_of(rows[0])}
+    series = read_series(path, names_of(list(panels.values())))
+    drawn = {scale: draw(panels["losses"], series, "env_steps", "light", scale=scale) for scale in SCALES}
+    assert "range" not in drawn["all"]["layout"]["yaxis"]
+    low, high = drawn["most"]["layout"]["yaxis"]["range"]
+    assert 0.9 < low < 1.03
+    assert 1.97 < high < 2.1
+    assert drawn["log"]["layout"]["yaxis"]["type"] == "log"
+    for scale in SCALES:  # a share keeps its range
+        shares = draw(panels["acceptance"], series, "env_steps", "light", scale=scale)["layout"]["yaxis"]
+        assert shares["range"] == [-0.02, 1.05]
+        assert "type" not in shares
+
+
+def test_curves_without_positive_values_are_not_lost_on_a_logarithmic_axis(make_run) -> None:
+    rows = [{"charts/mean_return": -5.0 - n} for n in range(4)]
+    path = make_run("a", rows) / "metrics.db"
+    panel = next(panel for panel in panels_of(rows[0]) if panel.key == "return")
+    figure = draw(panel, read_series(path, names_of([panel])), "env_steps", "light", scale="log")
+    assert "type" not in figure["layout"]["yaxis"]
 
 
 @pytest.mark.parametrize("axis", AXIS_TITLES)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import pytest
 from in_chromium import IN_CHROMIUM, find, graphs, names_in_table, texts, tick, traces, wait, x_range
 
@@ -27,13 +28,17 @@ def root(shared_runs) -> Path:
         rows = [{"charts/mean_return": float(n + 10 * place), "entropy": 0.5 * n} for n in range(20 + place)]
         config = {"seed": place, "algorithm": {"name": "laser", "learning_rate": rate}}
         make_run(name, rows, config=config, begun=now + place)
+    spiked = [{"charts/mean_return": 1.0, "value_loss": 1e6 if n < 1 else 1.0 + n / 100} for n in range(100)]
+    make_run("spiked", spiked, begun=now - 1000.0)
     make_run(
         "pendulum",
         [{"charts/mean_return": -500.0 + n} for n in range(20)],
         config={"env": "Pendulum-v1", "preset": "sac"},
         begun=now,
     )
-    facts = {"sweep": {"grid": {"algorithm.learning-rate": list(MEMBERS)}, "options": {"pbt": False}}}
+    facts = {
+        "sweep": {"grid": {"algorithm.learning-rate": list(MEMBERS)}, "options": {"pbt": False, "share_replay": True}}
+    }
     make_run("sweep", facts=facts)
     for setting, returns in MEMBERS.items():
         for seed, value in enumerate(returns):
@@ -42,6 +47,8 @@ def root(shared_runs) -> Path:
             rows = [
                 {"charts/mean_return": value * n / 9, "totals/episodes": 15.0}
                 | {"buckets/mean_return": value, "buckets/ends_at": 400.0 * n}
+                | {f"totals/learned_from/{maker}/steps": float(n * (3 if maker == number else 1)) for maker in range(6)}
+                | {f"totals/learned_from/{maker}/accepted": 0.5 * n for maker in range(6)}
                 for n in range(10)
             ]
             make_run(
@@ -146,7 +153,7 @@ def test_environments_are_faceted_and_an_eye_hides_a_run(browser, address, root)
     find(browser, "#table button[aria-label='hide a1']").click()
     wait("it to go", lambda: traces(browser, titles[0]) == ["a2"])
     assert query(browser)["hide"] == ["a1"]
-    assert texts(browser, "#compared") == ["3 of 14 runs drawn, 1 of them hidden"]
+    assert texts(browser, "#compared") == ["3 of 15 runs drawn, 1 of them hidden"]
     eye = find(browser, "#table button[aria-label='hide a2']")
     colour = browser.execute_script("return getComputedStyle(arguments[0].previousSibling).backgroundColor", eye)
     line = browser.execute_script("""
@@ -219,6 +226,20 @@ def test_a_run_opens_by_name_with_its_return_in_the_title(browser, address, root
     assert texts(browser, "#copy-link") == ["copied"]
 
 
+def test_the_y_axes_show_most_values_or_decades_and_the_address_keeps_the_choice(browser, address, root) -> None:
+    axis = (
+        "const panel = Array.from(document.querySelectorAll('.panel')).find((each) => each.ariaLabel === 'Losses');"
+        "const axis = panel.querySelector('.js-plotly-plot')._fullLayout.yaxis; return [axis.type, axis.range[1]]"
+    )
+    browser.get(f"{address}run/spiked")
+    wait("all values", lambda: browser.execute_script(axis)[1] > 1e5)
+    find(browser, "#run-scale label:nth-of-type(2)").click()
+    wait("most values", lambda: 1.9 < browser.execute_script(axis)[1] < 2.1)
+    wait("the address", lambda: query(browser).get("y") == ["most"])
+    browser.get(f"{address}run/spiked?y=log")
+    wait("decades", lambda: browser.execute_script(axis)[0] == "log")
+
+
 def test_a_failed_run_opens_with_its_traceback_and_the_command_that_continues_it(browser, address, root) -> None:
     browser.get(f"{address}run/failed")
     wait(
@@ -263,6 +284,21 @@ def test_seeds_of_one_setting_are_one_row_and_the_best_setting_is_by_their_mean(
     wait("a member's page", lambda: find(browser, "h1").text == "sweep/member 3")
     browser.back()
     wait("the sweep again", lambda: texts(browser, "h1") == ["sweep"])
+
+
+def test_who_learns_from_whom_is_a_map_and_a_course(browser, address, root) -> None:
+    browser.get(f"{address}sweep/sweep")
+    shown = (
+        "const map = document.querySelector('#exchange .js-plotly-plot')._fullData[0]; return [map.y[4], map.text[4]]"
+    )
+    shares = ["12 %", "12 %", "12 %", "12 %", "38 %", "12 %"]
+    wait("the map", lambda: browser.execute_script(shown) == ["member 4", shares])
+    course = "return document.querySelector('#exchange-course .js-plotly-plot')._fullData.map((one) => one.y.at(-1))"
+    wait("the course of member 0", lambda: np.allclose(browser.execute_script(course), [3 / 8, *[1 / 8] * 5]))
+    browser.get(f"{address}sweep/sweep?exchange=accepted&reader=4")
+    accepted = ["50 %", "50 %", "50 %", "50 %", "17 %", "50 %"]
+    wait("another map", lambda: browser.execute_script(shown) == ["member 4", accepted])
+    wait("the course of member 4", lambda: np.allclose(browser.execute_script(course)[4], 3 / 8))
 
 
 def test_all_that_is_ticked_is_drawn_however_many(browser, tmp_path, make_run) -> None:

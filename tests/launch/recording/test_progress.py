@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from launch.recording.progress import Progress, closing_message, describe, duration, percent
+from laser.ports import EpisodeResult, Report
+from launch.presets import load_preset
+from launch.recording.progress import Progress, closing_message, describe, describe_evaluation, duration, percent
 from launch.recording.recorder import Snapshot
+from launch.standard_output import say
+from launch.supervision.ending import Ending, why_ended
 
 
 def snapshot(**changes):
@@ -87,6 +91,44 @@ def test_the_closing_message_says_what_to_try_next():
     text = closing_message(snapshot(mean_return=math.nan, episodes=0), Path("runs/x"), "", 50_000)
     assert "no episode finished" in text
     assert "laser train" not in text
+
+
+def test_the_closing_message_says_why_the_run_ended():
+    config = load_preset("cartpole")
+    for ending, words in (
+        (Ending.SOLVED, f"done, since the mean return reached {config.stop_at_return:g}: 25,000 env steps"),
+        (Ending.STEPS, "done, since all env steps are done: 25,000 env steps"),
+        (Ending.STOPPED, "done, since a callback stopped it: 25,000 env steps"),
+    ):
+        assert closing_message(snapshot(), Path("x"), "", 50_000, why_ended(ending, config)).startswith(words)
+
+
+def test_an_evaluation_is_one_line():
+    episodes = (EpisodeResult(10.0, 5), EpisodeResult(21.0, 7))
+    report = Report("evaluator", episodes=episodes, at_env_steps=12_000)
+    assert describe_evaluation(report) == "evaluation at 12,000 env steps: mean return 15.5 over 2 episodes"
+
+
+def test_messages_are_printed_above_the_live_line(monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with Progress(snapshot, 100_000, "x"):
+        wait_for(lambda: "25,000 of 100,000" in stream.getvalue())
+        say("evaluation [1]: good")
+        wait_for(lambda: "evaluation [1]: good" in stream.getvalue())
+        shown = stream.getvalue()
+        assert "evaluation [1]: good\n" in shown
+        wait_for(lambda: "25,000 of 100,000" in stream.getvalue().partition("good")[2])
+    say("afterwards")
+    assert stream.getvalue().endswith("afterwards\n")
+
+
+def test_messages_that_came_at_the_very_end_are_printed(monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with Progress(snapshot, 100_000, "x"):
+        say("last words")
+    assert stream.getvalue().count("last words\n") == 1
 
 
 def test_what_is_not_installed_is_not_offered(monkeypatch):

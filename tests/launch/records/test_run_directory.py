@@ -14,6 +14,7 @@ from laser.algorithms.laser import LaserConfig
 from laser.networks.config import NetworkConfig
 from launch.__main__ import main
 from launch.errors import CannotCreateError, NothingToResumeError, OutputError, RunInUseError, RuntimeFailedError
+from launch.presets import load_preset
 from launch.records import run_directory as module
 from launch.records.run_directory import (
     RunDirectory,
@@ -70,6 +71,17 @@ def test_no_name_leaves_the_directory(tmp_path, config, env):
     assert len(slug(name)) <= 60
     with open_run(dataclasses.replace(hostile, preset=slug(hostile.preset)), [], tmp_path) as run:
         assert run.path.resolve().parent == tmp_path.resolve()
+
+
+def test_names_tell_runs_apart():
+    plain = load_preset("cartpole")
+    assert run_name(plain, now=0).startswith("cartpole-seed0-")
+    one = load_preset("cartpole", {"algorithm.learning_rate": 0.0025, "steps": 1000, "seed": 3})
+    assert run_name(one, now=0).startswith("cartpole-learning-rate-0.0025-seed3-")
+    many = {"unroll_length": 7, "num_envs": 3, "num_actors": 2, "algorithm.discount": 0.5}
+    assert "-and-2-more-seed0-" in run_name(load_preset("cartpole", many), now=0)
+    named = dataclasses.replace(one, name="My baseline/../x")
+    assert run_name(named, now=0).startswith("my-baseline-x-seed3-")
 
 
 def test_a_run_dir_that_climbs_out_is_refused(config):

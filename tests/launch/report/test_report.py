@@ -16,9 +16,10 @@ from launch.presets import change, load_preset
 from launch.records.lineage import Decision, Lineage
 from launch.records.metrics_db import MetricsDb
 from launch.records.settings_schedule import SettingsChange, write_changes
+from launch.report.options import ReportOptions
 from launch.report.recorded import Recorded
 from launch.report.repeating import sweep_command
-from launch.report.report import ReportOptions, report
+from launch.report.report import report
 from launch.sweeps.population import PbtConfig
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig, SweepOptions, sweep_from_json

@@ -14,7 +14,7 @@ from launch.recording.event_file import EventFile
 from launch.recording.wandb_tracker import WandbTracker
 from launch.records.run_directory import open_run
 from launch.supervision import tracking
-from launch.supervision.tracking import open_trackers, wandb_settings
+from launch.supervision.tracking import open_trackers, settings_of, texts_of, wandb_settings
 
 
 def test_a_run_tells_its_name_and_config_and_a_member_its_group(tmp_path, monkeypatch):
@@ -32,6 +32,24 @@ def test_a_run_tells_its_name_and_config_and_a_member_its_group(tmp_path, monkey
     assert alone["config"]["command"] == "laser train"
     assert (member["group"], member["name"]) == ("my <sweep>", "my <sweep>/3")
     json.dumps(member)
+
+
+def test_tags_of_the_run_reach_the_tracker(tmp_path):
+    config = load_preset("cartpole", {"run_dir": str(tmp_path / "run"), "tag": " baseline, long,baseline,"})
+    with open_run(config, ["laser", "train"]) as run:
+        assert wandb_settings(run, config)["tags"][-2:] == ["baseline", "long"]
+
+
+def test_tensorboard_gets_finite_numbers_and_the_changed_settings(tmp_path):
+    config = load_preset("cartpole", {"run_dir": str(tmp_path / "run"), "stop_at_return": "inf", "seed": "4"})
+    settings = settings_of(config)
+    assert settings["seed"] == 4
+    assert settings["stop-at-return"] == "inf"
+    assert settings["quiet"] == "false"
+    with open_run(config, ["laser", "train", "my cart"]) as run:
+        texts = texts_of(run)
+    assert "laser train 'my cart'" in texts["command"]
+    assert "| seed | 0 | 4 |" in texts["changed settings"]
 
 
 def test_all_trackers_are_closed_at_the_same_time(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Options of the commands without a preset. They are configs, so their flags work like those of `laser train`."""
+"""Options of `laser eval` and `laser play`. They are configs, so their flags work like those of `laser train`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,6 @@ from typing import Annotated, Any, Literal
 from laser.config import Bounds, Problem
 from laser.free_values import FreeValues
 from launch.records.trust import TrustFlag
-
-
-@dataclass(frozen=True)
-class ResumeOptions:
-    """Options of `laser train` and `laser sweep` that are no setting of a run."""
-
-    trust: TrustFlag = False
 
 
 @dataclass(frozen=True)
@@ -54,3 +47,19 @@ class EvalOptions:
         from launch.settings.train_config import find_device_problems  # imports NumPy, which --help does not need
 
         yield from find_device_problems("device", self.device)
+
+
+@dataclass(frozen=True)
+class PlayOptions:
+    """Options of `laser play`."""
+
+    episodes: Annotated[int, Bounds(least=1), "episodes to play, unless the window is closed before"] = 5
+    env: Annotated[str, "another environment with the same spaces; by default the one of the training"] = ""
+    checkpoint: Annotated[Literal["newest", "best"], "the run's newest checkpoint, or the one with the best score"] = (
+        "newest"
+    )
+    greedy: Annotated[bool, "take the most likely action instead of a sample"] = False
+    fps: Annotated[float, Bounds(above=0.0, most=1000.0), "env steps per second"] = 30.0
+    seed: Annotated[int, Bounds(least=0, most=2**31 - 1), "seed of the environment and of the policy"] = 0
+    trust: TrustFlag = False
+    quiet: Annotated[bool, "print nothing but errors"] = False

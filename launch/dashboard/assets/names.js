@@ -1,0 +1,38 @@
+/* Names and roles of Dash's own controls, for those who hear a page instead of seeing it: Dash calls a group of radio
+   buttons a list box and gives sliders no name. They are named by the label above them. */
+(function () {
+  "use strict";
+
+  const PAUSE_MS = 200;
+
+  function nameOf(control) {
+    const around = control.closest(".control");
+    const label = around && around.querySelector(".label");
+    return label ? label.textContent : control.id;
+  }
+
+  function set(element, name, value) {
+    if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+  }
+
+  function mend() {
+    for (const group of document.querySelectorAll(".dash-radioitems[id], .dash-checklist[id]")) {
+      set(group, "role", group.classList.contains("dash-radioitems") ? "radiogroup" : "group");
+      set(group, "aria-label", nameOf(group));
+      for (const option of group.querySelectorAll("label[role=option]")) {
+        option.removeAttribute("role");
+        option.removeAttribute("aria-selected");
+      }
+    }
+    for (const thumb of document.querySelectorAll(".dash-slider-thumb")) set(thumb, "aria-label", nameOf(thumb));
+    // The button beside it takes the focus; this input only catches clicks on labels.
+    for (const target of document.querySelectorAll(".dash-dropdown-focus-target")) set(target, "tabindex", "-1");
+    for (const clear of document.querySelectorAll("a.dash-dropdown-clear")) set(clear, "role", "button");
+  }
+
+  let waiting = 0;
+  new MutationObserver(function () {
+    if (!waiting) waiting = setTimeout(function () { waiting = 0; mend(); }, PAUSE_MS);
+  }).observe(document.documentElement, { childList: true, subtree: true, attributes: true,
+    attributeFilter: ["aria-selected", "aria-hidden"] });
+})();

@@ -1,0 +1,112 @@
+"""Figures of a shared replay: which member learned from whose experience, and how this changed over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from launch.dashboard.figures import Curve, Figure, Theme, heat_figure, line_figure, message_figure
+from launch.dashboard.library import Library
+from launch.dashboard.panels import AXIS_TITLES
+from launch.records.curves import carried
+from launch.records.listing import Entry, member_number
+from launch.records.series import Axis
+
+EXCHANGES = {
+    "share": "share of the steps drawn",
+    "accepted": "accepted share of the steps drawn",
+    "abs_log_rho": "mean |log pi - log mu|, nats",
+    "lag": "mean lag, parameter versions of the maker",
+}
+"""What the map shows, by name."""
+MOST_MEMBERS = 64
+"""Larger sweeps are shown by setting."""
+ABOUT = "row: who learns; column: who made the experience"
+_NOTHING = "no member has drawn another member's experience yet"
+_COUNTS = ("steps", "accepted", "abs_log_rho", "lag")
+_NUM_POINTS = 200
+
+
+def exchange_figure(library: Library, groups: Mapping[str, list[Entry]], what: str, theme: Theme) -> Figure:
+    """Draw a map of readers and makers.
+
+    Args:
+        library: reads the counts.
+        groups: the members of each row and column, by its name.
+        what: one of `EXCHANGES`.
+        theme: of colours.
+    """
+    counts = _read_counts(library, groups)
+    values = _values_of(counts, what)
+    if not np.isfinite(values).any():
+        was_drawn = np.nansum(counts["steps"]) > 0
+        return message_figure("this algorithm does not record it" if was_drawn else _NOTHING, theme)
+    names = list(groups)
+    return heat_figure(values, names, names, ("made by", "learned by"), theme, share=what in ("share", "accepted"))
+
+
+def course_figure(
+    library: Library, reader: Entry | None, groups: Mapping[str, list[Entry]], axis: Axis, theme: Theme
+) -> Figure:
+    """Draw whose experience a member learned from over time, as shares of its steps between two points.
+
+    Args:
+        library: reads the counts.
+        reader: the member that learns.
+        groups: the members of each area, by its name.
+        axis: of time.
+        theme: of colours.
+    """
+    names = {maker: _key(maker, "steps") for members in groups.values() for maker in map(member_number, members)}
+    series = library.series(reader, list(names.values()), _NUM_POINTS) if reader is not None else {}
+    if not series:
+        return message_figure(_NOTHING, theme)
+    longest = max(series.values(), key=len)
+    steps = {
+        group: np.sum(
+            [
+                np.nan_to_num(carried(series[names[maker]], longest.ticks))
+                for maker in map(member_number, members)
+                if names[maker] in series
+            ]
+            or [np.zeros(len(longest))],
+            axis=0,
+        )
+        for group, members in groups.items()
+    }
+    growth = {group: np.diff(values, prepend=0.0).clip(min=0.0) for group, values in steps.items()}
+    whole = np.sum(list(growth.values()), axis=0)
+    at = whole > 0
+    x = longest.axes[axis][at]
+    curves = [Curve(group, x, values[at] / whole[at]) for group, values in growth.items()]
+    return line_figure(curves, AXIS_TITLES[axis], "share of the steps drawn", theme, y_range=(0.0, 1.0), stacked=True)
+
+
+def _read_counts(library: Library, groups: Mapping[str, list[Entry]]) -> dict[str, np.ndarray]:
+    """Return each count as float64 [readers, makers]; NaN where it was not recorded."""
+    column = {member_number(member): place for place, members in enumerate(groups.values()) for member in members}
+    counts = {name: np.zeros((len(groups), len(groups))) for name in _COUNTS}
+    recorded = dict.fromkeys(_COUNTS, False)
+    for row, members in enumerate(groups.values()):
+        for member in members:
+            values = library.summary(member).latest.values
+            for maker, place in column.items():
+                for name in _COUNTS:
+                    value = values.get(_key(maker, name))
+                    if value is not None:
+                        counts[name][row, place] += value
+                        recorded[name] = True
+    return {name: values if recorded[name] else np.full_like(values, np.nan) for name, values in counts.items()}
+
+
+def _values_of(counts: Mapping[str, np.ndarray], what: str) -> np.ndarray:
+    steps = counts["steps"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if what == "share":
+            return np.asarray(steps / np.nansum(steps, axis=1, keepdims=True))
+        return np.asarray(np.where(steps > 0, counts[what] / steps, np.nan))
+
+
+def _key(maker: int, count: str) -> str:
+    return f"totals/learned_from/{maker}/{count}"

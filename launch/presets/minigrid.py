@@ -1,0 +1,15 @@
+"""MiniGrid with LASER: grids whose rewards are rare, on one core."""
+
+import dataclasses
+
+from laser.algorithms.laser import LaserConfig
+from launch.presets.minatar import minatar
+from launch.settings.train_config import TrainConfig
+
+
+def minigrid() -> TrainConfig:
+    """Return the config: MinAtar's, with more entropy, since the first reward must be found by chance."""
+    config = minatar()
+    assert isinstance(config.algorithm, LaserConfig)
+    algorithm = dataclasses.replace(config.algorithm, entropy_cost=0.01)
+    return dataclasses.replace(config, env="MiniGrid-DoorKey-5x5-v0", steps=100_000, algorithm=algorithm)

@@ -1,0 +1,1 @@
+"""Sharing of trained agents: `laser push` and `laser pull`, by the Hugging Face Hub or a folder."""

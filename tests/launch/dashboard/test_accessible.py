@@ -1,0 +1,85 @@
+"""Every page, as axe-core judges it in a real headless Chromium: names, roles, contrast, headings, focus."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from in_chromium import IN_CHROMIUM, find, texts, wait
+
+pytestmark = IN_CHROMIUM
+
+
+@pytest.fixture(scope="module")
+def root(shared_runs) -> Path:
+    root, make_run = shared_runs
+    now = time.time() - 1000.0
+    rows = [{"charts/mean_return": float(n), "entropy": 0.5 * n, "value_loss": 1.0} for n in range(20)]
+    make_run("one", rows, begun=now)
+    make_run("two", rows, begun=now, config={"seed": 1})
+    make_run("failed", rows[:2], begun=now, log="2026-01-01 00:00:00 failed: ValueError: no\n")
+    options = {"pbt": False, "share_replay": True}
+    make_run("sweep", facts={"sweep": {"grid": {"algorithm.learning-rate": ["0.1", "0.2"]}, "options": options}})
+    for number, value in enumerate(("0.1", "0.1", "0.2", "0.2")):
+        facts = {"member": {"index": number, "overrides": {"algorithm.learning-rate": value}}}
+        drawn = {f"totals/learned_from/{maker}/steps": 5.0 for maker in range(4)}
+        make_run(f"sweep/members/{number}", [row | drawn for row in rows], begun=now, facts=facts)
+    return root
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    import axe_core_python
+
+    return (Path(axe_core_python.__file__).parent / "axe.min.js").read_text("utf-8")
+
+
+def judge(browser: Any, axe: str) -> list[str]:
+    """Return one line for each finding."""
+    browser.execute_script(axe)
+    run = "axe.run(document, {resultTypes: ['violations']}).then((all) => arguments[0](all.violations))"
+    found = browser.execute_async_script(run)
+    return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
+
+
+_TOO_WIDE = "return document.documentElement.scrollWidth - window.innerWidth"
+PAGES = {
+    "?run=one&run=two": "#comparison",
+    "run/one": "#tiles .tile",
+    "run/failed": "#findings .finding",
+    "sweep/sweep": "#sweep-settings-table tbody tr",
+    "watch/one": "#live-said",
+}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_no_findings(browser, address, axe, page, theme) -> None:
+    browser.get(f"{address}{page}")
+    wait("the page", lambda: texts(browser, PAGES[page]))
+    if browser.execute_script("return document.documentElement.dataset.theme") != theme:
+        find(browser, "#theme-button").click()
+        wait("its colours", lambda: browser.execute_script("return document.documentElement.dataset.theme") == theme)
+    deadline = time.monotonic() + 15.0
+    while found := judge(browser, axe):  # what Dash draws last is named within a moment
+        assert time.monotonic() < deadline, "\n".join(found)
+
+
+def test_controls_have_the_names_above_them(browser, address) -> None:
+    browser.get(f"{address}run/one")
+    names = "return Array.from(document.querySelectorAll('[role=radiogroup], [role=slider]')).map((e) => e.ariaLabel)"
+    wait("names", lambda: browser.execute_script(names) == ["axis", "smoothing", "y axes"])
+
+
+def test_a_phone_shows_every_page_without_sideways_scrolling(browser, address) -> None:
+    size = browser.get_window_size()
+    try:
+        browser.set_window_size(390, 900)
+        for page, element in PAGES.items():
+            browser.get(f"{address}{page}")
+            wait("the page", lambda element=element: texts(browser, element))
+            wait(f"{page} to fit", lambda: browser.execute_script(_TOO_WIDE) <= 0)
+    finally:
+        browser.set_window_size(size["width"], size["height"])

@@ -1,0 +1,80 @@
+"""The map of a shared replay: numbers against a small sweep whose counts are known."""
+
+import numpy as np
+import pytest
+
+from launch.dashboard.exchange_figures import course_figure, exchange_figure
+from launch.dashboard.figures import decoded
+from launch.dashboard.library import Library
+from launch.records.listing import find_entries
+
+# By reader, then by maker: steps, accepted, sum of |log rho|, sum of lags.
+COUNTS = {0: {0: (60, 60, 6, 0), 1: (40, 10, 80, 400)}, 1: {0: (0, 0, 0, 0), 1: (50, 25, 25, 100)}}
+
+
+def row(counts, share=1.0):
+    names = ("steps", "accepted", "abs_log_rho", "lag")
+    return {
+        f"totals/learned_from/{maker}/{name}": share * value
+        for maker, values in counts.items()
+        for name, value in zip(names, values, strict=True)
+    }
+
+
+@pytest.fixture
+def sweep(make_run):
+    root = make_run("sweep", facts={"sweep": {"grid": {}, "options": {"share_replay": True}}}).parent
+    for number, counts in COUNTS.items():
+        half = {maker: tuple(value * (maker == number) for value in values) for maker, values in counts.items()}
+        facts = {"member": {"index": number, "overrides": {}}}
+        make_run(f"sweep/members/{number}", [row(half), row(counts)], facts=facts)
+    library = Library(root)
+    (entry,) = [each for each in find_entries(root).values() if each.is_sweep]
+    return library, library.members(library.find(entry.key))
+
+
+def alone(members):
+    return {f"member {member.path.name}": [member] for member in members}
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ("share", [[0.6, 0.4], [0.0, 1.0]]),
+        ("accepted", [[1.0, 0.25], [None, 0.5]]),
+        ("abs_log_rho", [[0.1, 2.0], [None, 0.5]]),
+        ("lag", [[0.0, 10.0], [None, 2.0]]),
+    ],
+)
+def test_the_map_has_readers_in_rows_and_makers_in_columns(sweep, what, expected):
+    library, members = sweep
+    (trace,) = exchange_figure(library, alone(members), what, "light")["data"]
+    assert trace["x"] == trace["y"] == ["member 0", "member 1"]
+    assert trace["z"] == [[pytest.approx(value) if value is not None else None for value in line] for line in expected]
+
+
+def test_groups_add_up_their_members(sweep):
+    library, members = sweep
+    (trace,) = exchange_figure(library, {"both": members}, "accepted", "dark")["data"]
+    assert trace["z"] == [[pytest.approx(95 / 150)]]
+    assert trace["text"] == [["63 %"]]
+
+
+def test_the_course_is_the_growth_between_points(sweep):
+    library, members = sweep
+    traces = course_figure(library, members[0], alone(members), "env_steps", "light")["data"]
+    shares = {trace["name"]: decoded(trace["y"]) for trace in traces}
+    np.testing.assert_allclose(shares["member 0"], [1.0, 0.0])
+    np.testing.assert_allclose(shares["member 1"], [0.0, 1.0])
+
+
+def test_a_sweep_without_such_counts_says_so(make_run):
+    root = make_run("sweep", facts={"sweep": {"grid": {}, "options": {}}}).parent
+    make_run("sweep/members/0", [{"charts/mean_return": 1.0}], facts={"member": {"index": 0, "overrides": {}}})
+    library = Library(root)
+    members = [library.find(each.key) for each in find_entries(root).values() if not each.is_sweep]
+    for figure in (
+        exchange_figure(library, alone(members), "share", "light"),
+        course_figure(library, None, alone(members), "env_steps", "light"),
+    ):
+        assert figure["layout"]["annotations"][0]["text"] == "no member has drawn another member's experience yet"
