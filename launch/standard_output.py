@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TextIO
 
-from laser.waiting import current_wait
-
 _LONG_S = 5.0
 _RARELY = 3.0  # 5 s, 15 s, 45 s, ...
 
@@ -145,6 +143,8 @@ def name_long_waits(quiet: bool = False, after_s: float = _LONG_S) -> Iterator[N
 
 
 def _name_waits(thread: int, over: threading.Event, after_s: float) -> None:
+    from laser.waiting import current_wait  # `laser` may be another package until `check_packages` has looked
+
     named, next_s = None, after_s
     while not over.wait(after_s / 10):
         wait = current_wait(thread)

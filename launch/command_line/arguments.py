@@ -9,10 +9,11 @@ from pathlib import Path
 from laser.config import ConfigError, Problem, field_infos, find_problems, key_of, raise_problems
 from laser.environments import task_ids
 from launch.command_line.flags import Arguments, split_arguments, split_named, surplus, switches_of, without_value
+from launch.command_line.resume_options import ResumeOptions
 from launch.errors import NothingToResumeError
 from launch.presets import find_presets, load_preset, recommend
 from launch.records.run_directory import newest_run, read_record, saved_config
-from launch.records.trust import TrustFlag, trust_run
+from launch.records.trust import trust_run
 from launch.settings.toml_file import read_config_file
 from launch.settings.train_config import NOT_FLAGS, TrainConfig
 from launch.settings.values import Leaf, apply_choices, apply_overrides, find_leaves, is_key, unknown_key
@@ -27,14 +28,6 @@ from launch.sweeps.sweep_config import (
     sweep_from_json,
 )
 from launch.sweeps.value_lists import parse_lists
-
-
-@dataclasses.dataclass(frozen=True)
-class ResumeOptions:
-    """Options of `laser train` and `laser sweep` that are no setting of a run."""
-
-    trust: TrustFlag = False
-
 
 _LISTED = ("grid", "zip", "space")
 """Flags that may be given several times."""

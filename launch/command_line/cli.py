@@ -150,7 +150,7 @@ def _train_help(arguments: list[str]) -> int:
 
     names = [argument for argument in arguments if not argument.startswith("-")]
     if names:
-        from launch.command_line.arguments import ResumeOptions
+        from launch.command_line.resume_options import ResumeOptions
         from launch.settings.train_config import NOT_FLAGS
 
         leaves = list(find_leaves(ResumeOptions()))

@@ -335,16 +335,6 @@ def read_agent(run_dir: Path, which: Which) -> Agent:
         UntrustedError: the run names code that this user has not named before.
     """
     config = saved_config(run_dir)
-    checkpoint = read_checkpoint(run_dir, which)
-    return Agent(config, environment_spec_from_json(checkpoint.state["environment"]), checkpoint)
-
-
-def read_checkpoint(run_dir: Path, which: Which) -> Checkpoint:
-    """Return the checkpoint of a run, without reading the run's config.
-
-    Raises:
-        NothingToResumeError: there is no valid checkpoint.
-    """
     root = RunDirectory(run_dir, resumed=True).checkpoints_path
     try:
         load = load_newest_checkpoint if which == "newest" else load_best_checkpoint
@@ -352,5 +342,5 @@ def read_checkpoint(run_dir: Path, which: Which) -> Checkpoint:
     except NoCheckpointError as error:
         raise NothingToResumeError("run-dir", str(error), "train it first") from error
     for warning in bad:
-        warnings.warn(f"{warning}; {checkpoint.path.name} is used", RuntimeWarning, stacklevel=3)
-    return checkpoint
+        warnings.warn(f"{warning}; {checkpoint.path.name} is used", RuntimeWarning, stacklevel=2)
+    return Agent(config, environment_spec_from_json(checkpoint.state["environment"]), checkpoint)

@@ -28,8 +28,8 @@ def play(run_dir: Path, options: PlayOptions) -> list[float]:
 
     Raises:
         NothingToResumeError: there is no run or no valid checkpoint.
-        UntrustedError: the run names code that this user has not named before, and `options.trust` is not set.
         ConfigError: the environment cannot be drawn or has other spaces, or pygame is not installed.
+        UntrustedError: the run names code that this user has not named before, and `options.trust` is not set.
         LaunchError: there is no display, or the environment failed.
     """
     raise_problems(list(find_missing("play", ["pygame-ce"])))

@@ -18,6 +18,8 @@ def minatar() -> TrainConfig:
         normalize_advantages="scale",
         trace_lambda=0.95,
         lambda_advantages=True,
+        # With 2e-3 and 4e-3 Breakout, Asterix and Space Invaders were learned faster than with 1e-3.
+        learning_rate=3e-3,
         # In units of scaled advantages; with 0.01 Breakout and Asterix were learned more slowly.
         entropy_on="all",
         entropy_cost=0.003,

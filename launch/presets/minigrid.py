@@ -8,8 +8,8 @@ from launch.settings.train_config import TrainConfig
 
 
 def minigrid() -> TrainConfig:
-    """Return the config: MinAtar's, with more entropy, since the first reward must be found by chance."""
+    """Return the config: MinAtar's, with smaller steps."""
     config = minatar()
     assert isinstance(config.algorithm, LaserConfig)
-    algorithm = dataclasses.replace(config.algorithm, entropy_cost=0.01)
+    algorithm = dataclasses.replace(config.algorithm, learning_rate=1e-3)
     return dataclasses.replace(config, env="MiniGrid-DoorKey-5x5-v0", steps=100_000, algorithm=algorithm)

@@ -165,10 +165,11 @@ def open_run(
             if before:
                 # The run did not continue with the new settings, and they would prevent the next attempt.
                 replace_file(record, before)
-            elif isinstance(error, OutputError | RuntimeFailedError | StoppedError | Interrupted):
+            elif isinstance(error, OutputError):
                 _remove_all_but(found, path)  # it holds nothing to continue from
-                if isinstance(error, OutputError):
-                    raise OutputError(error.problem.key, error.problem.wrong, _START_AGAIN) from error
+                raise OutputError(error.problem.key, error.problem.wrong, _START_AGAIN) from error
+            elif isinstance(error, (RuntimeFailedError, StoppedError, Interrupted)):
+                _remove_all_but(found, path)
             raise
 
 

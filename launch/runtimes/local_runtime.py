@@ -21,8 +21,6 @@ C = TypeVar("C")
 P = ParamSpec("P")
 R = TypeVar("R")
 
-"""Seconds that the end of a session waits for its threads."""
-
 
 class LocalWorker(Generic[C]):
     """A component in a thread of this process (see `launch.runtimes.runtime.Worker`)."""

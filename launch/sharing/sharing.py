@@ -12,8 +12,8 @@ from typing import Any
 
 from laser.config import Problem, raise_problems
 from laser.packages import find_missing, is_installed
-from launch.errors import CannotCreateError, LaunchError, NothingToResumeError, UntrustedError
-from launch.evaluation.evaluate import evaluate, read_agent, read_checkpoint
+from launch.errors import CannotCreateError, LaunchError, NothingToResumeError
+from launch.evaluation.evaluate import evaluate, read_agent
 from launch.evaluation.evaluation_result import EvaluationResult
 from launch.records.run_directory import read_record
 from launch.records.trust import trust_run
@@ -23,6 +23,7 @@ from launch.report.run_report import write_run
 from launch.sharing.card import CURVE, VIDEO, write_card
 from launch.sharing.options import PullOptions, PushOptions
 from launch.standard_output import finite
+from learner.checkpoint import NoCheckpointError, load_newest_checkpoint
 
 RESULTS = "results.json"
 _RETURNS = "return.png"
@@ -88,10 +89,10 @@ def pull(repo: str, options: PullOptions, download: Any = None) -> Path:
         else:
             _download(repo, options.revision, folder, download)
         read_record(folder)
-        try:
-            read_agent(folder, "newest")
-        except UntrustedError:  # its code is allowed, or not, when the agent is used
-            read_checkpoint(folder, "newest")
+        try:  # no more: reading the config may import code that the run names
+            load_newest_checkpoint(folder / "checkpoints")
+        except NoCheckpointError as error:
+            raise NothingToResumeError("pull", f"{repo}: {error}", "ask its owner to push it again") from error
         folder.rename(target)
     return target
 

@@ -51,7 +51,7 @@ class MemberSupervisor:
         videos: directory for videos of evaluations, if the run makes any.
         newest: reads the member's newest checkpoint; None if there is none.
         say: receives a line about each part that was lost and about each evaluation, for the user.
-        note_failure: receives the member when an error ends it, at once.
+        note_failure: receives the error that ends the member, at once.
     """
 
     def __init__(

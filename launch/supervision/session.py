@@ -196,7 +196,7 @@ class _Session:
         compiles = self._config.learner.compile != "off" and not self._config.takes_turns
         self._say(["preparing: compiling the networks, which takes up to a minute the first time"] if compiles else [])
         try:
-            descriptions = start_all(topologies, self._config.quiet, self._look_at_start)
+            descriptions = start_all(topologies, self._look_at_start)
         except StoppedError:
             raise
         except Exception as error:

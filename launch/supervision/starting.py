@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 
 from actors.actor import Actor
-from actors.heartbeat import CONSTRUCTION
+from actors.heartbeat import CONSTRUCTION, ENVIRONMENT
 from laser.environments.config import BEING_CONSTRUCTED
-from launch.recording.progress import Progress, duration
+from laser.waiting import waiting_for
 from launch.runtimes.hangs import hung_in, wait_until_done
 from launch.runtimes.runtime import Worker
 from launch.supervision.learner_recovery import START_DEADLINE_S
@@ -35,7 +36,8 @@ class Starting:
         self._begun_at = time.monotonic()
         self._learner = topology.learner.call(Learner.warm_up)
         self._actors: list[Future[Any]] = []
-        self._constructing: frozenset[str] = frozenset()
+        self.environment_words = ""
+        """What environment `wait` saw last that had not returned from its construction or first reset, and whose."""
         if not in_turns:
             self._actors += [actor.call(Actor.warm_up) for actor in topology.actors]
 
@@ -53,10 +55,17 @@ class Starting:
 
     @property
     def waiting_for(self) -> list[str]:
-        """The names of the workers that have not started yet, and that their environments are being constructed."""
+        """The names of the workers that have not started yet."""
         calls = dict(zip(self.names, [self._learner, *self._actors], strict=False))
-        waiting = [name for name in self.names if name not in calls or not calls[name].done()]
-        return [name + f" (its environment is {BEING_CONSTRUCTED})" * (name in self._constructing) for name in waiting]
+        return [name for name in self.names if name not in calls or not calls[name].done()]
+
+    def _environment_words(self) -> str:
+        env = self._topology.config.env
+        for actor in self._topology.actors:
+            for call, words in ((CONSTRUCTION, BEING_CONSTRUCTED), (ENVIRONMENT, "a reset")):
+                if actor.silent_s(call):
+                    return f"{env} of {actor.name} to return from {words}"
+        return ""
 
     def wait(self, look: Callable[[], None] = lambda: None) -> str:
         """Wait for the workers, and return how the learner computes.
@@ -67,9 +76,7 @@ class Starting:
 
         def should_stop() -> bool:
             look()
-            # Here, since only one thread may ask a worker.
-            actors = self._topology.actors
-            self._constructing = frozenset(actor.name for actor in actors if actor.silent_s(CONSTRUCTION))
+            self.environment_words = self._environment_words()  # here, since only one thread may ask a worker
             return False
 
         def result_of(call: Future[T], worker: Worker[Any]) -> T:
@@ -85,12 +92,11 @@ class Starting:
         return how
 
 
-def start_all(topologies: Sequence[Topology], quiet: bool = True, look: Callable[[], None] = lambda: None) -> list[str]:
+def start_all(topologies: Sequence[Topology], look: Callable[[], None] = lambda: None) -> list[str]:
     """Compile networks and make environments; return how each learner computes.
 
     Args:
         topologies: the members.
-        quiet: do not show what is waited for.
         look: called about once a second; an error that it raises ends the start.
 
     Raises:
@@ -99,16 +105,14 @@ def start_all(topologies: Sequence[Topology], quiet: bool = True, look: Callable
     """
     in_turns = topologies[0].config.takes_turns
     begun = [Starting(topology, in_turns) for topology in topologies]
-    names = [name for starting in begun for name in starting.names]
-    begun_at = time.monotonic()
-
-    def waiting() -> list[str]:
-        return [name for starting in begun for name in starting.waiting_for]
-
-    def line(left: Sequence[str], *_: Any) -> str:
-        named = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED} more" if len(left) > _NAMED else "")
-        ready = f"{len(names) - len(left)} of {len(names)} workers are ready"
-        return f"preparing for {duration(time.monotonic() - begun_at)} · {ready} · waiting for {named}"
-
-    with Progress(waiting, 1, quiet=quiet, line=line, share=lambda left: 1.0 - len(left) / len(names)):
+    with waiting_for(partial(_words, begun)):
         return [starting.wait(look) for starting in begun]
+
+
+def _words(begun: Sequence[Starting]) -> str:
+    """Return what is waited for: an environment that does not return, or else the workers that have not started."""
+    for starting in begun:
+        if words := starting.environment_words:
+            return words
+    left = [name for starting in begun for name in starting.waiting_for]
+    return ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED} more" if len(left) > _NAMED else "") + " to start"

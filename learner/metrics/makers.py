@@ -67,21 +67,22 @@ class Makers:
         if not self._waiting:
             return
         # The rows of an item have one maker: that of its first.
-        origins = np.concatenate([each.reshape(len(each), -1)[:, 0] for each, _ in self._waiting])
+        first = [each.reshape(len(each), -1)[:, 0] for each, _ in self._waiting]
+        members = np.concatenate([each["member"] for each in first])
+        versions = np.concatenate([each["parameter_version"] for each in first]).astype(np.int64)
         steps = np.concatenate([valid.reshape(len(valid), -1) for _, valid in self._waiting]).sum(1)
         numbers, self._waiting_numbers = self._waiting_numbers, defaultdict(list)
         self._waiting.clear()
         self._num_waiting = 0
-        self._has_foreign = self._has_foreign or bool((origins["member"] != self._member).any())
+        self._has_foreign = self._has_foreign or bool((members != self._member).any())
         if not self._has_foreign:
             return
         arrays = {name: torch.cat(values, 1)[0].float().cpu().numpy() for name, values in numbers.items()}
-        for maker in np.unique(origins["member"]).tolist():
-            theirs = origins["member"] == maker
-            versions = origins["parameter_version"][theirs].astype(np.int64)
-            newest = self._newest_versions[maker] = max(self._newest_versions[maker], int(versions.max()))
+        for maker in np.unique(members).tolist():
+            theirs = members == maker
+            newest = self._newest_versions[maker] = max(self._newest_versions[maker], int(versions[theirs].max()))
             total = f"learned_from/{maker}"
             self._totals[f"{total}/steps"] += float(steps[theirs].sum())
-            self._totals[f"{total}/lag"] += float(((newest - versions) * steps[theirs]).sum())
+            self._totals[f"{total}/lag"] += float(((newest - versions[theirs]) * steps[theirs]).sum())
             for name, values in arrays.items():
                 self._totals[f"{total}/{name}"] += float(values[theirs].sum(dtype=np.float64))

@@ -10,7 +10,6 @@ from gymnasium.envs.classic_control import CartPoleEnv
 
 import laser
 from launch.errors import LaunchError
-from launch.recording.progress import Progress
 from launch.standard_output import name_long_waits
 
 SMALL = {"steps": 256, "num_envs": 1, "replay.min_steps": 64, "replay.capacity_steps": 2000}
@@ -42,7 +41,6 @@ def soon(monkeypatch):
     """Names waits after a tenth of a second, and gives up soon."""
     monkeypatch.setattr(Slow, "num_made", 0)
     monkeypatch.setattr(Slow, "release", threading.Event())
-    monkeypatch.setattr("launch.supervision.starting.Progress", functools.partial(Progress, interval_s=0.2))
     monkeypatch.setattr("launch.train.name_long_waits", functools.partial(name_long_waits, after_s=0.3))
     monkeypatch.setattr("launch.evaluation.evaluate.name_long_waits", functools.partial(name_long_waits, after_s=0.3))
     monkeypatch.setattr("laser.environments.config._CONSTRUCTION_DEADLINE_S", 2.0)
@@ -61,7 +59,8 @@ def test_a_constructor_that_hangs_is_named_while_it_does_and_at_its_deadline(tmp
     config = config_in(tmp_path / "run", runtime=runtime, **{"environment.deadline_s": 2.0})
     with pytest.raises(LaunchError, match=r"Slow\S* did not return from being constructed for 2 s"):
         laser.train(config)
-    assert "waiting for actor/0 (its environment is being constructed)" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert re.search(r"^waiting for \S*Slow\S* of actor/0 to return from being constructed \(", said, re.MULTILINE)
 
 
 def test_a_close_that_hangs_is_named_on_the_terminal_and_in_the_log(tmp_path, monkeypatch, capsys):

@@ -283,8 +283,9 @@ def test_eval(calls, capsys):
     assert code == 0
     options = {"checkpoint": "best", "greedy": True, "num_envs": 4, "seed": 0, "device": "cpu", "quiet": False}
     as_trained = dict.fromkeys(("max_noops", "sticky_actions", "max_episode_frames")) | {"env": "", "kwargs": {}}
-    off = dict.fromkeys(("test_levels", "video", "trust"), False)
-    assert calls == [(Path("runs/x"), 3, options | as_trained | off)]
+    assert calls == [
+        (Path("runs/x"), 3, options | as_trained | dict.fromkeys(("test_levels", "video", "trust"), False))
+    ]
     assert json.loads(out.splitlines()[-1]) == {"mean_return": 1.0, "returns": [None, 1.0]}
 
 

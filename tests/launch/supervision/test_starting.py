@@ -7,11 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from actors.heartbeat import CONSTRUCTION
+from laser.futures import done
 from launch.errors import Interrupted, StoppedError
 from launch.presets import load_preset
 from launch.records.run_directory import open_run
 from launch.runtimes import hangs
-from launch.supervision import starting
+from launch.standard_output import name_long_waits
 from launch.supervision.session import plan_session, run_session
 from launch.supervision.signals import StopSignal
 from launch.supervision.starting import Starting, start_all
@@ -23,13 +25,14 @@ class Worker:
     def __init__(self, name):
         self.name = name
         self.calls = []
+        self.waits = False
 
     def call(self, method):
         self.calls.append(Future())
         return self.calls[-1]
 
     def silent_s(self, waiting_for):
-        return 0.0
+        return float(self.waits and waiting_for == CONSTRUCTION)
 
 
 @pytest.fixture
@@ -67,28 +70,20 @@ def test_in_lockstep_an_actor_starts_after_the_one_before(member):
     assert seen == [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]
 
 
-def test_what_is_waited_for_is_shown(member, monkeypatch):
-    stream = io.StringIO()
-    progress = starting.Progress
-    monkeypatch.setattr(starting, "Progress", lambda *args, **options: progress(*args, **options, interval_s=0.01))
-    monkeypatch.setattr("sys.stderr", stream)
-    deadline = time.monotonic() + 10
+def test_what_is_waited_for_is_named(member, capsys):
+    member.actors[0].call = lambda method: done(None)
+    deadline, seen = time.monotonic() + 10, []
 
     def look():
-        if "waiting for learner, actor/1, actor/2 and 2 more" in stream.getvalue():
+        seen.append(capsys.readouterr().err)
+        if "waiting for learner, actor/1, actor/2 and 2 more to start" in "".join(seen):
+            member.actors[3].waits = True
+        if "waiting for CartPole-v1 of actor/3 to return from being constructed" in "".join(seen):
             raise StoppedError("stopped", "seen")
-        assert time.monotonic() < deadline, stream.getvalue()
+        assert time.monotonic() < deadline, seen
 
-    class Quick(Worker):
-        def call(self, method):
-            answer = super().call(method)
-            answer.set_result(None)
-            return answer
-
-    member.actors[0] = Quick("actor/0")
-    with pytest.raises(StoppedError, match="seen"):
-        start_all([member], quiet=False, look=look)
-    assert "preparing for 0s · 1 of 6 workers are ready" in stream.getvalue()
+    with pytest.raises(StoppedError, match="seen"), name_long_waits(after_s=0.05):
+        start_all([member], look)
 
 
 def test_an_error_of_a_worker_ends_the_start(member):

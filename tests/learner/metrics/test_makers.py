@@ -34,9 +34,10 @@ def numbers(accepted, abs_log_rho):
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_counts_are_sums_over_the_steps_of_each_maker(streams):
+@pytest.mark.parametrize("fresh_streams", [False, True])
+def test_counts_are_sums_over_the_steps_of_each_maker(fresh_streams, streams):
     makers = Makers(member=1)
-    mix = Mix(sample([1], [10], [4], streams), sample([2, 1, 2], [5, 7, 3], [2, 4, 3], streams))
+    mix = Mix(sample([1], [10], [4], fresh_streams), sample([2, 1, 2], [5, 7, 3], [2, 4, 3], streams))
     makers.add(mix, numbers([4.0, 1.0, 0.0, 3.0], [0.5, 2.0, 4.0, 8.0]))
     assert makers.take() == {
         "learned_from/1/steps": 8.0,
