@@ -131,6 +131,23 @@ def test_a_damaged_checkpoint_is_not_pulled(run, tmp_path):
     assert not (tmp_path / "pulled").exists()
 
 
+def test_links_to_other_files_are_neither_pushed_nor_pulled(run, tmp_path):
+    (tmp_path / "secret").write_text("mine")
+    folder = tmp_path / "shared"
+    push(run, str(folder), SMALL)
+    (folder / "notes.txt").symlink_to(tmp_path / "secret")
+    with pytest.raises(LaunchError, match=r"notes\.txt is a link out of the directory"):
+        pull(str(folder), PullOptions(run_dir=tmp_path / "pulled"))
+    stranger = tmp_path / "stranger"
+    shutil.copytree(run, stranger)
+    (checkpoint,) = (stranger / "checkpoints").iterdir()
+    (checkpoint / "more.txt").symlink_to(tmp_path / "secret")
+    with pytest.raises(LaunchError, match=r"more\.txt is a link out of the directory"):
+        push(stranger, str(tmp_path / "again"), SMALL)
+    assert not (tmp_path / "pulled").exists()
+    assert not (tmp_path / "again").exists()
+
+
 def test_the_commands(run, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["push", str(run), "./shared", "--episodes", "1", "--no-video"]) == 0
