@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
 import importlib.util
 import os
 import sys
@@ -76,7 +77,9 @@ def import_module(module: str) -> ModuleType:
     Raises:
         ValueError: the module cannot be imported; what the user can do follows the last semicolon.
     """
-    _see_current_folder()
+    if not _sees_current_folder():
+        # A console script does not import from the current folder, where a user's own file lies.
+        sys.path.append(os.getcwd())
     try:
         return importlib.import_module(module)
     except (Exception, SystemExit) as error:
@@ -100,23 +103,25 @@ def find_code(module: str) -> tuple[str, ...]:
     if is_running_script(module) and getattr(main, "__spec__", None) is None:
         file = getattr(main, "__file__", None)
         return (os.path.realpath(file) if file else NO_FILE,)
-    _see_current_folder()
+    package = module.partition(".")[0]
     try:
-        spec = importlib.util.find_spec(module.partition(".")[0])
+        spec = importlib.util.find_spec(package)
     except (ImportError, ValueError, AttributeError):  # no name of a module, or one that was made by hand
-        made = getattr(sys.modules.get(module.partition(".")[0]), "__file__", None)
+        made = getattr(sys.modules.get(package), "__file__", None)
         return (os.path.realpath(made),) if made else ()
-    if spec is None:
-        return ()
-    if spec.origin is None:
-        return tuple(map(os.path.realpath, spec.submodule_search_locations or ()))
-    return (os.path.realpath(spec.origin) if spec.has_location else spec.origin,)
+    if spec is not None and spec.origin is not None:
+        return (os.path.realpath(spec.origin) if spec.has_location else spec.origin,)
+    folders = list((spec and spec.submodule_search_locations) or ())
+    if not _sees_current_folder():  # which `import_module` adds, and nothing may before that
+        here = importlib.machinery.PathFinder.find_spec(package, [os.getcwd()])
+        if spec is None and here is not None and here.origin is not None:
+            return (os.path.realpath(here.origin),)
+        folders += (here and here.submodule_search_locations) or ()
+    return tuple(map(os.path.realpath, folders))
 
 
-def _see_current_folder() -> None:
-    if os.getcwd() not in sys.path and "" not in sys.path:
-        # A console script does not import from the current folder, where a user's own file lies.
-        sys.path.append(os.getcwd())
+def _sees_current_folder() -> bool:
+    return os.getcwd() in sys.path or "" in sys.path
 
 
 def _name_of_main() -> str:

@@ -71,6 +71,10 @@ class UntrustedError(LaunchError):
     exit_code = 77
 
 
+class RuntimeFailedError(LaunchError):
+    """Ray did not start, or one of its own processes ended."""
+
+
 class StoppedError(LaunchError):
     """SIGTERM stopped the run after its checkpoint. `exit_code` is 128 + the signal's number."""
 

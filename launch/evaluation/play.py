@@ -17,7 +17,7 @@ from laser.packages import find_missing
 from launch.errors import LaunchError
 from launch.evaluation.evaluate import check_spaces, read_agent
 from launch.evaluation.options import PlayOptions
-from launch.records.trust import trust_run
+from launch.records.trust import remember, trust_run
 
 _LEAST_SIDE = 480
 _NO_DISPLAY = "there is none", "laser eval RUN_DIR --video films an episode, and laser dashboard plays in a browser"
@@ -33,6 +33,7 @@ def play(run_dir: Path, options: PlayOptions) -> list[float]:
         LaunchError: there is no display, or the environment failed.
     """
     raise_problems(list(find_missing("play", ["pygame-ce"])))
+    remember({"env": options.env})
     if options.trust:
         trust_run(run_dir)
     agent = read_agent(run_dir, options.checkpoint)

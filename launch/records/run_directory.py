@@ -20,7 +20,14 @@ from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from laser.config import ConfigError, Problem
-from launch.errors import CannotCreateError, Interrupted, NothingToResumeError, OutputError, StoppedError
+from launch.errors import (
+    CannotCreateError,
+    Interrupted,
+    NothingToResumeError,
+    OutputError,
+    RuntimeFailedError,
+    StoppedError,
+)
 from launch.records.preset_changes import changes_from_preset, changes_in_words
 from launch.records.record import load_record
 from launch.records.run_lock import locked
@@ -161,7 +168,7 @@ def open_run(
             elif isinstance(error, OutputError):
                 _remove_all_but(found, path)  # it holds nothing to continue from
                 raise OutputError(error.problem.key, error.problem.wrong, _START_AGAIN) from error
-            elif isinstance(error, (StoppedError, Interrupted)):
+            elif isinstance(error, (RuntimeFailedError, StoppedError, Interrupted)):
                 _remove_all_but(found, path)
             raise
 

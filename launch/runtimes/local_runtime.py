@@ -83,6 +83,9 @@ class LocalRuntime:
         self._workers: list[LocalWorker[Any]] = []
         self._shards: list[Any] = []
 
+    def check(self) -> None:
+        """Do nothing: there is no other process."""
+
     def shards(self, factories: list[Callable[[], Any]], outlasts_death: bool = False) -> list[ShardPort]:
         """Make the shards in this process."""
         shards = [factory() for factory in factories]

@@ -63,6 +63,9 @@ class Cluster:
         self._hosts = {node.id: node.host for node in nodes}
         self._placement = Placement(nodes, needs)
 
+    def check(self) -> None:
+        """Do nothing: Ray's own processes are the cluster's."""
+
     def close(self) -> None:
         """Leave the cluster, which ends all components that this run has placed there."""
         ray.shutdown()

@@ -1,13 +1,11 @@
-"""A Ray of the run's own that only this machine can reach: its start, and the removal of its files."""
+"""A Ray of the run's own that only this machine can reach: its start, its health and its end."""
 
 from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import stat
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -17,20 +15,23 @@ import launch.runtimes.ray_settings  # noqa: F401 - Ray reads these settings at 
 # isort: split
 import ray
 import ray.util
+from ray._common.utils import get_default_ray_temp_dir
 
 from laser.ports import ReplayPort
-from launch.errors import LaunchError
+from launch.errors import LaunchError, RuntimeFailedError
 from launch.runtimes.ray_ports import NearestShard, RayReplay
+from launch.runtimes.ray_session import Guard, end_processes, remove
 from launch.runtimes.runtime import ShardPort
 
-_REMOVE_DEADLINE_S = 5.0
+_VITAL = ("gcs_server", "raylet")
 
 
 class OwnRay:
     """Starts Ray on loopback. All components go to its only node and reserve nothing there.
 
     Raises:
-        LaunchError: Ray did not start, or did not bind to loopback.
+        RuntimeFailedError: Ray did not start.
+        LaunchError: it did not bind to loopback.
     """
 
     notes: tuple[str, ...] = ()
@@ -39,23 +40,41 @@ class OwnRay:
         make_token_private()
         try:
             self._session = Path(_start_ray())
-        except (RuntimeError, ConnectionError, TimeoutError, OSError) as error:
+            self._guard = Guard(self._session)
+        except Exception as error:  # Ray raises a plain Exception where a process of its does not answer in time
             ray.shutdown()
+            for session in Path(get_default_ray_temp_dir()).glob(f"session_*_{os.getpid()}"):
+                end_processes(session)
+                remove(session)
             line = " ".join(str(error).split())[:300]
-            raise LaunchError("runtime", f"Ray did not start: {line}", "--runtime local needs no Ray") from error
+            raise RuntimeFailedError("runtime", f"Ray did not start: {line}", "--runtime local needs no Ray") from error
         address = ray.util.get_node_ip_address()
         if address != "127.0.0.1":
-            ray.shutdown()
+            self.close()
             raise LaunchError(
                 "runtime",
                 f"Ray listens on {address}, where other machines can reach it",
                 "do not import ray before launch.runtimes.ray_settings, which sets Ray's settings",
             )
 
+    def check(self) -> None:
+        """Raise `RuntimeFailedError` if one of Ray's own processes has ended.
+
+        Ray itself would notice after a minute, and end this process without a word to the user.
+        """
+        node: Any = ray._private.worker._global_node
+        for name, process in node.dead_processes():
+            if name in _VITAL:
+                how = f"was ended by signal {-process.returncode}" if process.returncode < 0 else "ended"
+                wrong = f"Ray's {name} {how}, perhaps because memory ran out"
+                raise RuntimeFailedError("runtime", wrong, "start again, or use --runtime local, which needs no Ray")
+
     def close(self) -> None:
         """End Ray with all its processes, and remove the session's files from Ray's temporary directory."""
         ray.shutdown()
-        _remove(self._session)
+        end_processes(self._session)
+        remove(self._session)
+        self._guard.close()
 
     def shards(self, num_shards: int) -> list[dict[str, Any]]:
         """Return Ray's options for each shard."""
@@ -89,18 +108,6 @@ def _start_ray() -> str:
         configure_logging=False,
     )
     return str(context.address_info["session_dir"])
-
-
-def _remove(session: Path) -> None:
-    """Remove a session's directory: logs and sockets of ended processes, which Ray would never remove."""
-    deadline = time.monotonic() + _REMOVE_DEADLINE_S
-    while session.exists() and time.monotonic() < deadline:
-        shutil.rmtree(session, ignore_errors=True)  # processes that are ending may still write their last lines
-        if session.exists():
-            time.sleep(0.05)
-    latest = session.parent / "session_latest"
-    if latest.is_symlink() and latest.readlink().name == session.name:
-        latest.unlink(missing_ok=True)
 
 
 def make_token_private() -> None:

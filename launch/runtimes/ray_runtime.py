@@ -61,6 +61,7 @@ _START_DEADLINE_S = 120.0
 # A process that answers no call for this long counts as hung: even compilation lets other threads run.
 _ANSWER_DEADLINE_S = 120.0
 _ANSWER_S = 1.0
+_CHECK_S = 1.0
 # The subject of an order to start or stop ticking, in place of a method's name.
 _TICKING = ""
 
@@ -76,7 +77,8 @@ class RayRuntime:
         needs: the needs of the run.
 
     Raises:
-        LaunchError: this process is connected to Ray already, Ray did not start, or the cluster cannot be used.
+        LaunchError: this process is connected to Ray already, Ray did not start (`RuntimeFailedError`), or the cluster
+            cannot be used.
         ConfigError: the nodes of the cluster do not fit together, or the run does not fit on them.
     """
 
@@ -93,6 +95,13 @@ class RayRuntime:
         with kept_as_it_was():
             self._places = Cluster(address, self._needs) if address else OwnRay()
         self._workers: list[RayWorker[Any]] = []
+        self._checked_at = 0.0
+
+    def check(self) -> None:
+        """Look, at most once a second, whether Ray's own processes live."""
+        if time.monotonic() - self._checked_at > _CHECK_S:
+            self._checked_at = time.monotonic()
+            self._places.check()
 
     @property
     def notes(self) -> Sequence[str]:

@@ -123,6 +123,13 @@ class Runtime(Protocol):
     def notes(self) -> Sequence[str]:
         """Warnings about the runtime for the user; never errors."""
 
+    def check(self) -> None:
+        """Look whether the runtime itself still works; cheap enough to call again and again.
+
+        Raises:
+            RuntimeFailedError: one of its own processes has ended.
+        """
+
     def shards(self, factories: list[Callable[[], Any]], outlasts_death: bool = False) -> list[ShardPort]:
         """Place the shards of the replay and return a port to each.
 

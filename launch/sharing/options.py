@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from laser.config import Bounds
+from launch.records.trust import TrustFlag
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class PushOptions:
     )
     private: Annotated[bool, "make a new repository of the Hub visible to you alone"] = False
     video: Annotated[bool, "film an episode, where the environment can be drawn"] = True
+    trust: TrustFlag = False
     quiet: Annotated[bool, "print nothing but errors"] = False
 
 

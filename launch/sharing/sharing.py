@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ from laser.packages import find_missing, is_installed
 from launch.errors import CannotCreateError, LaunchError, NothingToResumeError
 from launch.evaluation.evaluate import evaluate, read_agent
 from launch.evaluation.evaluation_result import EvaluationResult
+from launch.records.inside import is_inside
 from launch.records.run_directory import read_record
+from launch.records.trust import trust_run
 from launch.records.videos import find_video_problems
 from launch.report.recorded import Recorded
 from launch.report.run_report import write_run
@@ -84,6 +86,7 @@ def pull(repo: str, options: PullOptions, download: Any = None) -> Path:
         if _is_folder(repo):
             if not Path(repo).is_dir():
                 raise NothingToResumeError("pull", f"{repo} is not a folder", "name the one that laser push made")
+            _refuse_links("pull", Path(repo), Path(repo).rglob("*"))
             shutil.copytree(repo, folder)
         else:
             _download(repo, options.revision, folder, download)
@@ -98,6 +101,8 @@ def pull(repo: str, options: PullOptions, download: Any = None) -> Path:
 
 def write_shared(run_dir: Path, folder: Path, repo: str, options: PushOptions) -> None:
     """Write everything that is shared of a run into an empty folder."""
+    if options.trust:
+        trust_run(run_dir)
     recorded = Recorded(run_dir)
     agent = read_agent(run_dir, options.checkpoint)
     result = evaluate(
@@ -108,9 +113,10 @@ def write_shared(run_dir: Path, folder: Path, repo: str, options: PushOptions) -
         video=options.video and not list(find_video_problems("video", agent.config.env, agent.config.environment)),
     )
     assert isinstance(result, EvaluationResult)
+    chosen = agent.checkpoint.path
+    _refuse_links("push", run_dir, [run_dir / "config.json", run_dir / "metrics.db", chosen, *chosen.rglob("*")])
     for name in ("config.json", "metrics.db"):
         shutil.copyfile(run_dir / name, folder / name)
-    chosen = agent.checkpoint.path
     shutil.copytree(chosen, folder / "checkpoints" / chosen.name)
     (folder / RESULTS).write_text(json.dumps(finite(result.to_json()), indent=1) + "\n", encoding="utf-8")
     if is_installed("matplotlib"):
@@ -122,6 +128,13 @@ def write_shared(run_dir: Path, folder: Path, repo: str, options: PushOptions) -
         shutil.copyfile(films[0], folder / VIDEO)
     names = [path.name for path in folder.iterdir()]
     (folder / "README.md").write_text(write_card(recorded, result, repo, names), encoding="utf-8")
+
+
+def _refuse_links(key: str, directory: Path, paths: Iterable[Path]) -> None:
+    """Raise `LaunchError` if a file of somebody else's run is a link to one of this user's own files."""
+    for path in paths:
+        if not is_inside(path, directory):
+            raise LaunchError(key, f"{path} is a link out of the directory", "remove it")
 
 
 def _upload(folder: Path, repo: str, options: PushOptions, hub: Any) -> str:

@@ -12,7 +12,7 @@ from actors.actor import EnvironmentBudgetError
 from laser.config import Problem
 from laser.environments.base import EnvironmentFailedError
 from laser.ports import PortError
-from launch.errors import LaunchError
+from launch.errors import LaunchError, RuntimeFailedError
 from launch.gpu_errors import explain_error, memory_text, memory_words
 from launch.records.run_directory import RunDirectory
 from launch.settings.train_config import TrainConfig
@@ -28,6 +28,8 @@ def as_launch_error(error: Exception, config: TrainConfig, runs: Sequence[RunDir
         config: config of the session's members.
         runs: run directories of the members.
     """
+    if isinstance(error, RuntimeFailedError):
+        return RuntimeFailedError(error.problem.key, error.problem.wrong, error.problem.remedy + _how_to_go_on(runs))
     if isinstance(error, LaunchError):
         return error
     if isinstance(error, (EnvironmentBudgetError, EnvironmentFailedError)):

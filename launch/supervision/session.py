@@ -203,7 +203,7 @@ class _Session:
         compiles = self._config.learner.compile != "off" and not self._config.takes_turns
         self._say(["preparing: compiling the networks, which takes up to a minute the first time"] if compiles else [])
         try:
-            descriptions = start_all(topologies, self._end_if_stopped)
+            descriptions = start_all(topologies, self._look_at_start)
         except StoppedError:
             raise
         except Exception as error:
@@ -219,6 +219,10 @@ class _Session:
             taken += enter(run, topology, recorder, state, kept is not None and kept.has_replay, how)
         self._say(taken)
         return topologies
+
+    def _look_at_start(self) -> None:
+        self._runtime.check()
+        self._end_if_stopped()
 
     def _end_if_stopped(self) -> None:
         if self._stop.requested:
@@ -261,7 +265,7 @@ class _Session:
             self._save,
             evolution,
             self._places if waiting else None,
-            (lambda: None) if self._caller is None else self._caller.look,
+            self._look,
             pruner,
         )
         _check_in_place(self._runs)
@@ -283,6 +287,11 @@ class _Session:
         for supervisor in schedule.supervisors:
             self._finish(supervisor)
         return self._end()
+
+    def _look(self) -> None:
+        self._runtime.check()
+        if self._caller is not None:
+            self._caller.look()
 
     def _end(self) -> list[Outcome]:
         """Return the outcomes of all members; raise if none was trained to its end."""

@@ -36,6 +36,8 @@ class Starting:
         self._begun_at = time.monotonic()
         self._learner = topology.learner.call(Learner.warm_up)
         self._actors: list[Future[Any]] = []
+        self.environment_words = ""
+        """What environment `wait` saw last that had not returned from its construction or first reset, and whose."""
         if not in_turns:
             self._actors += [actor.call(Actor.warm_up) for actor in topology.actors]
 
@@ -57,9 +59,7 @@ class Starting:
         calls = dict(zip(self.names, [self._learner, *self._actors], strict=False))
         return [name for name in self.names if name not in calls or not calls[name].done()]
 
-    @property
-    def environment_words(self) -> str:
-        """The environment that has not returned from its construction or first reset, and whose; "" if all have."""
+    def _environment_words(self) -> str:
         env = self._topology.config.env
         for actor in self._topology.actors:
             for call, words in ((CONSTRUCTION, BEING_CONSTRUCTED), (ENVIRONMENT, "a reset")):
@@ -76,6 +76,7 @@ class Starting:
 
         def should_stop() -> bool:
             look()
+            self.environment_words = self._environment_words()  # here, since only one thread may ask a worker
             return False
 
         def result_of(call: Future[T], worker: Worker[Any]) -> T:

@@ -7,7 +7,7 @@ import pytest
 from laser.algorithms.laser import LaserConfig
 from laser.config import ConfigError
 from laser.networks.config import NetworkConfig
-from laser.user_classes import class_path, find_class
+from laser.user_classes import class_path, find_class, find_code
 from launch.presets import load_preset
 from launch.settings.json_form import config_from_json, config_to_json
 
@@ -98,3 +98,26 @@ def test_a_class_of_the_running_script_is_found_without_running_it_twice(mine, m
     monkeypatch.delitem(sys.modules, "my_classes")
     assert find_class("my_classes:Wide", NetworkConfig) is mine.Wide
     assert "my_classes" not in sys.modules
+
+
+@pytest.mark.parametrize("sees_folder", [True, False])
+def test_the_code_of_a_module_is_found_without_running_it_and_without_changing_the_path(
+    tmp_path, monkeypatch, sees_folder
+):
+    (tmp_path / "my_file.py").write_text("1 / 0")
+    (tmp_path / "my_package").mkdir()
+    (tmp_path / "my_package" / "__init__.py").write_text("1 / 0")
+    (tmp_path / "my_folder").mkdir()
+    (tmp_path / "elsewhere" / "my_folder").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    folders = [path for path in sys.path if path not in ("", str(tmp_path))] + [str(tmp_path / "elsewhere")]
+    monkeypatch.setattr(sys, "path", [*folders, *([str(tmp_path)] if sees_folder else [])])
+    before = list(sys.path)
+    assert find_code("my_file") == (str(tmp_path / "my_file.py"),)
+    assert find_code("my_package.part") == (str(tmp_path / "my_package" / "__init__.py"),)
+    # A package without __init__.py has several folders, and an import may take its parts from each.
+    assert set(find_code("my_folder.part")) == {str(tmp_path / "elsewhere" / "my_folder"), str(tmp_path / "my_folder")}
+    assert find_code("my_nothing") == find_code("") == find_code(".my_file") == ()
+    assert find_code("os") == ("frozen",)
+    assert sys.path == before
+    assert not {"my_file", "my_package", "my_folder"} & set(sys.modules)

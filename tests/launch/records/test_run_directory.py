@@ -13,7 +13,7 @@ from laser.algorithms.impala import ImpalaConfig
 from laser.algorithms.laser import LaserConfig
 from laser.networks.config import NetworkConfig
 from launch.__main__ import main
-from launch.errors import CannotCreateError, NothingToResumeError, OutputError, RunInUseError
+from launch.errors import CannotCreateError, NothingToResumeError, OutputError, RunInUseError, RuntimeFailedError
 from launch.presets import load_preset
 from launch.records import run_directory as module
 from launch.records.run_directory import (
@@ -336,3 +336,27 @@ def test_a_name_that_is_not_utf8_is_refused_at_once_with_one_line(tmp_path, monk
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(r"error: run-dir: the name 'caf\udce9' is not UTF-8; ")
     assert command[0] != "train" or not os.path.exists(name)
+
+
+def test_a_runtime_that_does_not_start_leaves_no_directory_and_one_that_ends_later_does(tmp_path, config):
+    path = tmp_path / "run"
+    here = dataclasses.replace(config, run_dir=path)
+
+    def fail(goes_on):
+        with open_run(here, []) as run:
+            (path / "metrics.db").write_text("nothing yet")
+            run.goes_on = goes_on
+            raise RuntimeFailedError("runtime", "Ray did not start")
+
+    with pytest.raises(RuntimeFailedError, match="Ray did not start"):
+        fail(goes_on=False)
+    assert not path.exists()
+    path.mkdir()
+    (path / "mine.txt").write_text("x")
+    (path / "lock").write_text("")
+    with pytest.raises(RuntimeFailedError, match="Ray did not start"):
+        fail(goes_on=False)
+    assert {item.name for item in path.iterdir()} == {"mine.txt", "lock"}
+    with pytest.raises(RuntimeFailedError, match="Ray did not start"):
+        fail(goes_on=True)
+    assert (path / "config.json").exists()

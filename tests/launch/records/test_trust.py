@@ -19,8 +19,11 @@ from launch.presets import load_preset
 from launch.records import trust
 from launch.records.run_directory import open_run, read_record, saved_config
 from launch.records.trust import check_trusted, remember, trust_run
-from launch.report.report import ReportOptions, report
+from launch.report.options import ReportOptions
+from launch.report.report import report
 from launch.settings.json_form import config_to_json
+from launch.sharing.options import PushOptions
+from launch.sharing.sharing import write_shared
 
 CODE = """
 import dataclasses, gymnasium
@@ -206,6 +209,7 @@ ENTRANCES = {
     "policy": lambda run, trust: laser.load_policy(run, trust=trust),
     "export": lambda run, trust: export(run, ExportOptions(format="torch", trust=trust)),
     "report": lambda run, trust: report(run, ReportOptions(episodes=1, trust=trust)),
+    "push": lambda run, trust: write_shared(run, run.parent, "me/it", PushOptions(video=False, trust=trust)),
     "dashboard": lambda run, trust: next(play(run, trust=trust)),
 }
 

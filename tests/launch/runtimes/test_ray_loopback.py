@@ -1,15 +1,17 @@
-"""The token of a Ray of our own, before Ray starts."""
+"""The token of a Ray of our own, before Ray starts, and starts that fail."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from launch.errors import LaunchError
+from launch.errors import LaunchError, RuntimeFailedError
 
 
 @pytest.fixture
@@ -85,3 +87,29 @@ def test_a_link_to_nothing_is_one_line(make_token_private, token):
     token.symlink_to("gone")
     with pytest.raises(LaunchError, match="cannot be made private: No such file or directory"):
         make_token_private()
+
+
+def test_a_start_that_times_out_is_one_line_and_leaves_nothing(monkeypatch, tmp_path):
+    from launch.runtimes import ray_loopback
+
+    session = tmp_path / f"session_2026-01-01_00-00-00_000000_{os.getpid()}"
+    others = tmp_path / "session_2026-01-01_00-00-00_000000_1"
+    orphans = []
+
+    def start():
+        others.mkdir()
+        session.mkdir()
+        command = [sys.executable, "-c", "import time; time.sleep(60)", f"--session-dir={session}"]
+        orphans.append(subprocess.Popen(command))
+        raise Exception("The current node timed out during startup.\nThis could happen because ...")
+
+    monkeypatch.setattr(ray_loopback, "make_token_private", lambda: None)
+    monkeypatch.setattr(ray_loopback, "get_default_ray_temp_dir", lambda: str(tmp_path))
+    monkeypatch.setattr(ray_loopback, "_start_ray", start)
+    with pytest.raises(RuntimeFailedError) as caught:
+        ray_loopback.OwnRay()
+    line = "runtime: Ray did not start: The current node timed out during startup. This could happen because ..."
+    assert str(caught.value) == f"{line}; --runtime local needs no Ray"
+    assert orphans[0].wait(10.0) == -9
+    assert not session.exists()
+    assert others.exists()

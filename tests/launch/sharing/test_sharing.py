@@ -8,7 +8,7 @@ import pytest
 
 from laser.config import ConfigError
 from launch.__main__ import main
-from launch.errors import CannotCreateError, LaunchError, NothingToResumeError
+from launch.errors import CannotCreateError, LaunchError, NothingToResumeError, UntrustedError
 from launch.evaluation.evaluate import evaluate
 from launch.sharing.options import PullOptions, PushOptions
 from launch.sharing.sharing import pull, push
@@ -109,6 +109,18 @@ def test_refusals_are_one_line_and_leave_nothing(run, tmp_path, monkeypatch):
     assert {path.name for path in tmp_path.iterdir()} == {"other"}
 
 
+def test_code_that_a_pulled_run_names_waits_for_permission(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    push(run, str(tmp_path / "shared"), SMALL)
+    record = json.loads((tmp_path / "shared" / "config.json").read_text())
+    record["config"]["env"] = "somebodys_world:World"
+    (tmp_path / "shared" / "config.json").write_text(json.dumps(record))
+    (tmp_path / "somebodys_world.py").write_text("raise SystemExit('it has run')")
+    pulled = pull(str(tmp_path / "shared"), PullOptions(run_dir=tmp_path / "pulled"))
+    with pytest.raises(UntrustedError, match=r"somebodys_world:World from .*--trust"):
+        evaluate(pulled, 1, quiet=True)
+
+
 def test_a_damaged_checkpoint_is_not_pulled(run, tmp_path):
     folder = tmp_path / "shared"
     push(run, str(folder), SMALL)
@@ -117,6 +129,23 @@ def test_a_damaged_checkpoint_is_not_pulled(run, tmp_path):
     with pytest.raises(NothingToResumeError, match=r"networks\.safetensors"):
         pull(str(folder), PullOptions(run_dir=tmp_path / "pulled"))
     assert not (tmp_path / "pulled").exists()
+
+
+def test_links_to_other_files_are_neither_pushed_nor_pulled(run, tmp_path):
+    (tmp_path / "secret").write_text("mine")
+    folder = tmp_path / "shared"
+    push(run, str(folder), SMALL)
+    (folder / "notes.txt").symlink_to(tmp_path / "secret")
+    with pytest.raises(LaunchError, match=r"notes\.txt is a link out of the directory"):
+        pull(str(folder), PullOptions(run_dir=tmp_path / "pulled"))
+    stranger = tmp_path / "stranger"
+    shutil.copytree(run, stranger)
+    (checkpoint,) = (stranger / "checkpoints").iterdir()
+    (checkpoint / "more.txt").symlink_to(tmp_path / "secret")
+    with pytest.raises(LaunchError, match=r"more\.txt is a link out of the directory"):
+        push(stranger, str(tmp_path / "again"), SMALL)
+    assert not (tmp_path / "pulled").exists()
+    assert not (tmp_path / "again").exists()
 
 
 def test_the_commands(run, tmp_path, capsys, monkeypatch):

@@ -1,0 +1,70 @@
+"""Ray's own head, or the driver, is killed during a run: nothing is left behind, and the head's end is one line."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(240)]
+
+
+def until(condition, seconds, what):
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+    return found
+
+
+def is_alive(process):
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.fixture
+def training(tmp_path):
+    """A run with a checkpoint, its directory, its processes, and the name of its session."""
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "launch", "train", "cartpole", "--runtime", "ray", "--steps", "10000000"]
+    command += ["--stop-at-return", "inf", "--num-envs", "2", "--learner.checkpoint-interval-s", "2", "--quiet"]
+    with subprocess.Popen([*command, "--run-dir", str(run)], stderr=subprocess.PIPE, text=True) as training:
+        until(lambda: list(run.glob("checkpoints/0*")), 120.0, "there is no checkpoint")
+        children = psutil.Process(training.pid).children(recursive=True)
+        (head,) = [child for child in children if child.name() == "gcs_server"]
+        session = next(word for word in head.cmdline() if "/session_" in word).partition("=")[2].partition("/logs")[0]
+        yield training, run, children, head, Path(session)
+
+
+def assert_nothing_left(children, session):
+    until(lambda: not any(map(is_alive, children)), 30.0, "processes are left behind")
+    until(lambda: not session.exists(), 20.0, "files are left behind")
+    commands = [process.info["cmdline"] or () for process in psutil.process_iter(["cmdline"])]
+    assert not [words for words in commands if any(session.name in word for word in words)]
+
+
+def test_a_killed_head_ends_the_run_with_one_line_and_leaves_nothing_behind(training):
+    process, run, children, head, session = training
+    assert session.is_dir()
+    head.kill()
+    killed_at = time.monotonic()
+    _, said = process.communicate(timeout=120)
+    assert time.monotonic() - killed_at < 50.0  # Ray itself ends the process after a minute
+    assert process.returncode == 1
+    *waits, last = said.splitlines()
+    assert not [line for line in waits if not line.startswith("waiting for ")]
+    assert last.startswith("error: runtime: Ray's gcs_server was ended by signal 9")
+    assert f"--resume --run-dir {run} continues from its last checkpoint" in last
+    assert_nothing_left(children, session)
+
+
+def test_a_killed_driver_leaves_nothing_behind(training):
+    process, _, children, _, session = training
+    assert session.is_dir()
+    process.kill()
+    process.communicate(timeout=30)
+    assert_nothing_left(children, session)

@@ -1,0 +1,47 @@
+"""A runtime whose own processes end, as Ray's may: one line, a checkpoint where there is something to save."""
+
+import itertools
+
+import pytest
+
+import laser
+from launch.errors import RuntimeFailedError
+from launch.runtimes import hangs
+from launch.runtimes.local_runtime import LocalRuntime
+from learner.checkpoint import load_newest_checkpoint
+
+SMALL = {"steps": 100_000, "num_envs": 1, "replay.min_steps": 64, "replay.capacity_steps": 2000, "quiet": True}
+
+
+def fail_at(monkeypatch, num_checks):
+    """Lets the runtime fail when it is looked at for the given time."""
+    checks = itertools.count(1)
+
+    def check(self):
+        if next(checks) >= num_checks:
+            raise RuntimeFailedError("runtime", "Ray's raylet ended", "start again")
+
+    monkeypatch.setattr(LocalRuntime, "check", check)
+
+
+@pytest.mark.parametrize("runtime", ["local", "lockstep"])
+def test_a_run_whose_runtime_fails_is_saved_and_says_how_to_go_on(tmp_path, monkeypatch, runtime):
+    fail_at(monkeypatch, 200 if runtime == "lockstep" else 20)
+    run = tmp_path / "run"
+    config = laser.load_preset("cartpole", {**SMALL, "run_dir": run, "runtime": runtime})
+    with pytest.raises(
+        RuntimeFailedError, match=rf"Ray's raylet ended; start again; --resume --run-dir {run} continues"
+    ):
+        laser.train(config)
+    checkpoint, _ = load_newest_checkpoint(run / "checkpoints")
+    assert checkpoint.step > 0
+    assert "failed: RuntimeFailedError: runtime: Ray's raylet ended" in (run / "log.txt").read_text()
+
+
+def test_a_runtime_that_fails_during_the_start_leaves_no_directory(tmp_path, monkeypatch):
+    fail_at(monkeypatch, 1)
+    monkeypatch.setattr(hangs, "_CHECK_S", 0.001)
+    config = laser.load_preset("cartpole", {**SMALL, "run_dir": tmp_path / "run"})
+    with pytest.raises(RuntimeFailedError, match=r"Ray's raylet ended; start again$"):
+        laser.train(config)
+    assert not (tmp_path / "run").exists()
