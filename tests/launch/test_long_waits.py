@@ -56,8 +56,8 @@ def config_in(path, **changes):
 @pytest.mark.parametrize("runtime", ["local", "lockstep"])
 def test_a_constructor_that_hangs_is_named_while_it_does_and_at_its_deadline(tmp_path, monkeypatch, capsys, runtime):
     monkeypatch.setattr(Slow, "slow", "constructor")
-    config = config_in(tmp_path / "run", runtime=runtime, **{"environment.deadline_s": 2.0})
-    with pytest.raises(LaunchError, match=r"Slow\S* did not return from being constructed for 2 s"):
+    config = config_in(tmp_path / "run", runtime=runtime, **{"environment.deadline_s": 5.0})
+    with pytest.raises(LaunchError, match=r"Slow\S* did not return from being constructed for 5 s"):
         laser.train(config)
     said = capsys.readouterr().err
     assert re.search(r"^waiting for \S*Slow\S* of actor/0 to return from being constructed \(", said, re.MULTILINE)

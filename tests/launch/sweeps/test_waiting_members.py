@@ -93,11 +93,10 @@ def test_a_late_member_draws_from_all_that_is_there(tmp_path, schedule):
     result = sweep(small(tmp_path / "run", schedule=schedule))
     shares = []
     for member in result.members:
-        own, foreign = (
-            sum(value for _, value in read_series(member.result.run_dir / "metrics.db", f"num_steps_{source}_replay"))
-            for source in ("own", "foreign")
-        )
-        shares.append(foreign / (own + foreign))
+        path = member.result.run_dir / "metrics.db"
+        others = {f"totals/learned_from/{other.number}/steps" for other in result.members if other is not member}
+        foreign = sum(read_series(path, name)[-1][1] for name in others if read_series(path, name))
+        shares.append(foreign / read_series(path, "totals/steps_learned/replayed")[-1][1])
     # Uniform over x own steps and n of each member before: the mean of n/(n+x) while x grows to n, and of 2n/(2n+x).
     # In turns the learner draws evenly while x grows; a thread draws when it gets to run.
     expected = [0.0, 0.69, 0.81]
