@@ -1,4 +1,4 @@
-"""MinAtar and other small pictures with LASER, on one core: 1.6 to 2.3 times PPO's return after 200,000 env steps."""
+"""MinAtar and other small pictures with LASER: 1.6 to 2.3 times PPO's return after 200,000 env steps."""
 
 import dataclasses
 
