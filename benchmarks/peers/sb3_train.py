@@ -48,7 +48,7 @@ class GridAndDirection(BaseFeaturesExtractor):
     """The same net for MiniGrid's grid, with the direction beside its units."""
 
     def __init__(self, space: gymnasium.spaces.Dict) -> None:
-        super().__init__(space, 128 + int(space["direction"].n))
+        super().__init__(space, 128 + gymnasium.spaces.flatdim(space["direction"]))
         self.grid = Cells(space["image"])
 
     def forward(self, observations: dict[str, torch.Tensor]) -> torch.Tensor:

@@ -81,8 +81,9 @@ class Run:
             time.sleep(0.05)
 
     def has_saved_updates(self):
+        """Whether a checkpoint has updates that the learner had reported by then."""
         saved = self.newest()
-        return saved is not None and saved.num_updates > 0
+        return saved is not None and saved.recorder["last"].get("learner", {}).get("learner_steps", 0.0) > 0
 
     def learn(self, num_updates):
         """Go on until the learner has made more updates."""
