@@ -1,10 +1,12 @@
 """A runtime whose own processes end, as Ray's may: one line, a checkpoint where there is something to save."""
 
 import itertools
+import time
 
 import pytest
 
 import laser
+from actors.actor import Actor
 from launch.errors import RuntimeFailedError
 from launch.runtimes import hangs
 from launch.runtimes.local_runtime import LocalRuntime
@@ -41,6 +43,13 @@ def test_a_run_whose_runtime_fails_is_saved_and_says_how_to_go_on(tmp_path, monk
 def test_a_runtime_that_fails_during_the_start_leaves_no_directory(tmp_path, monkeypatch):
     fail_at(monkeypatch, 1)
     monkeypatch.setattr(hangs, "_CHECK_S", 0.001)
+    warm_up = Actor.warm_up
+
+    def slow(self):  # slower than the first look at the runtime
+        time.sleep(0.3)
+        warm_up(self)
+
+    monkeypatch.setattr(Actor, "warm_up", slow)
     config = laser.load_preset("cartpole", {**SMALL, "run_dir": tmp_path / "run"})
     with pytest.raises(RuntimeFailedError, match=r"Ray's raylet ended; start again$"):
         laser.train(config)
