@@ -1,4 +1,4 @@
-"""What threads wait for, by thread, so that a wait that takes long can be named to the user."""
+"""Waits that are under way, by thread, so that one that takes long can be named to the user."""
 
 from __future__ import annotations
 

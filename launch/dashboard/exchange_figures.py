@@ -19,7 +19,7 @@ EXCHANGES = {
     "abs_log_rho": "mean |log pi - log mu|, nats",
     "lag": "mean lag, parameter versions of the maker",
 }
-"""What the map shows, by name."""
+"""Titles of the numbers that the map can show, by name."""
 MOST_MEMBERS = 64
 """Larger sweeps are shown by setting."""
 ABOUT = "row: who learns; column: who made the experience"

@@ -1,4 +1,4 @@
-"""MinAtar and other small pictures with LASER: 1.6 to 2.3 times PPO's return after 200,000 env steps."""
+"""MinAtar, small pictures, with LASER: 1.6 (Breakout), 2.3 (Space Invaders) x PPO's return at 200,000 steps."""
 
 import dataclasses
 

@@ -42,7 +42,7 @@ _named: dict[str, set[str]] = {}
 
 
 class Name(NamedTuple):
-    """What a config names: `module:thing`."""
+    """A name in a config: `module:thing`."""
 
     module: str
     thing: str

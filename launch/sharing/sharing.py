@@ -45,17 +45,18 @@ def push(run_dir: Path, repo: str, options: PushOptions, hub: Any = None) -> str
 
     Raises:
         ConfigError: the package or the name is wrong.
+        CannotCreateError: the folder holds something already.
         NothingToResumeError: there is no run or no valid checkpoint.
         LaunchError: the environment failed, or the Hub refused the upload.
     """
     raise_problems([*find_missing("push", ["huggingface-hub"]), *_name_problems(repo)])
+    place = Path(repo)
+    if _is_folder(repo) and place.exists() and not (place.is_dir() and not any(place.iterdir())):
+        raise CannotCreateError("push", f"{place} is no empty folder", "name a new one")
     with tempfile.TemporaryDirectory(prefix="laser-push-") as made:
         folder = Path(made)
         write_shared(run_dir, folder, repo, options)
         if _is_folder(repo):
-            place = Path(repo)
-            if place.exists() and any(place.iterdir()):
-                raise CannotCreateError("push", f"{place} is not empty", "name a new folder")
             shutil.copytree(folder, place, dirs_exist_ok=True)
             return str(place)
         return _upload(folder, repo, options, hub)
@@ -120,9 +121,9 @@ def write_shared(run_dir: Path, folder: Path, repo: str, options: PushOptions) -
     shutil.copytree(chosen, folder / "checkpoints" / chosen.name)
     (folder / RESULTS).write_text(json.dumps(finite(result.to_json()), indent=1) + "\n", encoding="utf-8")
     if is_installed("matplotlib"):
-        for name, picture in write_run(recorded, None)[1].items():
-            if name == _RETURNS:
-                (folder / CURVE).write_bytes(picture)
+        curve = write_run(recorded, None)[1].get(_RETURNS)
+        if curve is not None:
+            (folder / CURVE).write_bytes(curve)
     films = [task.video for task in result.tasks if task.video is not None]
     if films:
         shutil.copyfile(films[0], folder / VIDEO)
@@ -166,7 +167,7 @@ def _refused(key: str, repo: str, error: Exception) -> LaunchError:
 
 
 def _is_folder(repo: str) -> bool:
-    return repo.startswith((".", "/", "~"))
+    return repo.startswith((".", "/"))
 
 
 def _name_problems(repo: str) -> Iterator[Problem]:

@@ -37,7 +37,7 @@ class Starting:
         self._learner = topology.learner.call(Learner.warm_up)
         self._actors: list[Future[Any]] = []
         self.environment_words = ""
-        """What environment `wait` saw last that had not returned from its construction or first reset, and whose."""
+        """The environment that had not returned from its construction or first reset at the last look, and whose."""
         if not in_turns:
             self._actors += [actor.call(Actor.warm_up) for actor in topology.actors]
 

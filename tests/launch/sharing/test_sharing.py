@@ -102,7 +102,7 @@ def test_refusals_are_one_line_and_leave_nothing(run, tmp_path, monkeypatch):
     (tmp_path / "other" / "notes.txt").write_text("no run")
     with pytest.raises(NothingToResumeError):
         pull("./other", PullOptions(run_dir=Path("a")))
-    with pytest.raises(CannotCreateError, match="is not empty"):
+    with pytest.raises(CannotCreateError, match="is no empty folder"):
         push(run, "./other", SMALL)
     with pytest.raises(CannotCreateError, match="exists"):
         pull("./other", PullOptions(run_dir=Path("other")))

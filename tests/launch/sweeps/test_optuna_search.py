@@ -7,6 +7,7 @@ import random
 
 import optuna
 import pytest
+from small_sweeps import SMALL
 from stopped_sweeps import stopped
 
 from laser.config import ConfigError
@@ -27,14 +28,6 @@ SPACE = {
     "algorithm.entropy-cost": Range("uniform", 0.0, 0.05),
     "algorithm.batch-size": Range("integers", 16, 18),
     "network.hidden-sizes": Choice(((8,), (8, 9))),
-}
-SMALL = {
-    "steps": 384,
-    "quiet": True,
-    "num_envs": 4,
-    "replay.capacity-steps": 2000,
-    "replay.min-steps": 128,
-    "stop_at_return": float("inf"),
 }
 
 

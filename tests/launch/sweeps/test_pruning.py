@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import gymnasium
 import numpy as np
 import pytest
+from small_sweeps import SMALL
 from stopped_sweeps import stopped
 
 from laser.config import ConfigError
@@ -29,14 +30,6 @@ from launch.sweeps.sweep_progress import closing_table, describe_sweep, look_at
 from learner.checkpoint import load_newest_checkpoint
 from learner.learner import Learner
 
-SMALL = {
-    "steps": 384,
-    "quiet": True,
-    "num_envs": 4,
-    "replay.capacity-steps": 2000,
-    "replay.min-steps": 128,
-    "stop_at_return": float("inf"),
-}
 PRUNER = PrunerConfig(first_rung=96, reduction=2)
 both_schedules = pytest.mark.parametrize("schedule", ["lockstep", "free"])
 

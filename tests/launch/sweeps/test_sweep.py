@@ -11,6 +11,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from small_sweeps import SMALL
 
 from launch.errors import Interrupted, LaunchError, NothingToResumeError
 from launch.evaluation.evaluate import evaluate, load_policy
@@ -35,14 +36,6 @@ from learner.learner import Learner
 
 PAIR = {"algorithm.learning-rate": [3e-3, 1e-3]}
 FOUR = PAIR | {"algorithm.entropy-cost": [0.01, 0.05]}
-SMALL = {
-    "steps": 384,
-    "quiet": True,
-    "num_envs": 4,
-    "replay.capacity-steps": 2000,
-    "replay.min-steps": 128,
-    "stop_at_return": float("inf"),
-}
 
 
 def small(path, grid=PAIR, pbt=None, share_replay=True, seeds=1, **changes) -> SweepConfig:

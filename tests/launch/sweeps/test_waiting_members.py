@@ -10,6 +10,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from small_sweeps import SMALL
 from stopped_sweeps import stopped
 
 from actors.evaluator import Evaluator
@@ -29,14 +30,6 @@ from learner.checkpoint import list_checkpoints, load_newest_checkpoint
 from learner.learner import Learner
 
 RATES = {"algorithm.learning-rate": [3e-3, 1e-3, 3e-4]}
-SMALL = {
-    "steps": 384,
-    "quiet": True,
-    "num_envs": 4,
-    "replay.capacity-steps": 2000,
-    "replay.min-steps": 128,
-    "stop_at_return": float("inf"),
-}
 both_schedules = pytest.mark.parametrize("schedule", ["lockstep", "free"])
 
 
