@@ -1,5 +1,6 @@
 """A runtime whose own processes end, as Ray's may: one line, a checkpoint where there is something to save."""
 
+import functools
 import itertools
 import time
 
@@ -45,6 +46,7 @@ def test_a_runtime_that_fails_during_the_start_leaves_no_directory(tmp_path, mon
     monkeypatch.setattr(hangs, "_CHECK_S", 0.001)
     warm_up = Actor.warm_up
 
+    @functools.wraps(warm_up)  # hosts call a method by its name
     def slow(self):  # slower than the first look at the runtime
         time.sleep(0.3)
         warm_up(self)
