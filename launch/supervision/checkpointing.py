@@ -17,7 +17,6 @@ from launch.planning.member_plan import MemberPlan
 from launch.recording.recorder import Recorder, Snapshot
 from launch.records.run_directory import RunDirectory, output_error
 from launch.records.saved_state import check_saved_state
-from launch.runtimes.runtime import ShardPort
 from launch.settings.json_form import config_to_json
 from launch.settings.train_config import TrainConfig
 from launch.topology import Topology
@@ -61,7 +60,7 @@ def save_member(
         "replay": [port.state_dict() for port in topology.shards]
         if config.checkpoint_replay and topology.owns_replay
         else [],
-        "accounts": [port.accounts() for port in topology.shards] if topology.owns_replay else [],
+        "accounts": [port.accounts() for port in topology.shards],
     }
     arrays: dict[str, np.ndarray] = {}
     recorder.flush()  # reports from before the checkpoint are written now, and not again after a resumption
@@ -101,11 +100,6 @@ class SavedMember:
         return int(self.checkpoint.state["next_incarnation"])
 
     @property
-    def has_replay(self) -> bool:
-        """Whether the checkpoint holds the replay."""
-        return bool(self.checkpoint.state["tree"]["replay"])
-
-    @property
     def num_updates(self) -> int:
         """Updates of the learner."""
         return int(self.checkpoint.state["tree"]["numbers"]["num_steps"])
@@ -116,13 +110,16 @@ class SavedMember:
         state: dict[str, Any] = self.checkpoint.state["recorder"]
         return state
 
-    def replay_part(self, index: int) -> dict[str, Any] | None:
-        """Return the saved state of a shard; None if the checkpoint holds none."""
-        parts = self.checkpoint.state["tree"]["replay"]
-        part: dict[str, Any] | None = None
-        if index < len(parts):
-            part = _put_arrays_back(parts[index], self.checkpoint.arrays)
-        return part
+    @property
+    def accounts(self) -> list[dict[str, Any]]:
+        """The accounts of each shard, without its content; empty in checkpoints of older versions."""
+        accounts: list[dict[str, Any]] = self.checkpoint.state["tree"].get("accounts", [])
+        return accounts
+
+    def replay(self) -> list[dict[str, Any]]:
+        """Return the saved state of each shard; empty if the checkpoint holds none."""
+        states = self.checkpoint.state["tree"]["replay"]
+        return [_put_arrays_back(state, self.checkpoint.arrays) for state in states]
 
     def learner(self, replay_restored: bool) -> dict[str, Any]:
         """Return the learner's state, for `Learner.load_state_dict`.
@@ -141,7 +138,7 @@ class SavedMember:
         }
 
     def load_into(self, topology: Topology, recorder: Recorder, replay_restored: bool) -> None:
-        """Load the saved state into a member's components.
+        """Load the saved state into a member's components, without the replay (see `SavedReplay`).
 
         Args:
             topology: the member's new components.
@@ -149,9 +146,9 @@ class SavedMember:
             replay_restored: whether the replay's content is restored, be it from another member's checkpoint.
 
         Raises:
-            NothingToResumeError: the checkpoint has other networks, or its replay has other settings.
+            NothingToResumeError: the checkpoint has other networks.
         """
-        tree = _put_arrays_back(self.checkpoint.state["tree"], self.checkpoint.arrays)
+        actors = _put_arrays_back(self.checkpoint.state["tree"]["actors"], self.checkpoint.arrays)
         learner = self.learner(replay_restored)
         try:
             wait(topology.learner.call(Learner.load_state_dict, learner), _DEADLINE_S, "the learner to take its state")
@@ -160,16 +157,12 @@ class SavedMember:
         made_for = _made_for(topology.config)
         restored = (
             topology.config.takes_turns
-            and all(actor is not None for actor in tree["actors"])
+            and all(actor is not None for actor in actors)
             and self.checkpoint.state.get("actors_made_for", made_for) == made_for
         )
         if restored:
-            for actor, state in zip(topology.actors, tree["actors"], strict=True):
+            for actor, state in zip(topology.actors, actors, strict=True):
                 wait(actor.call(Actor.load_state_dict, state), _DEADLINE_S, f"{actor.name} to take its state")
-        if topology.owns_replay and self.has_replay:
-            _fill(topology.shards, tree["replay"])
-        elif topology.owns_replay:
-            _continue_accounts(topology.shards, tree.get("accounts", []))
         recorder.load_state_dict(self.recorder, sources_start_over=not restored)
 
 
@@ -185,24 +178,6 @@ def _made_for(config: TrainConfig) -> dict[str, Any]:
     }
     device = {} if config.actor.device == "cpu" else {"actor_device": config.actor.device}
     return made_for | device | {"env_groups": config.actor.env_groups, "environment": environment}
-
-
-def _fill(shards: Sequence[ShardPort], states: Sequence[dict[str, Any]]) -> None:
-    remedy = "resume with the settings it was saved with"
-    if len(shards) != len(states):
-        raise NothingToResumeError("replay.num-shards", f"{len(states)} were saved, got {len(shards)}", remedy)
-    for port, state in zip(shards, states, strict=True):
-        try:
-            port.load_state_dict(state)
-        except ValueError as error:
-            raise NothingToResumeError("replay", str(error), remedy) from error
-
-
-def _continue_accounts(shards: Sequence[ShardPort], accounts: Sequence[dict[str, Any]]) -> None:
-    """Let the shards continue the accounts that were saved without the replay, perhaps by another number of shards."""
-    streams = [account["streams"] for account in accounts]
-    for index, port in enumerate(shards):
-        port.load_accounts(streams, [account["ledger"] for account in accounts[index :: len(shards)]])
 
 
 def read_newest(run: RunDirectory, member: MemberPlan) -> SavedMember | None:

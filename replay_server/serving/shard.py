@@ -485,19 +485,22 @@ class Shard:
             return {"streams": self._streams.state_dict(), "ledger": ledger.state_dict()}
 
     def load_accounts(self, streams: Sequence[dict[str, Any]], ledgers: Sequence[dict[str, Any]]) -> None:
-        """Continue the accounts of shards that are gone, in a shard that is still empty.
+        """Continue the accounts of shards that are gone, in a shard that is empty or holds what an older state held.
 
         Args:
             streams: the marks of all shards, as in `accounts`: an actor may find another shard than before.
             ledgers: the ledgers that this shard continues.
         """
         with self._changed:
+            self._streams = HighWaterMarks()
             for state in streams:
                 self._streams.merge(state)
+            total = Ledger()
             for state in ledgers:
                 ledger = Ledger()
                 ledger.load_state_dict(state)
-                self._ledger.add(ledger)
+                total.add(ledger)
+            self._ledger = total.holding(self._store.pages.num_used, self._ledger)
             self._store.num_removed = self._ledger.removed
 
     def begin_again(self, saved: dict[str, Any] | None, last_seen: ReplayStats | None, life: int) -> None:
