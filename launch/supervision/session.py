@@ -167,7 +167,13 @@ class _Session:
 
         newest = partial(read_newest, run, topology.member)
         return MemberSupervisor(
-            topology, recorder, run.videos_path, newest, say_and_log, partial(self._note_failure, run)
+            topology,
+            recorder,
+            run.videos_path,
+            newest,
+            say_and_log,
+            partial(self._note_failure, run),
+            self._plan.share_replay and topology.member.population > 1,
         )
 
     def _note_failure(self, run: RunDirectory, supervisor: MemberSupervisor) -> None:
