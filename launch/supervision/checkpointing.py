@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from actors.actor import Actor
+from laser.environments.statistics import Statistics, statistics_to_json
 from laser.ports import wait
 from laser.specs import environment_spec_from_json
 from launch.errors import NothingToResumeError
 from launch.planning.member_plan import MemberPlan
 from launch.recording.recorder import Recorder, Snapshot
 from launch.records.run_directory import RunDirectory, output_error
-from launch.records.saved_state import check_saved_state
+from launch.records.saved_state import check_saved_state, put_arrays_back, saved_statistics, take_arrays_out
 from launch.settings.json_form import config_to_json
 from launch.settings.train_config import TrainConfig
 from launch.topology import Topology
@@ -48,9 +49,10 @@ def save_member(
     """
     config = topology.config
     learner = wait(topology.learner.call(Learner.state_dict), _DEADLINE_S, "the learner's state")
-    with_actors = with_actors and config.takes_turns
+    statistics = topology.statistics.collect() if with_actors else topology.statistics.newest
+    saves_actors = with_actors and config.takes_turns
     actors = [
-        wait(actor.call(Actor.state_dict), _DEADLINE_S, f"the state of {actor.name}") if with_actors else None
+        wait(actor.call(Actor.state_dict), _DEADLINE_S, f"the state of {actor.name}") if saves_actors else None
         for actor in topology.actors
     ]
     tree = {
@@ -60,12 +62,13 @@ def save_member(
         "replay": [port.state_dict() for port in topology.shards]
         if config.checkpoint_replay and topology.owns_replay
         else [],
+        "statistics": statistics_to_json(statistics),
         "accounts": [port.accounts() for port in topology.shards],
     }
     arrays: dict[str, np.ndarray] = {}
     recorder.flush()  # reports from before the checkpoint are written now, and not again after a resumption
     state = {
-        "tree": _take_arrays_out(tree, "", arrays),
+        "tree": take_arrays_out(tree, "", arrays),
         "recorder": recorder.state_dict(),
         "environment": topology.member.environment.to_json(),
         "actors_made_for": _made_for(config),
@@ -100,6 +103,11 @@ class SavedMember:
         return int(self.checkpoint.state["next_incarnation"])
 
     @property
+    def statistics(self) -> Statistics:
+        """The statistics of the environments' wrappers; {} without such wrappers."""
+        return saved_statistics(self.checkpoint)
+
+    @property
     def num_updates(self) -> int:
         """Updates of the learner."""
         return int(self.checkpoint.state["tree"]["numbers"]["num_steps"])
@@ -119,7 +127,7 @@ class SavedMember:
     def replay(self) -> list[dict[str, Any]]:
         """Return the saved state of each shard; empty if the checkpoint holds none."""
         states = self.checkpoint.state["tree"]["replay"]
-        return [_put_arrays_back(state, self.checkpoint.arrays) for state in states]
+        return [put_arrays_back(state, self.checkpoint.arrays) for state in states]
 
     def learner(self, replay_restored: bool) -> dict[str, Any]:
         """Return the learner's state, for `Learner.load_state_dict`.
@@ -127,7 +135,7 @@ class SavedMember:
         Args:
             replay_restored: whether the replay holds what the learner's keys name.
         """
-        tree = _put_arrays_back(
+        tree = put_arrays_back(
             {name: self.checkpoint.state["tree"][name] for name in ("generator", "numbers")}, self.checkpoint.arrays
         )
         return {
@@ -148,7 +156,7 @@ class SavedMember:
         Raises:
             NothingToResumeError: the checkpoint has other networks.
         """
-        actors = _put_arrays_back(self.checkpoint.state["tree"]["actors"], self.checkpoint.arrays)
+        actors = put_arrays_back(self.checkpoint.state["tree"]["actors"], self.checkpoint.arrays)
         learner = self.learner(replay_restored)
         try:
             wait(topology.learner.call(Learner.load_state_dict, learner), _DEADLINE_S, "the learner to take its state")
@@ -240,27 +248,3 @@ def _restore(run: RunDirectory, member: MemberPlan) -> SavedMember:
         wrong = f"the checkpoint was trained on {saved.id}, whose spaces differ from {member.config.env}"
         raise NothingToResumeError("env", wrong, f"use --env {saved.id}")
     return SavedMember(checkpoint, warnings)
-
-
-def _take_arrays_out(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
-    """Return a value as JSON, with its arrays moved into `arrays` and replaced by their path."""
-    if isinstance(value, np.ndarray):
-        arrays[path] = value
-        return {"__array__": path}
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, dict):
-        return {key: _take_arrays_out(item, f"{path}/{key}", arrays) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_take_arrays_out(item, f"{path}/{index}", arrays) for index, item in enumerate(value)]
-    return value
-
-
-def _put_arrays_back(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    if isinstance(value, dict):
-        if set(value) == {"__array__"}:
-            return arrays[value["__array__"]]
-        return {key: _put_arrays_back(item, arrays) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_put_arrays_back(item, arrays) for item in value]
-    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from laser.environments.statistics import Statistics
 from launch.recording.recorder import Recorder
 from launch.records.run_directory import RunDirectory
 from launch.supervision.checkpointing import SavedMember
@@ -23,16 +24,25 @@ def enter(
         how: how its learner computes, for the log.
 
     Returns:
-        what was taken from another run, for the user.
+        what was taken from another run, and what does not fit, for the user.
     """
-    words = []
+    words: list[str] = []
     if state is not None:
         state.load_into(topology, recorder, replay_restored=has_replay)
+        words += _give_statistics(topology, state.statistics)
     initial = read_initial_weights(topology.member)
     if initial is not None:
         initial.load_into(topology.learner)
-        words.append(initial.words)
+        words += [initial.words, *_give_statistics(topology, initial.statistics)]
     run.goes_on = True
     for line in (*words, f"running: {topology.describe()}; learner: {how}"):
         run.log(line)
     return words
+
+
+def _give_statistics(topology: Topology, statistics: Statistics) -> list[str]:
+    """Give statistics to the wrappers around the actors' environments; return a warning if they do not fit."""
+    if topology.statistics.restore(statistics):
+        return []
+    names = ", ".join(dict.fromkeys(each.name for moments in statistics.values() for each in moments))
+    return [f"warning: the saved statistics of {names} fit none of the environment's wrappers, which begin anew"]

@@ -212,10 +212,9 @@ class MemberSupervisor:
         self._evaluated_at += (snapshot.env_steps - self._evaluated_at) // interval * interval
         self._sampler_returns.evaluating()
         evaluator, num_episodes = self.topology.evaluator, config.evaluation.episodes
-        if config.capture_video:
-            self._evaluation = evaluator.call(Evaluator.film_report, parameters, num_episodes, snapshot.env_steps)
-        else:
-            self._evaluation = evaluator.call(Evaluator.evaluate_report, parameters, num_episodes, snapshot.env_steps)
+        report = Evaluator.film_report if config.capture_video else Evaluator.evaluate_report
+        statistics = self.topology.statistics.collect()
+        self._evaluation = evaluator.call(report, parameters, num_episodes, snapshot.env_steps, statistics)
 
     def copied(self, snapshot: Snapshot) -> None:
         """Note that the learner has adopted another member's weights."""
