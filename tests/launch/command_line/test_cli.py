@@ -257,6 +257,9 @@ def test_resume_takes_the_runs_own_config(calls, capsys, tmp_path):
     assert (resumed.algorithm.learning_rate, resumed.seed, resumed.steps) == (0.25, 9, 12345)
     assert resumed.resume
     assert resumed.run_dir == Path("r")
+    code, out, _ = run(capsys, "train", "--run-dir", "r", "--resume", "--steps", "12345")  # its preset is known
+    assert (code, out) == (0, "")
+    assert calls[2] == resumed
     code, _, err = run(capsys, "train", "pong", "--run-dir", "r", "--resume")
     assert (code, err) == (66, "error: run-dir: r was trained with preset cartpole; use laser train cartpole\n")
 
