@@ -104,7 +104,7 @@ def test_what_is_out_of_range_is_named():
         (
             "racer",
             "CartPole-v1",
-            "algorithm: racer needs Box actions, CartPole-v1 has Discrete; presets that would do: cartpole, box2d, impala",
+            "algorithm: racer needs Box actions, CartPole-v1 has Discrete; presets that would do: cartpole, box2d",
         ),
         (
             "ddpg",
