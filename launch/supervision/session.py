@@ -218,7 +218,7 @@ class _Session:
             owner = next(place for place, each in enumerate(topologies) if each.shards is topology.shards)
             kept = saved[owner]
             taken += enter(run, topology, recorder, state, kept is not None and kept.has_replay, how)
-        self._say(taken)
+        self._say(list(dict.fromkeys(taken)))  # members of a sweep say the same
         return topologies
 
     def _look_at_start(self) -> None:

@@ -115,5 +115,6 @@ def closing_table(result: SweepResult, preset: str) -> str:
         f"  {laser} report {here}",
     ]
     if preset:
-        lines.append(f"  {resume_command(result.run_dir, preset)} --steps N")
+        further = 2 * max(item.result.env_steps for item in result.members)
+        lines.append(f"  {resume_command(result.run_dir, preset)} --steps {further}")
     return "\n".join(lines)
