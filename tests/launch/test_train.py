@@ -55,6 +55,12 @@ def test_another_seed_gives_another_run(tmp_path):
         assert_same(weights(tmp_path / "a"), weights(tmp_path / "b"))
 
 
+def test_a_lockstep_run_ends_with_the_round_that_reaches_its_steps(tmp_path):
+    config = small(tmp_path / "run", steps=1000, num_actors=2)
+    a_round = config.num_actors * config.num_envs * config.unroll_length
+    assert 1000 <= train(config).env_steps < 1000 + a_round
+
+
 def test_resumed_lockstep_equals_one_that_was_never_interrupted(tmp_path):
     train(small(tmp_path / "whole", steps=2048, checkpoint_replay=True))
     train(small(tmp_path / "parts", steps=1024, checkpoint_replay=True))
