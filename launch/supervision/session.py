@@ -14,6 +14,7 @@ from typing import Any
 
 from laser.environments import task_ids
 from laser.waiting import waiting_for
+from launch.commands import resume_command
 from launch.errors import LaunchError, NothingToResumeError, OutputError, StoppedError
 from launch.planning.busy_cores import note_busy_cores
 from launch.planning.member_plan import MemberPlan
@@ -232,7 +233,7 @@ class _Session:
             for place in its:
                 run, recorder, how = self._runs[place], self._recorders[place], descriptions[place]
                 taken += enter(run, topologies[place], recorder, saved[place], replay.has_content, how)
-        self._say(taken)
+        self._say(list(dict.fromkeys(taken)))  # members of a sweep say the same
         return topologies
 
     def _look_at_start(self) -> None:
@@ -241,7 +242,8 @@ class _Session:
 
     def _end_if_stopped(self) -> None:
         if self._stop.requested:
-            again = "--resume continues" if self._config.resume else "start it again"
+            path = self._config.run_dir
+            again = f"to continue: {resume_command(path)}" if self._config.resume and path else "start it again"
             raise self._stop.error(f"nothing was trained yet; {again}")
 
     def train(
