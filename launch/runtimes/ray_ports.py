@@ -41,6 +41,7 @@ from laser.replay_stats import ReplayStats
 from laser.unroll import Unrolls
 from launch.planning.needs import Needs
 from launch.recording.process_usage import ProcessUsage
+from replay_server.saving.contents import Contents
 
 _ray: Any = ray  # the declared types of its decorators do not match their arguments
 
@@ -129,10 +130,10 @@ class RayReplay:
     def load_client_state(self, state: dict[str, Any]) -> None:
         """Do nothing: the client has no state."""
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the shard's state."""
-        answer = self._call(lambda: self._handle.state_dict.remote())
-        state: dict[str, Any] = wait(answer, _STATE_DEADLINE_S, f"the state of {self._name}")
+    def partial_state(self, known: Sequence[tuple[int, int]], life: int) -> tuple[dict[str, Any], Contents]:
+        """Return the shard's state, and the contents not known yet."""
+        answer = self._call(lambda: self._handle.partial_state.remote(known, life))
+        state: tuple[dict[str, Any], Contents] = wait(answer, _STATE_DEADLINE_S, f"the state of {self._name}")
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -495,8 +496,8 @@ class _ShardHost:
         stats: ReplayStats = self._shard.stats().result()
         return dataclasses.replace(stats, process=self._usage.newest())
 
-    def state_dict(self) -> dict[str, Any]:
-        state: dict[str, Any] = self._shard.state_dict()
+    def partial_state(self, known: Sequence[tuple[int, int]], life: int) -> tuple[dict[str, Any], Contents]:
+        state: tuple[dict[str, Any], Contents] = self._shard.partial_state(known, life)
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

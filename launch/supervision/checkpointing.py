@@ -16,6 +16,7 @@ from laser.specs import environment_spec_from_json
 from launch.errors import NothingToResumeError
 from launch.planning.member_plan import MemberPlan
 from launch.recording.recorder import Recorder, Snapshot
+from launch.records.replay_segments import check_segments, complete
 from launch.records.run_directory import RunDirectory, output_error
 from launch.records.saved_state import check_saved_state, put_arrays_back, saved_statistics, take_arrays_out
 from launch.settings.json_form import config_to_json
@@ -59,9 +60,7 @@ def save_member(
         "numbers": learner["numbers"],
         "generator": learner["arrays"]["generator"],
         "actors": actors,
-        "replay": [port.state_dict() for port in topology.shards]
-        if config.checkpoint_replay and topology.owns_replay
-        else [],
+        "replay": _save_replay(run, topology) if config.checkpoint_replay and topology.owns_replay else [],
         "statistics": statistics_to_json(statistics),
         "accounts": [port.accounts() for port in topology.shards],
     }
@@ -76,7 +75,7 @@ def save_member(
         + (1 + max(actor.incarnation for actor in topology.actors)) * topology.member.incarnations_per_start,
     }
     try:
-        return save_checkpoint(
+        path = save_checkpoint(
             run.checkpoints_path,
             snapshot.env_steps,
             learner["tensors"],
@@ -86,8 +85,17 @@ def save_member(
             # From the newest training episodes: the newest evaluation may be of much older weights.
             score=snapshot.mean_return,
         )
+        run.replay.remove_unused()
     except OSError as error:
         raise output_error(run.checkpoints_path, error) from error
+    return path
+
+
+def _save_replay(run: RunDirectory, topology: Topology) -> list[dict[str, Any]]:
+    try:
+        return run.replay.save(topology.shards)
+    except OSError as error:
+        raise output_error(run.path / "replay", error) from error
 
 
 @dataclass(frozen=True)
@@ -127,7 +135,7 @@ class SavedMember:
     def replay(self) -> list[dict[str, Any]]:
         """Return the saved state of each shard; empty if the checkpoint holds none."""
         states = self.checkpoint.state["tree"]["replay"]
-        return [put_arrays_back(state, self.checkpoint.arrays) for state in states]
+        return complete(self.checkpoint, [put_arrays_back(state, self.checkpoint.arrays) for state in states])
 
     def learner(self, replay_restored: bool) -> dict[str, Any]:
         """Return the learner's state, for `Learner.load_state_dict`.
@@ -227,6 +235,11 @@ def restore(run: RunDirectory, member: MemberPlan) -> tuple[SavedMember | None, 
         return None, error
 
 
+def _check(checkpoint: Checkpoint) -> None:
+    check_saved_state(checkpoint)
+    check_segments(checkpoint)
+
+
 def _restore(run: RunDirectory, member: MemberPlan) -> SavedMember:
     """Read the newest checkpoint that passes verification.
 
@@ -234,7 +247,7 @@ def _restore(run: RunDirectory, member: MemberPlan) -> SavedMember:
         NothingToResumeError: there is none, or its environment is another one.
     """
     try:
-        checkpoint, warnings = load_newest_checkpoint(run.checkpoints_path, check_saved_state)
+        checkpoint, warnings = load_newest_checkpoint(run.checkpoints_path, _check)
     except NoCheckpointError as error:
         raise NothingToResumeError("resume", str(error), "start afresh with another --run-dir") from error
     for warning in warnings:

@@ -142,6 +142,7 @@ class Places:
             how = begun.starting.wait()
             replay = SavedReplay([(begun.topology.member, begun.state)] if begun.topology.owns_replay else [])
             replay.load_into(begun.topology.shards)
+            begun.run.replay.begin_from(replay.content)
             enter(begun.run, begun.topology, begun.recorder, begun.state, replay.has_content, how)
         except OutputError:
             raise  # a full disk concerns all members

@@ -30,7 +30,8 @@ class SavedReplay:
     """
 
     def __init__(self, members: Sequence[tuple[MemberPlan, SavedMember | None]]):
-        self._content: list[dict[str, Any]] = []
+        self.content: list[dict[str, Any]] = []
+        """The states of all shards, with what they held; empty if that was not saved."""
         self._newest: list[dict[str, Any]] = []
         self._of_actors: list[tuple[range, list[dict[str, Any]]]] = []
         for member, saved in members:
@@ -40,12 +41,12 @@ class SavedReplay:
     @property
     def has_content(self) -> bool:
         """Whether what the replay held was saved."""
-        return bool(self._content)
+        return bool(self.content)
 
     def _add(self, member: MemberPlan, saved: SavedMember) -> None:
         content = saved.replay()
         if content:
-            self._content = content
+            self.content = content
         # Checkpoints from before every member saved the accounts have those of the content, or none.
         accounts = saved.accounts or content
         if accounts:
@@ -72,15 +73,15 @@ class SavedReplay:
         Raises:
             NothingToResumeError: the content has other settings.
         """
-        if self._content:
-            _fill(shards, self._content)
+        if self.content:
+            _fill(shards, self.content)
         if not self._newest:
             return
         streams = _merged(self._newest)
         for actors, accounts in self._of_actors:
             _take_over(streams, _merged(accounts), actors)
-        is_newest = _received(self._content) == _received(self._newest)
-        if self._content and is_newest and streams == _merged(self._content):
+        is_newest = _received(self.content) == _received(self._newest)
+        if self.content and is_newest and streams == _merged(self.content):
             return
         marks = {name: [[list(key), number] for key, number in numbers.items()] for name, numbers in streams.items()}
         for index, port in enumerate(shards):

@@ -16,6 +16,7 @@ from replay_server.member_settings import MemberSettings
 from replay_server.removers import make_remover
 from replay_server.samplers import samplers_called
 from replay_server.samplers.prioritized import Prioritized
+from replay_server.saving.contents import Contents, join_frames
 from replay_server.storage.arena import Arena
 from replay_server.storage.episode_index import EpisodeIndex, StreamKey
 from replay_server.storage.pages import Pages
@@ -208,10 +209,36 @@ class Store:
             "sampler settings": repr(own) if type(own) is not SamplerSettings else None,
         }
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of pages, index, arena, streams, members and derived numbers."""
-        state: dict[str, Any] = {"pages": self.pages.state_dict(), "index": self.index.state_dict()}
-        if self.arena is not None:
+    def contents(self, known: Sequence[tuple[int, int]]) -> Contents:
+        """Return the contents of the used pages whose places in the order of insertion are in none of these ranges."""
+        used = np.flatnonzero(~self.pages.free.is_free())
+        positions = self.pages.positions(used)
+        is_new = np.ones(len(used), bool)
+        for start, stop in known:
+            is_new &= (positions < start) | (positions >= stop)
+        pages = used[is_new]
+        headers, fields = self.pages.gather(pages)
+        return Contents(positions[is_new], headers, fields, self.frames(pages))
+
+    def load_contents(self, contents: Contents | None, state: dict[str, Any]) -> None:
+        """Restore a state without contents, from `state_dict`, and the contents of its used pages in their order."""
+        pages = state["pages"]
+        if contents is not None:
+            pages = {**pages, "headers": contents.headers, "fields": contents.fields}
+        self.load_state_dict({**state, "pages": pages})
+        if self.arena is not None and contents is not None:
+            used, num = pages["used"], len(self.images)
+            packed = join_frames([contents.frames[name] for name in self.images])
+            self.arena.load_blobs(np.concatenate([used * num + image for image in range(num)]), packed)
+
+    def state_dict(self, with_contents: bool = True) -> dict[str, Any]:
+        """Return the state of pages, index, arena, streams, members and derived numbers.
+
+        Args:
+            with_contents: False leaves out what `contents` returns.
+        """
+        state: dict[str, Any] = {"pages": self.pages.state_dict(with_contents), "index": self.index.state_dict()}
+        if self.arena is not None and with_contents:
             state["arena"] = self.arena.state_dict()
         state["streams"] = self.streams.state_dict()
         state["members"] = {str(number): member.state_dict() for number, member in self.members.items()}
@@ -222,7 +249,7 @@ class Store:
         """Restore a state from `state_dict`, into a store of the same spec, config and members."""
         self.pages.load_state_dict(state["pages"])
         self.index.load_state_dict(state["index"])
-        if self.arena is not None:
+        if self.arena is not None and "arena" in state:
             self.arena.load_state_dict(state["arena"])
         self.streams.load_state_dict(state["streams"])
         for number, member in self.members.items():
