@@ -42,6 +42,7 @@ from laser.unroll import Unrolls
 from launch.planning.needs import Needs
 from launch.recording.process_usage import ProcessUsage
 from replay_server.saving.contents import Contents
+from replay_server.saving.spreading import Refill
 
 _ray: Any = ray  # the declared types of its decorators do not match their arguments
 
@@ -140,6 +141,11 @@ class RayReplay:
         """Restore the shard's state from `state_dict`."""
         answer = self._call(lambda: self._handle.load_state_dict.remote(state))
         wait(answer, _STATE_DEADLINE_S, f"{self._name} to take its state")
+
+    def refill(self, parts: Refill) -> None:
+        """Take over unrolls that another number of shards held."""
+        answer = self._call(lambda: self._handle.refill.remote(parts))
+        wait(answer, _STATE_DEADLINE_S, f"{self._name} to take its unrolls")
 
     def presence(self) -> Future[tuple[int, str, int]]:
         """Return the shard's process, node and life; fails with `PortAwayError` while it waits for `begin_again`."""
@@ -502,6 +508,9 @@ class _ShardHost:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._shard.load_state_dict(state)
+
+    def refill(self, parts: Refill) -> None:
+        self._shard.refill(parts)
 
     def accounts(self) -> dict[str, Any]:
         accounts: dict[str, Any] = self._shard.accounts()

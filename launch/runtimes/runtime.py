@@ -10,6 +10,7 @@ from laser.ports import ParameterPort, PortClosedError, ReplayPort, ReportPort
 from laser.replay_stats import ReplayStats
 from launch.recording.tracker import Tracker
 from replay_server.saving.contents import Contents
+from replay_server.saving.spreading import Refill
 
 C_co = TypeVar("C_co", covariant=True)
 C = TypeVar("C")
@@ -73,6 +74,13 @@ class ShardPort(ReplayPort, Protocol):
 
         Raises:
             ValueError: the state was saved with other replay settings.
+        """
+
+    def refill(self, parts: Refill) -> None:
+        """Take over unrolls that another number of shards held (see `Shard.refill`).
+
+        Raises:
+            ValueError: they do not fit.
         """
 
     def accounts(self) -> dict[str, Any]:

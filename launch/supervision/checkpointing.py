@@ -159,7 +159,8 @@ class SavedMember:
         Args:
             topology: the member's new components.
             recorder: the member's recorder.
-            replay_restored: whether the replay's content is restored, be it from another member's checkpoint.
+            replay_restored: whether the replay holds what the learner's keys name, be it from another member's
+                checkpoint.
 
         Raises:
             NothingToResumeError: the checkpoint has other networks.

@@ -7,11 +7,12 @@ from launch.recording.recorder import Recorder
 from launch.records.run_directory import RunDirectory
 from launch.supervision.checkpointing import SavedMember
 from launch.supervision.initial_weights import read_initial_weights
+from launch.supervision.saved_replay import SavedReplay
 from launch.topology import Topology
 
 
 def enter(
-    run: RunDirectory, topology: Topology, recorder: Recorder, state: SavedMember | None, has_replay: bool, how: str
+    run: RunDirectory, topology: Topology, recorder: Recorder, state: SavedMember | None, replay: SavedReplay, how: str
 ) -> list[str]:
     """Put a member's saved state, or the weights that it starts from, into its components, and note it in its log.
 
@@ -20,7 +21,7 @@ def enter(
         topology: its components, which have started.
         recorder: its recorder.
         state: its saved state; None: it begins.
-        has_replay: whether the replay that it draws from was saved.
+        replay: what was saved of the replay that it draws from, which its shards hold by now.
         how: how its learner computes, for the log.
 
     Returns:
@@ -28,9 +29,9 @@ def enter(
     """
     words: list[str] = []
     if state is not None:
-        state.load_into(topology, recorder, replay_restored=has_replay)
+        state.load_into(topology, recorder, replay_restored=replay.has_keys_for(topology.shards))
         words += _give_statistics(topology, state.statistics)
-        if not has_replay and topology.config.algorithm.num_drawn:
+        if not replay.has_content and topology.config.algorithm.num_drawn:
             words.append("the replay starts empty, since it was not saved; --checkpoint-replay saves it")
     initial = read_initial_weights(topology.member)
     if initial is not None:

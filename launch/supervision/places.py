@@ -142,8 +142,9 @@ class Places:
             how = begun.starting.wait()
             replay = SavedReplay([(begun.topology.member, begun.state)] if begun.topology.owns_replay else [])
             replay.load_into(begun.topology.shards)
-            begun.run.replay.begin_from(replay.content)
-            enter(begun.run, begun.topology, begun.recorder, begun.state, replay.has_content, how)
+            if replay.has_keys_for(begun.topology.shards):
+                begun.run.replay.begin_from(replay.content)
+            enter(begun.run, begun.topology, begun.recorder, begun.state, replay, how)
         except OutputError:
             raise  # a full disk concerns all members
         except Exception as reason:  # noqa: BLE001 - kept in the member's outcome

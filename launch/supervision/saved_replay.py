@@ -14,6 +14,7 @@ from launch.records.saved_state import check_saved_state
 from launch.runtimes.runtime import ShardPort
 from launch.supervision.checkpointing import SavedMember
 from learner.checkpoint import NoCheckpointError, load_newest_checkpoint
+from replay_server.saving.spreading import spread
 
 _MARKS = ("marks", "incarnations")
 _REMEDY = "resume with the settings it was saved with"
@@ -43,6 +44,10 @@ class SavedReplay:
         """Whether what the replay held was saved."""
         return bool(self.content)
 
+    def has_keys_for(self, shards: Sequence[ShardPort]) -> bool:
+        """Whether these shards, once filled, hold everything under the keys by which learners know it."""
+        return self.has_content and len(self.content) == len(shards)
+
     def _add(self, member: MemberPlan, saved: SavedMember) -> None:
         content = saved.replay()
         if content:
@@ -68,7 +73,7 @@ class SavedReplay:
     def load_into(self, shards: Sequence[ShardPort]) -> None:
         """Put the content and the accounts into shards that are still empty; nothing if nothing was saved.
 
-        Without content they may be of another number than the shards that were saved.
+        They may be of another number than the shards that were saved.
 
         Raises:
             NothingToResumeError: the content has other settings.
@@ -81,7 +86,7 @@ class SavedReplay:
         for actors, accounts in self._of_actors:
             _take_over(streams, _merged(accounts), actors)
         is_newest = _received(self.content) == _received(self._newest)
-        if self.content and is_newest and streams == _merged(self.content):
+        if self.has_keys_for(shards) and is_newest and streams == _merged(self.content):
             return
         marks = {name: [[list(key), number] for key, number in numbers.items()] for name, numbers in streams.items()}
         for index, port in enumerate(shards):
@@ -89,11 +94,23 @@ class SavedReplay:
 
 
 def _fill(shards: Sequence[ShardPort], states: Sequence[dict[str, Any]]) -> None:
+    if len(shards) != len(states) and all("contents" in state for state in states):
+        _spread(shards, states)
+        return
     if len(shards) != len(states):
         raise NothingToResumeError("replay.num-shards", f"{len(states)} were saved, got {len(shards)}", _REMEDY)
     for port, state in zip(shards, states, strict=True):
         try:
             port.load_state_dict(state)
+        except ValueError as error:
+            raise NothingToResumeError("replay", str(error), _REMEDY) from error
+
+
+def _spread(shards: Sequence[ShardPort], states: Sequence[dict[str, Any]]) -> None:
+    for port, refill in zip(shards, spread(states, len(shards)), strict=True):
+        try:
+            if refill is not None:
+                port.refill(refill)
         except ValueError as error:
             raise NothingToResumeError("replay", str(error), _REMEDY) from error
 

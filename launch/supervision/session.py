@@ -230,10 +230,11 @@ class _Session:
             if self._plan.share_replay and further:
                 replay.read_further(waiting, further)
             replay.load_into(owner.shards)
-            self._runs[its[0]].replay.begin_from(replay.content)
+            if replay.has_keys_for(owner.shards):
+                self._runs[its[0]].replay.begin_from(replay.content)
             for place in its:
                 run, recorder, how = self._runs[place], self._recorders[place], descriptions[place]
-                taken += enter(run, topologies[place], recorder, saved[place], replay.has_content, how)
+                taken += enter(run, topologies[place], recorder, saved[place], replay, how)
         self._say(list(dict.fromkeys(taken)))  # members of a sweep say the same
         return topologies
 

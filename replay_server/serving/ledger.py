@@ -55,7 +55,7 @@ class Ledger(LedgerCounts):
 
         Args:
             num_stored: unrolls that are stored.
-            older: the counts of the older state; all 0 for an empty shard.
+            older: the counts of the older state.
         """
         ledger = Ledger(**vars(self.counts()))
         if num_stored:

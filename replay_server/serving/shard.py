@@ -27,6 +27,7 @@ from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings
 from replay_server.saving.contents import Contents
+from replay_server.saving.spreading import Refill
 from replay_server.serving.checks import find_bad_request, find_bad_unrolls
 from replay_server.serving.drawing import Drawing
 from replay_server.serving.high_water_marks import DUPLICATE, FRESH, OLD_INCARNATION, HighWaterMarks
@@ -502,6 +503,21 @@ class Shard:
             self._store.num_removed = self._ledger.removed
             self._rng.bit_generator.state = state["rng"]
 
+    def refill(self, parts: Refill) -> None:
+        """Take over unrolls that another number of shards held; call it while the shard is empty.
+
+        Raises:
+            ValueError: they are unrolls of another layout, or their members have other columns; nothing is changed.
+        """
+        ours = self._store.fingerprint()
+        for name in ("fields", "images", "columns by member"):
+            if parts.made_for.get(name) != ours[name]:
+                raise ValueError(f"the saved replay was made for {name} {parts.made_for.get(name)}, not {ours[name]}")
+        with self._changed:
+            self._store.refill(parts.contents, parts.columns)
+            for member, (inserted_steps, sampled_steps) in parts.steps.items():
+                self._members[member].limiter.continue_from(inserted_steps, sampled_steps)
+
     def accounts(self) -> dict[str, Any]:
         """Return the ledger and the high-water marks alone, for a checkpoint without the replay, as JSON values."""
         with self._changed:
@@ -525,7 +541,8 @@ class Shard:
                 ledger = Ledger()
                 ledger.load_state_dict(state)
                 total.add(ledger)
-            self._ledger = total.holding(self._store.pages.num_used, self._ledger)
+            older = self._ledger if self._ledger.received else total
+            self._ledger = total.holding(self._store.pages.num_used, older)
             self._store.num_removed = self._ledger.removed
 
     def begin_again(self, saved: dict[str, Any] | None, last_seen: ReplayStats | None, life: int) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from laser.ports import ColumnWrites, WriteReceipt
+from laser.ports import KEY_DTYPE, ColumnWrites, WriteReceipt
 from laser.prioritization.config import SamplerSettings
 from laser.unroll import PackedFrames, Unrolls, UnrollSpec
 from replay_server.config import ReplayConfig
@@ -23,6 +23,9 @@ from replay_server.storage.pages import Pages
 from replay_server.store.episode_streams import EpisodeStreams
 from replay_server.store.members import Member
 from replay_server.store.sizes import shard_sizes
+
+_NAMES_OF_STREAMS = ("run", "actor", "incarnation", "environment")
+_REFILLED_TOGETHER = 32
 
 
 class Store:
@@ -111,7 +114,14 @@ class Store:
             and (self.arena is None or len(self.arena.free) >= num_blocks)
         )
 
-    def insert(self, unrolls: Unrolls, keep: np.ndarray, keys: Sequence[StreamKey], sequences: Sequence[int]) -> None:
+    def insert(
+        self,
+        unrolls: Unrolls,
+        keep: np.ndarray,
+        keys: Sequence[StreamKey],
+        sequences: Sequence[int],
+        queues: bool = True,
+    ) -> np.ndarray:
         """Store unrolls `keep`, and queue those of members with an online queue; room has been made.
 
         Args:
@@ -119,6 +129,10 @@ class Store:
             keep: int64 [N], indices of the unrolls to store.
             keys: (run, actor, incarnation, environment) of each kept unroll.
             sequences: sequence number of each kept unroll.
+            queues: False: no unroll is queued, since none is fresh.
+
+        Returns:
+            their pages, int32 [N].
         """
         pages = self.pages.insert(unrolls, keep)
         if self.arena is not None:
@@ -131,9 +145,10 @@ class Store:
             mine = pages[of_member == number]
             if not self.derived[number].is_empty:
                 self.derived[number].inserted(pages, mine)
-            if member.settings.online_capacity and len(mine):
+            if queues and member.settings.online_capacity and len(mine):
                 self.pages.retain(mine)
                 member.enqueue(mine)
+        return pages
 
     def write(self, writes: ColumnWrites) -> WriteReceipt:
         """Write a member's columns and update the numbers derived from them; see `Columns.write`."""
@@ -230,6 +245,28 @@ class Store:
             used, num = pages["used"], len(self.images)
             packed = join_frames([contents.frames[name] for name in self.images])
             self.arena.load_blobs(np.concatenate([used * num + image for image in range(num)]), packed)
+
+    def refill(self, contents: Contents, columns: Mapping[int, Mapping[str, np.ndarray]]) -> None:
+        """Store unrolls that other shards held, the oldest first; those that find no room make older ones go.
+
+        Args:
+            contents: the unrolls.
+            columns: by member and name, values [N, T].
+        """
+        unrolls = Unrolls(contents.headers, dict(contents.fields), dict(contents.frames))
+        together = min(_REFILLED_TOGETHER, self.sizes.capacity_pages)
+        for start in range(0, len(contents), together):
+            keep = np.arange(start, min(start + together, len(contents)))
+            headers = contents.headers[keep]
+            if not self.make_room(len(keep), self.blocks_needed(unrolls, keep)):
+                continue  # larger than all room for frames
+            keys = list(zip(*(headers[name].tolist() for name in _NAMES_OF_STREAMS), strict=True))
+            pages = self.insert(unrolls, keep, keys, headers["sequence"].tolist(), queues=False)
+            at = np.zeros(len(keep), KEY_DTYPE)
+            at["page"], at["generation"] = pages, self.pages.generation[pages]
+            for member, values in columns.items():
+                if values:
+                    self.write(ColumnWrites(member, at, {name: value[keep] for name, value in values.items()}))
 
     def state_dict(self, with_contents: bool = True) -> dict[str, Any]:
         """Return the state of pages, index, arena, streams, members and derived numbers.

@@ -9,6 +9,7 @@ import pytest
 
 from launch.errors import NothingToResumeError
 from launch.presets import change, load_preset
+from launch.records.metrics_db import read_series
 from launch.supervision import checkpointing
 from launch.train import train
 from learner.checkpoint import list_checkpoints, load_checkpoint, load_newest_checkpoint
@@ -104,3 +105,31 @@ def test_checkpoints_that_hold_the_replay_themselves_continue(tmp_path, monkeypa
     assert unrolls_in(tmp_path / "run") > before
     assert "starts empty" not in (tmp_path / "run" / "log.txt").read_text()
     assert len(files(tmp_path / "run")) == 1, "all of it, now in a file of its own"
+
+
+@pytest.mark.parametrize("schedule", ["lockstep", "free"])
+@pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 2), (2, 1)])
+def test_a_replay_continues_on_another_number_of_shards(tmp_path, before, after, schedule):
+    path, values = tmp_path / "run", {"runtime": "local", "schedule": schedule, "num_actors": 6}
+    train(small(path, 3000, **values, replay=sharded(before)))
+    stored = newest(path, "ledger/stored")
+    result = train(small(path, 3600, **values, replay=sharded(after), resume=True))
+    log = (path / "log.txt").read_text()
+    assert "starts empty" not in log
+    assert f"'shards': {after}" in log
+    assert result.ledger["stages"]["stored"] > 0.9 * stored
+    assert result.ledger["imbalance"] == {"received": 0, "inserted": 0, "online": 0}
+    assert result.ledger["reasons"]["lost"] == result.ledger["reasons"]["duplicates"] == 0
+    again = train(small(path, 3900, **values, replay=sharded(after), resume=True))
+    assert again.ledger["imbalance"] == {"received": 0, "inserted": 0, "online": 0}
+    assert (path / "log.txt").read_text().count("damaged") == 0
+
+
+def sharded(num_shards):
+    return dataclasses.replace(
+        load_preset("cartpole").replay, capacity_steps=4000, min_steps=128, num_shards=num_shards
+    )
+
+
+def newest(path, name):
+    return read_series(path / "metrics.db", name)[-1][1]
