@@ -236,7 +236,12 @@ def restore(run: RunDirectory, member: MemberPlan) -> tuple[SavedMember | None, 
         return None, error
 
 
-def _check(checkpoint: Checkpoint) -> None:
+def check_saved_run(checkpoint: Checkpoint) -> None:
+    """Check that a checkpoint holds a run's state, and that the files of its replay are as they were written.
+
+    Raises:
+        ValueError: something is missing, damaged or of another kind.
+    """
     check_saved_state(checkpoint)
     check_segments(checkpoint)
 
@@ -248,7 +253,7 @@ def _restore(run: RunDirectory, member: MemberPlan) -> SavedMember:
         NothingToResumeError: there is none, or its environment is another one.
     """
     try:
-        checkpoint, warnings = load_newest_checkpoint(run.checkpoints_path, _check)
+        checkpoint, warnings = load_newest_checkpoint(run.checkpoints_path, check_saved_run)
     except NoCheckpointError as error:
         raise NothingToResumeError("resume", str(error), "start afresh with another --run-dir") from error
     for warning in warnings:

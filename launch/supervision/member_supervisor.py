@@ -78,6 +78,7 @@ class MemberSupervisor:
         self._say = say
         self._videos = videos
         self._videos_failed = 0
+        self._num_played = 0  # episodes of evaluations, in a run that learns from a log
         self.recorder = recorder
         self.say = say
         self._note_failure = note_failure
@@ -285,6 +286,9 @@ class MemberSupervisor:
     def _keep(self, result: Report | Filmed) -> None:
         report = result.report if isinstance(result, Filmed) else result
         self.recorder.report(report)
+        if self.topology.config.offline:  # nobody else plays, so these are the agent's returns
+            self._num_played += len(report.episodes)
+            self.recorder.report(Report("evaluator", {"episodes": self._num_played}, episodes=report.episodes))
         self._sampler_returns.evaluated(report)
         if self.topology.member.population == 1:  # the lines of many members would leave no room for the sweep's own
             self._say(describe_evaluation(report))
