@@ -145,6 +145,7 @@ class Places:
             if replay.has_keys_for(begun.topology.shards):
                 begun.run.replay.begin_from(replay.content)
             enter(begun.run, begun.topology, begun.recorder, begun.state, replay, how)
+            replay.count_in_transit(begun.recorder)
         except OutputError:
             raise  # a full disk concerns all members
         except Exception as reason:  # noqa: BLE001 - kept in the member's outcome

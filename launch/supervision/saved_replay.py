@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from laser.ports import Report
 from launch.errors import NothingToResumeError
 from launch.planning.member_plan import MemberPlan
+from launch.recording.recorder import Recorder
 from launch.records.run_directory import RunDirectory
 from launch.records.saved_state import check_saved_state
 from launch.runtimes.runtime import ShardPort
@@ -34,6 +36,7 @@ class SavedReplay:
         self.content: list[dict[str, Any]] = []
         """The states of all shards, with what they held; empty if that was not saved."""
         self._newest: list[dict[str, Any]] = []
+        self._num_made = 0
         self._of_actors: list[tuple[range, list[dict[str, Any]]]] = []
         for member, saved in members:
             if saved is not None:
@@ -52,6 +55,7 @@ class SavedReplay:
         content = saved.replay()
         if content:
             self.content = content
+        self._num_made += _made(saved.recorder["totals"])
         # Checkpoints from before every member saved the accounts have those of the content, or none.
         accounts = saved.accounts or content
         if accounts:
@@ -69,6 +73,17 @@ class SavedReplay:
             with suppress(NoCheckpointError):  # the member finds out for itself when its turn comes
                 checkpoints = RunDirectory(path, resumed=True).checkpoints_path
                 self._add(member, SavedMember(*load_newest_checkpoint(checkpoints, check_saved_state)))
+
+    def count_in_transit(self, recorder: Recorder) -> None:
+        """Count the unrolls that were on their way when the checkpoints were written, once the state is loaded.
+
+        A run that was killed continues from checkpoints that were written while actors worked: what they had reported and
+        what had arrived differ.
+        """
+        missing = self._num_made - _arrived(self._newest) if self._newest else 0
+        if missing:
+            name = "unrolls_lost" if missing > 0 else "unrolls_unreported"
+            recorder.report(Report("supervisor", {f"{name}/not_saved": float(abs(missing))}))
 
     def load_into(self, shards: Sequence[ShardPort]) -> None:
         """Put the content and the accounts into shards that are still empty; nothing if nothing was saved.
@@ -113,6 +128,20 @@ def _spread(shards: Sequence[ShardPort], states: Sequence[dict[str, Any]]) -> No
                 port.refill(refill)
         except ValueError as error:
             raise NothingToResumeError("replay", str(error), _REMEDY) from error
+
+
+def _made(totals: Mapping[str, float]) -> int:
+    """Return how many unrolls have arrived, by what the actors of a member reported and by its accounts."""
+    lost = {name: n for name, n in totals.items() if name.startswith("unrolls_lost/") and name != "unrolls_lost/shard"}
+    unreported = sum(n for name, n in totals.items() if name.startswith("unrolls_unreported/"))
+    return int(totals.get("unrolls", 0.0) + unreported - sum(lost.values()))
+
+
+def _arrived(accounts: Sequence[dict[str, Any]]) -> int:
+    ledgers = [account["ledger"] for account in accounts]
+    by_reason = [ledger[name] for ledger in ledgers for name in ("rejected", "failed")]
+    refused = sum(sum(part.values()) if isinstance(part, dict) else part for part in by_reason)
+    return refused + sum(ledger["inserted"] + ledger["lost"] for ledger in ledgers)
 
 
 def _received(accounts: Sequence[dict[str, Any]]) -> int:

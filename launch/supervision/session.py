@@ -235,6 +235,7 @@ class _Session:
             for place in its:
                 run, recorder, how = self._runs[place], self._recorders[place], descriptions[place]
                 taken += enter(run, topologies[place], recorder, saved[place], replay, how)
+            replay.count_in_transit(self._recorders[its[0]])
         self._say(list(dict.fromkeys(taken)))  # members of a sweep say the same
         return topologies
 

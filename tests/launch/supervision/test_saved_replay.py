@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
+
 from launch.supervision.saved_replay import SavedReplay
 
 
@@ -11,11 +13,12 @@ def account(received, marks):
     """Accounts of one shard: marks by actor, each of environment 0."""
     numbers = [[[0, actor, 0, 0], mark] for actor, mark in marks.items()]
     incarnations = [[[0, actor], 0] for actor in marks]
-    return {"ledger": {"received": received}, "streams": {"marks": numbers, "incarnations": incarnations}}
+    ledger = {"received": received, "inserted": received - 3, "rejected": {"bad": 1}, "failed": {"stopped": 2}, "lost": 0}
+    return {"ledger": ledger, "streams": {"marks": numbers, "incarnations": incarnations}}
 
 
-def saved(accounts, content=()):
-    return SimpleNamespace(accounts=list(accounts), replay=lambda: list(content))
+def saved(accounts, content=(), **totals):
+    return SimpleNamespace(accounts=list(accounts), replay=lambda: list(content), recorder={"totals": totals})
 
 
 def member(number):
@@ -59,6 +62,22 @@ def test_a_replay_that_was_never_saved_begins_without_accounts():
 def test_accounts_of_several_shards_continue_in_another_number_of_them():
     ports = loaded({0: saved([account(9, {0: 5}), account(4, {1: 3})])}, num_shards=3)
     assert [port.accounts for port in ports] == [({0: 5, 1: 3}, [9]), ({0: 5, 1: 3}, [4]), ({0: 5, 1: 3}, [])]
+
+
+@pytest.mark.parametrize(
+    ("totals", "counted"),
+    [
+        ({"unrolls": 20.0}, []),
+        ({"unrolls": 24.0, "unrolls_lost/died": 3.0, "unrolls_lost/shard": 9.0, "unrolls_unreported/died": 1.0}, [2.0]),
+        ({"unrolls": 16.0}, [-4.0]),
+    ],
+)
+def test_what_was_on_its_way_when_a_killed_run_was_saved_has_a_reason(totals, counted):
+    replay, reports = SavedReplay([(member(0), saved([account(20, {0: 5})], **totals))]), []
+    replay.count_in_transit(SimpleNamespace(report=reports.append))
+    found = {name: n for report in reports for name, n in report.counters.items()}
+    names = {True: "unrolls_lost/not_saved", False: "unrolls_unreported/not_saved"}
+    assert found == {names[n > 0]: abs(n) for n in counted}
 
 
 def test_content_that_is_as_new_as_every_checkpoint_stays_as_it_is():
