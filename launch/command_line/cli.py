@@ -254,6 +254,8 @@ def _export(arguments: list[str]) -> int:
     result = export(Path(run_dir), options)
     if not options.quiet and not options.json:
         print(f"{result.file}: agrees with the policy over {result.checked_steps} steps of an episode")
+        if names := [each["name"] for each in result.signature["wrappers"]]:
+            print(f"its inputs are those of the wrapped environment; --json prints mean and var of {', '.join(names)}")
     if options.json:
         print_json(result)
     return 0
