@@ -8,12 +8,12 @@ from launch.dashboard.figures import decoded
 from launch.dashboard.library import Library
 from launch.records.listing import find_entries
 
-# By reader, then by maker: steps, accepted, sum of |log rho|, sum of lags.
-COUNTS = {0: {0: (60, 60, 6, 0), 1: (40, 10, 80, 400)}, 1: {0: (0, 0, 0, 0), 1: (50, 25, 25, 100)}}
+# By reader, then by maker: steps, accepted, sum of |log rho|, sum of lags, sum of KLs.
+COUNTS = {0: {0: (60, 60, 6, 0, 3), 1: (40, 10, 80, 400, 60)}, 1: {0: (0, 0, 0, 0, 0), 1: (50, 25, 25, 100, 10)}}
 
 
 def row(counts, share=1.0):
-    names = ("steps", "accepted", "abs_log_rho", "lag")
+    names = ("steps", "accepted", "abs_log_rho", "lag", "kl")
     return {
         f"totals/learned_from/{maker}/{name}": share * value
         for maker, values in counts.items()
@@ -44,6 +44,7 @@ def alone(members):
         ("accepted", [[1.0, 0.25], [None, 0.5]]),
         ("abs_log_rho", [[0.1, 2.0], [None, 0.5]]),
         ("lag", [[0.0, 10.0], [None, 2.0]]),
+        ("kl", [[0.05, 1.5], [None, 0.2]]),
     ],
 )
 def test_the_map_has_readers_in_rows_and_makers_in_columns(sweep, what, expected):
@@ -58,6 +59,19 @@ def test_groups_add_up_their_members(sweep):
     (trace,) = exchange_figure(library, {"both": members}, "accepted", "dark")["data"]
     assert trace["z"] == [[pytest.approx(95 / 150)]]
     assert trace["text"] == [["63 %"]]
+
+
+def test_members_of_an_algorithm_without_a_kl_have_an_empty_row(make_run):
+    root = make_run("sweep", facts={"sweep": {"grid": {}, "options": {"share_replay": True}}}).parent
+    for number, counts in COUNTS.items():
+        values = {name: value for name, value in row(counts).items() if number == 0 or not name.endswith("/kl")}
+        make_run(f"sweep/members/{number}", [values], facts={"member": {"index": number, "overrides": {}}})
+    library = Library(root)
+    members = [library.find(each.key) for each in find_entries(root).values() if not each.is_sweep]
+    (trace,) = exchange_figure(library, alone(members), "kl", "light")["data"]
+    assert trace["z"] == [[pytest.approx(0.05), pytest.approx(1.5)], [None, None]]
+    (trace,) = exchange_figure(library, {"both": members}, "kl", "light")["data"]
+    assert trace["z"] == [[pytest.approx(63 / 100)]]  # over the steps whose KL is known
 
 
 def test_the_course_is_the_growth_between_points(sweep):

@@ -49,6 +49,7 @@ def root(shared_runs) -> Path:
                 | {"buckets/mean_return": value, "buckets/ends_at": 400.0 * n}
                 | {f"totals/learned_from/{maker}/steps": float(n * (3 if maker == number else 1)) for maker in range(6)}
                 | {f"totals/learned_from/{maker}/accepted": 0.5 * n for maker in range(6)}
+                | {f"totals/learned_from/{maker}/kl": 0.25 * n * (maker + 1) for maker in range(6)}
                 for n in range(10)
             ]
             make_run(
@@ -298,6 +299,10 @@ def test_who_learns_from_whom_is_a_map_and_a_course(browser, address, root) -> N
     browser.get(f"{address}sweep/sweep?exchange=accepted&reader=4")
     accepted = ["50 %", "50 %", "50 %", "50 %", "17 %", "50 %"]
     wait("another map", lambda: browser.execute_script(shown) == ["member 4", accepted])
+    browser.get(f"{address}sweep/sweep?exchange=kl")
+    divergence = ["0.25", "0.5", "0.75", "1", "0.417", "1.5"]  # member 4 draws three times as much of its own
+    wait("the map of the KL", lambda: browser.execute_script(shown) == ["member 4", divergence])
+    browser.get(f"{address}sweep/sweep?exchange=accepted&reader=4")
     wait("the course of member 4", lambda: np.allclose(browser.execute_script(course)[4], 3 / 8))
 
 
