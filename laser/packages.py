@@ -50,6 +50,7 @@ OPTIONAL = {
     "huggingface-hub": OptionalPackage("huggingface_hub", "laser push and laser pull", "hub"),
     "onnx": OptionalPackage("onnx", "laser export --format onnx", "export"),
     "onnxscript": OptionalPackage("onnxscript", "laser export --format onnx", "export"),
+    "scikit-learn": OptionalPackage("sklearn", "the importance of settings on a sweep's page", "analysis"),
     "optuna": OptionalPackage("optuna", "laser sweep --tuner optuna", "optuna"),
     "onnxruntime": OptionalPackage("onnxruntime", "laser export --format onnx", "export"),
 }

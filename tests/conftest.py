@@ -45,6 +45,8 @@ NEEDS = {
     "launch/dashboard/test_address.py": ("dash",),
     "launch/dashboard/test_guard.py": ("dash",),
     "launch/dashboard/test_live.py::test_a_trained_agent_plays_whole_episodes": ("pygame",),
+    "launch/dashboard/test_importance.py::settings": ("sklearn",),
+    "launch/dashboard/test_settings_pages.py": ("dash", "dash_ag_grid", "selenium", "sklearn"),
     "launch/dashboard/test_server.py": ("dash", "dash_ag_grid"),
     "launch/dashboard/test_views.py": ("dash", "dash_ag_grid", "selenium"),
     "launch/evaluation/test_evaluate.py::test_a_member_whose_environment_raises": ("imageio_ffmpeg", "pygame"),

@@ -28,6 +28,7 @@ _UNRECORDED = "the algorithms of these members do not record it"
 _NOTHING = "no member has drawn another member's experience yet"
 _COUNTS = ("steps", "accepted", "abs_log_rho", "kl", "lag")
 _NUM_POINTS = 200
+_MOST_AREAS = 9
 
 
 def exchange_figure(library: Library, groups: Mapping[str, list[Entry]], what: str, theme: Theme) -> Figure:
@@ -83,8 +84,21 @@ def course_figure(
     whole = np.sum(list(growth.values()), axis=0)
     at = whole > 0
     x = longest.axes[axis][at]
+    growth = _largest(growth)
     curves = [Curve(group, x, values[at] / whole[at]) for group, values in growth.items()]
     return line_figure(curves, AXIS_TITLES[axis], "share of the steps drawn", theme, y_range=(0.0, 1.0), stacked=True)
+
+
+def _largest(growth: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the areas that are the largest overall, in their order, and all others as one: a legend has few lines."""
+    if len(growth) <= _MOST_AREAS:
+        return dict(growth)
+    order = sorted(growth, key=lambda name: -float(np.sum(growth[name])))
+    first = set(order[: _MOST_AREAS - 1])
+    others = np.sum([growth[name] for name in order[_MOST_AREAS - 1 :]], axis=0)
+    return {name: values for name, values in growth.items() if name in first} | {
+        f"the other {len(growth) - len(first)}": others
+    }
 
 
 def _read_counts(

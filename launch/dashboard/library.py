@@ -193,6 +193,13 @@ class Library:
             found: T = self._kept[key]
             return found
 
+    def aside(self, key: Any, make: Callable[[], T]) -> T:
+        """Return the kept result of `make` for this key, or make it without holding up other requests."""
+        with self._lock:
+            is_known = key in self._kept
+        made = None if is_known else make()
+        return self.once(key, make if made is None else lambda: made)
+
     def _resume_command(self, entry: Entry) -> str:
         preset = entry.config.get("preset")
         return continue_command(entry.path, preset if isinstance(preset, str) else "", is_member=bool(entry.sweep))

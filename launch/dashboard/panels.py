@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from launch.dashboard.figures import Curve, Figure, Theme, line_figure, message_figure
+from launch.dashboard.figures import Curve, Figure, Theme, in_byte_units, line_figure, message_figure
 from launch.recording.metric_panels import PANELS, WAYS, Line, Panel
 from launch.recording.metric_table import EVALUATION, RATE, RETURN, known_key, metric_of
 from launch.records.curves import carried, growth_ratio, rate, smooth
@@ -108,11 +108,7 @@ def draw(
     ]
     if not curves:
         return message_figure(panel.missing or "nothing has been recorded", theme)
-    y_title = panel.y_title
-    if y_title == "bytes":
-        highest = max(float(np.nanmax(curve.y, initial=0.0)) for curve in curves)
-        y_title, unit = ("GiB", 2.0**30) if highest >= 2.0**30 else ("MiB", 2.0**20)
-        curves = [dataclasses.replace(curve, y=curve.y / unit) for curve in curves]
+    curves, y_title = in_byte_units(curves, panel.y_title)
     is_free = panel.y_range is None and not panel.stacked
     return line_figure(
         curves,

@@ -21,9 +21,9 @@ class Makers:
     """Adds up, for each maker, the steps drawn and accepted, their |log rho|, KL and lag. Used from one thread.
 
     The counts are `learned_from/MAKER/steps`, `.../accepted`, `.../abs_log_rho`, `.../kl` and `.../lag`, the last three
-    summed over the steps; a loss without a trust region by KL counts none of `.../kl`. The lag of a step is the number of
-    newer parameter versions of its maker, as far as this learner has seen any. Nothing is counted before the first steps
-    of another member are drawn.
+    summed over the steps; a loss without a trust region by KL counts none of `.../kl`. The lag of a step is the number
+    of newer parameter versions of its maker, as far as this learner has seen any. Nothing is counted before the first
+    steps of another member are drawn.
 
     Args:
         member: of the learner.

@@ -148,26 +148,8 @@ def tile(name: str, value: str, about: str = "") -> html.Div:
     return html.Div([html.Span(name, className="label"), html.Strong(value), html.Small(about)], className="tile")
 
 
-def number(value: float | None, digits: int = 1) -> str:
-    """Return a readable number; "" for None and NaN."""
-    if value is None or value != value:
-        return ""
-    return f"{value:,.{digits}f}" if abs(value) < 1e6 else f"{value / 1e6:,.2f} M"
-
-
 def ago(seconds: float | None) -> str:
     """Return an age in words."""
     if seconds is None:
         return ""
     return "now" if seconds < 5 else f"{duration(seconds)} ago"
-
-
-def size(value: float | None) -> str:
-    """Return a readable number of bytes."""
-    if value is None:
-        return ""
-    for unit in ("B", "KiB", "MiB"):
-        if abs(value) < 1024:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.2f} GiB"

@@ -11,13 +11,13 @@ from dash.exceptions import PreventUpdate
 from launch.dashboard.address import Address, Control, address_of, controls_store, remember_controls
 from launch.dashboard.checked import one_of, texts, whole
 from launch.dashboard.figures import Figure, Theme
+from launch.dashboard.formats import short
 from launch.dashboard.library import Library, Summary
 from launch.dashboard.news import marked, news
 from launch.dashboard.pages.parts import (
     MOST_SMOOTHING,
     axis_choice,
     clock,
-    number,
     panel,
     scale_choice,
     section,
@@ -154,7 +154,7 @@ def _box(title: str, name: str) -> Any:
 def _member_settings(entry: Entry) -> str:
     """Return a member's own settings, those that PBT set last in place of the first ones."""
     schedule = read_schedule(entry.path / "schedule.json")
-    newest = {key: f"{value:.4g}" for key, value in schedule[-1][1].items()} if schedule else {}
+    newest = {key: short(value) for key, value in schedule[-1][1].items()} if schedule else {}
     settings = {str(key): printable(str(value), 60) for key, value in entry.overrides.items()} | newest
     settings |= {} if "seed" in settings else {"seed": str(entry.config.get("seed", ""))}
     return "of its sweep it has " + ", ".join(f"{printable(key)} {value}" for key, value in settings.items())
@@ -231,7 +231,7 @@ def register(app: Dash, library: Library) -> None:
 
 def _words(library: Library, summary: Summary) -> tuple[Sequence[Any], list[int]]:
     known = summary.latest.values
-    mean_return = number(known.get(RETURN), 1)
+    mean_return = short(known.get(RETURN))
     return marked(
         summary.status,
         f"status {summary.status}",

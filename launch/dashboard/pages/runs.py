@@ -28,6 +28,7 @@ _NUMBER = {
     "type": "rightAligned",
     "valueFormatter": {"function": "shown(params)"},
 }
+_COUNT = _NUMBER | {"valueFormatter": {"function": "counted(params)"}}
 _AGE = _NUMBER | {
     "filterParams": {"defaultOption": "lessThanOrEqual"},
     "filterValueGetter": {"function": "hours(params)"},
@@ -44,8 +45,8 @@ _COLUMNS = [
     _column("kind", "kind", 78, **_TEXT),
     _column("preset", "preset", 92, **_TEXT),
     _column("environment", "env", 114, tooltipField="env", **_TEXT),
-    _column("env steps", "env_steps", 88, **_NUMBER),
-    _column("frames", "frames", 86, **_NUMBER),
+    _column("env steps", "env_steps", 88, **_COUNT),
+    _column("frames", "frames", 86, **_COUNT),
     _column("return", "return", 76, **_BEST_FIRST),
     _column("steps/s", "rate", 74, **_NUMBER),
     _column("bottleneck", "bottleneck", 120, flex=1, minWidth=120, tooltipField="bottleneck", **_TEXT),

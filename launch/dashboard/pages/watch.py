@@ -13,9 +13,10 @@ from dash.exceptions import PreventUpdate
 from launch.dashboard.address import Address, address_of
 from launch.dashboard.checked import one_of
 from launch.dashboard.figures import Curve, Figure, Theme, bar_figure, line_figure, message_figure
+from launch.dashboard.formats import short
 from launch.dashboard.library import Library
 from launch.dashboard.live import LiveBusyError, LiveError, LiveView
-from launch.dashboard.pages.parts import ago, clock, labelled, number, panel, tile
+from launch.dashboard.pages.parts import ago, clock, labelled, panel, tile
 from launch.records.listing import Entry, find_videos, printable
 
 _SPEEDS = {100: "10 steps a second", 250: "4 steps a second", 1000: "1 step a second"}
@@ -170,9 +171,9 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
             f"step {seen['step']} of episode {seen['episode']}",
             [
                 tile("episode", str(seen["episode"]), f"step {seen['step']}"),
-                tile("value estimate", number(seen["value"], 3)),
-                tile("reward", number(seen["reward"], 3)),
-                tile("return so far", number(seen["return"], 2)),
+                tile("value estimate", short(seen["value"])),
+                tile("reward", short(seen["reward"])),
+                tile("return so far", short(seen["return"])),
             ],
             _actions(seen, colours),
             _values(kept, colours),

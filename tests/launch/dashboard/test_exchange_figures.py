@@ -92,3 +92,16 @@ def test_a_sweep_without_such_counts_says_so(make_run):
         course_figure(library, None, alone(members), "env_steps", "light"),
     ):
         assert figure["layout"]["annotations"][0]["text"] == "no member has drawn another member's experience yet"
+
+
+def test_the_course_of_many_makers_has_a_short_legend(make_run):
+    root = make_run("sweep", facts={"sweep": {"grid": {}, "options": {"share_replay": True}}}).parent
+    values = {f"totals/learned_from/{maker}/steps": float(maker) for maker in range(20)}
+    for number in range(20):
+        make_run(f"sweep/members/{number}", [values], facts={"member": {"index": number, "overrides": {}}})
+    library = Library(root)
+    members = [library.find(each.key) for each in find_entries(root).values() if not each.is_sweep]
+    traces = course_figure(library, members[0], alone(members), "env_steps", "light")["data"]
+    shares = {trace["name"]: float(decoded(trace["y"])[-1]) for trace in traces}
+    assert shares.keys() == {f"member {maker}" for maker in range(12, 20)} | {"the other 12"}
+    assert shares["the other 12"] == pytest.approx(sum(range(12)) / 190)
