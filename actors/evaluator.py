@@ -27,11 +27,28 @@ class InterruptedEvaluationError(RuntimeError):
     """An evaluation was interrupted before its episodes ended."""
 
 
+def episodes_of_each(num_episodes: int, tasks: np.ndarray) -> np.ndarray:
+    """Return how many episodes each environment plays, [N].
+
+    Args:
+        num_episodes: number of episodes; with several tasks, rounded up to the same number of each.
+        tasks: the task of each environment, [N].
+    """
+    result = np.zeros(len(tasks), np.int64)
+    names = np.unique(tasks)
+    of_task = -(-num_episodes // len(names))
+    for task in names:
+        (who,) = np.nonzero(tasks == task)
+        result[who] = of_task // len(who)
+        result[who[: of_task % len(who)]] += 1
+    return result
+
+
 class Evaluator(Heartbeat):
     """Plays episodes on environments of its own. Used from one thread, except for `interrupt`.
 
-    Every environment of the vector plays the same number of episodes, so that short episodes do not crowd out long
-    ones.
+    How many episodes an environment of the vector plays is fixed before the first one begins, so that short episodes do
+    not crowd out long ones.
 
     Args:
         make_environment: makes the environments, at the first evaluation and after a failure.
@@ -62,11 +79,11 @@ class Evaluator(Heartbeat):
         num_episodes: int,
         on_step: Callable[[VectorEnvironment, Transition], None] | None = None,
     ) -> list[EpisodeResult]:
-        """Play at least `num_episodes` episodes (rounded up to the same number on each environment).
+        """Play episodes, and return their results in the order in which they ended.
 
         Args:
             parameters: the version to play with.
-            num_episodes: number of episodes.
+            num_episodes: number of episodes; with several tasks, rounded up to the same number of each.
             on_step: called after every step, e.g. to record a video.
 
         Raises:
@@ -118,7 +135,7 @@ class Evaluator(Heartbeat):
         policy.load(parameters)
         policy.restart()
         num_envs, tasks = environment.num_envs, tasks_of(environment)
-        left = np.full(num_envs, -(-num_episodes // num_envs))
+        left = episodes_of_each(num_episodes, tasks)
         state = PolicyState(num_envs, environment.spec, policy.algorithm)
         with self._wait_for(ENVIRONMENT):
             observations = environment.reset(self._seed)

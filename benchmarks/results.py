@@ -8,15 +8,16 @@ Every finished seed is in the row's file at once, so a benchmark that was stoppe
 
 from __future__ import annotations
 
-import itertools
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import curve_points
 import measure
 import peer_venv
+import shared_sweeps
 import staleness
 from row_files import Results, add, is_done, measured, read
 from rows import ROWS, Row
@@ -28,7 +29,6 @@ from launch.report.pictures import Line, Panel
 PAGE = measure.ROOT / "docs" / "results.md"
 PICTURES = measure.ROOT / "docs" / "pictures" / "results"
 LASER = "LASER"
-NUM_POINTS, LAST = 20, 0.1
 _TIMEOUT_S = 4 * 3600.0
 
 
@@ -52,6 +52,8 @@ def main() -> None:
             draw(name, read(name))
         for name in staleness.measured_tasks():
             (PICTURES / f"stale_{name}.png").write_bytes(staleness.draw(name))
+        for name in shared_sweeps.measured_games():
+            (PICTURES / f"{shared_sweeps.file_of(name)}.png").write_bytes(shared_sweeps.draw(name))
         PAGE.write_text(page(), encoding="utf-8")
         print(f"written: {PAGE.relative_to(measure.ROOT)}")
 
@@ -75,16 +77,14 @@ def run_laser(row: Row, seed: int) -> dict[str, Any]:
         command += ["--stop-at-return", row.target] if row.target is not None else []
         result = measure.run_json(command, _TIMEOUT_S)
         returns = read_series(run_dir / "metrics.db", "charts/episodic_return")
-    ends = [row.steps * index / NUM_POINTS for index in range(NUM_POINTS + 1)]
-    points = [(end, mean_between(returns, begin, end)) for begin, end in itertools.pairwise(ends)]
     return {
         "value": value_of(
             row,
             result["env_steps"] if result["finished"] == "solved" else None,
-            mean_between(returns, (1 - LAST) * row.steps, 2 * row.steps),
+            curve_points.final(returns, row.steps),
         ),
         "seconds": round(result["seconds"], 1),
-        "curve": [[at, round(value, 3)] for at, value in points if value is not None],
+        "curve": curve_points.curve(returns, row.steps),
     }
 
 
@@ -106,12 +106,6 @@ def value_of(row: Row, solved_at: int | None, final: float | None) -> float | No
     if row.target is not None:
         return solved_at
     return None if final is None else round(final, 3)
-
-
-def mean_between(points: Sequence[tuple[float, float]], begin: float, end: float) -> float | None:
-    """Return the mean of the values whose axis is in (begin, end]; None without any."""
-    values = [value for at, value in points if begin < at <= end]
-    return statistics.fmean(values) if values else None
 
 
 def page() -> str:
@@ -136,6 +130,8 @@ def page() -> str:
         lines += ["", f"## {row.title}", "", f"![{row.title}](pictures/results/{name}.png)", ""]
         lines += [f"`python benchmarks/results.py {name}`, {results['machine']}, LASER at {', '.join(commits)}, "]
         lines += [f"`laser train {row.preset} --env {row.env}`. Settings of {'; '.join(sources)}."]
+    for name in shared_sweeps.measured_games():
+        lines += shared_sweeps.section(name)
     for name in staleness.measured_tasks():
         lines += staleness.section(name)
     if missing:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -141,6 +141,7 @@ class DiscreteActions:
         start: the environment's lowest action.
     """
 
+    space: ClassVar[str] = "Discrete"
     num_actions: int
     start: int = field(default=0, compare=False)
 
@@ -159,6 +160,7 @@ class MultiDiscreteActions:
         start: the environment's lowest action of each choice; empty: 0.
     """
 
+    space: ClassVar[str] = "MultiDiscrete"
     num_actions: tuple[int, ...]
     start: tuple[int, ...] = field(default=(), compare=False)
 
@@ -181,6 +183,7 @@ class ContinuousActions:
         shape: shape of one action of the environment; None: one axis.
     """
 
+    space: ClassVar[str] = "Box"
     low: tuple[float, ...]
     high: tuple[float, ...]
     shape: tuple[int, ...] | None = field(default=None, compare=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from laser.networks.config import NetworkConfig
 from laser.networks.encoder import describe_observations
 from laser.torch_threads import torch_threads
+from launch.commands import resume_command
 from launch.recording.progress import Progress, closing_message
 from launch.recording.recorder import Recorder
 from launch.records.run_directory import open_run
@@ -63,8 +63,7 @@ def train(config: TrainConfig, command: Sequence[str] | None = None, *, callback
         snapshot, result = outcome.snapshot, result_of(outcome, run.path)
         callers[0].end(result)
         if stop.requested:
-            here = shlex.quote(str(run.path))
-            raise stop.error(f"saved at {snapshot.env_steps:,} env steps; --resume --run-dir {here} continues")
+            raise stop.error(f"saved at {snapshot.env_steps:,} env steps; to continue: {resume_command(run.path)}")
         if not config.quiet:
             say(closing_message(snapshot, run.path, config.preset, config.steps, why_ended(outcome.finished, config)))
         return result

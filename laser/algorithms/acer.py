@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, cast
 import torch
 from torch import Generator, Tensor, nn
 
+from laser.algorithms.actions import check_actions
 from laser.algorithms.actor_critic import ActorCriticAlgorithm, next_core_state
 from laser.algorithms.base import AlgorithmConfig, Fraction, LossOutput, NotNegative, Schedule, Target, Targets, live
 from laser.algorithms.metrics import explained_variance, means, means_by_source
@@ -26,7 +27,7 @@ from laser.ops.retrace import retrace_targets
 from laser.ops.taken import taken
 from laser.ops.truncation_correction import categorical_gradient
 from laser.ops.trust_region_projection import categorical_kl_gradient, project_to_trust_region
-from laser.specs import ActionSpec, ContinuousActions, DiscreteActions, EnvironmentSpec
+from laser.specs import ActionSpec, DiscreteActions, EnvironmentSpec
 
 AVERAGE = "average"
 
@@ -110,18 +111,10 @@ class Acer(ActorCriticAlgorithm):
 
     config: AcerConfig
     action_kind: ClassVar[type[ActionSpec]] = DiscreteActions
-    refusal: ClassVar[tuple[str, type[ActionSpec], str]] = ("discrete", ContinuousActions, "acer_continuous or laser")
-    """Parts of the error for unsupported actions: the kind needed, another kind, and the algorithms for that kind."""
 
     def __init__(self, config: AcerConfig, environment: EnvironmentSpec, network: NetworkConfig):
         super().__init__(config, environment, network)
-        if not isinstance(environment.actions, self.action_kind):
-            wanted, kind, others = self.refusal
-            remedy = others if isinstance(environment.actions, kind) else "laser"
-            raise ValueError(
-                f"algorithm: {config.name} needs {wanted} actions, {environment.id} has "
-                f"{type(environment.actions).__name__}; use {remedy}"
-            )
+        check_actions(config.name, self.action_kind, environment)
         if type(network).make is not NetworkConfig.make:
             raise ValueError(
                 f"network: {config.name} puts heads of its own on LASER's networks, got {type(network).__name__}; "

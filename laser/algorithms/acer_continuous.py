@@ -22,7 +22,7 @@ from laser.ops.retrace import retrace_targets
 from laser.ops.stochastic_dueling import stochastic_dueling
 from laser.ops.truncation_correction import correction, gaussian_log_prob_gradient, truncated
 from laser.ops.trust_region_projection import gaussian_kl_gradient, project_to_trust_region
-from laser.specs import ActionSpec, ContinuousActions, DiscreteActions, EnvironmentSpec
+from laser.specs import ActionSpec, ContinuousActions, EnvironmentSpec
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,6 @@ class AcerContinuous(Acer):
 
     config: AcerContinuousConfig
     action_kind: ClassVar[type[ActionSpec]] = ContinuousActions
-    refusal: ClassVar[tuple[str, type[ActionSpec], str]] = ("continuous", DiscreteActions, "acer or laser")
 
     def _add_heads(self, networks: ActorCritic) -> None:
         """Add an advantage head beside the state value."""

@@ -30,7 +30,7 @@ class PixelControl:
         if len(pictures) != 1 or not isinstance(environment.actions, DiscreteActions):
             raise ValueError(
                 f"algorithm.pixel-control-cost: needs one picture and discrete actions, and {environment.id} has "
-                f"{len(pictures)} and {type(environment.actions).__name__}; use 0"
+                f"{len(pictures)} and {environment.actions.space} actions; use 0"
             )
         ((self._name, spec),) = pictures.items()
         self._colours = spec.channels // spec.stack

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Literal, cast
 import torch
 from torch import Generator, Tensor, nn
 
+from laser.algorithms.actions import check_actions
 from laser.algorithms.actor_critic import ActorCriticAlgorithm, next_core_state
 from laser.algorithms.base import AlgorithmConfig, Fraction, LossOutput, NotNegative, Schedule, Target, Targets, live
 from laser.algorithms.metrics import explained_variance, means, means_by_source
@@ -111,11 +112,8 @@ class Reactor(ActorCriticAlgorithm):
 
     def __init__(self, config: ReactorConfig, environment: EnvironmentSpec, network: NetworkConfig):
         actions = environment.actions
-        if not isinstance(actions, DiscreteActions):
-            raise ValueError(
-                f"algorithm: reactor needs discrete actions, {environment.id} has {type(actions).__name__}; "
-                "use laser or impala"
-            )
+        check_actions(config.name, DiscreteActions, environment)
+        assert isinstance(actions, DiscreteActions)
         if actions.num_actions < 2:
             raise ValueError(f"algorithm: reactor needs a choice, {environment.id} has one action; use laser or impala")
         if type(network).make is not NetworkConfig.make:

@@ -9,13 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from laser.algorithms.actions import check_actions
 from laser.algorithms.base import Algorithm, AlgorithmConfig, Fraction
 from laser.batch import Batch
 from laser.config import Bounds, Problem, find_unused
 from laser.networks.config import NetworkConfig
 from laser.specs import ContinuousActions, DiscreteActions, EnvironmentSpec
-
-_KINDS = {ContinuousActions: "continuous", DiscreteActions: "discrete"}
 
 
 @dataclass(frozen=True)
@@ -78,11 +77,7 @@ class StepAlgorithm(Algorithm):
     per_step: tuple[str, ...] = ("td_error", "q")
 
     def __init__(self, config: StepConfig, environment: EnvironmentSpec, network: NetworkConfig):
-        if not isinstance(environment.actions, self.action_kind):
-            kind, actions = _KINDS[self.action_kind], type(environment.actions).__name__
-            raise ValueError(
-                f"algorithm: {config.name} needs {kind} actions, {environment.id} has {actions}; use laser or impala"
-            )
+        check_actions(config.name, self.action_kind, environment)
         if network.core != "none":
             raise ValueError(
                 f"network.core: {config.name} learns from single steps, which a memory ({network.core}) does not fit; "

@@ -11,7 +11,7 @@ import numpy as np
 
 from laser.environments.base import VectorEnvironment
 from laser.environments.config import EnvironmentConfig
-from laser.environments.gymnasium import describe_spaces, let_mujoco_draw_without_a_display
+from laser.environments.gymnasium import describe_spaces, let_mujoco_draw_without_a_display, say_mujoco_warnings_once
 from laser.environments.processes import ProcessEnvironments
 from laser.environments.suite import Suite, env_error, unknown_id
 from laser.environments.sync import SyncEnvironments
@@ -120,4 +120,5 @@ def _suite() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about missing displays
         from dm_control import suite
+    say_mujoco_warnings_once()
     return suite

@@ -174,6 +174,7 @@ def _build(id: str, registered: EnvSpec, render_mode: str | None, config: Enviro
         if not is_installed("mujoco"):
             raise env_error(f"{id} needs mujoco, which is not installed", install_command("mujoco"))
         let_mujoco_draw_without_a_display()
+        say_mujoco_warnings_once()
     # Our own checks are stricter than the passive checker's warnings, and cheaper.
     environment: gymnasium.Env = _explained(
         id, functools.partial(gymnasium.make, registered, disable_env_checker=True, **arguments)
@@ -188,6 +189,15 @@ def let_mujoco_draw_without_a_display() -> None:
     headless = sys.platform == "linux" and not os.environ.get("DISPLAY")
     if headless and "MUJOCO_GL" not in os.environ and ctypes.util.find_library("EGL"):
         os.environ["MUJOCO_GL"] = "egl"
+
+
+@functools.cache
+def say_mujoco_warnings_once() -> None:
+    """Print each text of MuJoCo's warnings once in this process, and not into a file of the working directory."""
+    import mujoco
+
+    say = functools.cache(lambda text: print(f"warning: MuJoCo: {text}", file=sys.stderr))
+    mujoco.set_mju_user_warning(say)
 
 
 def _explained(id: str, build: Callable[[], Any]) -> Any:

@@ -121,15 +121,23 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
 
 
 def with_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tuple[list[str], str]:
-    """Return the arguments with the preset that is recommended for `--env` if they name none, and a note about it.
+    """Return the arguments with a preset if they name none, and a note about it.
+
+    It is that of the run to resume, or the one that is recommended for `--env`.
 
     Raises:
         ConfigError: the environment is unknown, or LASER does not support it.
+        NothingToResumeError: `--run-dir` holds no run, or one whose record cannot be read.
     """
     switches = switches_of(of_sweep) | _switches()
     name, given = split_named(arguments, find_presets(), lambda name: switches, switches, _LISTED if of_sweep else ())
-    env = given.values.get("env", "").strip()
-    if name or not env:
+    env, run_dir = (given.values.get(key, "").strip() for key in ("env", "run-dir"))
+    if name:
+        return list(arguments), ""
+    if given.values.get("resume", "false") != "false" and run_dir:
+        saved = read_record(Path(run_dir))["config"].get("preset")
+        return [*([saved] if isinstance(saved, str) and saved in find_presets() else []), *arguments], ""
+    if not env:
         return list(arguments), ""
     preset, why = recommend(task_ids(env)[0])
     return [preset, *arguments], f"preset: {preset}, recommended for {env}: {why}; laser presets lists all"

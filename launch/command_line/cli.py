@@ -145,41 +145,45 @@ def _sweep_help(arguments: list[str]) -> int:
 
 
 def _train_help(arguments: list[str]) -> int:
-    from launch.presets import find_presets, load_preset
+    from launch.presets import load_preset
 
     names = [argument for argument in arguments if not argument.startswith("-")]
     if names:
         from launch.command_line.resume_options import ResumeOptions
         from launch.settings.train_config import NOT_FLAGS
 
-        leaves = list(find_leaves(ResumeOptions()))
-        leaves += [leaf for leaf in find_leaves(load_preset(names[0])) if leaf.key not in NOT_FLAGS]
+        leaves = [leaf for leaf in find_leaves(load_preset(names[0])) if leaf.key not in NOT_FLAGS]
+        leaves += find_leaves(ResumeOptions())
         print(f"usage: laser train {names[0]} [--config FILE.toml] [--KEY VALUE ...]\n")
         print(format_flags(leaves))
         return 0
-    print(_USAGE.partition("\n  laser eval")[0].replace("COMMAND ...", "train PRESET ...") + "\n\npresets:")
-    for name, text in find_presets().items():
-        print(f"  {name:<18}{text}")
+    print(_USAGE.partition("\n  laser sweep")[0].replace("COMMAND ...", "train PRESET ...") + "\n")
+    _print_presets()
     print("\nlaser train PRESET --help lists every key with its default and range.")
     return 0
 
 
 def _presets(arguments: list[str]) -> int:
-    from launch.presets import TASKS, find_presets
-
     if any(flag in arguments for flag in _HELP_FLAGS):
         print(
             "usage: laser presets\n\nThe presets by kind of task; laser train PRESET --help lists the settings of one."
         )
         return 0
     raise_problems(surplus(arguments))
+    _print_presets()
+    return 0
+
+
+def _print_presets() -> None:
+    from launch.presets import TASKS, find_presets
+
     lines = find_presets()
+    width = max(len(name) for name in lines) + 2
     for task, names in TASKS.items():
         print(f"{task}:")
         for name in names:
-            print(f"  {name:<22}{lines[name]}")
+            print(f"  {name:<{width}}{lines[name]}")
     print("\nlaser train --env ID takes the preset that is recommended for an environment.")
-    return 0
 
 
 def _eval(arguments: list[str]) -> int:

@@ -129,13 +129,10 @@ def switches_of(leaves: Iterable[Leaf]) -> set[str]:
 
 def format_flags(leaves: Iterable[Leaf], width: int = 110) -> str:
     """Return the help of every flag: its choices, purpose, range and default, by section."""
-    lines: list[str] = []
-    section = None
+    sections: dict[str, list[str]] = {}
     for leaf in leaves:
-        here = leaf.key.rpartition(".")[0]
-        if here != section:
-            section = here
-            lines += ["", f"{here or 'run'}:"]
+        name = leaf.key.rpartition(".")[0] or "run"
+        lines = sections.setdefault(name, [f"{name}:"])
         facts = [str(leaf.info.bounds)] if leaf.info.bounds else []
         facts.append(f"default {show(leaf.value) or 'none'}")
         text = f"{leaf.info.help} ({'; '.join(facts)})"
@@ -146,7 +143,7 @@ def format_flags(leaves: Iterable[Leaf], width: int = 110) -> str:
         else:
             lines.append(f"{head:<42}{wrapped.pop(0)}")
         lines += [" " * 42 + line for line in wrapped]
-    return "\n".join(lines).lstrip("\n")
+    return "\n\n".join("\n".join(lines) for lines in sections.values())
 
 
 def _placeholder(leaf: Leaf) -> str:

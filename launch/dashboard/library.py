@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from launch.commands import resume_command
 from launch.dashboard.findings import Facts, findings
 from launch.recording.metric_table import RATE, RETURN
-from launch.records.continuing import continue_command
 from launch.records.listing import Entry, Status, find_entries, last_state, members_of, read_status
 from launch.records.metrics_db import Tick
+from launch.records.run_directory import RunDirectory
 from launch.records.series import Latest, Series, UnreadableError, read_latest, read_series, signature
 
 T = TypeVar("T")
@@ -202,7 +203,9 @@ class Library:
 
     def _resume_command(self, entry: Entry) -> str:
         preset = entry.config.get("preset")
-        return continue_command(entry.path, preset if isinstance(preset, str) else "", is_member=bool(entry.sweep))
+        if not RunDirectory(entry.path, resumed=True).has_checkpoint:
+            return ""
+        return resume_command(entry.path, preset if isinstance(preset, str) else "")
 
     def _read(self, entry: Entry, what: Any, read: Callable[[], T]) -> T:
         """Return kept data unless the file has changed; otherwise read again and drop the old data."""

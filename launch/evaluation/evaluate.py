@@ -72,7 +72,7 @@ def evaluate(
     Args:
         run_dir: directory of a run, or of a sweep, whose members all play. If it was trained with classes of its
             user's own, their modules are imported.
-        episodes: number of episodes per task, rounded up to the same number on each environment.
+        episodes: number of episodes per task.
         env: another environment with the same spaces, as an id, a class or a function; "": the one of the training. It
             is made with the wrappers of the training, and with `kwargs` alone as its arguments.
         kwargs: arguments of the environment, in addition to those of the training.

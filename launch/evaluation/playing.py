@@ -6,23 +6,25 @@ import time
 
 import numpy as np
 
+from actors.evaluator import episodes_of_each
 from laser.environments.base import Transition, VectorEnvironment
 from launch.recording.progress import duration
 
 
 class Playing:
-    """Counts finished episodes during an evaluation (see `actors.evaluator.Evaluator`).
+    """Counts finished episodes during an evaluation of one task (see `actors.evaluator.Evaluator`).
 
-    Each environment plays the same number of episodes. Episodes that it plays while it waits for other environments do
-    not count. One thread calls `look`; any thread may read the rest.
+    How many episodes an environment plays is fixed before. Episodes that it plays while it waits for other environments
+    do not count. One thread calls `look`; any thread may read the rest.
 
     Args:
-        num_episodes: of the evaluation; rounded up to the same number on each environment.
+        num_episodes: of the evaluation.
         num_envs: number of environments.
     """
 
     def __init__(self, num_episodes: int, num_envs: int):
-        self._of_each = -(-num_episodes // num_envs)
+        self.num_episodes = num_episodes
+        self._of_each = episodes_of_each(num_episodes, np.zeros(num_envs))
         self._ended = np.zeros(num_envs, np.int64)
         self._begun = time.monotonic()
         self.num_steps = 0
@@ -36,11 +38,6 @@ class Playing:
     def num_ended(self) -> int:
         """Episodes that have ended and count."""
         return int(np.minimum(self._ended, self._of_each).sum())
-
-    @property
-    def num_episodes(self) -> int:
-        """Episodes to play."""
-        return int(self._of_each * len(self._ended))
 
     @property
     def share(self) -> float:

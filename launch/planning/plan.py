@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from laser.algorithms.actions import ActionsError
 from laser.algorithms.base import Algorithm
 from laser.config import ConfigError, Problem, find_problems, raise_problems
 from laser.environments import describe_environment
@@ -22,6 +23,7 @@ from launch.planning.member_plan import MemberPlan, plan_population
 from launch.planning.memory import MemoryEstimate, available_memory, estimate_memory, find_memory_problems
 from launch.planning.needs import Needs
 from launch.planning.replay_rules import find_sampler_problems
+from launch.presets import find_fitting
 from launch.records.settings_schedule import find_schedule_problems
 from launch.records.videos import find_video_problems
 from launch.settings.train_config import TrainConfig
@@ -153,6 +155,10 @@ def _build_algorithms(
             continue
         try:
             algorithm = config.algorithm.build(environment, config.network)
+        except ActionsError as error:
+            fitting = ", ".join(find_fitting(environment))
+            problems.append(Problem("algorithm", error.wrong, f"presets that would do: {fitting}"))
+            continue
         except ValueError as error:
             problems += named_problems(error)
             continue

@@ -12,13 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 from laser.config import ConfigError, Problem, find_problems, raise_problems
 from laser.discovery import read_first_lines
+from launch.presets._fitting import find_fitting
 from launch.presets._recommended import Recommendation, recommend, recommend_for
 from launch.presets._tasks import TASKS
 
 if TYPE_CHECKING:
     from launch.settings.train_config import TrainConfig
 
-__all__ = ["TASKS", "Recommendation", "change", "find_presets", "load_preset", "recommend", "recommend_for"]
+__all__ = [
+    "TASKS",
+    "Recommendation",
+    "change",
+    "find_fitting",
+    "find_presets",
+    "load_preset",
+    "recommend",
+    "recommend_for",
+]
 
 
 def find_presets() -> dict[str, str]:

@@ -39,9 +39,8 @@ def recommend(env: str) -> Recommendation:
     Raises:
         ConfigError: the id is unknown, or LASER does not support its spaces.
     """
-    for beginning, recommendation in _BY_ID.items():
-        if env.startswith(beginning):
-            return recommendation
+    if known := _find_by_id(env):
+        return known
     from laser.environments import describe_environment
     from laser.environments.config import EnvironmentConfig
 
@@ -49,8 +48,11 @@ def recommend(env: str) -> Recommendation:
 
 
 def recommend_for(environment: EnvironmentSpec) -> Recommendation:
-    """Return the recommended preset for the spaces of an environment."""
+    """Return the recommended preset of an environment, by its id or else by its spaces."""
     from laser.specs import ContinuousActions, FramesSpec  # NumPy, which help must not wait for
+
+    if known := _find_by_id(environment.id):
+        return known
 
     if isinstance(environment.actions, ContinuousActions):
         return Recommendation("sac", "continuous actions")
@@ -60,3 +62,7 @@ def recommend_for(environment: EnvironmentSpec) -> Recommendation:
     if min(min(spec.frame_shape[:2]) for spec in pictures) < _SMALL_PICTURE:
         return Recommendation("minatar", "small pictures and discrete actions")
     return Recommendation("atari_small", "pictures and discrete actions")
+
+
+def _find_by_id(env: str) -> Recommendation | None:
+    return next((found for beginning, found in _BY_ID.items() if env.startswith(beginning)), None)

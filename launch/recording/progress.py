@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import queue
 import shlex
-import shutil
 import statistics
 import sys
 import threading
@@ -21,6 +20,7 @@ from rich.text import Text
 
 from laser.packages import is_installed
 from laser.ports import Report
+from launch.commands import program_path, resume_command
 from launch.recording.metric_table import FIELDS, known_key, values_by_field
 from launch.recording.recorder import Snapshot
 from launch.recording.return_curve import NUM_RETURNS
@@ -204,7 +204,7 @@ def closing_message(
     if preset:
         # A run with steps left was solved, and a resumed one would end at once.
         further = f"--steps {2 * num_env_steps}" if snapshot.env_steps >= num_env_steps else "--stop-at-return inf"
-        lines.append(f"  {laser} train {preset} --resume --run-dir {here} {further}")
+        lines.append(f"  {resume_command(run_dir, preset)} {further}")
     for package, command in (
         ("matplotlib", f"{laser} report {here}"),
         ("dash", f"{laser} dashboard {shlex.quote(str(run_dir.parent))}"),
@@ -213,14 +213,6 @@ def closing_message(
         if is_installed(package):
             lines.append(f"  {command}")
     return "\n".join(lines)
-
-
-def program_path(name: str) -> str:
-    """Return the command for a program of this Python environment: its name if the shell finds it, else its path."""
-    path = Path(sys.executable).parent / name
-    if shutil.which(name) or not path.exists():
-        return name
-    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
 
 
 def duration(seconds: float) -> str:

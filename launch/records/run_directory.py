@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from laser.config import ConfigError, Problem
+from launch.commands import resume_command
 from launch.errors import (
     CannotCreateError,
     Interrupted,
@@ -390,7 +391,7 @@ def _safe(path: Path) -> str:
     if not newest:
         return "no checkpoint is left; start again"
     remedy = "" if (path / "config.json").exists() else " once its config.json is back"
-    return f"{path}/checkpoints/{newest} is safe; --resume --run-dir {shlex.quote(str(path))} continues from it{remedy}"
+    return f"{path}/checkpoints/{newest} is safe; to continue from it{remedy}: {resume_command(path)}"
 
 
 def _check_same_run(config: TrainConfig, path: Path) -> None:

@@ -23,11 +23,13 @@ def enter(
         how: how its learner computes, for the log.
 
     Returns:
-        what was taken from another run, for the user.
+        what was taken from another run, or could not be taken, for the user.
     """
     words = []
     if state is not None:
         state.load_into(topology, recorder, replay_restored=has_replay)
+        if not has_replay and topology.config.algorithm.num_drawn:
+            words.append("the replay starts empty, since it was not saved; --checkpoint-replay saves it")
     initial = read_initial_weights(topology.member)
     if initial is not None:
         initial.load_into(topology.learner)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
 
 from actors.actor import EnvironmentBudgetError
 from laser.config import Problem
 from laser.environments.base import EnvironmentFailedError
 from laser.ports import PortError
+from launch.commands import resume_command
 from launch.errors import LaunchError, RuntimeFailedError
 from launch.gpu_errors import explain_error, memory_text, memory_words
 from launch.records.run_directory import RunDirectory
@@ -97,5 +96,4 @@ def _how_to_go_on(runs: Sequence[RunDirectory]) -> str:
     kept = [run.path for run in runs if list_checkpoints(run.checkpoints_path)]
     if not kept:
         return ""
-    path: Path = kept[0] if len(runs) == 1 else kept[0].parents[1]  # RUN/members/NUMBER
-    return f"; --resume --run-dir {shlex.quote(str(path))} continues from its last checkpoint"
+    return f"; to continue from the last checkpoint: {resume_command(kept[0])}"

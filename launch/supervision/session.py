@@ -13,6 +13,7 @@ from typing import Any
 
 from laser.environments import task_ids
 from laser.waiting import waiting_for
+from launch.commands import resume_command
 from launch.errors import LaunchError, NothingToResumeError, OutputError, StoppedError
 from launch.planning.busy_cores import note_busy_cores
 from launch.planning.member_plan import MemberPlan
@@ -217,7 +218,7 @@ class _Session:
             owner = next(place for place, each in enumerate(topologies) if each.shards is topology.shards)
             kept = saved[owner]
             taken += enter(run, topology, recorder, state, kept is not None and kept.has_replay, how)
-        self._say(taken)
+        self._say(list(dict.fromkeys(taken)))  # members of a sweep say the same
         return topologies
 
     def _look_at_start(self) -> None:
@@ -226,7 +227,8 @@ class _Session:
 
     def _end_if_stopped(self) -> None:
         if self._stop.requested:
-            again = "--resume continues" if self._config.resume else "start it again"
+            path = self._config.run_dir
+            again = f"to continue: {resume_command(path)}" if self._config.resume and path else "start it again"
             raise self._stop.error(f"nothing was trained yet; {again}")
 
     def train(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from laser.config import raise_problems
 from laser.torch_threads import torch_threads
+from launch.commands import resume_command
 from launch.evaluation.sweep_evaluation import MemberRecord, read_best_curve
 from launch.planning.plan import Plan
 from launch.recording.progress import Progress
@@ -95,8 +95,7 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
         env_steps = sum(outcome.snapshot.env_steps for outcome in outcomes)
         run.log(f"finished: {', '.join(outcome.finished for outcome in outcomes)}")
         if stop.requested:
-            here = shlex.quote(str(run.path))
-            raise stop.error(f"saved at {env_steps:,} env steps; --resume --run-dir {here} continues")
+            raise stop.error(f"saved at {env_steps:,} env steps; to continue: {resume_command(run.path)}")
         paths = [_path_of(member, run) for member in members]
         results = [
             MemberResult(

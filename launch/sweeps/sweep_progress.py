@@ -6,7 +6,8 @@ import math
 import shlex
 from collections.abc import Callable, Sequence
 
-from launch.recording.progress import duration, percent, program_path, status_line
+from launch.commands import program_path, resume_command
+from launch.recording.progress import duration, percent, status_line
 from launch.recording.recorder import Recorder, Snapshot
 from launch.settings.values import show
 from launch.sweeps.halving import Verdict
@@ -114,5 +115,6 @@ def closing_table(result: SweepResult, preset: str) -> str:
         f"  {laser} report {here}",
     ]
     if preset:
-        lines.append(f"  {laser} sweep {preset} --resume --run-dir {here} --steps N")
+        further = 2 * max(item.result.env_steps for item in result.members)
+        lines.append(f"  {resume_command(result.run_dir, preset)} --steps {further}")
     return "\n".join(lines)

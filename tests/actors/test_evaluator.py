@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scripted import CountingAlgorithm, ScriptedEnvironment
 
-from actors.evaluator import Evaluator, InterruptedEvaluationError
+from actors.evaluator import Evaluator, InterruptedEvaluationError, episodes_of_each
 from actors.policy import Policy
 from laser.environments import EnvironmentFailedError
 from laser.ports import Parameters
@@ -24,12 +24,26 @@ def lengths_of(episodes):
     return sorted(episode.length for episode in episodes)
 
 
-def test_every_environment_plays_the_same_number_of_episodes():
+def test_an_evaluation_has_exactly_as_many_episodes_as_asked_for():
     evaluator = make_evaluator([ScriptedEnvironment(LENGTHS)])
     for _ in range(2):
         episodes = evaluator.evaluate(PARAMETERS, 3)
-        assert lengths_of(episodes) == [1, 3, 4, 6]
+        assert lengths_of(episodes) == [3, 4, 6]  # also where another environment ended two before
         assert {episode.member for episode in episodes} == {3}
+
+
+@pytest.mark.parametrize(
+    ("num_episodes", "tasks", "expected"),
+    [
+        (7, [0, 0, 0, 0], [2, 2, 2, 1]),
+        (1, [0, 0], [1, 0]),
+        (4, [0, 1, 2, 0, 1, 2], [1, 1, 1, 1, 1, 1]),  # two of each task
+        (1, [0, 1], [1, 1]),
+        (5, [0, 1, 0, 1], [2, 2, 1, 1]),
+    ],
+)
+def test_episodes_are_shared_out_before_the_first_one(num_episodes, tasks, expected):
+    assert episodes_of_each(num_episodes, np.array(tasks)).tolist() == expected
 
 
 @pytest.mark.parametrize("fail_to_close", [False, True])

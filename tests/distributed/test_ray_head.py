@@ -8,6 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from launch.commands import resume_command
+
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(240)]
 
 
@@ -58,7 +60,7 @@ def test_a_killed_head_ends_the_run_with_one_line_and_leaves_nothing_behind(trai
     *waits, last = said.splitlines()
     assert not [line for line in waits if not line.startswith("waiting for ")]
     assert last.startswith("error: runtime: Ray's gcs_server was ended by signal 9")
-    assert f"--resume --run-dir {run} continues from its last checkpoint" in last
+    assert f"; to continue from the last checkpoint: {resume_command(run)}" in last
     assert_nothing_left(children, session)
 
 

@@ -83,11 +83,11 @@ def test_threads_learn_too(name, tmp_path):
 @pytest.mark.parametrize(
     ("preset", "env", "line"),
     [
-        ("acer_cartpole", "Pendulum-v1", "algorithm: acer needs discrete actions, Pendulum-v1 has Continuous"),
+        ("acer_cartpole", "Pendulum-v1", "algorithm: acer needs Discrete actions, Pendulum-v1 has Box"),
         (
             "acer_pendulum",
             "CartPole-v1",
-            "algorithm: acer_continuous needs continuous actions, CartPole-v1 has Discrete",
+            "algorithm: acer_continuous needs Box actions, CartPole-v1 has Discrete",
         ),
     ],
 )

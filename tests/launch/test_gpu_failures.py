@@ -106,7 +106,7 @@ def test_the_last_checkpoint_is_named_where_there_is_one(run, monkeypatch, tmp_p
         fail_after(patches, 40, RuntimeError(ILLEGAL_ACCESS))
         code, lines = run("train", "cartpole", *SMALL, "--run-dir", "a run", "--learner.checkpoint-interval-s", "0.05")
     assert code == 1
-    assert errors(lines)[0].endswith("; --resume --run-dir 'a run' continues from its last checkpoint")
+    assert errors(lines)[0].endswith("train --resume --run-dir 'a run'")
     checkpoint, _ = load_newest_checkpoint(tmp_path / "a run" / "checkpoints")
     assert 0 < checkpoint.step < 4000
     code, lines = run("train", "cartpole", *SMALL, "--run-dir", "a run", "--resume")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from launch.commands import resume_command
 from launch.errors import OutputError
 from launch.presets import load_preset
 from launch.train import train
@@ -74,4 +75,5 @@ def test_a_run_that_loses_its_files_says_so(
         assert not path.exists(), "it was made anew"
         return
     newest = list_checkpoints(tmp_path / safe / "checkpoints")[0]
-    assert f"{newest} is safe; --resume --run-dir {tmp_path / safe} continues" in caught.value.problem.remedy
+    assert f"{newest} is safe; to continue from it" in caught.value.problem.remedy
+    assert caught.value.problem.remedy.endswith(resume_command(tmp_path / safe))

@@ -101,8 +101,16 @@ def test_what_is_out_of_range_is_named():
 @pytest.mark.parametrize(
     ("preset", "env", "line"),
     [
-        ("racer", "CartPole-v1", "algorithm: racer needs continuous actions"),
-        ("ddpg", "ALE/Pong-v5", "algorithm: ddpg needs continuous actions"),
+        (
+            "racer",
+            "CartPole-v1",
+            "algorithm: racer needs Box actions, CartPole-v1 has Discrete; presets that would do: cartpole, box2d",
+        ),
+        (
+            "ddpg",
+            "ALE/Pong-v5",
+            "algorithm: ddpg needs Box actions, ALE/Pong-v5 has Discrete; presets that would do: atari_small, pong, ",
+        ),
     ],
 )
 def test_discrete_environments_are_refused_before_anything_starts(preset, env, line, tmp_path):

@@ -55,19 +55,30 @@ def test_another_seed_gives_another_run(tmp_path):
         assert_same(weights(tmp_path / "a"), weights(tmp_path / "b"))
 
 
+def test_a_lockstep_run_ends_with_the_round_that_reaches_its_steps(tmp_path):
+    config = small(tmp_path / "run", steps=1000, num_actors=2)
+    a_round = config.num_actors * config.num_envs * config.unroll_length
+    assert 1000 <= train(config).env_steps < 1000 + a_round
+
+
 def test_resumed_lockstep_equals_one_that_was_never_interrupted(tmp_path):
     train(small(tmp_path / "whole", steps=2048, checkpoint_replay=True))
     train(small(tmp_path / "parts", steps=1024, checkpoint_replay=True))
     result = train(small(tmp_path / "parts", steps=2048, checkpoint_replay=True, resume=True))
     assert_same(weights(tmp_path / "whole"), weights(tmp_path / "parts"))
+    assert "starts empty" not in (tmp_path / "parts" / "log.txt").read_text()
     assert result.env_steps >= 2048
 
 
-def test_without_the_replay_a_resumed_run_goes_on_with_its_weights(tmp_path):
+def test_without_the_replay_a_resumed_run_goes_on_with_its_weights_and_says_so(tmp_path, capsys):
     train(small(tmp_path / "run"))
     before = weights(tmp_path / "run")
-    result = train(small(tmp_path / "run", steps=1536, resume=True))
+    capsys.readouterr()
+    result = train(small(tmp_path / "run", steps=1536, resume=True, quiet=False))
     assert result.env_steps >= 1536
+    empty = "the replay starts empty, since it was not saved; --checkpoint-replay saves it"
+    assert capsys.readouterr().err.splitlines().count(empty) == 1
+    assert (tmp_path / "run" / "log.txt").read_text().count(empty) == 1
     with pytest.raises(AssertionError):
         assert_same(before, weights(tmp_path / "run"))
 

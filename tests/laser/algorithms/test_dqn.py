@@ -211,7 +211,7 @@ def test_what_does_not_go_together_is_named():
     assert {problem.key for problem in find_problems(DqnConfig(epsilon=1.5, num_atoms=1, noisy_std=0.0))} == {
         "epsilon", "num-atoms", "noisy-std"
     }  # fmt: skip
-    with pytest.raises(ValueError, match=r"dqn needs discrete actions, probe has ContinuousActions; use laser"):
+    with pytest.raises(ValueError, match=r"dqn needs Discrete actions, probe has Box; use laser"):
         DqnConfig().build(make_environment(ACTIONS["continuous"]), NetworkConfig())
 
 

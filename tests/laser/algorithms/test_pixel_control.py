@@ -95,7 +95,7 @@ def test_what_a_picture_shows_after_an_episodes_end_is_not_seen_before_it():
     [
         (EnvironmentSpec("probe", {"x": VectorSpec((3,))}, ACTIONS["discrete"]), {}, "needs one picture"),
         (EnvironmentSpec("probe", {"a": PICTURE, "b": PICTURE}, ACTIONS["discrete"]), {}, "has 2 and Discrete"),
-        (EnvironmentSpec("probe", {"a": PICTURE}, ACTIONS["continuous"]), {}, "has 1 and ContinuousActions"),
+        (EnvironmentSpec("probe", {"a": PICTURE}, ACTIONS["continuous"]), {}, "has 1 and Box actions"),
         (ENVIRONMENT, {"pixel_control_cell": 25}, r"at most the picture's edge \(24 pixels\), got 25"),
     ],
 )

@@ -277,7 +277,7 @@ def test_mistakes_are_one_line_each(changes, message):
         (
             ACTIONS["continuous"],
             {},
-            "algorithm: reactor needs discrete actions, probe has ContinuousActions; use laser",
+            "algorithm: reactor needs Discrete actions, probe has Box; use laser",
         ),
         (DiscreteActions(1), {}, "algorithm: reactor needs a choice, probe has one action"),
         (

@@ -408,7 +408,7 @@ def test_what_goes_with_column_writes():
 @pytest.mark.parametrize("name", ALL)
 def test_other_spaces_and_memories_are_refused_in_one_line(name):
     for kind in ("discrete", "multi_discrete"):
-        with pytest.raises(ValueError, match=f"algorithm: {ALL[name].name} needs continuous actions, .*; use laser"):
+        with pytest.raises(ValueError, match=f"algorithm: {ALL[name].name} needs Box actions, .*; use laser"):
             ALL[name].build(make_environment(ACTIONS[kind]), NETWORK)
     with pytest.raises(ValueError, match=r"network.core: .* single steps"):
         ALL[name].build(make_environment(CONTINUOUS), NetworkConfig(core="lstm"))

@@ -312,7 +312,7 @@ def test_a_step_that_is_not_finite_changes_nothing(name):
 @pytest.mark.parametrize("name", BOTH)
 def test_other_spaces_and_memories_are_refused_in_one_line(name):
     for kind in ("discrete", "multi_discrete"):
-        with pytest.raises(ValueError, match=f"algorithm: {name} needs continuous actions, .*; use laser"):
+        with pytest.raises(ValueError, match=f"algorithm: {name} needs Box actions, .*; use laser"):
             BOTH[name].build(make_environment(ACTIONS[kind]), NETWORK)
     with pytest.raises(ValueError, match=r"network.core: .* single steps"):
         BOTH[name].build(make_environment(CONTINUOUS), NetworkConfig(core="lstm"))

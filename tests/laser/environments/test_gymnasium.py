@@ -8,7 +8,7 @@ import pytest
 
 from laser.config import ConfigError
 from laser.environments import EnvironmentConfig, describe_environment, make_environment
-from laser.environments.gymnasium import let_mujoco_draw_without_a_display
+from laser.environments.gymnasium import let_mujoco_draw_without_a_display, say_mujoco_warnings_once
 from laser.environments.processes import ProcessEnvironments
 from laser.environments.suite import Suite, find_suite, find_suites, split_seed
 from laser.environments.sync import SyncEnvironments
@@ -136,6 +136,17 @@ def test_mujoco_is_told_to_draw_without_a_display_only_where_it_can(library, cho
     monkeypatch.setattr("ctypes.util.find_library", lambda name: library)
     let_mujoco_draw_without_a_display.__wrapped__()
     assert os.environ.get("MUJOCO_GL") == chosen
+
+
+def test_mujocos_warnings_are_printed_once_and_into_no_file(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    say_mujoco_warnings_once.__wrapped__()  # another test may have had the warnings printed
+    for _ in range(2):
+        make_environment("HalfCheetah-v5", 2, EnvironmentConfig(vectorization="sync")).close()
+    lines = [line for line in capfd.readouterr().err.splitlines() if line]
+    assert len(set(lines)) == len(lines) == 1
+    assert lines[0].startswith("warning: MuJoCo: compiler attribute 'settotalmass' is deprecated")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_stack_made_by_a_wrapper_is_kept_as_single_frames():

@@ -14,6 +14,7 @@ import pytest
 from launch.__main__ import main
 from launch.command_line import cli
 from launch.errors import OutputError, StoppedError
+from launch.presets import find_presets
 from launch.records.run_directory import open_run
 
 
@@ -256,6 +257,9 @@ def test_resume_takes_the_runs_own_config(calls, capsys, tmp_path):
     assert (resumed.algorithm.learning_rate, resumed.seed, resumed.steps) == (0.25, 9, 12345)
     assert resumed.resume
     assert resumed.run_dir == Path("r")
+    code, out, _ = run(capsys, "train", "--run-dir", "r", "--resume", "--steps", "12345")  # its preset is known
+    assert (code, out) == (0, "")
+    assert calls[2] == resumed
     code, _, err = run(capsys, "train", "pong", "--run-dir", "r", "--resume")
     assert (code, err) == (66, "error: run-dir: r was trained with preset cartpole; use laser train cartpole\n")
 
@@ -332,7 +336,20 @@ def test_help_of_a_preset_lists_every_key(capsys):
     for key in ("--env", "--algorithm.trust-region-threshold", "--replay.num-shards", "--learner.compile", "--actor."):
         assert f"  {key}" in out
     assert "--preset" not in out
-    assert "cartpole  " in run(capsys, "train", "--help")[1]
+
+
+def test_help_of_a_preset_has_every_section_once(capsys):
+    _, out, _ = run(capsys, "train", "sac", "--help")
+    sections = [line for line in out.splitlines() if re.fullmatch(r"[a-z.]+:", line)]
+    assert {"run:", "replay:", "replay.ners:"} <= set(sections)
+    assert len(set(sections)) == len(sections)
+
+
+@pytest.mark.parametrize("arguments", [["presets"], ["train", "--help"]])
+def test_presets_are_listed_with_a_space_after_each_name(capsys, arguments):
+    _, out, _ = run(capsys, *arguments)
+    for name in find_presets():
+        assert re.search(rf"^  {name} +\S", out, re.MULTILINE), name
 
 
 def test_no_command_prints_the_usage(capsys):
@@ -380,6 +397,6 @@ def test_an_environment_without_a_preset_takes_the_recommended_one_and_says_so(c
 def test_presets_are_listed_by_task(calls, capsys):
     code, out, _ = run(capsys, "presets")
     assert code == 0
-    assert out.startswith("Atari:\n  atari_small           Any Atari game")
+    assert out.startswith("Atari:\n  atari_small ")
     assert "\nMinAtar, small pictures:\n  minatar " in out
     assert errors(capsys, "presets", "x") == ["error: x: is one argument too many; values follow their --key"]

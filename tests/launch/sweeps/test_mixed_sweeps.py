@@ -65,7 +65,7 @@ def test_whose_statistics_cannot_be_read_is_refused(tmp_path):
 
 
 def test_other_kinds_of_actions_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="algorithm: racer needs continuous actions, CartPole-v1 has Discrete"):
+    with pytest.raises(ConfigError, match="algorithm: racer needs Box actions, CartPole-v1 has Discrete"):
         sweep(mixed(tmp_path, ["acer_cartpole", "racer_pendulum"]))
 
 

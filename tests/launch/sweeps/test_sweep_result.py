@@ -39,9 +39,11 @@ def test_the_table_has_a_column_of_scores_where_there_are_some():
     assert "normalised" not in closing_table(sweep_of((1.0, None)), "")
 
 
-def test_what_to_try_next_can_be_pasted_into_a_shell():
+def test_what_to_try_next_can_be_pasted_into_a_shell(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my runs" / "s" / "members").mkdir(parents=True)
     result = dataclasses.replace(sweep_of((1.0, None)), run_dir=Path("my runs/s"))
-    assert "laser sweep cartpole --resume --run-dir 'my runs/s' --steps N" in closing_table(result, "cartpole")
+    assert "laser sweep cartpole --resume --run-dir 'my runs/s' --steps 200" in closing_table(result, "cartpole")
 
 
 def test_the_best_setting_stands_beside_the_best_member_in_the_json_and_in_the_table():

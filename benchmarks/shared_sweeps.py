@@ -1,0 +1,153 @@
+"""Sweeps of four members that share one replay, beside the same sweeps with a replay each: what does sharing save?
+
+    python benchmarks/shared_sweeps.py breakout --seeds 1   # measure what is missing
+    python benchmarks/results.py --page                     # write the page and the picture
+
+The members are two step sizes by two entropy costs. The mean member is the mean over the members' returns at the same
+env steps of each. A finished sweep is in the game's file at once.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import curve_points
+import measure
+from row_files import Results, add, is_done, measured, read
+
+from launch.records.metrics_db import read_series
+from launch.report import pictures
+from launch.report.pictures import Line, Panel
+
+_GRID = "--grid algorithm.learning-rate=1e-3,3e-3 --grid algorithm.entropy-cost=0.001,0.01"
+_NO_CORRECTION = "--algorithm.trust-region-threshold inf --algorithm.policy-clip inf"
+SHARED, UNSHARED = "one replay", "a replay each"
+ARMS = {
+    SHARED: "--share-replay",
+    UNSHARED: "--no-share-replay",
+    "a replay each, population based training": "--no-share-replay --pbt --pbt.burn-in 10000 --pbt.interval 10000",
+    "one replay, no trust region, no policy clip": f"--share-replay {_NO_CORRECTION}",
+}
+
+
+@dataclass(frozen=True)
+class Game:
+    """A game of the comparison: its title, the arguments of `laser sweep`, env steps of a member, and seeds."""
+
+    title: str
+    words: str
+    steps: int = 100_000
+    seeds: tuple[int, ...] = (11, 12, 13, 14, 15)
+
+
+GAMES = {
+    "breakout": Game("MinAtar Breakout", "minatar --env MinAtar/Breakout-v1"),
+    "space_invaders": Game("MinAtar SpaceInvaders", "minatar --env MinAtar/SpaceInvaders-v1"),
+}
+
+
+def main() -> None:
+    """Measure what the files of the games lack."""
+    parser = measure.parser(__doc__)
+    parser.add_argument("games", nargs="+", choices=list(GAMES), help="games to measure")
+    parser.add_argument("--seeds", type=int, default=0, help="at most so many sweeps; 0: all of the game")
+    options = parser.parse_args()
+    for name in options.games:
+        game = GAMES[name]
+        for seed in game.seeds[: options.seeds or None]:
+            for arm in ARMS:
+                if is_done(file_of(name), arm, seed):
+                    continue
+                result = sweep(game, arm, seed)
+                add(file_of(name), arm, seed, result)
+                print(f"{name}: {arm}, seed {seed}: {result['value']:.2f}, {result['seconds']:.0f} s", flush=True)
+
+
+def file_of(name: str) -> str:
+    """Return the name of a game's file."""
+    return f"shared_{name}"
+
+
+def sweep(game: Game, arm: str, seed: int) -> dict[str, Any]:
+    """Return `value`, the mean member's final return, that of the `best` member, `seconds`, and the mean's `curve`."""
+    with tempfile.TemporaryDirectory() as place:
+        run_dir = Path(place) / "sweep"
+        command = [*measure.LASER, "sweep", *f"{game.words} {_GRID} {ARMS[arm]}".split(), "--steps", game.steps]
+        command += ["--seed", seed, "--run-dir", run_dir, "--quiet", "--json"]
+        result = measure.run_json(command, timeout_s=4 * 3600.0)
+        members = [
+            read_series(member / "metrics.db", "charts/episodic_return") for member in (run_dir / "members").iterdir()
+        ]
+    curves = [dict(curve_points.curve(returns, game.steps)) for returns in members]
+    shared = sorted(set.intersection(*(set(curve) for curve in curves)))
+    finals = [curve_points.final(returns, game.steps) for returns in members]
+    known = [value for value in finals if value is not None]
+    return {
+        "value": round(statistics.fmean(known), 3),
+        "best": round(max(known), 3),
+        "seconds": round(result["wall_s"], 1),
+        "curve": [[at, round(statistics.fmean(curve[at] for curve in curves), 3)] for at in shared],
+    }
+
+
+def measured_games() -> list[str]:
+    """Return the names of the games that have a file."""
+    return [name for name in GAMES if measured([file_of(name)])]
+
+
+def reached_at(curve: Sequence[Sequence[float]], level: float) -> float | None:
+    """Return the first env steps at which a curve is at a level; None if it never is."""
+    return next((at for at, value in curve if value >= level), None)
+
+
+def section(name: str) -> list[str]:
+    """Return the lines of a game for docs/results.md."""
+    game, results = GAMES[name], read(file_of(name))
+    ends = {seed: run["value"] for seed, run in results["sides"].get(UNSHARED, {}).items()}
+    picture = f"![{game.title}](pictures/results/{file_of(name)}.png)"
+    lines = ["", f"## A sweep that shares its replay: {game.title}", "", picture, ""]
+    lines += [
+        f"Four members of {game.steps:,} env steps each: step sizes 1e-3 and 3e-3 by entropy costs 0.001 and 0.01;",
+        "medians over sweeps (lowest to highest). The last column says when the mean member is where, with a replay",
+        "each, the mean member of the same seed ends, as a share of the env steps; 1.00: not before the end.",
+        "",
+        "| | mean member | best member | as good as a replay each at |",
+        "|---|---|---|---|",
+    ]
+    for arm, runs in results["sides"].items():
+        cells = [_spread([run[key] for run in runs.values()]) for key in ("value", "best")]
+        lines.append(f"| {arm} | {' | '.join(cells)} | {_spread(_shares(runs, ends, game.steps))} |")
+    return [*lines, "", f"`python benchmarks/shared_sweeps.py {name}`, {results['machine']}."]
+
+
+def _shares(runs: Mapping[str, dict[str, Any]], ends: Mapping[str, float], steps: int) -> list[float]:
+    pairs = [(run["curve"], ends[seed]) for seed, run in runs.items() if seed in ends]
+    return [(reached_at(curve, end) or steps) / steps for curve, end in pairs]
+
+
+def _spread(values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f}, n={len(values)})"
+
+
+def draw(name: str) -> bytes:
+    """Return the picture of a game: the mean member of each arm, with the range over sweeps."""
+    results: Results = read(file_of(name))
+    lines = []
+    for arm, runs in results["sides"].items():
+        curves = [dict(map(tuple, run["curve"])) for run in runs.values()]
+        places = sorted(set.intersection(*(set(curve) for curve in curves)))
+        values = [[curve[at] for curve in curves] for at in places]
+        points = [(at, statistics.median(each)) for at, each in zip(places, values, strict=True)]
+        lines.append(Line(arm, points, band=[(min(each), max(each)) for each in values]))
+    return pictures.draw([Panel("env steps of each member", "return of the mean member", lines)], GAMES[name].title)
+
+
+if __name__ == "__main__":
+    main()

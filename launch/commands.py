@@ -1,0 +1,30 @@
+"""Commands that messages tell the user to run; each can be copied whole."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+
+def program_path(name: str) -> str:
+    """Return the command for a program of this Python environment: its name if the shell finds it, else its path."""
+    path = Path(sys.executable).parent / name
+    if shutil.which(name) or not path.exists():
+        return name
+    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
+
+
+def resume_command(path: Path, preset: str = "") -> str:
+    """Return the command that continues a run or a sweep.
+
+    Args:
+        path: its directory; that of a sweep's member stands for the sweep, since only this continues its members.
+        preset: that it was begun with; "" leaves it out.
+    """
+    if path.parent.name == "members":
+        path = path.parents[1]
+    command = "sweep" if (path / "members").is_dir() else "train"
+    words = [command, *([preset] if preset else []), "--resume", "--run-dir", str(path)]
+    return f"{program_path('laser')} {shlex.join(words)}"
