@@ -49,6 +49,7 @@ class Curve:
         colour: number of the colour; by default the curve's index in the figure.
         is_faint: a thin, pale line behind the others.
         in_legend: False: a line without an entry in the legend and without a value on hovering.
+        is_baseline: a dotted line of another run, without an entry in the legend.
         end: text on hovering over a mark at the last point, which shows that the line ends before others; "": none.
     """
 
@@ -60,6 +61,7 @@ class Curve:
     colour: int | None = None
     is_faint: bool = False
     in_legend: bool = True
+    is_baseline: bool = False
     end: str = ""
 
 
@@ -117,6 +119,8 @@ def line_figure(
             "opacity": 0.35 if curve.is_faint else 1.0,
             "legendgroup": str(place),
         }
+        if curve.is_baseline:
+            trace |= {"showlegend": False, "opacity": 0.75, "line": {"color": colour, "width": 1.5, "dash": "dot"}}
         if not curve.in_legend:
             trace |= {"showlegend": False, "hoverinfo": "skip"}
         if stacked:
@@ -125,7 +129,7 @@ def line_figure(
         if curve.end and len(curve.x):
             traces.append(_end(curve, colour))
     layout = base_layout(theme, x_title, y_title)
-    layout["showlegend"] = sum(curve.in_legend for curve in curves) > 1
+    layout["showlegend"] = sum(curve.in_legend and not curve.is_baseline for curve in curves) > 1
     furthest = max((float(np.nanmax(curve.x, initial=0.0)) for curve in curves), default=0.0)
     layout["xaxis"] |= axis_formats([furthest])
     if furthest >= _COUNTED:  # steps are counts, which are shown in full

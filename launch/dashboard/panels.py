@@ -90,6 +90,7 @@ def draw(
     theme: Theme,
     half_width: int = 0,
     scale: Scale = "all",
+    baseline: Mapping[str, Series] | None = None,
 ) -> Figure:
     """Return a panel's figure, or a figure with a message about missing metrics.
 
@@ -100,6 +101,7 @@ def draw(
         theme: of colours.
         half_width: neighbours on either side that smoothing averages.
         scale: of the y axis, unless the panel has a fixed range.
+        baseline: series of another run, to lay under those of this one; areas on top of each other have none.
     """
     curves = [
         curve
@@ -108,6 +110,8 @@ def draw(
     ]
     if not curves:
         return message_figure(panel.missing or "nothing has been recorded", theme)
+    if baseline and not panel.stacked:
+        curves = [*_baseline(panel.chosen(series), baseline, axis, half_width), *curves]
     curves, y_title = in_byte_units(curves, panel.y_title)
     is_free = panel.y_range is None and not panel.stacked
     return line_figure(
@@ -121,6 +125,16 @@ def draw(
         from_zero=panel.from_zero and scale == "all",
         stacked=panel.stacked,
     )
+
+
+def _baseline(lines: Sequence[Line], series: Mapping[str, Series], axis: Axis, half_width: int) -> list[Curve]:
+    """Return another run's curves of these lines, in the same colours and without bands."""
+    return [
+        dataclasses.replace(curve, name=f"{curve.name}, baseline", low=None, high=None, is_baseline=True)
+        for place, line in enumerate(lines)
+        if all(name in series for name in (line.name, *line.below))
+        for curve in _curves(line, place, series, axis, half_width, is_stacked=True)
+    ]
 
 
 def range_of_most(curves: Sequence[Curve]) -> tuple[float, float] | None:

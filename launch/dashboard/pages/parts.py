@@ -46,7 +46,13 @@ def clock(name: str, interval_ms: int = CLOCK_MS, *, rests: bool = False, is_sto
 
 
 def panel(
-    title: str, graph_id: Any, figure: Figure | None = None, height_px: int = 240, about: str = "", facet: str = ""
+    title: str,
+    graph_id: Any,
+    figure: Figure | None = None,
+    height_px: int = 240,
+    about: str = "",
+    facet: str = "",
+    tools: Sequence[Any] = (),
 ) -> html.Section:
     """Return a figure under its title and a line about it, with buttons that save what it shows.
 
@@ -57,6 +63,7 @@ def panel(
         height_px: of the figure, in pixels.
         about: a line below the title.
         facet: name of the figure among those that are zoomed together.
+        tools: further buttons, before those that save.
     """
     kinds: list[dict[str, Any]] = [{"data-save": kind, "children": kind.upper()} for kind in ("png", "svg", "csv")]
     buttons = [
@@ -65,7 +72,7 @@ def panel(
     spoken: dict[str, Any] = {"aria-label": title, "data-facet": facet}
     return html.Section(
         [
-            html.Header([html.H2(title), html.Div(buttons, className="saves")]),
+            html.Header([html.H2(title), html.Div([*tools, *buttons], className="saves")]),
             *([html.Small(about)] if about else []),
             dcc.Graph(
                 id=graph_id,
