@@ -22,9 +22,10 @@ from launch.dashboard.formats import short
 from launch.dashboard.library import Library
 from launch.dashboard.lineage_figures import lineage_figure, steps_figure
 from launch.dashboard.panels import AXIS_TITLES
-from launch.dashboard.sweeps import Decision, ancestry, read_schedule
+from launch.dashboard.sweeps import Decision, read_schedule
 from launch.evaluation.agents_compared import agents_of
 from launch.records.curves import bucket_scores
+from launch.records.lineage import ancestry
 from launch.records.listing import Entry, member_number
 from launch.records.series import Axis, Series
 
