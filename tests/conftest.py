@@ -42,6 +42,7 @@ NEEDS = {
     "launch/bench/gpu_steps/test_updates.py::test_the_shapes_that_need_no_mujoco": ("mujoco",),
     "launch/dashboard/test_browser.py": ("dash", "dash_ag_grid", "selenium"),
     "launch/dashboard/test_accessible.py": ("axe_core_python", "dash", "dash_ag_grid", "selenium"),
+    "launch/dashboard/test_action_names.py::atari": ("ale_py",),
     "launch/dashboard/test_address.py": ("dash",),
     "launch/dashboard/test_guard.py": ("dash",),
     "launch/dashboard/test_live.py::test_a_trained_agent_plays_whole_episodes": ("pygame",),
