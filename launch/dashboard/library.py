@@ -7,12 +7,13 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from launch.commands import resume_command
 from launch.dashboard.findings import Facts, findings
+from launch.dashboard.saved import what_is_saved
 from launch.recording.metric_table import RATE, RETURN
 from launch.records.listing import Entry, Status, find_entries, last_state, members_of, read_status
 from launch.records.metrics_db import Tick
@@ -133,6 +134,7 @@ class Library:
                 span = latest.moment.seconds - before.moment.seconds
                 growth = {name: value - before.values.get(name, 0.0) for name, value in latest.values.items()}
                 growth["learner_steps"] = float(latest.moment.learner_steps - before.moment.learner_steps)
+        has_ended_early = summary.status in ("failed", "interrupted", "stopped")
         return Facts(
             status=summary.status,
             age_s=summary.age_s,
@@ -145,7 +147,8 @@ class Library:
             config=entry.config,
             problem=summary.problem,
             log=last_state(entry.path),
-            resume=self._resume_command(entry) if summary.status in ("failed", "interrupted") else "",
+            resume=self._resume_command(entry) if has_ended_early else "",
+            saved=what_is_saved(entry, latest) if has_ended_early else "",
         )
 
     def findings(self, summary: Summary) -> list[str]:
@@ -154,7 +157,8 @@ class Library:
             return findings(self.facts(summary))
         whose: dict[str, list[str]] = {}
         for place, member in enumerate(self.members(summary.entry)):
-            for sentence in findings(self.facts(self.summary(member))):
+            # What each of them saved would keep members with the same problem from being named together.
+            for sentence in findings(replace(self.facts(self.summary(member)), saved="")):
                 whose.setdefault(sentence, []).append(str(place))
         return [
             f"member{'s' if len(places) > 1 else ''} {', '.join(places)}: {sentence}"

@@ -323,6 +323,9 @@ def test_a_page_follows_a_training_run_and_its_end_changes_nothing(browser, addr
             assert process.wait(timeout=60) == 143
     browser.get(f"{address}run?key={key(root, 'training')}")
     wait("that it has stopped", lambda: find(browser, "#status").text.endswith("stopped"))
+    wait(
+        "by what", lambda: "the run was stopped by SIGTERM; saved: a checkpoint of " in find(browser, "#findings").text
+    )
 
 
 def _has_numbers(run: Path) -> bool:

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from in_chromium import IN_CHROMIUM, find, graphs, names_in_table, texts, tick, traces, wait, x_range
 
+from launch.commands import resume_command
+
 pytestmark = IN_CHROMIUM
 
 RETURN = "return, last 20 episodes"
@@ -64,6 +66,8 @@ def root(shared_runs) -> Path:
     why = "2026-01-01 00:00:00 failed: EnvironmentBudgetError: it failed more often than max-restarts allows\n"
     failed = make_run("failed", [{"charts/mean_return": 1.0}], log=f"earlier\n{why}{own}{frames}", begun=now)
     make_run("failed early", [{"charts/mean_return": 1.0}], log=why, begun=now)
+    stopped = "2026-01-01 00:00:00 finished: stopped by SIGTERM\n"
+    make_run("stopped", [{"charts/mean_return": 1.0}], log=stopped, begun=now)
     (failed / "checkpoints" / "000001-step-100").mkdir(parents=True)
     return root
 
@@ -154,7 +158,7 @@ def test_environments_are_faceted_and_an_eye_hides_a_run(browser, address, root)
     find(browser, "#table button[aria-label='hide a1']").click()
     wait("it to go", lambda: traces(browser, titles[0]) == ["a2"])
     assert query(browser)["hide"] == ["a1"]
-    assert texts(browser, "#compared") == ["3 of 15 runs drawn, 1 of them hidden"]
+    assert texts(browser, "#compared") == ["3 of 16 runs drawn, 1 of them hidden"]
     eye = find(browser, "#table button[aria-label='hide a2']")
     colour = browser.execute_script("return getComputedStyle(arguments[0].previousSibling).backgroundColor", eye)
     line = browser.execute_script("""
@@ -249,11 +253,19 @@ def test_a_failed_run_opens_with_its_traceback_and_the_command_that_continues_it
     )
     assert "earlier" not in find(browser, "#log").text
     (said,) = texts(browser, "#findings .finding")
-    assert said.endswith(f"continue from its last checkpoint: laser train cartpole --resume --run-dir {root}/failed")
+    assert "saved: a checkpoint of 100 env steps, numbers until" in said
+    assert said.endswith(f"continue from its last checkpoint: {resume_command(root / 'failed', 'cartpole')}")
     assert texts(browser, "#losses") == ["nothing was counted as rejected, dropped or lost before the run failed"]
     browser.get(f"{address}run/failed%20early")
     wait("its end", lambda: texts(browser, "#findings .finding"))
     assert texts(browser, "#findings .finding")[0].endswith("it had no checkpoint yet, so it can only be begun again")
+
+
+def test_a_stopped_run_says_by_what(browser, address, root) -> None:
+    browser.get(f"{address}run/stopped")
+    wait("why it ended", lambda: texts(browser, "#findings .finding"))
+    (said,) = texts(browser, "#findings .finding")
+    assert said.startswith("the run was stopped by SIGTERM; saved: numbers until ")
 
 
 def test_watch_plays_the_run_that_was_asked_for_or_says_why_not(browser, address, root) -> None:
