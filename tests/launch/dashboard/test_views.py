@@ -127,6 +127,39 @@ def test_a_view_is_its_address_for_reload_and_back(browser, address, root) -> No
     assert list(query(browser)) == ["run"]
 
 
+def test_columns_are_chosen_and_the_address_keeps_them(browser, address, root) -> None:
+    browser.get(f"{address}?search=a1")
+    wait("a row", lambda: names_in_table(browser) == ["a1"])
+    assert "learning-rate" not in texts(browser, "#table .ag-header-cell-text")
+    find(browser, "#columns").click()
+    options = ".dash-dropdown-option, .dash-options-list-option"
+    wait("the choices", lambda: "algorithm.learning-rate" in texts(browser, options))
+    assert "run-dir" not in texts(browser, options)
+    place = texts(browser, options).index("algorithm.learning-rate")
+    browser.find_elements("css selector", options)[place].click()
+    cell = "#table .ag-row [col-id=c_algorithm_learning_rate]"
+    wait("its column", lambda: texts(browser, cell) == ["0.1"])
+    wait("the address", lambda: query(browser).get("column") == ["algorithm.learning-rate"])
+    browser.get(
+        f"{address}?column=algorithm.learning-rate&column=duration&sort=c_algorithm_learning_rate:desc&search=CartPole"
+    )
+    wait("the largest first", lambda: texts(browser, f"{cell}")[:1] and "0.2" in texts(browser, cell))
+    first = "#table .ag-row[row-index='0'] [col-id=c_algorithm_learning_rate]"
+    wait("sorted", lambda: texts(browser, first) == ["0.2"])
+    assert "duration" in texts(browser, "#table .ag-header-cell-text")
+
+
+def test_enter_on_a_row_opens_it(browser, address, root) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    browser.get(f"{address}?search=a1")
+    wait("a row", lambda: names_in_table(browser) == ["a1"])
+    cell = find(browser, "#table .ag-row [col-id=status]")
+    browser.execute_script("arguments[0].focus()", cell)
+    browser.switch_to.active_element.send_keys(Keys.ENTER)
+    wait("its page", lambda: texts(browser, "h1") == ["a1"])
+
+
 def test_metrics_side_by_side_share_crosshair_and_zoom(browser, address, root) -> None:
     from selenium.webdriver import ActionChains
 
