@@ -1,8 +1,8 @@
 """Pictures of every page of the dashboard, `docs/pictures/dashboard_*.png`, in a Chromium, on runs trained for them.
 
 Each page is photographed 1280 and 390 pixels wide (`_phone`), light and dark (`_dark`). The runs are some seeds of
-CartPole, a population that evolves, a sweep of twelve settings with two seeds each, and a run that trains while its page is
-photographed; they take a few minutes. `--keep DIR` keeps the runs there; the next call with it makes only the pictures.
+CartPole, a population that evolves, a sweep of twelve settings with two seeds each, and a run that trains while its
+page is photographed; they take a few minutes. `--keep DIR` keeps the runs there; the next call makes only the pictures.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from launch.commands import resume_command
 from launch.dashboard.findings import Facts, findings
+from launch.dashboard.notes import Notes
 from launch.dashboard.saved import what_is_saved
 from launch.recording.metric_table import RATE, RETURN
 from launch.records.listing import Entry, Status, find_entries, last_state, members_of, read_status
@@ -61,10 +62,12 @@ class Library:
 
     Args:
         root: a directory of runs, or a run, or a sweep.
+        read_only: users may not write notes.
     """
 
-    def __init__(self, root: Path):
+    def __init__(self, root: Path, read_only: bool = False):
         self.root = root.absolute()
+        self.notes = Notes(self.root, read_only)
         self._lock = threading.RLock()
         self._listed_at = -math.inf
         self._listing_s = 0.0

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from launch.dashboard.comparing import flat, show_setting
 from launch.dashboard.library import Library, Summary
+from launch.dashboard.notes import Note
 from launch.recording.metric_table import EVALUATION
 from launch.recording.progress import duration
 from launch.records.listing import printable
@@ -21,21 +22,22 @@ _FACTS: dict[str, Callable[[Summary], Any]] = {
     "learner steps": lambda summary: summary.latest.moment.learner_steps if summary.latest.moment else None,
     "command": lambda summary: printable(str(summary.entry.record.get("command", ""))),
 }
+_WRITTEN = ("note", "tags")
 _NUMBERS = ("evaluation", "learner steps")
 _NOT_SETTINGS = ("run-dir", "quiet", "json", "resume")
 
 
-def offered_columns(library: Library, chosen: list[str]) -> list[str]:
+def offered_columns(library: Library, chosen: Sequence[str]) -> list[str]:
     """Return the names of columns to choose from: facts, and the settings that differ between any runs."""
     values: dict[str, set[str]] = {}
     for entry in library.entries().values():
         for key, value in flat(entry.config).items():
             values.setdefault(printable(key), set()).add(repr(value))
     differing = sorted(key for key, found in values.items() if len(found) > 1 and key not in _NOT_SETTINGS)
-    return list(dict.fromkeys([*_FACTS, *differing, *chosen]))
+    return list(dict.fromkeys([*_WRITTEN, *_FACTS, *differing, *chosen]))
 
 
-def further_columns(chosen: list[str]) -> list[dict[str, Any]]:
+def further_columns(chosen: Sequence[str]) -> list[dict[str, Any]]:
     """Return the definitions of chosen columns for the table."""
     columns = []
     for name in chosen:
@@ -48,10 +50,30 @@ def further_columns(chosen: list[str]) -> list[dict[str, Any]]:
     return columns
 
 
-def further_cells(summary: Summary, chosen: list[str]) -> dict[str, Any]:
-    """Return a run's values in the chosen columns."""
+def further_cells(summary: Summary, chosen: Sequence[str], note: Note) -> dict[str, Any]:
+    """Return a run's values in the chosen columns.
+
+    Args:
+        summary: of the run.
+        chosen: names of columns.
+        note: what users have written about it.
+    """
+    written = {
+        "note": printable(note.note),
+        "tags": printable(", ".join(filter(None, (_own_tags(summary), note.tags)))),
+    }
     settings = flat(summary.entry.config) if any(name not in _FACTS for name in chosen) else {}
-    return {_field(name): _FACTS[name](summary) if name in _FACTS else _cell(settings.get(name)) for name in chosen}
+
+    def cell(name: str) -> Any:
+        if name in written:
+            return written[name]
+        return _FACTS[name](summary) if name in _FACTS else _cell(settings.get(name))
+
+    return {_field(name): cell(name) for name in chosen}
+
+
+def _own_tags(summary: Summary) -> str:
+    return str(summary.entry.config.get("tag", "") or "")
 
 
 def _field(name: str) -> str:

@@ -14,6 +14,7 @@ from launch.dashboard.figures import Figure, Theme
 from launch.dashboard.formats import short
 from launch.dashboard.library import Library, Summary
 from launch.dashboard.news import marked, news
+from launch.dashboard.pages import run_notes
 from launch.dashboard.pages.parts import (
     MOST_SMOOTHING,
     axis_choice,
@@ -127,6 +128,7 @@ def layout(library: Library, address: Address) -> Any:
                 ],
                 address,
             ),
+            run_notes.layout(library, entry, address),
             section("config", "Config", config_parts(entry), address),
             *([] if has_failed else [log]),
             dcc.Store(id="run-key", data=entry.key),
@@ -153,6 +155,7 @@ def _member_settings(entry: Entry) -> str:
 def register(app: Dash, library: Library) -> None:
     """Add the page's callbacks."""
     remember_controls(app, "run", _CONTROLS)
+    run_notes.register(app, library)
     app.clientside_callback(  # type: ignore[no-untyped-call]
         ClientsideFunction("laser", "title"), Input("run-title", "data")
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import dash_ag_grid
@@ -55,13 +56,14 @@ _COLUMNS = [
     _column("age", "age_s", 66, **_AGE),
 ]
 
-_CONTROLS = (Control("columns", "column", []),)
+_CONTROLS = (Control("columns", "column", []), Control("archived", "archived", []))
 
 
 def layout(library: Library, address: Address) -> Any:
     """Return the page."""
     chosen = [name for name in address.texts("column") if name][:MOST_COLUMNS]
-    rows = _rows(library, chosen)
+    with_archived = bool(address.texts("archived"))
+    rows = _rows(library, chosen, with_archived)
     keys = {row["name"]: row["key"] for row in rows}
     search = address.text("search")
     ticked = [keys[name] for name in address.texts("run") if name in keys]
@@ -101,6 +103,15 @@ def layout(library: Library, address: Address) -> Any:
                             placeholder="settings, created, duration ...",
                         ),
                         "wide columns",
+                    ),
+                    labelled(
+                        "archived",
+                        dcc.Checklist(
+                            id="archived",
+                            options=[{"label": "show", "value": "show"}],
+                            value=["show"] if with_archived else [],
+                        ),
+                        "choice",
                     ),
                 ],
                 className="line",
@@ -151,12 +162,13 @@ def register(app: Dash, library: Library) -> None:
         Output("runs-seen", "data"),
         Input("runs-clock", "data"),
         Input("columns", "value"),
+        Input("archived", "value"),
         State("runs-seen", "data"),
         prevent_initial_call=True,
     )
-    def fill(_: Any, columns: Any, seen: Any) -> Any:
+    def fill(_: Any, columns: Any, archived: Any, seen: Any) -> Any:
         chosen = texts(columns, MOST_COLUMNS)
-        rows = _rows(library, chosen)
+        rows = _rows(library, chosen, bool(archived))
         # Ages do not count as changes: the page computes them from the time of the newest numbers.
         state = str(hash(str((rows, chosen))))
         if state == seen:
@@ -208,11 +220,16 @@ def _newest(summary: Summary) -> float:
     return summary.latest.moment.wall_time if summary.latest.moment else 0.0
 
 
-def _rows(library: Library, chosen: list[str]) -> list[dict[str, Any]]:
-    summaries = [library.summary(entry) for entry in library.entries().values()]
+def _rows(library: Library, chosen: Sequence[str] = (), with_archived: bool = False) -> list[dict[str, Any]]:
+    """Return the rows; members of an archived sweep are archived too."""
+    notes = library.notes.read()
+    entries = library.entries()
+    known = {entry.key: library.notes.among(notes, entry.path) for entry in entries.values()}
+    out = {key for key, note in known.items() if note.archived and not with_archived}
+    summaries = [library.summary(each) for each in entries.values() if not {each.key, each.sweep} & out]
     # Running runs first, then the newest: users look for these.
     order = sorted(summaries, key=lambda item: (item.status != "running", -_newest(item)))
-    return [_row(summary) | further_cells(summary, chosen) for summary in order]
+    return [_row(summary) | further_cells(summary, chosen, known[summary.entry.key]) for summary in order]
 
 
 def _row(summary: Summary) -> dict[str, Any]:

@@ -119,3 +119,29 @@ def test_a_baseline_lies_under_every_panel(browser, address, root) -> None:
     find(browser, "#run-baseline .dash-dropdown-clear").click()
     wait("one run", lambda: traces(browser, "Return") == ["last 20 episodes"])
     assert "baseline" not in query(browser)
+
+
+def test_a_note_is_kept_and_an_archived_run_leaves_the_table(browser, address, root) -> None:
+    from in_chromium import names_in_table
+
+    before = sorted(path.as_posix() for path in root.rglob("*"))
+    browser.get(f"{address}run/other?open=notes")
+    wait("the note", lambda: find(browser, "#note").is_displayed())
+    find(browser, "#note").send_keys("diverged after the second spike")
+    find(browser, "#note-tags").send_keys("paper")
+    find(browser, "#note-archived input").click()
+    find(browser, "#note-save").click()
+    wait("that it is saved", lambda: texts(browser, "#note-said") == ["saved"])
+    assert sorted(path.as_posix() for path in root.rglob("*")) == sorted(
+        [*before, (root / ".dashboard.sqlite").as_posix()]
+    )
+    browser.refresh()
+    note = "const note = document.querySelector('#note'); return note && note.value"
+    wait("the note again", lambda: browser.execute_script(note) == "diverged after the second spike")
+    browser.get(f"{address}?column=note&column=tags")
+    wait("the other run alone", lambda: names_in_table(browser) == ["one"])
+    find(browser, "#archived input").click()
+    wait("both", lambda: names_in_table(browser) == ["one", "other"])
+    assert "paper" in texts(browser, "#table .ag-row [col-id=c_tags]")
+    assert "diverged after the second spike" in texts(browser, "#table .ag-row [col-id=c_note]")
+    wait("the choice in the address", lambda: query(browser).get("archived") == ["show"])
