@@ -21,7 +21,6 @@ def layout(library: Library, entry: Entry, address: Address) -> Any:
     note = library.notes.of(entry.path)
     is_closed = library.notes.read_only
     about = f"kept in {library.notes.path.name} beside the runs; nothing is written into the run"
-    note_id: dict[str, Any] = {"aria-label": "note"}
     return section(
         "notes",
         "Notes",
@@ -58,7 +57,6 @@ def layout(library: Library, entry: Entry, address: Address) -> Any:
                     html.Button("Save", id="note-save", type="button", n_clicks=0, disabled=is_closed),
                 ],
                 className="controls",
-                **note_id,
             ),
             html.P(
                 "this dashboard is read-only" if is_closed else about, id="note-said", className="quiet", role="status"
