@@ -22,7 +22,6 @@ from launch.records.saved_state import check_saved_state
 from launch.records.trust import trust_run
 from launch.supervision.checkpointing import SavedMember
 from learner.checkpoint import NoCheckpointError, load_newest_checkpoint
-from replay_server.saved_unrolls import SavedUnrolls
 
 
 @dataclass(frozen=True)
@@ -64,8 +63,12 @@ def export_replay(run_dir: Path, name: str, options: ReplayOptions) -> ExportedL
     except NoCheckpointError as error:
         raise NothingToResumeError("run-dir", str(error), "train it first") from error
     saved = SavedMember(checkpoint, warnings)
-    if not saved.has_replay:
+    states = saved.replay()
+    if not states:
         raise NothingToResumeError("run-dir", f"{path} saved no replay", "train with --checkpoint-replay")
+    if any("contents" not in state for state in states):
+        wrong = f"{path}: its replay was saved by an older version"
+        raise NothingToResumeError("run-dir", wrong, "resume it, which saves it anew")
     environment = environment_spec_from_json(checkpoint.state["environment"])
     algorithm = config.algorithm.build(environment, config.network)
     spec = UnrollSpec(config.unroll_length, environment, algorithm.behaviour)
@@ -74,13 +77,11 @@ def export_replay(run_dir: Path, name: str, options: ReplayOptions) -> ExportedL
 
     def episodes() -> Iterator[LoggedEpisode]:
         nonlocal num_steps
-        index = 0
-        while (part := saved.replay_part(index)) is not None:
-            for episode in whole_episodes(spec, SavedUnrolls(spec, part)):
+        for contents in filter(None, (state["contents"] for state in states)):
+            for episode in whole_episodes(spec, contents):
                 returns.append(float(episode.rewards.sum()))
                 num_steps += len(episode)
                 yield episode
-            index += 1
 
     try:
         num_episodes = write_minari(name, environment, episodes(), config.algorithm.name)
