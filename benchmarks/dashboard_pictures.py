@@ -1,7 +1,8 @@
 """Pictures of every page of the dashboard, `docs/pictures/dashboard_*.png`, in a Chromium, on runs trained for them.
 
-The runs are five seeds of CartPole, a population that evolves, and a run that trains while its page is photographed;
-they take a few minutes. `--keep DIR` keeps the runs there; the next call with it makes only the pictures.
+Each page is photographed 1280 and 390 pixels wide (`_phone`), light and dark (`_dark`). The runs are some seeds of
+CartPole, a population that evolves, a sweep of twelve settings with two seeds each, and a run that trains while its
+page is photographed; they take a few minutes. `--keep DIR` keeps the runs there; the next call makes only the pictures.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from launch.records.listing import key_of_path
 
 _PICTURES = measure.ROOT / "docs" / "pictures"
 _GRID = "algorithm.learning-rate=1e-4,3e-4,1e-3,2e-3,4e-3,8e-3"
+_SETTINGS = ("algorithm.learning-rate=1e-4,5e-4,2e-3,8e-3", "algorithm.entropy-cost=0.001,0.01,0.05")
+_SEEDS_OF_A_SETTING = 2
+_PHONE_PX = 390
 
 
 def main() -> None:
@@ -58,6 +62,12 @@ def train(root: Path, steps: int, num_seeds: int) -> None:
         evolve = ["--pbt", "--pbt.interval", str(steps // 8), "--pbt.burn-in", str(steps // 8)]
         command = [*measure.LASER, "sweep", "cartpole", "--grid", _GRID, *evolve, "--run-dir", str(sweep), *common]
         subprocess.run(command, cwd=measure.ROOT, check=True)
+    settings = root / "sweep-settings"
+    if not settings.exists():
+        grid = [word for each in _SETTINGS for word in ("--grid", each)]
+        seeds = ["--seeds", str(_SEEDS_OF_A_SETTING), "--concurrent", "4"]
+        command = [*measure.LASER, "sweep", "cartpole", *grid, *seeds, "--run-dir", str(settings), *common]
+        subprocess.run(command, cwd=measure.ROOT, check=True)
 
 
 @contextmanager
@@ -87,16 +97,17 @@ def photograph(driver: Any, address: str, root: Path, live: Path) -> None:
     driver.execute_script(choose)
     shoot(driver, "runs", 1000)
 
-    driver.get(f"{address}run?key={key_of_path(live)}")
+    driver.get(f"{address}run?key={key_of_path(live)}&baseline=cartpole-seed0&pin=return")
     chromium.wait("its panels", lambda: driver.find_elements("css selector", "#tiles .tile"))
     shoot(driver, "run", 2150)
-    click_theme(driver)
-    shoot(driver, "run_dark", 1050)
-    click_theme(driver)
 
     driver.get(f"{address}sweep?key={key_of_path(root / 'sweep-learning-rate')}")
     chromium.wait("its members", lambda: chromium.num_lines(driver, "#sweep-curves") > 0)
-    shoot(driver, "sweep", 1330)
+    shoot(driver, "sweep", 2400)
+
+    driver.get(f"{address}sweep?key={key_of_path(root / 'sweep-settings')}")
+    chromium.wait("its importances", lambda: chromium.num_lines(driver, "#importance") > 0)
+    shoot(driver, "settings", 2450)
 
     driver.get(f"{address}watch?key={key_of_path(root / 'cartpole-seed0')}")
     chromium.wait("the button", lambda: driver.find_element("css selector", "#live-play")).click()
@@ -104,17 +115,21 @@ def photograph(driver: Any, address: str, root: Path, live: Path) -> None:
     chromium.wait("a picture", lambda: "base64" in driver.execute_script(picture), 240.0)
     time.sleep(8.0)
     driver.execute_script("document.querySelectorAll('video').forEach((video) => { video.currentTime = 1; })")
-    shoot(driver, "watch", 1120)
+    shoot(driver, "watch", 1500)
 
 
 def shoot(driver: Any, name: str, height: int) -> None:
-    """Save a picture of a page, once it no longer changes."""
-    size = {"width": 1280, "height": height, "deviceScaleFactor": 1, "mobile": False}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    time.sleep(5.0)
-    path = _PICTURES / f"dashboard_{name}.png"
-    driver.save_screenshot(str(path))
-    print(f"written: {path.relative_to(measure.ROOT)}", flush=True)
+    """Save pictures of a page, once it no longer changes: wide and narrow, light and dark."""
+    for theme in ("", "_dark"):
+        for width, which in ((1280, ""), (_PHONE_PX, "_phone")):
+            tall = height if width > _PHONE_PX else int(1.4 * height)
+            size = {"width": width, "height": tall, "deviceScaleFactor": 1, "mobile": False}
+            driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            time.sleep(5.0)
+            path = _PICTURES / f"dashboard_{name}{which}{theme}.png"
+            driver.save_screenshot(str(path))
+            print(f"written: {path.relative_to(measure.ROOT)}", flush=True)
+        click_theme(driver)
 
 
 def click_theme(driver: Any) -> None:

@@ -52,6 +52,7 @@ OPTIONAL = {
     "h5py": OptionalPackage("h5py", "logs in and out: --offline, laser replay", "minari"),
     "onnx": OptionalPackage("onnx", "laser export --format onnx", "export"),
     "onnxscript": OptionalPackage("onnxscript", "laser export --format onnx", "export"),
+    "scikit-learn": OptionalPackage("sklearn", "the importance of settings on a sweep's page", "analysis"),
     "optuna": OptionalPackage("optuna", "laser sweep --tuner optuna", "optuna"),
     "onnxruntime": OptionalPackage("onnxruntime", "laser export --format onnx", "export"),
 }

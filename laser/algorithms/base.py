@@ -305,7 +305,8 @@ class Algorithm(ABC):
     * "q": Q(s, a) of the action taken, by the network that is trained; with twin critics both are the first one's;
     * "priority": not negative; what PER uses instead of |td_error|;
     * "accepted": number of the item's steps that the loss learned from;
-    * "abs_log_rho": sum of |log pi - log mu| over the item's valid steps.
+    * "abs_log_rho": sum of |log pi - log mu| over the item's valid steps;
+    * "kl": sum over these of the KL that a trust region compares with its threshold; one that is not finite counts 0.
     """
     needs_statistics: bool = False
     """Whether samples must include sums over the replay; see `observe`."""

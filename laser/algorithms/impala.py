@@ -162,7 +162,7 @@ class Impala(ActorCriticAlgorithm):
     """
 
     config: ImpalaConfig
-    per_step = ("priority", "accepted", "abs_log_rho")
+    per_step: tuple[str, ...] = ("priority", "accepted", "abs_log_rho")
 
     def __init__(self, config: ImpalaConfig, environment: EnvironmentSpec, network: NetworkConfig):
         super().__init__(config, environment, network)
@@ -237,7 +237,7 @@ class Impala(ActorCriticAlgorithm):
         log_pi, entropies = self.distribution.log_prob_and_entropy(pi, batch.actions)
         with torch.no_grad():
             log_rhos = log_pi - self.distribution.log_prob(batch.mu, batch.actions)
-            accept, accept_metrics = self._accept(pi, log_rhos, batch, generator, schedule)
+            accept, accept_metrics, accept_numbers = self._accept(pi, log_rhos, batch, generator, schedule)
             vs, pg_advantages = self._targets(log_rhos, all_values, accept, batch)
             rows = self._rows(networks, log_rhos, accept, batch)
         critic = self._critic(networks, output, values, vs, rows, batch)
@@ -273,6 +273,7 @@ class Impala(ActorCriticAlgorithm):
             "priority": errors.sum(0, keepdim=True) / batch.valid.sum(0).clamp(min=1),
             "accepted": rows.used.sum(0, keepdim=True).float(),
             "abs_log_rho": torch.where(batch.valid, log_rhos.detach().abs(), 0.0).sum(0, keepdim=True),
+            **accept_numbers,
         }
         return LossOutput(loss, metrics, column_writes, state_updates=critic.state_updates, per_step=per_step)
 
@@ -363,9 +364,9 @@ class Impala(ActorCriticAlgorithm):
 
     def _accept(
         self, pi: Statistics, log_rhos: Tensor, batch: Batch, generator: Generator | None, schedule: Schedule
-    ) -> tuple[Tensor | None, dict[str, Tensor]]:
-        """Return the rows to learn from, bool [T, B] or None for all, and metrics about them."""
-        return None, {}
+    ) -> tuple[Tensor | None, dict[str, Tensor], dict[str, Tensor]]:
+        """Return the rows to learn from, bool [T, B] or None for all, metrics about them, and numbers of `per_step`."""
+        return None, {}, {}
 
     def _entropy_rows(self, batch: Batch) -> Tensor:
         """Return the rows whose entropy counts, bool [T, B]."""

@@ -74,21 +74,28 @@ class Laser(Impala):
 
     config: LaserConfig
 
+    def __init__(self, config: LaserConfig, environment: EnvironmentSpec, network: NetworkConfig):
+        super().__init__(config, environment, network)
+        if config.rejection == "implied_kl" and config.trust_region_threshold < float("inf"):
+            self.per_step = (*self.per_step, "kl")
+
     def _accept(
         self, pi: Statistics, log_rhos: Tensor, batch: Batch, generator: Generator | None, schedule: Schedule
-    ) -> tuple[Tensor | None, dict[str, Tensor]]:
+    ) -> tuple[Tensor | None, dict[str, Tensor], dict[str, Tensor]]:
         if self.config.rejection == "second_moment":
-            return second_moment_mask(log_rhos, batch.valid, self.config.second_moment_threshold), {}
+            return second_moment_mask(log_rhos, batch.valid, self.config.second_moment_threshold), {}, {}
         threshold = live("trust_region_threshold", self.config, schedule)
         if isinstance(threshold, float) and threshold == float("inf"):
-            return None, {}
+            return None, {}, {}
         noise = self.distribution.draw_noise(self.config.num_kl_samples, next(iter(pi.values())), generator)
         kl = self.distribution.implied_kl(pi, batch.mu, self.config.rho_clip, noise)
         known = batch.valid & torch.isfinite(kl)
         by_source = means_by_source(batch.source, known, implied_kl=kl)
         metrics = {name: value for name, value in by_source.items() if name.startswith("implied_kl")}
+        per_step = {"kl": torch.where(known, kl, 0.0).sum(0, keepdim=True)}
         # A compiled loss runs this without a threshold too: an infinite divergence does not exceed an infinite one.
-        return (kl < threshold) | (threshold == float("inf")), means(known, implied_kl=kl) | metrics
+        accept = (kl < threshold) | (threshold == float("inf"))
+        return accept, means(known, implied_kl=kl) | metrics, per_step
 
     def _entropy_rows(self, batch: Batch) -> Tensor:
         return batch.valid & batch.online if self.config.entropy_on == "fresh" else batch.valid

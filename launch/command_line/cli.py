@@ -39,7 +39,7 @@ usage: laser COMMAND ...
                                                                                     train several, at the same pace
   laser eval RUN_DIR [--episodes N] [--env ID] [--video] [--json]                   evaluate a trained agent
   laser play RUN_DIR [--episodes N] [--env ID]                                      watch an agent play in a window
-  laser report RUN_OR_SWEEP [--out DIR] [--json]                                    one page with curves and scores
+  laser report RUN_OR_SWEEP | RUN RUN ... [--out DIR] [--json]                      one page with curves and scores
   laser export RUN_DIR [--format onnx|torch] [--out FILE]                           the policy as a file without LASER
   laser replay export RUN_DIR minari:NAME                                           a saved replay as a log of episodes
   laser push RUN_DIR OWNER/NAME | ./FOLDER                                          an agent with its card, to the Hub
@@ -231,11 +231,13 @@ def _report(arguments: list[str]) -> int:
     from launch.report.options import ReportOptions
 
     if any(flag in arguments for flag in _HELP_FLAGS):
-        return _options_help("laser report RUN_OR_SWEEP", ReportOptions())
-    (run_dir,), options = _parse_options(arguments, ReportOptions(), ("run-dir",))
-    from launch.report.report import report
+        return _options_help("laser report RUN_OR_SWEEP | RUN RUN ...", ReportOptions())
+    further = tuple(f"run-dir-{place}" for place in range(2, 1 + len(arguments)))
+    run_dirs, options = _parse_options(arguments, ReportOptions(), ("run-dir",), further)
+    from launch.report.report import report, report_comparison
 
-    result = report(Path(run_dir), options)
+    paths = [Path(run_dir) for run_dir in run_dirs]
+    result = report(paths[0], options) if len(paths) == 1 else report_comparison(paths, options)
     if not options.quiet and not options.json:
         print(result.page)
     if options.json:

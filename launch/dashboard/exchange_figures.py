@@ -17,15 +17,18 @@ EXCHANGES = {
     "share": "share of the steps drawn",
     "accepted": "accepted share of the steps drawn",
     "abs_log_rho": "mean |log pi - log mu|, nats",
+    "kl": "mean KL(pi || implied policy), nats",
     "lag": "mean lag, parameter versions of the maker",
 }
 """Titles of the numbers that the map can show, by name."""
 MOST_MEMBERS = 64
 """Larger sweeps are shown by setting."""
 ABOUT = "row: who learns; column: who made the experience"
+_UNRECORDED = "the algorithms of these members do not record it"
 _NOTHING = "no member has drawn another member's experience yet"
-_COUNTS = ("steps", "accepted", "abs_log_rho", "lag")
+_COUNTS = ("steps", "accepted", "abs_log_rho", "kl", "lag")
 _NUM_POINTS = 200
+_MOST_AREAS = 9
 
 
 def exchange_figure(library: Library, groups: Mapping[str, list[Entry]], what: str, theme: Theme) -> Figure:
@@ -37,11 +40,13 @@ def exchange_figure(library: Library, groups: Mapping[str, list[Entry]], what: s
         what: one of `EXCHANGES`.
         theme: of colours.
     """
-    counts = _read_counts(library, groups)
-    values = _values_of(counts, what)
+    sums, steps = _read_counts(library, groups)
+    if what == "share":
+        values = _ratio(steps["steps"], np.sum(steps["steps"], axis=1, keepdims=True))
+    else:
+        values = _ratio(sums[what], steps[what])
     if not np.isfinite(values).any():
-        was_drawn = np.nansum(counts["steps"]) > 0
-        return message_figure("this algorithm does not record it" if was_drawn else _NOTHING, theme)
+        return message_figure(_UNRECORDED if np.sum(steps["steps"]) > 0 else _NOTHING, theme)
     names = list(groups)
     return heat_figure(values, names, names, ("made by", "learned by"), theme, share=what in ("share", "accepted"))
 
@@ -79,33 +84,50 @@ def course_figure(
     whole = np.sum(list(growth.values()), axis=0)
     at = whole > 0
     x = longest.axes[axis][at]
+    growth = _largest(growth)
     curves = [Curve(group, x, values[at] / whole[at]) for group, values in growth.items()]
     return line_figure(curves, AXIS_TITLES[axis], "share of the steps drawn", theme, y_range=(0.0, 1.0), stacked=True)
 
 
-def _read_counts(library: Library, groups: Mapping[str, list[Entry]]) -> dict[str, np.ndarray]:
-    """Return each count as float64 [readers, makers]; NaN where it was not recorded."""
+def _largest(growth: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the areas that are the largest overall, in their order, and all others as one: a legend has few lines."""
+    if len(growth) <= _MOST_AREAS:
+        return dict(growth)
+    order = sorted(growth, key=lambda name: -float(np.sum(growth[name])))
+    first = set(order[: _MOST_AREAS - 1])
+    others = np.sum([growth[name] for name in order[_MOST_AREAS - 1 :]], axis=0)
+    return {name: values for name, values in growth.items() if name in first} | {
+        f"the other {len(growth) - len(first)}": others
+    }
+
+
+def _read_counts(
+    library: Library, groups: Mapping[str, list[Entry]]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Return each count's sums, and the steps over which it was summed, float64 [readers, makers].
+
+    Members of different algorithms record different counts, so each count has steps of its own.
+    """
     column = {member_number(member): place for place, members in enumerate(groups.values()) for member in members}
-    counts = {name: np.zeros((len(groups), len(groups))) for name in _COUNTS}
-    recorded = dict.fromkeys(_COUNTS, False)
+    sums, steps = ({name: np.zeros((len(groups), len(groups))) for name in _COUNTS} for _ in range(2))
     for row, members in enumerate(groups.values()):
         for member in members:
             values = library.summary(member).latest.values
             for maker, place in column.items():
+                drawn = values.get(_key(maker, "steps"), 0.0)
                 for name in _COUNTS:
                     value = values.get(_key(maker, name))
                     if value is not None:
-                        counts[name][row, place] += value
-                        recorded[name] = True
-    return {name: values if recorded[name] else np.full_like(values, np.nan) for name, values in counts.items()}
+                        sums[name][row, place] += value
+                        steps[name][row, place] += drawn
+    return sums, steps
 
 
-def _values_of(counts: Mapping[str, np.ndarray], what: str) -> np.ndarray:
-    steps = counts["steps"]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if what == "share":
-            return np.asarray(steps / np.nansum(steps, axis=1, keepdims=True))
-        return np.asarray(np.where(steps > 0, counts[what] / steps, np.nan))
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """Return above / below; NaN where below is 0."""
+    found = np.full_like(above, np.nan)
+    np.divide(above, below, out=found, where=below > 0)
+    return found
 
 
 def _key(maker: int, count: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 
 from laser.scoring.scores import find_reference
 from launch.dashboard.comparing import group_by_settings
-from launch.dashboard.figures import Curve, Figure, Theme, as_text, ink, line_figure, message_figure
+from launch.dashboard.figures import Curve, Figure, Theme, as_text, in_byte_units, ink, line_figure, message_figure
 from launch.dashboard.library import Library
 from launch.dashboard.panels import AXIS_TITLES, title_of, unit_of
 from launch.recording.metric_table import EVALUATION, RETURN
@@ -115,10 +115,11 @@ def draw_facet(
         if known:
             make = _seeds if view.by_setting else _single
             curves += make(name, known, colour, view)
+    curves, unit = in_byte_units(curves, unit_of(facet.metric))
     figure = line_figure(
         sorted(curves, key=lambda curve: not curve.is_faint),
         AXIS_TITLES[view.axis],
-        unit_of(facet.metric),
+        unit,
         view.theme,
         log_y=view.log,
     )

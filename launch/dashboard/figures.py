@@ -6,11 +6,14 @@ Colours are Okabe and Ito's, which colour-blind readers can distinguish; from th
 from __future__ import annotations
 
 import base64
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+
+from launch.dashboard.formats import axis_formats, byte_unit, short
 
 Theme = Literal["light", "dark"]
 Figure = dict[str, Any]
@@ -23,9 +26,12 @@ _INK = {"light": "#24292f", "dark": "#d7dce2"}
 _GRID = {"light": "#e6e8eb", "dark": "#30363d"}
 _PAPER = {"light": "#ffffff", "dark": "#161b22"}
 _HEAT = {"light": ("#eef4fa", "#5aa2d6"), "dark": ("#1c2733", "#2f7fb8")}
+_SHADES = {"light": ("#f0c98a", "#00457a"), "dark": ("#7a5a1e", "#8fd0f5")}
 _MOST_WRITTEN = 150
 """Cells of a map that have room for their numbers."""
-_SMALL = 0.01
+_MOST_MARKS = 8
+"""Values of a setting that all stand at its axis."""
+_COUNTED = 100.0
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 
@@ -43,6 +49,7 @@ class Curve:
         colour: number of the colour; by default the curve's index in the figure.
         is_faint: a thin, pale line behind the others.
         in_legend: False: a line without an entry in the legend and without a value on hovering.
+        is_baseline: a dotted line of another run, without an entry in the legend.
         end: text on hovering over a mark at the last point, which shows that the line ends before others; "": none.
     """
 
@@ -54,6 +61,7 @@ class Curve:
     colour: int | None = None
     is_faint: bool = False
     in_legend: bool = True
+    is_baseline: bool = False
     end: str = ""
 
 
@@ -111,6 +119,8 @@ def line_figure(
             "opacity": 0.35 if curve.is_faint else 1.0,
             "legendgroup": str(place),
         }
+        if curve.is_baseline:
+            trace |= {"showlegend": False, "opacity": 0.75, "line": {"color": colour, "width": 1.5, "dash": "dot"}}
         if not curve.in_legend:
             trace |= {"showlegend": False, "hoverinfo": "skip"}
         if stacked:
@@ -119,9 +129,12 @@ def line_figure(
         if curve.end and len(curve.x):
             traces.append(_end(curve, colour))
     layout = base_layout(theme, x_title, y_title)
-    layout["showlegend"] = sum(curve.in_legend for curve in curves) > 1
-    layout["xaxis"]["hoverformat"] = ",.0f"
-    layout["yaxis"] |= _number_format(curves)
+    layout["showlegend"] = sum(curve.in_legend and not curve.is_baseline for curve in curves) > 1
+    furthest = max((float(np.nanmax(curve.x, initial=0.0)) for curve in curves), default=0.0)
+    layout["xaxis"] |= axis_formats([furthest])
+    if furthest >= _COUNTED:  # steps are counts, which are shown in full
+        layout["xaxis"]["hoverformat"] = ",.0f"
+    layout["yaxis"] |= axis_formats(float(np.nanmax(np.abs(curve.y), initial=0.0)) for curve in curves)
     if log_y:
         layout["yaxis"]["type"] = "log"
     if from_zero and not log_y:
@@ -160,18 +173,24 @@ def scatter_figure(
         "textposition": "top center",
         "textfont": {"size": 11},
         "marker": {"size": 11, "color": colour_of(0, theme), "line": {"width": 1, "color": _PAPER[theme]}},
-        "hovertemplate": "%{text}: %{y:.4g}<br>%{x}<extra></extra>",
+        "customdata": [[_said(each) for each in pair] for pair in zip(x, y, strict=True)],
+        "hovertemplate": "%{text}: %{customdata[1]}<br>%{customdata[0]}<extra></extra>",
         "cliponaxis": False,
     }
     layout = base_layout(theme, x_title, y_title)
     layout["hovermode"] = "closest"
     layout["showlegend"] = False
     numbers = [value for value in x if isinstance(value, (int, float))]
+    layout["yaxis"] |= axis_formats(map(abs, y))
+    layout["xaxis"] |= axis_formats(map(abs, numbers))
     if len(numbers) < len(x):
         layout["xaxis"]["type"] = "category"
     elif numbers and min(numbers) > 0 and max(numbers) / min(numbers) >= 30:
         layout["xaxis"]["type"] = "log"
         layout["xaxis"]["dtick"] = 1
+    marks = sorted(set(numbers))
+    if len(numbers) == len(x) and len(marks) <= _MOST_MARKS:
+        layout["xaxis"] |= {"tickvals": marks, "ticktext": [short(value) for value in marks]}
     return {"data": [trace], "layout": layout}
 
 
@@ -208,8 +227,11 @@ def heat_figure(
     theme: Theme = "light",
     *,
     share: bool = False,
+    from_zero: bool = True,
+    hover: str = "%{y} from %{x}: %{text}",
+    abouts: Sequence[Sequence[str]] = (),
 ) -> Figure:
-    """Return a map of numbers, none of them negative, as coloured cells; a cell without a number is empty.
+    """Return a map of numbers as coloured cells; a cell without a number is empty.
 
     Args:
         values: [rows, columns]; NaN: no number.
@@ -218,12 +240,15 @@ def heat_figure(
         titles: of the columns and of the rows.
         theme: of colours.
         share: the numbers are shares, in [0, 1].
+        from_zero: the palest colour is 0; else the least number.
+        hover: text at the pointer, in Plotly's notation; `%{customdata}` is what `abouts` says.
+        abouts: [rows][columns] texts.
     """
 
     def written(value: float) -> str:
         if not np.isfinite(value):
             return ""
-        return f"{100 * value:.0f} %" if share else f"{value:.3g}"
+        return f"{100 * value:.0f} %" if share else short(value)
 
     texts = [[written(value) for value in row] for row in values]
     fits = values.size <= _MOST_WRITTEN
@@ -237,11 +262,14 @@ def heat_figure(
         "colorscale": [[0.0, _HEAT[theme][0]], [1.0, _HEAT[theme][1]]],
         "xgap": 1,
         "ygap": 1,
-        "zmin": 0.0,
         "showscale": not fits,
         "colorbar": {"thickness": 10, "tickformat": ".0%" if share else ""},
-        "hovertemplate": "%{y} from %{x}: %{text}<extra></extra>",
+        "hovertemplate": f"{hover}<extra></extra>",
     }
+    if from_zero:
+        trace["zmin"] = 0.0
+    if abouts:
+        trace["customdata"] = [[as_text(text) for text in row] for row in abouts]
     layout = base_layout(theme, titles[0], titles[1])
     layout["hovermode"] = "closest"
     layout["xaxis"] |= {"type": "category", "showgrid": False}
@@ -269,8 +297,8 @@ def base_layout(theme: Theme, x_title: str, y_title: str) -> dict[str, Any]:
         "paper_bgcolor": _PAPER[theme],
         "plot_bgcolor": _PAPER[theme],
         "margin": {"l": 48, "r": 14, "t": 10, "b": 38},
-        "xaxis": axis | {"title": {"text": as_text(x_title), "standoff": 6}, "exponentformat": "SI"},
-        "yaxis": axis | {"title": {"text": as_text(y_title), "standoff": 6}, "exponentformat": "SI"},
+        "xaxis": axis | {"title": {"text": as_text(x_title), "standoff": 6}},
+        "yaxis": axis | {"title": {"text": as_text(y_title), "standoff": 6}},
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 10.5}},
         "hovermode": "x unified",
         "hoverlabel": {"bgcolor": _PAPER[theme], "font": {"color": _INK[theme]}, "namelength": 40},
@@ -278,6 +306,22 @@ def base_layout(theme: Theme, x_title: str, y_title: str) -> dict[str, Any]:
         "uirevision": "keep",
         "showlegend": True,
     }
+
+
+def in_byte_units(curves: Sequence[Curve], unit: str) -> tuple[list[Curve], str]:
+    """Return curves of bytes in the unit that suits the largest, and its name; other curves as they are."""
+    if unit != "bytes":
+        return list(curves), unit
+    scale, name = byte_unit(max((float(np.nanmax(curve.y, initial=0.0)) for curve in curves), default=0.0))
+
+    def scaled(values: np.ndarray | None) -> np.ndarray | None:
+        return None if values is None else values / scale
+
+    found = []
+    for curve in curves:
+        low, high = scaled(curve.low), scaled(curve.high)
+        found.append(dataclasses.replace(curve, y=curve.y / scale, low=low, high=high))
+    return found, name
 
 
 def encoded(values: np.ndarray, dtype: Literal["f4", "f8"] = "f4") -> dict[str, Any]:
@@ -291,6 +335,12 @@ def decoded(value: Any) -> np.ndarray:
     if isinstance(value, Mapping):
         return np.frombuffer(base64.b64decode(value["bdata"]), value["dtype"])
     return np.asarray(value)
+
+
+def shade(share: float, theme: Theme) -> str:
+    """Return the colour of a place between the least value (0) and the greatest (1), as #rrggbb."""
+    pale, strong = ([int(one[at : at + 2], 16) for at in (1, 3, 5)] for one in _SHADES[theme])
+    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(pale, strong, strict=True))
 
 
 def as_text(text: str) -> str:
@@ -313,12 +363,8 @@ def _band(curve: Curve, colour: str) -> list[dict[str, Any]]:
     return [low, edge | {"y": encoded(curve.high), "fill": "tonexty", "fillcolor": _rgba(colour, 0.2)}]
 
 
-def _number_format(curves: Sequence[Curve]) -> dict[str, str]:
-    """Return how an axis writes its numbers: five digits at the pointer; 1e-4 in place of Plotly's 100u."""
-    largest = max((float(np.nanmax(np.abs(curve.y), initial=0.0)) for curve in curves), default=0.0)
-    if 0 < largest < _SMALL:
-        return {"exponentformat": "e", "hoverformat": ".3~e"}
-    return {"exponentformat": "SI", "hoverformat": ",.5~r"}
+def _said(value: float | str) -> str:
+    return as_text(value) if isinstance(value, str) else short(value)
 
 
 def _end(curve: Curve, colour: str) -> dict[str, Any]:

@@ -45,6 +45,7 @@ class Facts:
         problem: why its files cannot be read, or "".
         log: the last line of its log about its state.
         resume: the command that continues it from a checkpoint, or "".
+        saved: what it left, in words, or "".
     """
 
     status: str
@@ -59,6 +60,7 @@ class Facts:
     problem: str = ""
     log: str = ""
     resume: str = ""
+    saved: str = ""
 
 
 def findings(facts: Facts) -> list[str]:
@@ -86,12 +88,16 @@ def _unreadable(facts: Facts) -> str:
 
 
 def _failed(facts: Facts) -> str:
-    if facts.status not in ("failed", "interrupted"):
+    if facts.status not in ("failed", "interrupted", "stopped"):
         return ""
     further = f"continue from its last checkpoint: {facts.resume}" if facts.resume else _NO_CHECKPOINT
+    if facts.saved:
+        further = f"saved: {facts.saved}; {further}"
     if facts.status == "failed":
         why = facts.log.removeprefix("failed: ").removeprefix("finished: ") or "see its log"
         return f"the run failed: {why}; {further}"
+    if facts.status == "stopped":
+        return f"the run was {facts.log.removeprefix('finished: ') or 'stopped'}; {further}"
     return f"the run recorded no end, as after a kill; {further}"
 
 

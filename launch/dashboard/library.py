@@ -7,12 +7,14 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from launch.commands import resume_command
 from launch.dashboard.findings import Facts, findings
+from launch.dashboard.notes import Notes
+from launch.dashboard.saved import what_is_saved
 from launch.recording.metric_table import RATE, RETURN
 from launch.records.listing import Entry, Status, find_entries, last_state, members_of, read_status
 from launch.records.metrics_db import Tick
@@ -60,10 +62,12 @@ class Library:
 
     Args:
         root: a directory of runs, or a run, or a sweep.
+        read_only: users may not write notes.
     """
 
-    def __init__(self, root: Path):
+    def __init__(self, root: Path, read_only: bool = False):
         self.root = root.absolute()
+        self.notes = Notes(self.root, read_only)
         self._lock = threading.RLock()
         self._listed_at = -math.inf
         self._listing_s = 0.0
@@ -133,6 +137,7 @@ class Library:
                 span = latest.moment.seconds - before.moment.seconds
                 growth = {name: value - before.values.get(name, 0.0) for name, value in latest.values.items()}
                 growth["learner_steps"] = float(latest.moment.learner_steps - before.moment.learner_steps)
+        has_ended_early = summary.status in ("failed", "interrupted", "stopped")
         return Facts(
             status=summary.status,
             age_s=summary.age_s,
@@ -145,7 +150,8 @@ class Library:
             config=entry.config,
             problem=summary.problem,
             log=last_state(entry.path),
-            resume=self._resume_command(entry) if summary.status in ("failed", "interrupted") else "",
+            resume=self._resume_command(entry) if has_ended_early else "",
+            saved=what_is_saved(entry, latest) if has_ended_early else "",
         )
 
     def findings(self, summary: Summary) -> list[str]:
@@ -154,7 +160,8 @@ class Library:
             return findings(self.facts(summary))
         whose: dict[str, list[str]] = {}
         for place, member in enumerate(self.members(summary.entry)):
-            for sentence in findings(self.facts(self.summary(member))):
+            # What each of them saved would keep members with the same problem from being named together.
+            for sentence in findings(replace(self.facts(self.summary(member)), saved="")):
                 whose.setdefault(sentence, []).append(str(place))
         return [
             f"member{'s' if len(places) > 1 else ''} {', '.join(places)}: {sentence}"
@@ -193,6 +200,13 @@ class Library:
             self._kept.move_to_end(key)
             found: T = self._kept[key]
             return found
+
+    def aside(self, key: Any, make: Callable[[], T]) -> T:
+        """Return the kept result of `make` for this key, or make it without holding up other requests."""
+        with self._lock:
+            is_known = key in self._kept
+        made = None if is_known else make()
+        return self.once(key, make if made is None else lambda: made)
 
     def _resume_command(self, entry: Entry) -> str:
         preset = entry.config.get("preset")

@@ -92,14 +92,18 @@ class LiveView:
             LiveBusyError: another step is in progress, for example while the player starts.
             LiveError: this run's agent does not play (any more).
         """
+        return self.steps(key, 1, patience_s)[0]
+
+    def steps(self, key: str, number: int, patience_s: float = 0.0) -> list[dict[str, Any]]:
+        """Make several steps, one after the other, and return their results; see `step`."""
         if not self._stepping.acquire(timeout=patience_s):
             raise LiveBusyError("a step is in progress")
         try:
-            return self._step(key)
+            return self._steps(key, number)
         finally:
             self._stepping.release()
 
-    def _step(self, key: str) -> dict[str, Any]:
+    def _steps(self, key: str, number: int) -> list[dict[str, Any]]:
         with self._lock:
             process = self._process
             if process is None or self._playing != key:
@@ -107,7 +111,7 @@ class LiveView:
             self._is_asked = True
         # Without the lock, so that `start` and `stop` do not wait for the player's answer.
         try:
-            answer = self._ask(process)
+            answers = [self._ask(process) for _ in range(number)]
         except (OSError, ValueError) as error:
             with self._lock:
                 if self._process is process:
@@ -119,7 +123,7 @@ class LiveView:
                 self._asked_at = time.monotonic()
         with self._lock:
             self._has_answered = self._process is process
-        return answer
+        return answers
 
     def stop(self) -> None:
         """End the player, if there is one."""

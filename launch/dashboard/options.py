@@ -18,6 +18,7 @@ class DashboardOptions:
     port: Annotated[int, Bounds(least=0, most=65535), "TCP port; 0: any free port"] = 8050
     host: Annotated[str, "address to listen on; addresses that other machines can reach need a token"] = "127.0.0.1"
     token: Annotated[str, "token that other machines must present; by default every start makes a new one"] = ""
+    read_only: Annotated[bool, "write nothing at all, not even notes about runs"] = False
     trust: Annotated[bool, "let the agents of all runs play live, whatever code of their own the runs name"] = False
 
     def single_problems(self) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from launch.dashboard.figures import Curve, Figure, Theme, line_figure, message_figure
+from launch.dashboard.figures import Curve, Figure, Theme, in_byte_units, line_figure, message_figure
 from launch.recording.metric_panels import PANELS, WAYS, Line, Panel
 from launch.recording.metric_table import EVALUATION, RATE, RETURN, known_key, metric_of
 from launch.records.curves import carried, growth_ratio, rate, smooth
@@ -90,6 +90,7 @@ def draw(
     theme: Theme,
     half_width: int = 0,
     scale: Scale = "all",
+    baseline: Mapping[str, Series] | None = None,
 ) -> Figure:
     """Return a panel's figure, or a figure with a message about missing metrics.
 
@@ -100,6 +101,7 @@ def draw(
         theme: of colours.
         half_width: neighbours on either side that smoothing averages.
         scale: of the y axis, unless the panel has a fixed range.
+        baseline: series of another run, to lay under those of this one; areas on top of each other have none.
     """
     curves = [
         curve
@@ -108,11 +110,9 @@ def draw(
     ]
     if not curves:
         return message_figure(panel.missing or "nothing has been recorded", theme)
-    y_title = panel.y_title
-    if y_title == "bytes":
-        highest = max(float(np.nanmax(curve.y, initial=0.0)) for curve in curves)
-        y_title, unit = ("GiB", 2.0**30) if highest >= 2.0**30 else ("MiB", 2.0**20)
-        curves = [dataclasses.replace(curve, y=curve.y / unit) for curve in curves]
+    if baseline and not panel.stacked:
+        curves = [*_baseline(panel.chosen(series), baseline, axis, half_width), *curves]
+    curves, y_title = in_byte_units(curves, panel.y_title)
     is_free = panel.y_range is None and not panel.stacked
     return line_figure(
         curves,
@@ -125,6 +125,16 @@ def draw(
         from_zero=panel.from_zero and scale == "all",
         stacked=panel.stacked,
     )
+
+
+def _baseline(lines: Sequence[Line], series: Mapping[str, Series], axis: Axis, half_width: int) -> list[Curve]:
+    """Return another run's curves of these lines, in the same colours and without bands."""
+    return [
+        dataclasses.replace(curve, name=f"{curve.name}, baseline", low=None, high=None, is_baseline=True)
+        for place, line in enumerate(lines)
+        if all(name in series for name in (line.name, *line.below))
+        for curve in _curves(line, place, series, axis, half_width, is_stacked=True)
+    ]
 
 
 def range_of_most(curves: Sequence[Curve]) -> tuple[float, float] | None:

@@ -1,7 +1,8 @@
 """Player process for a run's newest checkpoint: `python -m launch.dashboard.player [--trust] RUN_DIR`.
 
 Every line on standard input is a request for one step; every line on standard output is a JSON object about it: the
-picture as PNG, the value estimate, the policy's preference for each action, the action taken, reward and return. The
+picture as PNG, the value estimate, the policy's preference for each action, the action taken, the reward as it is and
+as the critic learns from it, and the return. The
 process ends with its input, so it cannot outlive the dashboard. Text printed by an environment goes to standard error.
 """
 
@@ -66,6 +67,7 @@ def play(run_dir: Path, seed: int = 0, trust: bool = False) -> Iterator[dict[str
     state = PolicyState(1, environment.spec, policy.algorithm)
     space = environment.spec.actions
     choices = space.num_actions if isinstance(space, MultiDiscreteActions) else ()
+    names = _names(task, space, agent.config.environment.full_action_space)
     observations = environment.reset(seed)
     episode, step, episode_return = 1, 0, 0.0
     while True:
@@ -91,12 +93,32 @@ def play(run_dir: Path, seed: int = 0, trust: bool = False) -> Iterator[dict[str
             "step": step,
             "value": _finite(float(np.asarray(values).reshape(-1)[0])),
             "reward": _finite(reward),
+            "learned_reward": _finite(learned_reward(agent.config.algorithm, reward)),
+            "action_names": names,
             "return": _finite(episode_return),
             "ended": ended,
             **thoughts(mu, actions, choices),
             "png": "" if picture is None else base64.b64encode(png(picture)).decode("ascii"),
         }
         step += 1
+
+
+def learned_reward(config: Any, reward: float) -> float:
+    """Return a reward in the units of the value: as the algorithm transforms and scales it before learning."""
+    import torch
+
+    learned_from = getattr(config, "learned_from", None)
+    return reward if learned_from is None else float(learned_from(torch.tensor(reward)))
+
+
+def _names(task: str, space: Any, full_action_space: bool) -> list[str]:
+    """Return the names of the actions of an only choice; [] of several choices, and of continuous actions."""
+    from launch.dashboard.action_names import action_names
+
+    num_actions = getattr(space, "num_actions", None)
+    if not isinstance(num_actions, int):
+        return []
+    return action_names(task, num_actions, full_action_space=full_action_space)
 
 
 def thoughts(mu: dict[str, np.ndarray], actions: np.ndarray, choices: Sequence[int] = ()) -> dict[str, Any]:

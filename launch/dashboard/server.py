@@ -61,7 +61,7 @@ def open_server(root: Path, options: DashboardOptions) -> Iterator[tuple[BaseWSG
     token = options.token or ("" if is_loopback(options.host) else new_token())
     _check_port(options)
     live = LiveView(command=(*PLAYER, "--trust") if options.trust else PLAYER)
-    app = make_app(Library(root), live, options.host, token)
+    app = make_app(Library(root, read_only=options.read_only), live, options.host, token)
     server = make_server(options.host.strip("[]"), options.port, app.server, threaded=True, request_handler=_Quiet)
     try:
         host = f"[{options.host.strip('[]')}]" if ":" in options.host else options.host

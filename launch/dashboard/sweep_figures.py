@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -18,15 +17,16 @@ from launch.dashboard.figures import (
     Theme,
     line_figure,
     message_figure,
-    scatter_figure,
 )
+from launch.dashboard.formats import short
 from launch.dashboard.library import Library
 from launch.dashboard.lineage_figures import lineage_figure, steps_figure
 from launch.dashboard.panels import AXIS_TITLES
-from launch.dashboard.sweeps import Decision, ancestry, read_schedule
+from launch.dashboard.sweeps import Decision, read_schedule
 from launch.evaluation.agents_compared import agents_of
 from launch.records.curves import bucket_scores
-from launch.records.listing import Entry, member_number, printable
+from launch.records.lineage import ancestry
+from launch.records.listing import Entry, member_number
 from launch.records.series import Axis, Series
 
 _MOST_IN_LEGEND = 8
@@ -86,21 +86,6 @@ def best_figure(library: Library, members: list[Entry], axis: Axis, theme: Theme
     return figure
 
 
-def settings_figure(rows: list[dict[str, Any]], key: str, theme: Theme) -> Figure:
-    """Draw the return over the value of one setting; `rows` are those of the table of members."""
-    known = [row for row in rows if row["return"] is not None]
-    if not known or not key:
-        return message_figure("no member has a return yet", theme)
-    return scatter_figure(
-        [row["settings"][key] for row in known],
-        [row["return"] for row in known],
-        [str(row["name"]).removeprefix("member ") for row in known],
-        printable(key),
-        "return, last 20 episodes",
-        theme,
-    )
-
-
 def descent_figure(
     library: Library, members: list[Entry], decisions: list[Decision], whose: Entry | None, theme: Theme
 ) -> Figure:
@@ -128,8 +113,8 @@ def _describe(decision: Decision) -> str:
     own = decision.fitness.get(decision.member)
     if own is not None:
         other = decision.fitness.get(decision.copied) if decision.copied is not None else None
-        lines.append(f"fitness {own:.4g}" + ("" if other is None else f", the model's {other:.4g}"))
-    return "\n".join([*lines, *(f"{key} {value:.4g}" for key, value in decision.settings.items())])
+        lines.append(f"fitness {short(own)}" + ("" if other is None else f", the model's {short(other)}"))
+    return "\n".join([*lines, *(f"{key} {short(value)}" for key, value in decision.settings.items())])
 
 
 def schedule_figure(library: Library, whose: Entry | None, theme: Theme) -> Figure:

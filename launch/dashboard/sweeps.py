@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -61,17 +60,6 @@ def read_schedule(path: Path) -> list[tuple[int, dict[str, float]]]:
         ]
     except (ValueError, TypeError, KeyError, AttributeError):
         return []
-
-
-def ancestry(member: int, decisions: Sequence[Decision], end: float) -> list[tuple[float, float, int]]:
-    """Return the ancestry of a member's weights: pieces (from, to, member) in env steps, newest first."""
-    pieces: list[tuple[float, float, int]] = []
-    who, until = member, end
-    for decision in reversed(decisions):
-        if decision.member == who and decision.copied is not None and decision.env_steps <= until:
-            pieces.append((decision.env_steps, until, who))
-            who, until = decision.copied, decision.env_steps
-    return [*pieces, (0, until, who)]
 
 
 def _read_text(path: Path) -> str:

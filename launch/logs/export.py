@@ -21,7 +21,6 @@ from launch.records.run_directory import saved_config
 from launch.records.trust import trust_run
 from launch.supervision.checkpointing import SavedMember, check_saved_run
 from learner.checkpoint import NoCheckpointError, load_newest_checkpoint
-from replay_server.saved_unrolls import SavedUnrolls
 
 
 @dataclass(frozen=True)
@@ -62,9 +61,13 @@ def export_replay(run_dir: Path, name: str, options: ReplayOptions) -> ExportedL
         checkpoint, warnings = load_newest_checkpoint(path / "checkpoints", check_saved_run)
     except NoCheckpointError as error:
         raise NothingToResumeError("run-dir", str(error), "train it first") from error
-    shards = SavedMember(checkpoint, warnings).replay()
-    if not shards:
+    saved = SavedMember(checkpoint, warnings)
+    states = saved.replay()
+    if not states:
         raise NothingToResumeError("run-dir", f"{path} saved no replay", "train with --checkpoint-replay")
+    if any("contents" not in state for state in states):
+        wrong = f"{path}: its replay was saved by an older version"
+        raise NothingToResumeError("run-dir", wrong, "resume it, which saves it anew")
     environment = environment_spec_from_json(checkpoint.state["environment"])
     algorithm = config.algorithm.build(environment, config.network)
     spec = UnrollSpec(config.unroll_length, environment, algorithm.behaviour)
@@ -73,8 +76,8 @@ def export_replay(run_dir: Path, name: str, options: ReplayOptions) -> ExportedL
 
     def episodes() -> Iterator[LoggedEpisode]:
         nonlocal num_steps
-        for shard in shards:
-            for episode in whole_episodes(spec, SavedUnrolls(spec, shard)):
+        for contents in filter(None, (state["contents"] for state in states)):
+            for episode in whole_episodes(spec, contents):
                 returns.append(float(episode.rewards.sum()))
                 num_steps += len(episode)
                 yield episode

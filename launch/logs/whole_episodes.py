@@ -11,19 +11,19 @@ from laser.frames import decompress_frames
 from laser.logs.episodes import LoggedEpisode
 from laser.ops.frame_stacks import stack_frames
 from laser.specs import FramesSpec
-from laser.unroll import Unrolls, UnrollSpec
-from replay_server.saved_unrolls import SavedUnrolls
+from laser.unroll import PackedFrames, Unrolls, UnrollSpec
+from replay_server.saving.contents import Contents
 
 _STREAM = ("run", "actor", "incarnation", "environment")
 _MU, _OBSERVATIONS = "mu/", "observations/"
 
 
-def whole_episodes(spec: UnrollSpec, saved: SavedUnrolls) -> Iterator[LoggedEpisode]:
+def whole_episodes(spec: UnrollSpec, saved: Contents) -> Iterator[LoggedEpisode]:
     """Yield the episodes whose every row is stored, stream by stream; others have lost their first rows or go on.
 
     Args:
         spec: layout of the unrolls.
-        saved: of one shard; all unrolls of an environment are in the same one.
+        saved: contents of one shard; all unrolls of an environment are in the same one.
     """
     headers = saved.headers
     order = np.lexsort((headers["sequence"], *(headers[name] for name in reversed(_STREAM))))
@@ -38,7 +38,7 @@ def whole_episodes(spec: UnrollSpec, saved: SavedUnrolls) -> Iterator[LoggedEpis
         yield from _episodes_of(spec, saved, stretch)
 
 
-def _episodes_of(spec: UnrollSpec, saved: SavedUnrolls, unrolls: np.ndarray) -> Iterator[LoggedEpisode]:
+def _episodes_of(spec: UnrollSpec, saved: Contents, unrolls: np.ndarray) -> Iterator[LoggedEpisode]:
     """Yield the whole episodes of unrolls that follow each other."""
     length = spec.unroll_length
     first = saved.fields["first"][unrolls][:, :length].reshape(-1)
@@ -51,7 +51,7 @@ def _episodes_of(spec: UnrollSpec, saved: SavedUnrolls, unrolls: np.ndarray) -> 
         some = unrolls[begin // length : end // length + 1]
         skipped = begin // length * length
         if end > begin:
-            yield _episode(spec, saved.gather(some), slice(begin - skipped, end - skipped + 1))
+            yield _episode(spec, _gathered(saved, some), slice(begin - skipped, end - skipped + 1))
 
 
 def _episode(spec: UnrollSpec, unrolls: Unrolls, rows: slice) -> LoggedEpisode:
@@ -83,6 +83,14 @@ def _episode(spec: UnrollSpec, unrolls: Unrolls, rows: slice) -> LoggedEpisode:
         of_rows(versions)[steps],
         int(unrolls.headers["member"][0]),
     )
+
+
+def _gathered(saved: Contents, some: np.ndarray) -> Unrolls:
+    frames = {
+        name: PackedFrames(packed.payload, packed.starts[some], packed.lengths[some])
+        for name, packed in saved.frames.items()
+    }
+    return Unrolls(saved.headers[some], {name: value[some] for name, value in saved.fields.items()}, frames)
 
 
 def _stacks(unrolls: Unrolls, name: str, spec: FramesSpec) -> np.ndarray:

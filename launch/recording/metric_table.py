@@ -610,6 +610,12 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         ),
         Metric("totals/learned_from/{maker}/abs_log_rho", "nats", "of these, sum of |log pi - log mu|", only=_SHARED),
         Metric(
+            "totals/learned_from/{maker}/kl",
+            "nats",
+            "of these, sum of the KL(pi || implied policy) that rejects steps",
+            only=_SHARED,
+        ),
+        Metric(
             "totals/learned_from/{maker}/lag",
             "versions",
             "of these, sum of their maker's newer parameter versions",

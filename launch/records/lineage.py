@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from launch.records.json_lines import append_line, read_lines, replace_lines
 from launch.records.settings_schedule import SettingsChange
@@ -36,6 +36,33 @@ class Decision:
     copied: int | None
     fitness: dict[int, float]
     settings: dict[str, float]
+
+
+class Copy(Protocol):
+    """What `ancestry` reads of a decision."""
+
+    @property
+    def env_steps(self) -> int:
+        """The member's env steps."""
+
+    @property
+    def member(self) -> int:
+        """The member's number."""
+
+    @property
+    def copied(self) -> int | None:
+        """Number of the member that it copied, or None."""
+
+
+def ancestry(member: int, decisions: Sequence[Copy], end: float) -> list[tuple[float, float, int]]:
+    """Return the ancestry of a member's weights: pieces (from, to, member) in env steps, newest first."""
+    pieces: list[tuple[float, float, int]] = []
+    who, until = member, end
+    for decision in reversed(decisions):
+        if decision.member == who and decision.copied is not None and decision.env_steps <= until:
+            pieces.append((decision.env_steps, until, who))
+            who, until = decision.copied, decision.env_steps
+    return [*pieces, (0, until, who)]
 
 
 class Lineage:

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 66rem; margin: 2rem auto;
-       padding: 0 1rem; }
+:root { color-scheme: light dark; --ink: #222; --paper: #fff; --edge: #ddd; --code: #f4f4f4; }
+@media (prefers-color-scheme: dark) { :root { --ink: #d7dce2; --paper: #12161c; --edge: #3a4149; --code: #1d232b; } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 90rem;
+       margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.6rem; overflow-wrap: anywhere; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
 table { border-collapse: collapse; display: block; overflow-x: auto; }
-th, td { text-align: left; padding: .2rem .9rem .2rem 0; border-bottom: 1px solid #ddd; vertical-align: top;
+th, td { text-align: left; padding: .2rem .9rem .2rem 0; border-bottom: 1px solid var(--edge); vertical-align: top;
          overflow-wrap: anywhere; }
 td { font-variant-numeric: tabular-nums; }
-pre { background: #f4f4f4; padding: .7rem; white-space: pre-wrap; overflow-wrap: anywhere; }
-img { max-width: 100%; height: auto; }
+pre { background: var(--code); padding: .7rem; white-space: pre-wrap; overflow-wrap: anywhere; }
+.pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1rem; }
+figure { margin: 0; } figcaption { font-size: .85rem; }
+img, video { max-width: 100%; height: auto; background: #fff; border-radius: 4px; }
+video { width: 100%; max-height: 26rem; background: #000; }
+summary { cursor: pointer; font-size: 1.2rem; font-weight: bold; margin-top: 1.6rem; }
 """
+_FIGURE = "<figure>"
 
 
 class Page:
@@ -39,27 +48,59 @@ class Page:
         self._parts.append(f"<pre>{_text(text)}</pre>")
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Add a table."""
-        head = "".join(f"<th>{_text(cell)}</th>" for cell in header)
-        body = "".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+        """Add a table without the columns that are empty in every row."""
+        kept = [place for place in range(len(header)) if not rows or any(row[place] for row in rows)]
+        head = "".join(f"<th>{_text(header[place])}</th>" for place in kept)
+        body = "".join("<tr>" + "".join(f"<td>{_text(row[place])}</td>" for place in kept) + "</tr>" for row in rows)
         self._parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
 
     def picture(self, png: bytes, description: str) -> None:
-        """Add a PNG, inside the page."""
-        data = base64.b64encode(png).decode()
-        self._parts.append(f'<p><img alt="{_text(description)}" src="data:image/png;base64,{data}"></p>')
+        """Add a PNG, inside the page; pictures that follow one another stand side by side where there is room."""
+        self._parts.append(f'{_FIGURE}<img alt="{_text(description)}" src="{_data(png, "image/png")}"></figure>')
+
+    def video(self, video: bytes, kind: str, description: str) -> None:
+        """Add a video, inside the page.
+
+        Args:
+            video: content of the file.
+            kind: its MIME type; a GIF is shown as a picture.
+            description: below the video.
+        """
+        words, source = _text(description), _data(video, kind)
+        shown = f'<video controls muted src="{source}"></video>'
+        if kind == "image/gif":
+            shown = f'<img alt="{words}" src="{source}">'
+        self._parts.append(f"{_FIGURE}{shown}<figcaption>{words}</figcaption></figure>")
+
+    @contextmanager
+    def folded(self, title: str) -> Iterator[None]:
+        """Fold what the block adds below a title that opens it."""
+        self._parts.append(f"<details><summary>{_text(title)}</summary>")
+        yield
+        self._parts.append("</details>")
 
     def render(self) -> str:
         """Return the page. Its content security policy forbids a browser to load anything."""
-        policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+        policy = "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'"
         return (
             f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f"<title>{_text(self._title)}</title><style>{_STYLE}</style></head>\n<body>\n"
-            + "\n".join(self._parts)
+            + "\n".join(_side_by_side(self._parts))
             + "\n</body></html>\n"
         )
+
+
+def _side_by_side(parts: Sequence[str]) -> Iterator[str]:
+    """Yield the parts, with figures that follow one another in one grid."""
+    for is_figure, group in itertools.groupby(parts, lambda part: part.startswith(_FIGURE)):
+        together = list(group)
+        yield from ['<div class="pictures">', *together, "</div>"] if is_figure else together
+
+
+def _data(content: bytes, kind: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def _text(value: str) -> str:

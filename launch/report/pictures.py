@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,6 +71,40 @@ def draw(
         _draw_panel(axes, panel)
     if title:
         figure.suptitle(_plain(title))
+    picture = io.BytesIO()
+    canvas.print_png(picture)
+    return picture.getvalue()
+
+
+def draw_lineage(
+    ends: Mapping[int, float], copies: Sequence[tuple[float, int, int]], path: Sequence[tuple[float, float, int]]
+) -> bytes:
+    """Return a PNG of a population's lineage: a lane for each member, an arrow for each copy.
+
+    Args:
+        ends: env steps of each member.
+        copies: (env steps, copied member, copying member).
+        path: (from, to, member) pieces of one member's ancestry, drawn thick.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    lanes = {member: lane for lane, member in enumerate(sorted(ends))}
+    figure = Figure(figsize=(9.0, 1.2 + 0.4 * len(lanes)), layout="constrained")
+    canvas: Any = FigureCanvasAgg(figure)
+    axes: Any = figure.subplots()
+    for member, lane in lanes.items():
+        axes.plot([0.0, ends[member]], [lane, lane], color="grey", linewidth=1, alpha=0.6)
+    for begin, end, member in path:
+        if member in lanes:
+            axes.plot([begin, end], [lanes[member]] * 2, color=COLOURS[4], linewidth=5, alpha=0.7)
+    for at, model, member in copies:
+        if model in lanes and member in lanes:
+            arrow = {"arrowstyle": "->", "color": COLOURS[1]}
+            axes.annotate("", (at, lanes[member]), (at, lanes[model]), arrowprops=arrow)
+    axes.set_yticks(list(lanes.values()), [f"member {member}" for member in lanes])
+    axes.invert_yaxis()
+    axes.set_xlabel("env steps")
     picture = io.BytesIO()
     canvas.print_png(picture)
     return picture.getvalue()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,16 +13,21 @@ from typing import Any
 from laser.environments import task_ids
 from launch.evaluation.evaluation_result import TaskResult
 from launch.recording.metric_table import RETURN
+from launch.records.inside import is_own_file
+from launch.records.listing import VIDEO_TYPES
 from launch.records.metrics_db import Tick
 from launch.records.preset_changes import changes_from_preset
 from launch.records.run_directory import RunDirectory, config_from_record, read_record
 from launch.records.saved_state import check_saved_state
 from launch.records.series import EMPTY, Latest, Series, read_latest, read_series
+from launch.records.settings_schedule import read_changes
 from launch.report.repeating import sweep_command, train_command
 from launch.settings.train_config import NOT_FLAGS, TrainConfig
 from launch.settings.values import find_leaves, show
+from launch.sweeps.evolution import SCHEDULE_NAME
 from learner.checkpoint import NoCheckpointError, load_newest_checkpoint
 
+_MOST_VIDEO_BYTES = 16_000_000
 _MOST_POINTS = 2000
 """Most points of a curve: more than a picture is wide in pixels."""
 
@@ -63,12 +69,44 @@ class Recorded:
             return str(self.record["command"])
         if "sweep" in self.record:
             return sweep_command(self.record, self.config, self.changes)
-        return train_command(self.config.preset, self.changes)
+        command = train_command(self.config.preset, self.changes)
+        if not self.ended_settings:
+            return command
+        return f"{command} --settings-schedule {shlex.quote(str(self.path / SCHEDULE_NAME))}"
+
+    @cached_property
+    def ended_settings(self) -> dict[str, tuple[str, str]]:
+        """The settings that PBT changed, as they were at the beginning and at the end; {} if it changed none.
+
+        Raises:
+            NothingToResumeError: the schedule cannot be read.
+        """
+        if not (self.path / SCHEDULE_NAME).is_file():
+            return {}
+        changes = read_changes(self.path / SCHEDULE_NAME)
+        first = dict(self.settings)
+        last = {key: f"{value:.4g}" for change in changes for key, value in change.settings.items()}
+        return {key: (first.get(key, ""), value) for key, value in last.items() if first.get(key) != value}
+
+    @cached_property
+    def newest_video(self) -> tuple[Path, bytes, str] | None:
+        """The newest video with its content and MIME type; None without one that is small enough for a page."""
+        place = self.path / "videos"
+        kept = [path for path in place.glob("*") if path.suffix.lower() in VIDEO_TYPES and is_own_file(path, self.path)]
+        newest = max(kept, key=lambda path: path.stat().st_mtime, default=None)
+        if newest is None or newest.stat().st_size > _MOST_VIDEO_BYTES:
+            return None
+        return newest, newest.read_bytes(), VIDEO_TYPES[newest.suffix.lower()]
 
     @property
     def settings(self) -> list[tuple[str, str]]:
         """Every setting by key, as written on the command line."""
         return [(leaf.key, show(leaf.value)) for leaf in find_leaves(self.config) if leaf.key not in NOT_FLAGS]
+
+    @cached_property
+    def by_key(self) -> dict[str, str]:
+        """The settings that `settings` lists, by key."""
+        return dict(self.settings)
 
     @cached_property
     def latest(self) -> Latest:

@@ -7,13 +7,16 @@ from pathlib import Path
 
 from launch.evaluation.evaluation_result import EvaluationResult, TaskResult, published_words
 from launch.recording.metric_panels import PANELS, Line, Panel, names_of
+from launch.recording.metric_table import EVALUATION
 from launch.recording.progress import duration
 from launch.records.curves import carried
 from launch.records.metrics_db import Tick
-from launch.records.series import Series
+from launch.records.series import EMPTY, Series
 from launch.report import pictures
 from launch.report.page import Page
 from launch.report.recorded import Recorded
+
+_MOST_EVALUATIONS = 12
 
 
 def write_run(recorded: Recorded, evaluation: EvaluationResult | None) -> tuple[Page, dict[str, bytes]]:
@@ -28,6 +31,7 @@ def write_run(recorded: Recorded, evaluation: EvaluationResult | None) -> tuple[
         + (_reached(recorded.end) if recorded.end else "Nothing was recorded yet.")
     )
     add_scores(page, recorded, evaluation)
+    add_evaluations(page, recorded)
     page.heading("Curves")
     for panel, lines in _panels(recorded):
         picture = pictures.draw([pictures.Panel("env steps", panel.y_title, lines)], panel.title)
@@ -71,11 +75,33 @@ def add_scores(page: Page, recorded: Recorded, evaluation: EvaluationResult | No
     page.paragraph("Intervals are bootstrapped over episodes of this one run; they say nothing about other seeds.")
 
 
+def add_evaluations(page: Page, recorded: Recorded) -> None:
+    """Add what the run's evaluations reached while it trained, and its newest video."""
+    returns = recorded.series([EVALUATION]).get(EVALUATION, EMPTY)
+    if len(returns):
+        page.heading("Evaluations while it trained")
+        steps = returns.axes["env_steps"].tolist()
+        rows = [(f"{at:,.0f}", f"{value:,.2f}") for at, value in zip(steps, returns.values.tolist(), strict=True)]
+        shown = rows[-_MOST_EVALUATIONS:]
+        page.table(("env steps", "mean return"), shown)
+        if len(shown) < len(rows):
+            page.paragraph(f"The last {len(shown)} of {len(rows)}; the curve below shows all.")
+    film = recorded.newest_video
+    if film is not None:
+        path, content, kind = film
+        page.heading("The newest video")
+        page.video(content, kind, path.name)
+
+
 def add_settings(page: Page, recorded: Recorded) -> None:
     """Add the repeating command, the differences from the preset, all settings, and versions."""
     record = recorded.record
     page.heading("To repeat it")
     page.code(recorded.repeat)
+    if recorded.ended_settings:
+        page.paragraph("PBT changed these settings while it trained; the command repeats their schedule.")
+        rows = [(key, before, after) for key, (before, after) in recorded.ended_settings.items()]
+        page.table(("key", "at the beginning", "at the end"), rows)
     page.paragraph(f"The original command: {record['command']}")
     if len(record.get("history", [])) > 1:
         page.paragraph(f"Number of times resumed: {len(record['history']) - 1}.")
@@ -85,11 +111,11 @@ def add_settings(page: Page, recorded: Recorded) -> None:
         page.table(("key", "preset", "this run"), rows)
     else:
         page.paragraph("Nothing." if recorded.config.preset else "The run has no preset.")
-    page.heading("Config")
-    page.table(("key", "value"), recorded.settings)
-    page.heading("Versions")
+    with page.folded("Config"):
+        page.table(("key", "value"), recorded.settings)
     versions = {**record.get("versions", {}), "commit": record.get("commit") or "unknown"}
-    page.table(("package", "version"), [(str(name), str(value)) for name, value in versions.items()])
+    with page.folded("Versions"):
+        page.table(("package", "version"), [(str(name), str(value)) for name, value in versions.items()])
 
 
 def _reached(end: Tick) -> str:

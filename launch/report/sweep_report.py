@@ -12,11 +12,11 @@ from launch.errors import LaunchError
 from launch.evaluation.evaluation_result import Interval
 from launch.evaluation.settings_compared import best_setting, compare_settings
 from launch.evaluation.sweep_evaluation import MemberRecord, read_best_curve
-from launch.records.lineage import Lineage
+from launch.records.lineage import Decision, Lineage, ancestry
 from launch.records.listing import was_pruned
 from launch.records.settings_schedule import SettingsChange, read_changes
 from launch.report.page import Page
-from launch.report.pictures import Line, Panel, draw
+from launch.report.pictures import Line, Panel, draw, draw_lineage
 from launch.report.recorded import Recorded
 from launch.report.run_report import add_settings
 from launch.sweeps.evolution import SCHEDULE_NAME
@@ -156,13 +156,14 @@ def _add_schedules(page: Page, path: Path, members: Sequence[_Member]) -> dict[s
         return {}
     copies = [decision for decision in decisions if decision.copied is not None]
     page.paragraph(f"{len(decisions)} comparisons, {len(copies)} of which copied another member.")
+    files = _add_lineage(page, members, decisions) if copies else {}
     if copies:
         page.table(
             ("env steps", "member", "copied"), [(f"{it.env_steps:,}", str(it.member), str(it.copied)) for it in copies]
         )
     best = next((member for member in members if (member.recorded.path / SCHEDULE_NAME).is_file()), None)
     if best is None:
-        return {}
+        return files
     changes = read_changes(best.recorded.path / SCHEDULE_NAME)
     end = float(best.recorded.end.env_steps) if not best.error and best.recorded.end else changes[-1].env_steps
     keys = sorted({key for change in changes for key in change.settings})
@@ -171,7 +172,18 @@ def _add_schedules(page: Page, path: Path, members: Sequence[_Member]) -> dict[s
     panels = [Panel("env steps", key, [Line("", _steps(changes, key, end), is_steps=True)]) for key in keys[:4]]
     picture = draw(panels, f"Schedule of member {best.number}")
     page.picture(picture, "the best member's settings over time, set by PBT")
-    return {"schedule.png": picture}
+    return files | {"schedule.png": picture}
+
+
+def _add_lineage(page: Page, members: Sequence[_Member], decisions: Sequence[Decision]) -> dict[str, bytes]:
+    """Add a picture of who copied whom, with the ancestors of the best member as a thick line."""
+    ends = {it.number: float(it.recorded.end.env_steps) for it in members if not it.error and it.recorded.end}
+    best = next((it.number for it in members if not it.error), None)
+    path = [] if best is None else ancestry(best, decisions, ends.get(best, 0.0))
+    copies = [(float(it.env_steps), it.copied, it.member) for it in decisions if it.copied is not None]
+    picture = draw_lineage(ends, copies, path)
+    page.picture(picture, f"who copied whom; thick: the ancestors of member {best}")
+    return {"lineage.png": picture}
 
 
 def _schedule_row(change: SettingsChange, keys: Sequence[str]) -> Sequence[str]:

@@ -77,8 +77,8 @@ class SavedReplay:
     def count_in_transit(self, recorder: Recorder) -> None:
         """Count the unrolls that were on their way when the checkpoints were written, once the state is loaded.
 
-        A run that was killed continues from checkpoints that were written while actors worked: what they had reported and
-        what had arrived differ.
+        A run that was killed continues from checkpoints that were written while actors worked: what they had reported
+        and what had arrived differ.
         """
         missing = self._num_made - _arrived(self._newest) if self._newest else 0
         if missing:
@@ -141,7 +141,8 @@ def _arrived(accounts: Sequence[dict[str, Any]]) -> int:
     ledgers = [account["ledger"] for account in accounts]
     by_reason = [ledger[name] for ledger in ledgers for name in ("rejected", "failed")]
     refused = sum(sum(part.values()) if isinstance(part, dict) else part for part in by_reason)
-    return refused + sum(ledger["inserted"] + ledger["lost"] for ledger in ledgers)
+    arrived: int = refused + sum(ledger["inserted"] + ledger["lost"] for ledger in ledgers)
+    return arrived
 
 
 def _received(accounts: Sequence[dict[str, Any]]) -> int:

@@ -352,7 +352,8 @@ class _Session:
         if supervisor.error is None:
             self._save_now(supervisor)
         if supervisor.error is None:
-            run.log(f"finished: {supervisor.outcome.words}")
+            by = f" {self._stop.by}" if supervisor.finished is Ending.STOPPED else ""
+            run.log(f"finished: {supervisor.outcome.words}{by}")
         else:
             self._log_failure(run, supervisor.error)
             _save_what_can_be_saved(run, supervisor)

@@ -38,7 +38,14 @@ class StopSignal:
         """Return the error that ends a stopped run; `saved` is the text about the saved state and how to continue."""
         if self.number in (None, signal.SIGINT):
             return Interrupted("stopped", "by Ctrl-C", saved)
-        return StoppedError("stopped", f"by {signal.Signals(self.number).name}", saved, exit_code=self.exit_code)
+        return StoppedError("stopped", self.by, saved, exit_code=self.exit_code)
+
+    @property
+    def by(self) -> str:
+        """What stopped the run, as words; without a signal, a callback did."""
+        if self.number is None:
+            return "by a callback"
+        return "by Ctrl-C" if self.number == signal.SIGINT else f"by {signal.Signals(self.number).name}"
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.number is not None:

@@ -11,18 +11,19 @@ from torch import Tensor
 
 from learner.experience.mixing import Mix
 
-_NUMBERS = ("accepted", "abs_log_rho")
+_NUMBERS = ("accepted", "abs_log_rho", "kl")
 """What the loss says of each item, where it does (see `Algorithm.per_step`)."""
 # Batches whose numbers wait to be added up: many together cost a small agent less than one after the other.
 _MOST_WAITING = 32
 
 
 class Makers:
-    """Adds up, for each maker, the steps drawn and accepted, their |log rho| and their lag. Used from one thread.
+    """Adds up, for each maker, the steps drawn and accepted, their |log rho|, KL and lag. Used from one thread.
 
-    The counts are `learned_from/MAKER/steps`, `.../accepted`, `.../abs_log_rho` and `.../lag`, the last two summed over
-    the steps. The lag of a step is the number of newer parameter versions of its maker, as far as this learner has seen
-    any. Nothing is counted before the first steps of another member are drawn.
+    The counts are `learned_from/MAKER/steps`, `.../accepted`, `.../abs_log_rho`, `.../kl` and `.../lag`, the last three
+    summed over the steps; a loss without a trust region by KL counts none of `.../kl`. The lag of a step is the number
+    of newer parameter versions of its maker, as far as this learner has seen any. Nothing is counted before the first
+    steps of another member are drawn.
 
     Args:
         member: of the learner.

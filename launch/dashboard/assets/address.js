@@ -22,6 +22,11 @@
   window.addEventListener("popstate", follow);
   window.addEventListener("_dashprivate_pushstate", follow);
 
+  /* Makes the page again, as its address now says. */
+  laser.again = function () {
+    window.dash_clientside.set_props("address", { data: current() });
+  };
+
   /* A link in a table opens its page as other links do, without loading everything again. */
   laser.open = function (event, address) {
     if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey || event.button) return;

@@ -25,6 +25,9 @@
       }
     }
     for (const thumb of document.querySelectorAll(".dash-slider-thumb")) set(thumb, "aria-label", nameOf(thumb));
+    for (const field of document.querySelectorAll(".control textarea, .control input[type=text], .control input[type=search]")) {
+      if (!field.closest(".dash-dropdown-wrapper, .dash-dropdown-content")) set(field, "aria-label", nameOf(field));
+    }
     // The button beside it takes the focus; this input only catches clicks on labels.
     for (const target of document.querySelectorAll(".dash-dropdown-focus-target")) set(target, "tabindex", "-1");
     for (const clear of document.querySelectorAll("a.dash-dropdown-clear")) set(clear, "role", "button");

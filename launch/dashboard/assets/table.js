@@ -66,6 +66,12 @@
       for (const event of ["selectionChanged", "filterChanged", "sortChanged"]) {
         api.addEventListener(event, () => tell(api, start.at));
       }
+      /* Enter in a row opens its page, as the link in it does. */
+      api.addEventListener("cellKeyDown", (found) => {
+        const event = found.event;
+        if (event.key !== "Enter" || !found.data || !event.target.matches(".ag-cell")) return;
+        laser.open(event, found.data.href);
+      });
       /* New runs; what they change is seen at most once a second. */
       let waits = null;
       api.addEventListener("rowDataUpdated", () => {
@@ -121,13 +127,21 @@
         ref: pressed(() => toggle(key)) }, eye));
   };
 
-  /* Numbers and ages. */
+  /* Numbers, by the rule of launch/dashboard/formats.py, and ages. */
   function shown(params) {
     const value = params.value;
     if (value === null || value === undefined) return "";
     if (typeof value !== "number") return String(value);
-    if (Math.abs(value) >= 1000) return Math.round(value).toLocaleString("en-US");
-    return String(Number(value.toPrecision(4)));
+    const size = Math.abs(value);
+    if (size === 0) return "0";
+    if (size < 1e-3) return value.toExponential(2).replace(/\.?0+e/, "e");
+    if (size < 999.95) return String(Number(value.toPrecision(4)));
+    if (size < 999999.5) return Math.round(value).toLocaleString("en-US");
+    const unit = [[1e12, "T"], [1e9, "G"], [1e6, "M"]].find((each) => size >= each[0] * 0.99995);
+    return Number((value / unit[0]).toPrecision(4)).toLocaleString("en-US") + unit[1];
+  }
+  function counted(params) {
+    return typeof params.value === "number" ? params.value.toLocaleString("en-US") : "";
   }
   function ago(params) {
     if (!params.value) return "";
@@ -140,6 +154,7 @@
   }
   const functions = (window.dashAgGridFunctions = window.dashAgGridFunctions || {});
   functions.shown = shown;
+  functions.counted = counted;
   functions.ago = ago;
   functions.hours = (params) => params.data.age_s === null ? null : (Date.now() / 1000 - params.data.age_s) / 3600;
   setInterval(function () {

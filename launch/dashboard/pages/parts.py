@@ -46,7 +46,13 @@ def clock(name: str, interval_ms: int = CLOCK_MS, *, rests: bool = False, is_sto
 
 
 def panel(
-    title: str, graph_id: Any, figure: Figure | None = None, height_px: int = 240, about: str = "", facet: str = ""
+    title: str,
+    graph_id: Any,
+    figure: Figure | None = None,
+    height_px: int = 240,
+    about: str = "",
+    facet: str = "",
+    tools: Sequence[Any] = (),
 ) -> html.Section:
     """Return a figure under its title and a line about it, with buttons that save what it shows.
 
@@ -57,6 +63,7 @@ def panel(
         height_px: of the figure, in pixels.
         about: a line below the title.
         facet: name of the figure among those that are zoomed together.
+        tools: further buttons, before those that save.
     """
     kinds: list[dict[str, Any]] = [{"data-save": kind, "children": kind.upper()} for kind in ("png", "svg", "csv")]
     buttons = [
@@ -65,7 +72,7 @@ def panel(
     spoken: dict[str, Any] = {"aria-label": title, "data-facet": facet}
     return html.Section(
         [
-            html.Header([html.H2(title), html.Div(buttons, className="saves")]),
+            html.Header([html.H2(title), html.Div([*tools, *buttons], className="saves")]),
             *([html.Small(about)] if about else []),
             dcc.Graph(
                 id=graph_id,
@@ -148,26 +155,8 @@ def tile(name: str, value: str, about: str = "") -> html.Div:
     return html.Div([html.Span(name, className="label"), html.Strong(value), html.Small(about)], className="tile")
 
 
-def number(value: float | None, digits: int = 1) -> str:
-    """Return a readable number; "" for None and NaN."""
-    if value is None or value != value:
-        return ""
-    return f"{value:,.{digits}f}" if abs(value) < 1e6 else f"{value / 1e6:,.2f} M"
-
-
 def ago(seconds: float | None) -> str:
     """Return an age in words."""
     if seconds is None:
         return ""
     return "now" if seconds < 5 else f"{duration(seconds)} ago"
-
-
-def size(value: float | None) -> str:
-    """Return a readable number of bytes."""
-    if value is None:
-        return ""
-    for unit in ("B", "KiB", "MiB"):
-        if abs(value) < 1024:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.2f} GiB"

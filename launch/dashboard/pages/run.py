@@ -11,13 +11,15 @@ from dash.exceptions import PreventUpdate
 from launch.dashboard.address import Address, Control, address_of, controls_store, remember_controls
 from launch.dashboard.checked import one_of, texts, whole
 from launch.dashboard.figures import Figure, Theme
+from launch.dashboard.formats import short
 from launch.dashboard.library import Library, Summary
 from launch.dashboard.news import marked, news
+from launch.dashboard.pages import run_notes
 from launch.dashboard.pages.parts import (
     MOST_SMOOTHING,
     axis_choice,
     clock,
-    number,
+    labelled,
     panel,
     scale_choice,
     section,
@@ -25,6 +27,7 @@ from launch.dashboard.pages.parts import (
     table,
     words_of,
 )
+from launch.dashboard.pages.run_panels import MOST_PANELS, baseline_choice, own_scales, panels_of_run, sections
 from launch.dashboard.pages.run_tables import (
     config_parts,
     ledger_rows,
@@ -34,17 +37,15 @@ from launch.dashboard.pages.run_tables import (
     process_rows,
     tiles_of_run,
 )
-from launch.dashboard.panels import SCALES, SECTIONS, Scale, draw, panels_of
+from launch.dashboard.panels import SCALES, Scale, draw
 from launch.dashboard.sweeps import read_schedule
-from launch.recording.metric_panels import BOXES, Line, Panel, names_of
+from launch.recording.metric_panels import Line, Panel, names_of
 from launch.recording.metric_table import RETURN
 from launch.records.listing import Entry, log_tail, printable
 from launch.records.series import AXES, Axis
 
 _POINTS = 250
 _MOST_METRICS = 20
-_SETTLED_S = 60.0
-"""Seconds after which a panel without numbers will probably never have any."""
 
 
 _CONTROLS = (
@@ -52,6 +53,8 @@ _CONTROLS = (
     Control("run-smoothing", "smoothing", 0),
     Control("run-scale", "y", "all"),
     Control("any", "metric", []),
+    Control("run-baseline", "baseline", None),
+    Control("panel-search", "find", ""),
 )
 
 
@@ -88,10 +91,23 @@ def layout(library: Library, address: Address) -> Any:
                     axis_choice("run-axis", address.text("axis")),
                     smoothing_choice("run-smoothing", address.number("smoothing", 0)),
                     scale_choice("run-scale", address.text("y")),
+                    baseline_choice(library, entry, address),
+                    labelled(
+                        "panels",
+                        dcc.Input(
+                            id="panel-search",
+                            type="search",
+                            placeholder="find: any word",
+                            value=address.text("find"),
+                            debounce=False,
+                            maxLength=100,
+                        ),
+                    ),
                 ],
                 className="controls sticky",
             ),
-            *_sections(library, entry, address),
+            html.P(id="panels-found", className="quiet", role="status"),
+            *sections(library, entry, address),
             section(
                 "any",
                 "Any metric",
@@ -112,12 +128,14 @@ def layout(library: Library, address: Address) -> Any:
                 ],
                 address,
             ),
+            run_notes.layout(library, entry, address),
             section("config", "Config", config_parts(entry), address),
             *([] if has_failed else [log]),
             dcc.Store(id="run-key", data=entry.key),
             dcc.Store(id="run-seen"),
             dcc.Store(id="run-drawn"),
             dcc.Store(id="run-title"),
+            dcc.Store(id="run-scales", data={scale: address.texts(f"y-{scale}")[:MOST_PANELS] for scale in SCALES}),
             controls_store("run", _CONTROLS, address),
             clock("run-clock", rests=True),
             clock("run-words-clock"),
@@ -125,36 +143,10 @@ def layout(library: Library, address: Address) -> Any:
     )
 
 
-def _sections(library: Library, entry: Entry, address: Address) -> list[Any]:
-    """Return the sections with their panels; a line names what a run that is under way or done has not recorded."""
-    summary = library.summary(entry)
-    known, moment = summary.latest.values, summary.latest.moment
-    is_settled = moment is not None and (summary.status != "running" or moment.seconds > _SETTLED_S)
-    panels = {each.key: each for each in _panels(library, entry)}
-    found = []
-    for title, keys in SECTIONS.items():
-        chosen = [panels[key] for key in keys if key in panels]
-        empty = [each for each in chosen if is_settled and not each.chosen(known)]
-        drawn = [panel(each.title, {"panel": each.key}) for each in chosen if each not in empty]
-        if title == "Replay":
-            drawn += [_box(BOXES["ledger"], "ledger"), _box(BOXES["lost"], "losses")]
-        if title == "System":
-            drawn.append(_box("Processes", "processes"))
-        missing = ", ".join(each.title for each in empty)
-        content: list[Any] = [html.Div(drawn, className="panels")] if drawn else []
-        content += [html.P(f"this run has no numbers for: {missing}", className="quiet")] if missing else []
-        found.append(section(title.lower(), title, content, address))
-    return found
-
-
-def _box(title: str, name: str) -> Any:
-    return html.Section([html.H2(title), html.Div(id=name)], className="panel")
-
-
 def _member_settings(entry: Entry) -> str:
     """Return a member's own settings, those that PBT set last in place of the first ones."""
     schedule = read_schedule(entry.path / "schedule.json")
-    newest = {key: f"{value:.4g}" for key, value in schedule[-1][1].items()} if schedule else {}
+    newest = {key: short(value) for key, value in schedule[-1][1].items()} if schedule else {}
     settings = {str(key): printable(str(value), 60) for key, value in entry.overrides.items()} | newest
     settings |= {} if "seed" in settings else {"seed": str(entry.config.get("seed", ""))}
     return "of its sweep it has " + ", ".join(f"{printable(key)} {value}" for key, value in settings.items())
@@ -163,6 +155,7 @@ def _member_settings(entry: Entry) -> str:
 def register(app: Dash, library: Library) -> None:
     """Add the page's callbacks."""
     remember_controls(app, "run", _CONTROLS)
+    run_notes.register(app, library)
     app.clientside_callback(  # type: ignore[no-untyped-call]
         ClientsideFunction("laser", "title"), Input("run-title", "data")
     )
@@ -174,6 +167,8 @@ def register(app: Dash, library: Library) -> None:
         Input("run-smoothing", "value"),
         Input("run-scale", "value"),
         Input("any", "value"),
+        Input("run-baseline", "value"),
+        Input("run-scales", "data"),
         Input("theme", "data"),
         Input("run-clock", "data"),
         State("run-key", "data"),
@@ -181,7 +176,17 @@ def register(app: Dash, library: Library) -> None:
         State({"panel": ALL}, "id"),
     )
     def draw_panels(
-        axis: Any, smoothing: Any, scale: Any, wanted: Any, theme: Any, tick: Any, key: Any, drawn: Any, ids: Any
+        axis: Any,
+        smoothing: Any,
+        scale: Any,
+        wanted: Any,
+        baseline: Any,
+        scales: Any,
+        theme: Any,
+        tick: Any,
+        key: Any,
+        drawn: Any,
+        ids: Any,
     ) -> Any:
         entry = library.find(key)
         if entry is None or theme not in ("light", "dark"):
@@ -189,9 +194,13 @@ def register(app: Dash, library: Library) -> None:
         asked = [str(each.get("panel")) for each in ids if isinstance(each, dict)]
         names = tuple(texts(wanted, _MOST_METRICS))
         half_width = whole(smoothing, 0, MOST_SMOOTHING, 0)
+        other = library.find(baseline)
+        other = None if other is None or other.is_sweep else other
+        own = own_scales(scales)
         settings = (one_of(axis, AXES, "env_steps"), half_width, one_of(scale, tuple(SCALES), "all"), names, theme)
         # The controls are part of the state: if the clock's request follows a click, the click's response is lost.
-        state = f"{library.picture_version([entry], _POINTS)} {settings}"
+        both = [entry] if other is None else [entry, other]
+        state = f"{library.picture_version(both, _POINTS)} {settings} {own}"
         due = asked
         before = drawn if isinstance(drawn, dict) else {}
         if ctx.triggered_id == "run-clock":
@@ -200,7 +209,7 @@ def register(app: Dash, library: Library) -> None:
             due = [name for name in asked if name in visible and before.get(name) != state]
             if not due:
                 raise PreventUpdate
-        figures = library.once(("panels", key, state, tuple(due)), lambda: _figures(library, entry, due, *settings))
+        figures = library.once(("panels", key, state, tuple(due)), lambda: _figures(library, both, due, own, *settings))
         return [figures.get(name, no_update) for name in asked], before | dict.fromkeys(due, state)
 
     @app.callback(
@@ -231,7 +240,7 @@ def register(app: Dash, library: Library) -> None:
 
 def _words(library: Library, summary: Summary) -> tuple[Sequence[Any], list[int]]:
     known = summary.latest.values
-    mean_return = number(known.get(RETURN), 1)
+    mean_return = short(known.get(RETURN))
     return marked(
         summary.status,
         f"status {summary.status}",
@@ -245,14 +254,11 @@ def _words(library: Library, summary: Summary) -> tuple[Sequence[Any], list[int]
     )
 
 
-def _panels(library: Library, entry: Entry) -> list[Panel]:
-    return panels_of(library.summary(entry).latest.values)
-
-
 def _figures(
     library: Library,
-    entry: Entry,
+    runs: list[Entry],
     due: list[str],
+    scales: dict[str, Scale],
     axis: Axis,
     half_width: int,
     scale: Scale,
@@ -260,7 +266,14 @@ def _figures(
     theme: Theme,
 ) -> dict[str, Figure]:
     lines = tuple(Line(printable(name), name) for name in names)
-    known = [*_panels(library, entry), Panel("any", "", missing="choose metrics above to see them here", lines=lines)]
+    entry, *baselines = runs
+    known = [
+        *panels_of_run(library, entry),
+        Panel("any", "", missing="choose metrics above to see them here", lines=lines),
+    ]
     panels = {each.key: each for each in known if each.key in due}
     series = library.series(entry, names_of(list(panels.values())), _POINTS)
-    return {key: draw(each, series, axis, theme, half_width, scale) for key, each in panels.items()}
+    under = library.series(baselines[0], names_of(list(panels.values())), _POINTS) if baselines else None
+    return {
+        key: draw(each, series, axis, theme, half_width, scales.get(key, scale), under) for key, each in panels.items()
+    }

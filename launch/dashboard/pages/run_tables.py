@@ -8,8 +8,9 @@ from typing import Any
 from dash import html
 
 from launch.dashboard.comparing import flat
+from launch.dashboard.formats import short, size
 from launch.dashboard.library import Summary
-from launch.dashboard.pages.parts import ago, number, size, table, tile
+from launch.dashboard.pages.parts import ago, table, tile
 from launch.recording.metric_table import RATE, RETURN, known_key, label_of, rows_of, values_by_field
 from launch.recording.progress import duration
 from launch.recording.return_curve import NUM_RETURNS
@@ -44,7 +45,7 @@ def tiles_of_run(summary: Summary) -> list[Any]:
         tile("env steps", f"{moment.env_steps:,}", share),
         *([] if moment.frames == moment.env_steps else [tile("frames", f"{moment.frames:,}", "")]),
         tile("learner steps", f"{moment.learner_steps:,}", ""),
-        tile("return", number(values.get(RETURN), 2) or "none yet", _episodes(values)),
+        tile("return", short(values.get(RETURN)) or "none yet", _episodes(values)),
         tile("env steps / s", f"{rate:,.0f}", left),
         tile("training time", duration(moment.seconds), f"newest numbers {ago(summary.age_s)}"),
         tile("bottleneck", printable(name, 40) or "unknown", printable(rest.rstrip(")"), 60)),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import dash_ag_grid
-from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
+from dash import ClientsideFunction, Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
-from launch.dashboard.address import Address, address_of
+from launch.dashboard.address import Address, Control, address_of, controls_store, remember_controls
+from launch.dashboard.checked import texts
 from launch.dashboard.library import Library, Summary
 from launch.dashboard.pages import comparison
-from launch.dashboard.pages.parts import clock
+from launch.dashboard.pages.further_columns import MOST_COLUMNS, further_cells, further_columns, offered_columns
+from launch.dashboard.pages.parts import clock, labelled
 from launch.recording.metric_table import RATE, RETURN
 from launch.records.listing import printable
 
@@ -28,6 +31,7 @@ _NUMBER = {
     "type": "rightAligned",
     "valueFormatter": {"function": "shown(params)"},
 }
+_COUNT = _NUMBER | {"valueFormatter": {"function": "counted(params)"}}
 _AGE = _NUMBER | {
     "filterParams": {"defaultOption": "lessThanOrEqual"},
     "filterValueGetter": {"function": "hours(params)"},
@@ -44,18 +48,22 @@ _COLUMNS = [
     _column("kind", "kind", 78, **_TEXT),
     _column("preset", "preset", 92, **_TEXT),
     _column("environment", "env", 114, tooltipField="env", **_TEXT),
-    _column("env steps", "env_steps", 88, **_NUMBER),
-    _column("frames", "frames", 86, **_NUMBER),
+    _column("env steps", "env_steps", 88, **_COUNT),
+    _column("frames", "frames", 86, **_COUNT),
     _column("return", "return", 76, **_BEST_FIRST),
     _column("steps/s", "rate", 74, **_NUMBER),
     _column("bottleneck", "bottleneck", 120, flex=1, minWidth=120, tooltipField="bottleneck", **_TEXT),
     _column("age", "age_s", 66, **_AGE),
 ]
 
+_CONTROLS = (Control("columns", "column", []), Control("archived", "archived", []))
+
 
 def layout(library: Library, address: Address) -> Any:
     """Return the page."""
-    rows = _rows(library)
+    chosen = [name for name in address.texts("column") if name][:MOST_COLUMNS]
+    with_archived = bool(address.texts("archived"))
+    rows = _rows(library, chosen, with_archived)
     keys = {row["name"]: row["key"] for row in rows}
     search = address.text("search")
     ticked = [keys[name] for name in address.texts("run") if name in keys]
@@ -65,8 +73,8 @@ def layout(library: Library, address: Address) -> Any:
     view = {"ticked": ticked, "kept": None, "out": 0} if is_whole else None
     start = {
         "search": search,
-        "filter": _filter(address.json("filter")),
-        "sort": _sort(address.texts("sort")),
+        "filter": _filter(address.json("filter"), chosen),
+        "sort": _sort(address.texts("sort"), chosen),
         "hidden": hidden,
         "at": address.moment,
     }
@@ -85,12 +93,32 @@ def layout(library: Library, address: Address) -> Any:
                     ),
                     html.Strong(id="kept", role="status"),
                     html.P(_where(library, rows), id="where", className="quiet"),
+                    labelled(
+                        "further columns",
+                        dcc.Dropdown(
+                            id="columns",
+                            options=[{"label": name, "value": name} for name in offered_columns(library, chosen)],
+                            value=chosen,
+                            multi=True,
+                            placeholder="settings, created, duration ...",
+                        ),
+                        "wide columns",
+                    ),
+                    labelled(
+                        "archived",
+                        dcc.Checklist(
+                            id="archived",
+                            options=[{"label": "show", "value": "show"}],
+                            value=["show"] if with_archived else [],
+                        ),
+                        "choice",
+                    ),
                 ],
                 className="line",
             ),
             dash_ag_grid.AgGrid(
                 id="table",
-                columnDefs=_columns(rows),
+                columnDefs=_columns(rows, chosen),
                 rowData=rows,
                 selectedRows={"ids": ticked},
                 getRowId="params.data.key",
@@ -118,28 +146,35 @@ def layout(library: Library, address: Address) -> Any:
             dcc.Store(id="table-open"),
             clock("runs-clock"),
             dcc.Store(id="runs-seen"),
+            controls_store("runs", _CONTROLS, address),
         ]
     )
 
 
 def register(app: Dash, library: Library) -> None:
     """Add the page's callbacks."""
+    remember_controls(app, "runs", _CONTROLS)
 
     @app.callback(
+        Output("table", "columnDefs"),
         Output("table", "rowData"),
         Output("where", "children"),
         Output("runs-seen", "data"),
         Input("runs-clock", "data"),
+        Input("columns", "value"),
+        Input("archived", "value"),
         State("runs-seen", "data"),
         prevent_initial_call=True,
     )
-    def fill(_: Any, seen: Any) -> Any:
-        rows = _rows(library)
+    def fill(_: Any, columns: Any, archived: Any, seen: Any) -> Any:
+        chosen = texts(columns, MOST_COLUMNS)
+        rows = _rows(library, chosen, bool(archived))
         # Ages do not count as changes: the page computes them from the time of the newest numbers.
-        state = str(hash(str(rows)))
+        state = str(hash(str((rows, chosen))))
         if state == seen:
             raise PreventUpdate
-        return rows, _where(library, rows), state
+        heads = _columns(rows, chosen) if ctx.triggered_id == "columns" else no_update
+        return heads, rows, _where(library, rows), state
 
     # Search and choice run in the browser: a response that renders the table again may swallow a click on it.
     app.clientside_callback(  # type: ignore[no-untyped-call]
@@ -156,18 +191,18 @@ def register(app: Dash, library: Library) -> None:
     comparison.register(app, library)
 
 
-def _filter(model: Any) -> dict[str, Any] | None:
+def _filter(model: Any, chosen: list[str]) -> dict[str, Any] | None:
     """Return the filters of the address that belong to a column of the table."""
     if not isinstance(model, dict):
         return None
-    fields = {column["field"] for column in _COLUMNS if column.get("filter")}
+    fields = {column["field"] for column in [*_COLUMNS, *further_columns(chosen)] if column.get("filter")}
     kept = {name: each for name, each in model.items() if name in fields and isinstance(each, dict)}
     return kept if all({"filterType", "type"} <= each.keys() for each in kept.values()) else None
 
 
-def _sort(texts: list[str]) -> list[dict[str, Any]]:
-    pairs = [text.rpartition(":") for text in texts]
-    fields = {column["field"] for column in _COLUMNS}
+def _sort(orders: list[str], chosen: list[str]) -> list[dict[str, Any]]:
+    pairs = [order.rpartition(":") for order in orders]
+    fields = {column["field"] for column in [*_COLUMNS, *further_columns(chosen)]}
     return [
         {"colId": field, "sort": way, "sortIndex": place}
         for place, (field, _, way) in enumerate(pairs)
@@ -175,20 +210,26 @@ def _sort(texts: list[str]) -> list[dict[str, Any]]:
     ]
 
 
-def _columns(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the columns; frames that equal the env steps of every run take none."""
+def _columns(rows: list[dict[str, Any]], chosen: list[str]) -> list[dict[str, Any]]:
+    """Return the columns, with those that the user chose; frames that equal the env steps of every run take none."""
     repeats = any(row["frames"] != row["env_steps"] for row in rows)
-    return [column for column in _COLUMNS if repeats or column["field"] != "frames"]
+    return [*(column for column in _COLUMNS if repeats or column["field"] != "frames"), *further_columns(chosen)]
 
 
 def _newest(summary: Summary) -> float:
     return summary.latest.moment.wall_time if summary.latest.moment else 0.0
 
 
-def _rows(library: Library) -> list[dict[str, Any]]:
-    summaries = [library.summary(entry) for entry in library.entries().values()]
+def _rows(library: Library, chosen: Sequence[str] = (), with_archived: bool = False) -> list[dict[str, Any]]:
+    """Return the rows; members of an archived sweep are archived too."""
+    notes = library.notes.read()
+    entries = library.entries()
+    known = {entry.key: library.notes.among(notes, entry.path) for entry in entries.values()}
+    out = {key for key, note in known.items() if note.archived and not with_archived}
+    summaries = [library.summary(each) for each in entries.values() if not {each.key, each.sweep} & out]
     # Running runs first, then the newest: users look for these.
-    return [_row(summary) for summary in sorted(summaries, key=lambda item: (item.status != "running", -_newest(item)))]
+    order = sorted(summaries, key=lambda item: (item.status != "running", -_newest(item)))
+    return [_row(summary) | further_cells(summary, chosen, known[summary.entry.key]) for summary in order]
 
 
 def _row(summary: Summary) -> dict[str, Any]:

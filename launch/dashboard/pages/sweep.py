@@ -12,36 +12,39 @@ from dash.exceptions import PreventUpdate
 from launch.dashboard import sweep_figures
 from launch.dashboard.address import Address, Control, controls_store, remember_controls
 from launch.dashboard.checked import one_of, whole
-from launch.dashboard.exchange_figures import ABOUT, EXCHANGES, MOST_MEMBERS, course_figure, exchange_figure
 from launch.dashboard.facets import View
+from launch.dashboard.formats import short
+from launch.dashboard.incumbent import incumbent_figure
 from launch.dashboard.library import Library
 from launch.dashboard.news import marked, news
+from launch.dashboard.pages import sweep_exchange, sweep_settings
 from launch.dashboard.pages.parts import (
     MOST_SMOOTHING,
     axis_choice,
     clock,
     labelled,
-    number,
     panel,
     smoothing_choice,
     words_of,
 )
 from launch.dashboard.pages.sweep_tables import (
     columns,
+    each_alone,
+    evolves,
+    groups_of_members,
     has_seeds,
     keys_of,
     option_of,
     rows_of_members,
-    settings_of,
+    settings_of_sweep,
     settings_table,
-    short_name,
     tiles_of_sweep,
 )
 from launch.dashboard.panels import METRIC_TITLES
 from launch.dashboard.sweeps import Decision, read_decisions
 from launch.evaluation.settings_compared import SettingReturns
 from launch.recording.metric_table import RETURN
-from launch.records.listing import Entry, member_number, printable
+from launch.records.listing import Entry
 from launch.records.seed_bands import BANDS
 from launch.records.series import AXES
 
@@ -56,12 +59,15 @@ _CONTROLS = (
     Control("sweep-metric", "metric", RETURN),
     Control("sweep-axis", "axis", "env_steps"),
     Control("sweep-smoothing", "smoothing", 0),
-    Control("setting", "setting", None),
     Control("sweep-curves-of", "curves", None),
     Control("traced", "member", None),
-    Control("exchange-of", "exchange", "share"),
-    Control("exchange-reader", "reader", None),
+    *sweep_settings.CONTROLS,
+    *sweep_exchange.CONTROLS,
 )
+
+
+_ABOUT_INCUMBENT = "the highest mean over the seeds of a setting; the pointer shows how many episodes stand behind it"
+_ABOUT_BUCKETS = "as the paper draws it; a bucket may hold a single episode"
 
 
 def layout(library: Library, address: Address) -> Any:
@@ -72,7 +78,7 @@ def layout(library: Library, address: Address) -> Any:
     members = library.members(entry)
     keys = keys_of(entry, members)
     decisions = read_decisions(entry.path / "lineage.jsonl")
-    settings = _settings(library, entry, members, decisions)
+    settings = settings_of_sweep(library, entry, members, decisions)
     sharing = "sharing one replay" if option_of(entry, "share_replay") else "each with its own replay"
     number_of = (
         f"{len(settings)} settings, {len(members)} members" if has_seeds(settings) else f"{len(members)} members"
@@ -103,16 +109,17 @@ def layout(library: Library, address: Address) -> Any:
                 hidden=not has_seeds(settings),
             ),
             _members(library, entry, members, decisions),
-            _controls(address, entry, members, settings, keys),
+            _controls(address, settings),
             html.Div(
                 [
                     panel("Members", "sweep-curves", height_px=330),
-                    panel("Best of all members, by bucket", "sweep-best", height_px=330),
-                    panel("Setting against return", "sweep-settings", height_px=330),
+                    panel("Best setting at each moment", "incumbent", height_px=330, about=_ABOUT_INCUMBENT),
+                    panel("Best of all members, by bucket", "sweep-best", height_px=330, about=_ABOUT_BUCKETS),
                 ],
                 className="panels",
             ),
-            _exchange(address, entry, members),
+            sweep_settings.layout(address, keys),
+            sweep_exchange.layout(address, entry, members),
             _population(library, address, entry, members, decisions),
             dcc.Store(id="sweep-key", data=entry.key),
             dcc.Store(id="sweep-seen"),
@@ -128,6 +135,8 @@ def layout(library: Library, address: Address) -> Any:
 def register(app: Dash, library: Library) -> None:
     """Add the page's callbacks."""
     remember_controls(app, "sweep", _CONTROLS)
+    sweep_settings.register(app, library)
+    sweep_exchange.register(app, library)
     app.clientside_callback(  # type: ignore[no-untyped-call]
         ClientsideFunction("laser", "title"), Input("sweep-title", "data")
     )
@@ -135,14 +144,13 @@ def register(app: Dash, library: Library) -> None:
     @app.callback(
         Output("sweep-curves", "figure"),
         Output("sweep-best", "figure"),
-        Output("sweep-settings", "figure"),
+        Output("incumbent", "figure"),
         Output("lineage", "figure"),
         Output("schedule", "figure"),
         Output("sweep-drawn", "data"),
         Input("sweep-metric", "value"),
         Input("sweep-axis", "value"),
         Input("sweep-smoothing", "value"),
-        Input("setting", "value"),
         Input("sweep-curves-of", "value"),
         Input("traced", "value"),
         Input("theme", "data"),
@@ -154,7 +162,6 @@ def register(app: Dash, library: Library) -> None:
         metric: Any,
         axis: Any,
         smoothing: Any,
-        setting: Any,
         curves: Any,
         traced: Any,
         theme: Any,
@@ -166,7 +173,6 @@ def register(app: Dash, library: Library) -> None:
         if entry is None or not entry.is_sweep or theme not in ("light", "dark"):
             raise PreventUpdate
         members = library.members(entry)
-        keys = keys_of(entry, members)
         decisions = read_decisions(entry.path / "lineage.jsonl")
         view = View(
             metrics=(one_of(metric, tuple(METRIC_TITLES), RETURN),),
@@ -177,57 +183,22 @@ def register(app: Dash, library: Library) -> None:
             one_axis=True,
             theme=theme,
         )
-        its_key = one_of(setting, keys, keys[0]) if keys else ""
         whose = next((member for member in members if member.path.name == traced), members[0] if members else None)
-        asked = (view, its_key, whose.key if whose else "")
+        asked = (view, whose.key if whose else "")
         # The controls are part of the state: if the clock's request follows a click, the click's response is lost.
         state = f"{library.picture_version(members, sweep_figures.NUM_POINTS)} {len(decisions)} {asked}"
         if state == drawn:
             raise PreventUpdate
-        groups = _groups(members, _settings(library, entry, members, decisions) if view.by_setting else [])
+        settings = settings_of_sweep(library, entry, members, decisions)
+        groups = groups_of_members(members, settings if view.by_setting else [])
         figures = library.once(
             ("sweep", key, state),
             lambda: (
                 sweep_figures.members_figure(library, members, groups, view),
                 sweep_figures.best_figure(library, members, view.axis, theme),
-                sweep_figures.settings_figure(rows_of_members(library, members, keys, decisions), its_key, theme),
+                incumbent_figure(library, members, settings or each_alone(members), view.axis, theme),
                 sweep_figures.descent_figure(library, members, decisions, whose, theme),
                 sweep_figures.schedule_figure(library, whose, theme),
-            ),
-        )
-        return *figures, state
-
-    @app.callback(
-        Output("exchange", "figure"),
-        Output("exchange-course", "figure"),
-        Output("exchange-drawn", "data"),
-        Input("exchange-of", "value"),
-        Input("exchange-reader", "value"),
-        Input("sweep-axis", "value"),
-        Input("theme", "data"),
-        Input("sweep-clock", "data"),
-        State("sweep-key", "data"),
-        State("exchange-drawn", "data"),
-    )
-    def draw_exchange(what: Any, reader: Any, axis: Any, theme: Any, tick: Any, key: Any, drawn: Any) -> Any:
-        entry = library.find(key)
-        if entry is None or not entry.is_sweep or theme not in ("light", "dark"):
-            raise PreventUpdate
-        members = library.members(entry)
-        what, axis = one_of(what, tuple(EXCHANGES), "share"), one_of(axis, AXES, "env_steps")
-        whose = next((member for member in members if member.path.name == reader), members[0] if members else None)
-        asked = (what, whose.key if whose else "", axis, theme)
-        state = f"{library.picture_version(members, sweep_figures.NUM_POINTS)} {asked}"
-        if state == drawn:
-            raise PreventUpdate
-        decisions = read_decisions(entry.path / "lineage.jsonl")
-        many = len(members) > MOST_MEMBERS
-        groups = _groups(members, _settings(library, entry, members, decisions) if many else [])
-        figures = library.once(
-            ("exchange", key, state),
-            lambda: (
-                exchange_figure(library, groups, what, theme),
-                course_figure(library, whose, groups, axis, theme),
             ),
         )
         return *figures, state
@@ -256,37 +227,20 @@ def register(app: Dash, library: Library) -> None:
 
         def words() -> tuple[Sequence[Any], list[int]]:
             rows = rows_of_members(library, members, keys_of(entry, members), decisions)
-            settings = _settings(library, entry, members, decisions)
-            best = number(max((row["return"] for row in rows if row["return"] is not None), default=None))
+            settings = settings_of_sweep(library, entry, members, decisions)
+            best = short(max((row["return"] for row in rows if row["return"] is not None), default=None))
             return marked(
                 rows,
                 summary.status,
                 f"status {summary.status}",
                 words_of(library.findings(summary)),
-                tiles_of_sweep(summary, rows, settings, evolving=_evolves(entry, decisions)),
+                tiles_of_sweep(summary, rows, settings, evolving=evolves(entry, decisions)),
                 settings_table(settings, members) if has_seeds(settings) else [],
                 entry.name + (f" · best return {best}" if best else ""),
             )
 
         parts, known = news(*library.once(("sweep-words", key, state), words), seen)
         return *parts, known
-
-
-def _evolves(entry: Entry, decisions: list[Decision]) -> bool:
-    return bool(decisions) or bool(option_of(entry, "pbt"))
-
-
-def _settings(library: Library, entry: Entry, members: list[Entry], decisions: list[Decision]) -> list[SettingReturns]:
-    """Return the settings over their seeds; a population has none, since its members change theirs."""
-    return [] if _evolves(entry, decisions) else settings_of(library, members)
-
-
-def _groups(members: list[Entry], settings: list[SettingReturns]) -> dict[str, list[Entry]]:
-    """Return the members of each curve: those of a setting, or each by itself if there are no settings."""
-    if not settings:
-        return {sweep_figures.member_label(member): [member] for member in members}
-    known = {member_number(member): member for member in members}
-    return {short_name(one): [known[index] for index in one.members if index in known] for one in settings}
 
 
 def _best_member(library: Library, members: list[Entry]) -> str | None:
@@ -300,7 +254,8 @@ def _with_defaults(
 ) -> list[Control]:
     """Return the controls with the defaults of this sweep."""
     own = {
-        "setting": keys[0] if keys else None,
+        "setting": sweep_settings.default_keys(keys)[0],
+        "second": sweep_settings.default_keys(keys)[1],
         "curves": "interval" if has_seeds(settings) else "runs",
         "member": _best_member(library, members),
         "reader": members[0].path.name if members else None,
@@ -312,7 +267,7 @@ def _members(library: Library, entry: Entry, members: list[Entry], decisions: li
     keys = keys_of(entry, members)
     return dash_ag_grid.AgGrid(
         id="members",
-        columnDefs=columns(keys, evolving=_evolves(entry, decisions)),
+        columnDefs=columns(keys, evolving=evolves(entry, decisions)),
         rowData=rows_of_members(library, members, keys, decisions),
         getRowId="params.data.key",
         defaultColDef={"sortable": True, "resizable": True, "filter": True, "suppressHeaderFilterButton": True},
@@ -321,9 +276,7 @@ def _members(library: Library, entry: Entry, members: list[Entry], decisions: li
     )
 
 
-def _controls(
-    address: Address, entry: Entry, members: list[Entry], settings: list[SettingReturns], keys: list[str]
-) -> Any:
+def _controls(address: Address, settings: list[SettingReturns]) -> Any:
     def choice(title: str, name: str, options: dict[str, str], asked: str, default: Any) -> Any:
         value = one_of(address.text(asked), tuple(options), default)
         offered = [{"label": words, "value": key} for key, words in options.items()]
@@ -337,45 +290,8 @@ def _controls(
             axis_choice("sweep-axis", address.text("axis")),
             smoothing_choice("sweep-smoothing", address.number("smoothing", 0)),
             choice("curves", "sweep-curves-of", curves, "curves", "interval" if seeds else "runs"),
-            choice("setting", "setting", {key: printable(key) for key in keys}, "setting", keys[0] if keys else None),
         ],
         className="controls",
-    )
-
-
-def _exchange(address: Address, entry: Entry, members: list[Entry]) -> Any:
-    """Return who learns from whom; hidden where members have replays of their own."""
-    names = [member.path.name for member in members]
-    of = dcc.Dropdown(
-        id="exchange-of",
-        options=[{"label": words, "value": name} for name, words in EXCHANGES.items()],
-        value=one_of(address.text("exchange"), tuple(EXCHANGES), "share"),
-        clearable=False,
-    )
-    reader = dcc.Dropdown(
-        id="exchange-reader",
-        options=[{"label": sweep_figures.member_label(member), "value": member.path.name} for member in members],
-        value=one_of(address.text("reader"), names, names[0] if names else None),
-        clearable=False,
-    )
-    tall = max(280, 90 + 26 * min(len(members), MOST_MEMBERS))
-    return html.Div(
-        [
-            html.Div(
-                [labelled("who learns from whom", of, "wide"), labelled("course of", reader, "wide")],
-                className="controls",
-            ),
-            html.Div(
-                [
-                    panel("Who learns from whom", "exchange", height_px=tall, about=ABOUT),
-                    panel("Whose experience a member learns from", "exchange-course", height_px=tall),
-                ],
-                className="halves",
-            ),
-            dcc.Store(id="exchange-drawn"),
-        ],
-        id="exchange-section",
-        hidden=not option_of(entry, "share_replay") or len(members) < 2,
     )
 
 
@@ -405,5 +321,5 @@ def _population(
                 className="halves",
             ),
         ],
-        hidden=not _evolves(entry, decisions),
+        hidden=not evolves(entry, decisions),
     )

@@ -11,8 +11,9 @@ from dash import dcc, html
 from launch.dashboard import sweep_figures
 from launch.dashboard.address import address_of
 from launch.dashboard.comparing import flat
+from launch.dashboard.formats import short
 from launch.dashboard.library import Library, Summary
-from launch.dashboard.pages.parts import number, table, tile
+from launch.dashboard.pages.parts import table, tile
 from launch.dashboard.sweeps import Decision
 from launch.evaluation.settings_compared import SettingReturns, best_setting, compare_settings
 from launch.recording.metric_table import EVALUATION, RATE, RETURN
@@ -46,9 +47,35 @@ def settings_of(library: Library, members: list[Entry]) -> list[SettingReturns]:
     )
 
 
+def evolves(entry: Entry, decisions: list[Decision]) -> bool:
+    """Return whether the members of a sweep change their settings while they train."""
+    return bool(decisions) or bool(option_of(entry, "pbt"))
+
+
+def settings_of_sweep(
+    library: Library, entry: Entry, members: list[Entry], decisions: list[Decision]
+) -> list[SettingReturns]:
+    """Return the settings over their seeds; a population has none, since its members change theirs."""
+    return [] if evolves(entry, decisions) else settings_of(library, members)
+
+
+def groups_of_members(members: list[Entry], settings: list[SettingReturns]) -> dict[str, list[Entry]]:
+    """Return the members of each curve: those of a setting, or each by itself if there are no settings."""
+    if not settings:
+        return {sweep_figures.member_label(member): [member] for member in members}
+    known = {member_number(member): member for member in members}
+    return {short_name(one): [known[index] for index in one.members if index in known] for one in settings}
+
+
+def each_alone(members: list[Entry]) -> list[SettingReturns]:
+    """Return each member as a setting of its own, for a population."""
+    return [SettingReturns({"member": number}, (number,), ()) for number in map(member_number, members)]
+
+
 def columns(keys: list[str], *, evolving: bool) -> list[dict[str, Any]]:
     """Return the columns of the table of members."""
     shown = {"valueFormatter": {"function": "shown(params)"}, "type": "rightAligned"}
+    counted = shown | {"valueFormatter": {"function": "counted(params)"}}
     found = [
         {"headerName": "member", "field": "name", "cellRenderer": "RunLink", "width": 120, "pinned": "left"},
         {"headerName": "status", "field": "status", "cellRenderer": "Status", "width": 112},
@@ -63,7 +90,7 @@ def columns(keys: list[str], *, evolving: bool) -> list[dict[str, Any]]:
         ],
         {"headerName": "return", "field": "return", "width": 100, "sort": "desc", **shown},
         {"headerName": "evaluation", "field": "evaluation", "width": 110, **shown},
-        {"headerName": "env steps", "field": "env_steps", "width": 110, **shown},
+        {"headerName": "env steps", "field": "env_steps", "width": 110, **counted},
         {"headerName": "steps/s", "field": "rate", "width": 95, **shown},
     ]
     return [*found, {"headerName": "copied", "field": "copied", "width": 90, **shown}] if evolving else found
@@ -83,6 +110,7 @@ def rows_of_members(
         rows.append(
             {
                 "key": member.key,
+                "number": index,
                 "href": address_of(member),
                 "name": sweep_figures.member_label(member),
                 "status": summary.status,
@@ -109,10 +137,10 @@ def settings_table(settings: list[SettingReturns], members: list[Entry]) -> Any:
             for index in one.members
             if index in known
         ]
-        around = "" if one.interval is None else f"{number(one.interval[0])} to {number(one.interval[1])}"
+        around = "" if one.interval is None else f"{short(one.interval[0])} to {short(one.interval[1])}"
         cells = [printable(str(one.settings.get(key, "")), 60) for key in keys] or ["all"]
         seeds = f"{len(one.returns)} of {len(one.members)}" if len(one.returns) < len(one.members) else len(one.returns)
-        rows.append([*cells, number(one.mean) or "none yet", around, seeds, html.Span(links, className="links")])
+        rows.append([*cells, short(one.mean) or "none yet", around, seeds, html.Span(links, className="links")])
     heads: list[Any] = [html.Span(printable(key.rpartition(".")[2]), title=printable(key)) for key in keys] or [
         "setting"
     ]
@@ -128,17 +156,17 @@ def tiles_of_sweep(
         return []
     ranked = sorted((row for row in rows if row["return"] is not None), key=lambda row: -row["return"])
     best = ranked[0] if ranked else None
-    spread = f"worst {number(ranked[-1]['return'])}" if len(ranked) > 1 else ""
+    spread = f"worst {short(ranked[-1]['return'])}" if len(ranked) > 1 else ""
     tiles = [
-        tile("best member's return", number(best["return"], 2) if best else "none yet", best["name"] if best else ""),
+        tile("best member's return", short(best["return"]) if best else "none yet", best["name"] if best else ""),
         tile("members with a return", f"{len(ranked)} of {len(rows)}", spread),
         tile("env steps, all members", f"{moment.env_steps:,}", ""),
-        tile("env steps / s", number(summary.latest.values.get(RATE), 0), "newest, added up"),
+        tile("env steps / s", short(summary.latest.values.get(RATE)), "newest, added up"),
     ]
     winner = None if evolving else best_setting(settings)
     if winner is not None and has_seeds(settings):
         seeds = f"mean over {len(winner.returns)} seed{'s' if len(winner.returns) > 1 else ''}"
-        tiles.insert(0, tile("best setting's return", number(winner.mean, 2), f"{short_name(winner)}: {seeds}"))
+        tiles.insert(0, tile("best setting's return", short(winner.mean), f"{short_name(winner)}: {seeds}"))
     if evolving:
         tiles.append(tile("copied", str(sum(row["copied"] for row in rows)), "times"))
     return tiles

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
-from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
+from dash import ClientsideFunction, Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
 from launch.dashboard.address import Address, address_of
 from launch.dashboard.checked import one_of
 from launch.dashboard.figures import Curve, Figure, Theme, bar_figure, line_figure, message_figure
+from launch.dashboard.formats import short
 from launch.dashboard.library import Library
 from launch.dashboard.live import LiveBusyError, LiveError, LiveView
-from launch.dashboard.pages.parts import ago, clock, labelled, number, panel, tile
+from launch.dashboard.pages.parts import ago, clock, labelled, panel, tile
 from launch.records.listing import Entry, find_videos, printable
 
-_SPEEDS = {100: "10 steps a second", 250: "4 steps a second", 1000: "1 step a second"}
+_FILM_MS, _FILM_STEPS = 33, 15
+"""At 30 steps a second, steps come 15 at a time, and the browser shows their pictures one by one."""
+_SPEEDS = {_FILM_MS: "30 steps a second", 100: "10 steps a second", 250: "4 steps a second", 1000: "1 step a second"}
 _MOST_VIDEOS = 24
 _REMEMBERED = 200
 
@@ -87,10 +91,12 @@ def layout(library: Library, address: Address) -> Any:
                 ],
                 className="halves",
             ),
+            *(_evaluations(asked) if asked is not None else []),
             html.H2("Newest evaluation videos", className="heading"),
             html.Div(_videos(library, wanted), id="videos", className="videos"),
             clock("live-clock", 100, is_stopped=True),
             dcc.Store(id="live-past", data=[]),
+            dcc.Store(id="live-film"),
             dcc.Store(id="watch-seen"),
             dcc.Store(id="watch-key", data=wanted),
             clock("watch-clock", 2000),
@@ -116,6 +122,7 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
     )
     def control(_: Any, __: Any, ___: Any, speed: Any, key: Any, is_paused: Any) -> Any:
         interval = one_of(speed, tuple(_SPEEDS), 100)
+        interval = _FILM_MS * _FILM_STEPS if interval == _FILM_MS else interval
         asked = ctx.triggered_id
         if asked == "live-speed":
             return bool(is_paused), interval, no_update, no_update
@@ -138,48 +145,66 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
         Output("live-tiles", "children"),
         Output("live-actions", "figure"),
         Output("live-values", "figure"),
+        Output("live-film", "data"),
         Output("live-past", "data", allow_duplicate=True),
         Output("live-said", "children", allow_duplicate=True),
         Output("live-clock-ticks", "data-stopped", allow_duplicate=True),
         Input("live-clock", "data"),
         Input("live-step", "n_clicks"),
         State("live-run", "value"),
+        State("live-speed", "value"),
         State("live-past", "data"),
         State("theme", "data"),
         prevent_initial_call=True,
     )
-    def play(_: Any, __: Any, key: Any, past: Any, theme: Any) -> Any:
+    def play(_: Any, __: Any, key: Any, speed: Any, past: Any, theme: Any) -> Any:
         entry = library.find(key)
         if entry is None:
             raise PreventUpdate
-        if ctx.triggered_id == "live-step" and live.playing != entry.key:
+        is_single = ctx.triggered_id == "live-step"
+        number_of = _FILM_STEPS if speed == _FILM_MS and not is_single else 1
+        if is_single and live.playing != entry.key:
             live.start(entry.key, entry.path)
         try:
-            seen = live.step(entry.key, 5.0 if ctx.triggered_id == "live-step" else 0.0)
+            steps = live.steps(entry.key, number_of, 5.0 if is_single else 0.0)
         except LiveBusyError as error:
             raise PreventUpdate from error
         except LiveError as error:
-            return (*(no_update,) * 6, printable(f"{entry.name}: {error}", 400), True)
+            return (*(no_update,) * 7, printable(f"{entry.name}: {error}", 400), True)
         colours: Theme = "dark" if theme == "dark" else "light"
         kept = [row for row in past if _is_row(row)] if isinstance(past, list) else []
-        kept = [*kept, [seen["value"], seen["reward"]]][-_REMEMBERED:]
+        kept = [*kept, *([each["value"], each["learned_reward"]] for each in steps)][-_REMEMBERED:]
+        seen = steps[-1]
+        film = [f"data:image/png;base64,{each['png']}" for each in steps if each["png"]]
         picture = f"data:image/png;base64,{seen['png']}" if seen["png"] else ""
         drawn = "" if picture else " (this environment cannot be drawn)"
         return (
-            picture,
+            no_update if len(film) > 1 else picture,
             f"step {seen['step']} of episode {seen['episode']}",
             [
                 tile("episode", str(seen["episode"]), f"step {seen['step']}"),
-                tile("value estimate", number(seen["value"], 3)),
-                tile("reward", number(seen["reward"], 3)),
-                tile("return so far", number(seen["return"], 2)),
+                tile("value estimate", short(seen["value"])),
+                tile("reward", short(seen["reward"]), _learned_as(seen)),
+                tile("return so far", short(seen["return"])),
             ],
             _actions(seen, colours),
             _values(kept, colours),
+            {"pictures": film, "ms": _FILM_MS} if len(film) > 1 else None,
             kept,
             f"{entry.name}: {seen['env']}, checkpoint of {seen['checkpoint_step']:,} env steps{drawn}",
             no_update,
         )
+
+    app.clientside_callback(  # type: ignore[no-untyped-call]
+        ClientsideFunction("laser", "film"), Input("live-film", "data")
+    )
+    app.clientside_callback(  # type: ignore[no-untyped-call]
+        ClientsideFunction("laser", "evaluation"),
+        Output("evaluation-video", "src"),
+        Output("evaluation-name", "children"),
+        Input("evaluation-number", "value"),
+        State("evaluation-videos", "data"),
+    )
 
     @app.callback(
         Output("videos", "children"),
@@ -252,6 +277,30 @@ def _videos(library: Library, wanted: str) -> list[Any]:
     return shown
 
 
+def _evaluations(entry: Entry) -> list[Any]:
+    """Return the videos of all evaluations of a run, oldest first, with a slider; [] if it has fewer than two."""
+    found = find_videos(entry)[::-1]
+    if len(found) < 2:
+        return []
+    films = [[f"/video?{urlencode({'run': entry.key, 'name': path.name})}", _moment_of(path)] for path in found]
+    slider = dcc.Slider(
+        id="evaluation-number", min=1, max=len(films), step=1, value=len(films), marks={1: "first", len(films): "last"}
+    )
+    video = html.Video(id="evaluation-video", controls=True, muted=True, loop=True, preload="metadata")
+    return [
+        html.H2(f"All evaluations of {entry.name}", className="heading"),
+        labelled("evaluation", slider, "wide"),
+        html.Figure([video, html.Figcaption(id="evaluation-name")], className="evaluation"),
+        dcc.Store(id="evaluation-videos", data=films),
+    ]
+
+
+def _moment_of(path: Path) -> str:
+    """Return when an evaluation was filmed, from its video's name."""
+    number = path.stem.rpartition("-")[2]
+    return f"at {int(number):,} env steps" if number.isdecimal() else printable(path.name)
+
+
 def _is_row(row: Any) -> bool:
     return isinstance(row, list) and len(row) == 2 and all(isinstance(x, (int, float, type(None))) for x in row)
 
@@ -261,7 +310,7 @@ def _actions(seen: dict[str, Any], theme: Theme) -> Figure:
         choices = seen["probabilities"]
         begins = np.cumsum([0, *map(len, choices)])
         names = [
-            f"action {action}" if len(choices) == 1 else f"choice {choice}: {action}"
+            seen["action_names"][action] if len(choices) == 1 and seen["action_names"] else f"choice {choice}: {action}"
             for choice, chances in enumerate(choices)
             for action in range(len(chances))
         ]
@@ -285,8 +334,14 @@ def _actions(seen: dict[str, Any], theme: Theme) -> Figure:
     return figure
 
 
+def _learned_as(seen: dict[str, Any]) -> str:
+    """Return how a reward is scaled before it is learned from, if it is."""
+    learned = seen["learned_reward"]
+    return "" if learned == seen["reward"] or learned is None else f"learned as {short(learned)}"
+
+
 def _values(past: list[list[float | None]], theme: Theme) -> Figure:
     steps = np.arange(-len(past) + 1, 1)
     value, reward = (np.array([np.nan if row[place] is None else row[place] for row in past]) for place in (0, 1))
-    curves = [Curve("value estimate", steps, value), Curve("reward", steps, reward, colour=1)]
+    curves = [Curve("value estimate", steps, value), Curve("reward, as learned", steps, reward, colour=1)]
     return line_figure(curves, "steps ago", "", theme)

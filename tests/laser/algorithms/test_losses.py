@@ -111,9 +111,21 @@ def test_no_threshold_accepts_everything_whatever_form_it_has():
     pi = {"logits": certain["logits"].flip(-1)}
     log_rhos = torch.zeros(batch.shape)
     assert algorithm._accept(pi, log_rhos, batch, None, {})[0] is None
-    accepted, _ = algorithm._accept(pi, log_rhos, batch, None, {"trust_region_threshold": torch.tensor(torch.inf)})
+    accepted, *_ = algorithm._accept(pi, log_rhos, batch, None, {"trust_region_threshold": torch.tensor(torch.inf)})
     assert accepted.all()
     assert not algorithm._accept(pi, log_rhos, batch, None, {"trust_region_threshold": torch.tensor(1.0)})[0].any()
+
+
+def test_the_kl_of_each_item_adds_up_to_the_mean_over_the_batch():
+    algorithm, networks = build(LaserConfig())
+    batch = make_batch(ACTIONS["discrete"])
+    output = algorithm.loss(networks, {}, batch, {}, torch.Generator().manual_seed(0))
+    kl = output.per_step["kl"]
+    assert kl.shape == (1, batch.shape[1])
+    assert (kl > 0).any()
+    assert (kl.sum() / batch.valid.sum()).item() == pytest.approx(output.metrics["implied_kl"].item(), rel=1e-5)
+    assert set(algorithm.per_step) == set(output.per_step)
+    assert "kl" not in build(LaserConfig(rejection="second_moment"))[0].per_step
 
 
 @pytest.mark.parametrize(

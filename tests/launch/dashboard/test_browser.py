@@ -209,6 +209,39 @@ def test_a_video_plays(browser, address, root) -> None:
     wait("it to play", lambda: browser.execute_script(playing))
 
 
+def test_the_videos_of_all_evaluations_are_on_a_slider(browser, address, root) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    browser.get(f"{address}watch/cartpole")
+    number = len(list((root / "cartpole" / "videos").iterdir()))
+    assert number >= 2
+    shown = "return document.querySelector('#evaluation-video').src"
+    last = wait("the last video", lambda: browser.execute_script(shown))
+    assert texts(browser, "#evaluation-name")[0].startswith("at 2,")
+    find(browser, "#evaluation-number .dash-slider-thumb").send_keys(Keys.HOME)
+    wait("the first", lambda: texts(browser, "#evaluation-name")[0].startswith("at 1,"))
+    assert browser.execute_script(shown) != last
+
+
+def test_the_agent_plays_thirty_steps_a_second(browser, address, root) -> None:
+    browser.get(f"{address}watch?key={key(root, 'cartpole')}")
+    wait("the speeds", lambda: browser.find_elements("css selector", "#live-speed input"))[0].click()
+    browser.execute_script("""
+      window.pictures = new Set();
+      new MutationObserver((changes) => changes.forEach((each) => window.pictures.add(each.target.src)))
+        .observe(document.querySelector('#live-picture'), { attributeFilter: ["src"] });
+    """)
+    find(browser, "#live-play").click()
+    moment = "return document.querySelector('#live-picture').alt"
+    first = wait("steps", lambda: browser.execute_script(moment), 60.0)
+    wait("further steps", lambda: browser.execute_script(moment) != first)
+    wait("a picture of each", lambda: browser.execute_script("return window.pictures.size") > 15)
+    assert sorted(texts(browser, "#live-actions .ytick text")) == ["push left", "push right"]
+    assert traces(browser, "Value estimate and reward") == ["value estimate", "reward, as learned"]
+    find(browser, "#live-stop").click()
+    wait("the end", lambda: find(browser, "#live-said").text == "stopped")
+
+
 def test_the_agent_plays_live_step_by_step(browser, address, root) -> None:
     browser.get(f"{address}watch?key={key(root, 'cartpole')}")
     wait("the button", lambda: find(browser, "#live-play")).click()
@@ -290,6 +323,9 @@ def test_a_page_follows_a_training_run_and_its_end_changes_nothing(browser, addr
             assert process.wait(timeout=60) == 143
     browser.get(f"{address}run?key={key(root, 'training')}")
     wait("that it has stopped", lambda: find(browser, "#status").text.endswith("stopped"))
+    wait(
+        "by what", lambda: "the run was stopped by SIGTERM; saved: a checkpoint of " in find(browser, "#findings").text
+    )
 
 
 def _has_numbers(run: Path) -> bool:

@@ -8,12 +8,12 @@ from launch.dashboard.figures import decoded
 from launch.dashboard.library import Library
 from launch.records.listing import find_entries
 
-# By reader, then by maker: steps, accepted, sum of |log rho|, sum of lags.
-COUNTS = {0: {0: (60, 60, 6, 0), 1: (40, 10, 80, 400)}, 1: {0: (0, 0, 0, 0), 1: (50, 25, 25, 100)}}
+# By reader, then by maker: steps, accepted, sum of |log rho|, sum of lags, sum of KLs.
+COUNTS = {0: {0: (60, 60, 6, 0, 3), 1: (40, 10, 80, 400, 60)}, 1: {0: (0, 0, 0, 0, 0), 1: (50, 25, 25, 100, 10)}}
 
 
 def row(counts, share=1.0):
-    names = ("steps", "accepted", "abs_log_rho", "lag")
+    names = ("steps", "accepted", "abs_log_rho", "lag", "kl")
     return {
         f"totals/learned_from/{maker}/{name}": share * value
         for maker, values in counts.items()
@@ -44,6 +44,7 @@ def alone(members):
         ("accepted", [[1.0, 0.25], [None, 0.5]]),
         ("abs_log_rho", [[0.1, 2.0], [None, 0.5]]),
         ("lag", [[0.0, 10.0], [None, 2.0]]),
+        ("kl", [[0.05, 1.5], [None, 0.2]]),
     ],
 )
 def test_the_map_has_readers_in_rows_and_makers_in_columns(sweep, what, expected):
@@ -58,6 +59,19 @@ def test_groups_add_up_their_members(sweep):
     (trace,) = exchange_figure(library, {"both": members}, "accepted", "dark")["data"]
     assert trace["z"] == [[pytest.approx(95 / 150)]]
     assert trace["text"] == [["63 %"]]
+
+
+def test_members_of_an_algorithm_without_a_kl_have_an_empty_row(make_run):
+    root = make_run("sweep", facts={"sweep": {"grid": {}, "options": {"share_replay": True}}}).parent
+    for number, counts in COUNTS.items():
+        values = {name: value for name, value in row(counts).items() if number == 0 or not name.endswith("/kl")}
+        make_run(f"sweep/members/{number}", [values], facts={"member": {"index": number, "overrides": {}}})
+    library = Library(root)
+    members = [library.find(each.key) for each in find_entries(root).values() if not each.is_sweep]
+    (trace,) = exchange_figure(library, alone(members), "kl", "light")["data"]
+    assert trace["z"] == [[pytest.approx(0.05), pytest.approx(1.5)], [None, None]]
+    (trace,) = exchange_figure(library, {"both": members}, "kl", "light")["data"]
+    assert trace["z"] == [[pytest.approx(63 / 100)]]  # over the steps whose KL is known
 
 
 def test_the_course_is_the_growth_between_points(sweep):
@@ -78,3 +92,16 @@ def test_a_sweep_without_such_counts_says_so(make_run):
         course_figure(library, None, alone(members), "env_steps", "light"),
     ):
         assert figure["layout"]["annotations"][0]["text"] == "no member has drawn another member's experience yet"
+
+
+def test_the_course_of_many_makers_has_a_short_legend(make_run):
+    root = make_run("sweep", facts={"sweep": {"grid": {}, "options": {"share_replay": True}}}).parent
+    values = {f"totals/learned_from/{maker}/steps": float(maker) for maker in range(20)}
+    for number in range(20):
+        make_run(f"sweep/members/{number}", [values], facts={"member": {"index": number, "overrides": {}}})
+    library = Library(root)
+    members = [library.find(each.key) for each in find_entries(root).values() if not each.is_sweep]
+    traces = course_figure(library, members[0], alone(members), "env_steps", "light")["data"]
+    shares = {trace["name"]: float(decoded(trace["y"])[-1]) for trace in traces}
+    assert shares.keys() == {f"member {maker}" for maker in range(12, 20)} | {"the other 12"}
+    assert shares["the other 12"] == pytest.approx(sum(range(12)) / 190)

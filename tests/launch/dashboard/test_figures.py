@@ -10,6 +10,7 @@ from launch.dashboard.figures import (
     colour_of,
     decoded,
     encoded,
+    in_byte_units,
     line_figure,
     scatter_figure,
 )
@@ -153,14 +154,23 @@ def test_any_column_of_a_tick_can_be_the_axis(make_run, axis) -> None:
 
 def test_small_numbers_are_powers_of_ten_and_bytes_are_mebibytes(make_run) -> None:
     x = np.arange(3.0)
-    assert line_figure([Curve("a", x, x * 1e-4)], "x")["layout"]["yaxis"]["exponentformat"] == "e"
-    assert line_figure([Curve("a", x, x)], "x")["layout"]["yaxis"]["hoverformat"] == ",.5~r"
+    assert line_figure([Curve("a", x, x * 1e-4)], "x")["layout"]["yaxis"]["tickformat"] == "~e"
+    assert line_figure([Curve("a", x, x)], "x")["layout"]["yaxis"]["hoverformat"] == ",.4~r"
     rows = [{"replay/memory_bytes": 3.0 * 2**20}] * 2
     path = make_run("a", rows) / "metrics.db"
     panel = next(panel for panel in panels_of(rows[0]) if panel.key == "bytes")
     figure = draw(panel, read_series(path, names_of([panel])), "env_steps", "light")
     assert figure["layout"]["yaxis"]["title"]["text"] == "MiB"
     np.testing.assert_array_equal(decoded(figure["data"][0]["y"])[-1], 3.0)
+
+
+def test_bytes_of_any_metric_are_in_a_unit_of_their_size() -> None:
+    x = np.arange(3.0)
+    (curve,), unit = in_byte_units([Curve("a", x, x * 2.0**31, low=x * 2.0**30)], "bytes")
+    assert unit == "GiB"
+    assert (curve.y[-1], curve.low[-1], curve.high) == (4.0, 2.0, None)
+    (curve,), unit = in_byte_units([Curve("a", x, x)], "nats")
+    assert (curve.y[-1], unit) == (2.0, "nats")
 
 
 def test_a_smoothed_curve_lies_on_its_raw_values(make_run) -> None:

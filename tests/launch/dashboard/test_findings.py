@@ -61,6 +61,15 @@ def test_a_healthy_run_is_not_talked_about() -> None:
             "the run failed: ValueError: bad; continue from its last checkpoint: laser train x --resume --run-dir y",
         ),
         (
+            {
+                "status": "stopped",
+                "log": "finished: stopped by Ctrl-C",
+                "saved": "a checkpoint of 5 env steps",
+                "resume": "x",
+            },
+            "the run was stopped by Ctrl-C; saved: a checkpoint of 5 env steps; continue from its last checkpoint: x",
+        ),
+        (
             {"status": "interrupted"},
             "the run recorded no end, as after a kill; it had no checkpoint yet, so it can only be begun again",
         ),

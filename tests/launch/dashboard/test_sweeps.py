@@ -1,8 +1,8 @@
 import json
 
-from launch.dashboard.sweeps import Decision, ancestry, read_decisions, read_schedule
+from launch.dashboard.sweeps import Decision, read_decisions, read_schedule
 from launch.records.lineage import Decision as Written
-from launch.records.lineage import Lineage
+from launch.records.lineage import Lineage, ancestry
 
 
 def test_what_a_population_writes_is_read_and_a_half_written_line_is_left_out(tmp_path) -> None:

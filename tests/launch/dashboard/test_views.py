@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from in_chromium import IN_CHROMIUM, find, graphs, names_in_table, texts, tick, traces, wait, x_range
 
+from launch.commands import resume_command
+
 pytestmark = IN_CHROMIUM
 
 RETURN = "return, last 20 episodes"
@@ -49,6 +51,7 @@ def root(shared_runs) -> Path:
                 | {"buckets/mean_return": value, "buckets/ends_at": 400.0 * n}
                 | {f"totals/learned_from/{maker}/steps": float(n * (3 if maker == number else 1)) for maker in range(6)}
                 | {f"totals/learned_from/{maker}/accepted": 0.5 * n for maker in range(6)}
+                | {f"totals/learned_from/{maker}/kl": 0.25 * n * (maker + 1) for maker in range(6)}
                 for n in range(10)
             ]
             make_run(
@@ -63,6 +66,8 @@ def root(shared_runs) -> Path:
     why = "2026-01-01 00:00:00 failed: EnvironmentBudgetError: it failed more often than max-restarts allows\n"
     failed = make_run("failed", [{"charts/mean_return": 1.0}], log=f"earlier\n{why}{own}{frames}", begun=now)
     make_run("failed early", [{"charts/mean_return": 1.0}], log=why, begun=now)
+    stopped = "2026-01-01 00:00:00 finished: stopped by SIGTERM\n"
+    make_run("stopped", [{"charts/mean_return": 1.0}], log=stopped, begun=now)
     (failed / "checkpoints" / "000001-step-100").mkdir(parents=True)
     return root
 
@@ -122,6 +127,39 @@ def test_a_view_is_its_address_for_reload_and_back(browser, address, root) -> No
     assert list(query(browser)) == ["run"]
 
 
+def test_columns_are_chosen_and_the_address_keeps_them(browser, address, root) -> None:
+    browser.get(f"{address}?search=a1")
+    wait("a row", lambda: names_in_table(browser) == ["a1"])
+    assert "learning-rate" not in texts(browser, "#table .ag-header-cell-text")
+    find(browser, "#columns").click()
+    options = ".dash-dropdown-option, .dash-options-list-option"
+    wait("the choices", lambda: "algorithm.learning-rate" in texts(browser, options))
+    assert "run-dir" not in texts(browser, options)
+    place = texts(browser, options).index("algorithm.learning-rate")
+    browser.find_elements("css selector", options)[place].click()
+    cell = "#table .ag-row [col-id=c_algorithm_learning_rate]"
+    wait("its column", lambda: texts(browser, cell) == ["0.1"])
+    wait("the address", lambda: query(browser).get("column") == ["algorithm.learning-rate"])
+    browser.get(
+        f"{address}?column=algorithm.learning-rate&column=duration&sort=c_algorithm_learning_rate:desc&search=CartPole"
+    )
+    wait("the largest first", lambda: texts(browser, f"{cell}")[:1] and "0.2" in texts(browser, cell))
+    first = "#table .ag-row[row-index='0'] [col-id=c_algorithm_learning_rate]"
+    wait("sorted", lambda: texts(browser, first) == ["0.2"])
+    assert "duration" in texts(browser, "#table .ag-header-cell-text")
+
+
+def test_enter_on_a_row_opens_it(browser, address, root) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    browser.get(f"{address}?search=a1")
+    wait("a row", lambda: names_in_table(browser) == ["a1"])
+    cell = find(browser, "#table .ag-row [col-id=status]")
+    browser.execute_script("arguments[0].focus()", cell)
+    browser.switch_to.active_element.send_keys(Keys.ENTER)
+    wait("its page", lambda: texts(browser, "h1") == ["a1"])
+
+
 def test_metrics_side_by_side_share_crosshair_and_zoom(browser, address, root) -> None:
     from selenium.webdriver import ActionChains
 
@@ -153,7 +191,7 @@ def test_environments_are_faceted_and_an_eye_hides_a_run(browser, address, root)
     find(browser, "#table button[aria-label='hide a1']").click()
     wait("it to go", lambda: traces(browser, titles[0]) == ["a2"])
     assert query(browser)["hide"] == ["a1"]
-    assert texts(browser, "#compared") == ["3 of 15 runs drawn, 1 of them hidden"]
+    assert texts(browser, "#compared") == ["3 of 16 runs drawn, 1 of them hidden"]
     eye = find(browser, "#table button[aria-label='hide a2']")
     colour = browser.execute_script("return getComputedStyle(arguments[0].previousSibling).backgroundColor", eye)
     line = browser.execute_script("""
@@ -201,7 +239,7 @@ def test_a_saved_picture_names_every_curve(browser, address, root) -> None:
 
 def test_a_run_opens_by_name_with_its_return_in_the_title(browser, address, root) -> None:
     browser.get(f"{address}run/sweep/member%200?shut=speed")
-    wait("its title", lambda: browser.title == "sweep/member 0 · return 500.0 · LASER")
+    wait("its title", lambda: browser.title == "sweep/member 0 · return 500 · LASER")
     assert "learning-rate 0.1" in texts(browser, "#member-settings")[0]
     assert "all 15 episodes so far" in texts(browser, "#tiles")[0]
     opened = (
@@ -248,11 +286,19 @@ def test_a_failed_run_opens_with_its_traceback_and_the_command_that_continues_it
     )
     assert "earlier" not in find(browser, "#log").text
     (said,) = texts(browser, "#findings .finding")
-    assert said.endswith(f"continue from its last checkpoint: laser train cartpole --resume --run-dir {root}/failed")
+    assert "saved: a checkpoint of 100 env steps, numbers until" in said
+    assert said.endswith(f"continue from its last checkpoint: {resume_command(root / 'failed', 'cartpole')}")
     assert texts(browser, "#losses") == ["nothing was counted as rejected, dropped or lost before the run failed"]
     browser.get(f"{address}run/failed%20early")
     wait("its end", lambda: texts(browser, "#findings .finding"))
     assert texts(browser, "#findings .finding")[0].endswith("it had no checkpoint yet, so it can only be begun again")
+
+
+def test_a_stopped_run_says_by_what(browser, address, root) -> None:
+    browser.get(f"{address}run/stopped")
+    wait("why it ended", lambda: texts(browser, "#findings .finding"))
+    (said,) = texts(browser, "#findings .finding")
+    assert said.startswith("the run was stopped by SIGTERM; saved: numbers until ")
 
 
 def test_watch_plays_the_run_that_was_asked_for_or_says_why_not(browser, address, root) -> None:
@@ -265,16 +311,16 @@ def test_seeds_of_one_setting_are_one_row_and_the_best_setting_is_by_their_mean(
     browser.get(f"{address}sweep/sweep")
     wait("two settings", lambda: len(texts(browser, "#sweep-settings-table tbody tr")) == 2)
     first = texts(browser, "#sweep-settings-table tbody tr:first-child td")
-    assert first[:2] == ["0.2", "310.0"]
+    assert first[:2] == ["0.2", "310"]
     assert first[2] == "285.2 to 334.8"
     assert first[3:] == ["3", "345"]
     tiles = texts(browser, "#sweep-tiles .tile")
-    assert "best setting's return310.00learning-rate 0.2: mean over 3 seeds" in tiles
-    assert "best member's return500.00member 0" in tiles
+    assert "best setting's return310learning-rate 0.2: mean over 3 seeds" in tiles
+    assert "best member's return500member 0" in tiles
     assert not [tile for tile in tiles if tile.startswith("copied")]  # nothing evolves
     wait("a curve for each setting", lambda: traces(browser, "Members").count("learning-rate 0.2") == 1)
     assert len(traces(browser, "Members")) == 6  # two lines, each with the two edges of its band
-    assert browser.title == "sweep · best return 500.0 · LASER"
+    assert browser.title == "sweep · best return 500 · LASER"
     axes = (
         "return ['sweep-curves', 'sweep-best'].map((each) => document.querySelector('#' + each + ' .js-plotly-plot')"
         "._fullLayout.xaxis).map((axis) => [axis.title.text, Math.round(axis.range[1] / 100)])"
@@ -298,6 +344,10 @@ def test_who_learns_from_whom_is_a_map_and_a_course(browser, address, root) -> N
     browser.get(f"{address}sweep/sweep?exchange=accepted&reader=4")
     accepted = ["50 %", "50 %", "50 %", "50 %", "17 %", "50 %"]
     wait("another map", lambda: browser.execute_script(shown) == ["member 4", accepted])
+    browser.get(f"{address}sweep/sweep?exchange=kl")
+    divergence = ["0.25", "0.5", "0.75", "1", "0.4167", "1.5"]  # member 4 draws three times as much of its own
+    wait("the map of the KL", lambda: browser.execute_script(shown) == ["member 4", divergence])
+    browser.get(f"{address}sweep/sweep?exchange=accepted&reader=4")
     wait("the course of member 4", lambda: np.allclose(browser.execute_script(course)[4], 3 / 8))
 
 

@@ -1,11 +1,14 @@
 """Reports of real runs: what they say, that the command in them repeats the run, and that no name is taken for HTML."""
 
+import base64
 import dataclasses
 import json
+import os
 import re
 import shlex
 import shutil
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +17,7 @@ from launch.command_line.cli import run
 from launch.errors import run_reporting
 from launch.presets import change, load_preset
 from launch.records.lineage import Decision, Lineage
-from launch.records.metrics_db import MetricsDb
+from launch.records.metrics_db import MetricsDb, Tick
 from launch.records.settings_schedule import SettingsChange, write_changes
 from launch.report.options import ReportOptions
 from launch.report.recorded import Recorded
@@ -131,7 +134,8 @@ def test_the_report_of_a_sweep(made, tmp_path):
         log.write("2026-01-01 00:00:00 finished: pruned at 300 env steps\n")
     text, _ = words_of(report(path, ReportOptions()).page)
     assert text.count(" (pruned)</td>") == 1
-    assert "95 % interval over seeds" in text
+    assert "<h2>Over seeds</h2>" in text
+    assert "95 % interval over seeds" not in text  # that of two seeds would say nothing, and empty columns are left out
     assert "The best setting has the highest mean over its seeds: algorithm.entropy-cost=0.0" in text
     shutil.rmtree(path / "report")
     lineage = Lineage(path / "lineage.jsonl")
@@ -142,15 +146,78 @@ def test_the_report_of_a_sweep(made, tmp_path):
         write_changes(path / "members" / str(member) / "schedule.json", changes)
     written = report(path, ReportOptions())
     text, _ = words_of(written.page)
-    assert {picture.name for picture in written.pictures} == {"members.png", "best.png", "schedule.png"}
+    assert {picture.name for picture in written.pictures} == {"members.png", "best.png", "lineage.png", "schedule.png"}
     assert "4 members with one replay" in text
     assert "algorithm.entropy-cost=0.05" in text
-    assert "95 % interval over seeds" not in text  # members of a population have no setting of their own
+    assert "Over seeds" not in text  # members of a population have no setting of their own
     assert "file is not a database" in text
     assert "1 of which copied another member" in text
     assert "<td>200</td><td>1</td><td>0</td>" in text
     assert "<td>200</td><td>0.001</td>" in text
     assert text.index("Members") < text.index("The best, member")
+    best = int(re.search(r"The best, member (\d), by itself", text)[1])
+    assert best != 3  # its numbers cannot be read
+    assert f"--settings-schedule {path}/members/{best}/schedule.json" in text
+    assert "<td>algorithm.learning-rate</td><td>0.002</td><td>0.001</td>" in text
+
+
+def test_settings_that_pbt_changed_are_shown_as_they_ended_and_repeated(made, tmp_path):
+    run = tmp_path / "a run"
+    shutil.copytree(made / HOSTILE, run)
+    assert "--settings-schedule" not in Recorded(run).repeat
+    changes = [SettingsChange(0, {"algorithm.learning-rate": 0.002, "algorithm.entropy-cost": 0.03})]
+    write_changes(run / "schedule.json", [*changes, SettingsChange(200, {"algorithm.learning-rate": 0.001})])
+    recorded = Recorded(run)
+    assert recorded.ended_settings["algorithm.learning-rate"] == ("0.002", "0.001")
+    words = shlex.split(recorded.repeat)
+    assert words[-2:] == ["--settings-schedule", str(run / "schedule.json")]
+    assert parse_train(words[2:]).settings_schedule == run / "schedule.json"
+
+
+def test_a_report_holds_evaluations_and_the_newest_video_and_folds_its_settings(made, tmp_path):
+    run = tmp_path / "filmed"
+    shutil.copytree(made / HOSTILE, run)
+    (run / "videos").mkdir()
+    for place, name in enumerate(("evaluation-1.mp4", "evaluation-2.mp4")):
+        (run / "videos" / name).write_bytes(name.encode())
+        os.utime(run / "videos" / name, (place, place))
+    with MetricsDb(run / "metrics.db") as metrics:
+        for place in range(15):
+            metrics.write(Tick(900.0 + place, 0.0, 1000 * place, 4, 5), {"evaluation/mean_return": float(place)})
+    text, reader = words_of(report(run, ReportOptions()).page)
+    (video,) = [item for item in reader.loaded if item.startswith("data:video/mp4")]
+    assert base64.b64decode(video.partition(",")[2]) == b"evaluation-2.mp4"
+    assert "<td>14,000</td><td>14.00</td>" in text
+    assert "The last 12 of 15" in text
+    assert "<details><summary>Config</summary>" in text
+    assert "prefers-color-scheme: dark" in text
+    assert "normalised</th>" not in text  # CartPole has no reference scores, so the column would be empty
+
+
+def test_runs_are_compared_on_one_page(made, tmp_path, capsys):
+    for seed, rate in ((0, 0.002), (1, 0.002), (2, 0.004)):
+        path = tmp_path / f"run{seed}"
+        shutil.copytree(made / HOSTILE, path)
+        record = json.loads((path / "config.json").read_text())
+        record["config"] |= {"seed": seed}
+        record["config"]["algorithm"] |= {"learning_rate": rate}
+        (path / "config.json").write_text(json.dumps(record))
+    paths = [str(tmp_path / f"run{seed}") for seed in range(3)]
+    assert run_reporting(lambda: run(["report", *paths, "--json"])) == 0
+    written = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert written["page"] == str(tmp_path / "report" / "index.html")
+    text, reader = words_of(tmp_path / "report" / "index.html")
+    assert "Comparison of run0, run1, run2" in text
+    assert all(item.startswith("data:image/png;base64,") for item in reader.loaded)
+    assert "<td>algorithm.learning-rate</td><td>0.002</td><td>0.002</td><td>0.004</td>" in text
+    differences = text.partition("The runs differ in")[2].partition("</table>")[0]
+    assert re.findall(r"<tr><td>([^<]*)", differences) == ["algorithm.learning-rate"]
+    assert re.search(r"<td>algorithm.learning-rate=0.002</td><td>[\d.]+, 2 seeds</td>", text)
+    assert {"return.png", "losses.png"} <= {Path(name).name for name in written["pictures"]}
+    assert run_reporting(lambda: run(["report", str(made / "sweep"), paths[0]])) == 66
+    assert "is a sweep, and runs are compared; name its members" in capsys.readouterr().err
+    assert run_reporting(lambda: run(["report", paths[0], paths[0]])) == 66
+    assert "a run is named twice" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

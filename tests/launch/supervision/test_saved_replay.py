@@ -13,7 +13,13 @@ def account(received, marks):
     """Accounts of one shard: marks by actor, each of environment 0."""
     numbers = [[[0, actor, 0, 0], mark] for actor, mark in marks.items()]
     incarnations = [[[0, actor], 0] for actor in marks]
-    ledger = {"received": received, "inserted": received - 3, "rejected": {"bad": 1}, "failed": {"stopped": 2}, "lost": 0}
+    ledger = {
+        "received": received,
+        "inserted": received - 3,
+        "rejected": {"bad": 1},
+        "failed": {"stopped": 2},
+        "lost": 0,
+    }
     return {"ledger": ledger, "streams": {"marks": numbers, "incarnations": incarnations}}
 
 

@@ -60,6 +60,14 @@ def test_an_agent_alone_counts_nothing():
     assert makers.take() == {}
 
 
+def test_the_kl_of_a_trust_region_is_summed_where_the_loss_knows_it():
+    makers = Makers(member=0)
+    makers.add(Mix(None, sample([3, 0, 3], [1, 1, 1], [2, 4, 4])), {"kl": torch.tensor([[0.5, 0.25, 1.5]])})
+    taken = makers.take()
+    assert taken["learned_from/3/kl"] == 2.0
+    assert taken["learned_from/0/kl"] == 0.25
+
+
 def test_a_loss_that_says_nothing_of_its_items_leaves_the_steps():
     makers = Makers(member=0)
     makers.add(Mix(None, sample([3], [1], [2])), {})

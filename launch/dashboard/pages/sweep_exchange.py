@@ -1,0 +1,99 @@
+"""The part of a sweep's page about its shared replay: who learns from whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import Dash, Input, Output, State, dcc, html
+from dash.exceptions import PreventUpdate
+
+from launch.dashboard import sweep_figures
+from launch.dashboard.address import Address, Control
+from launch.dashboard.checked import one_of
+from launch.dashboard.exchange_figures import ABOUT, EXCHANGES, MOST_MEMBERS, course_figure, exchange_figure
+from launch.dashboard.library import Library
+from launch.dashboard.pages.parts import labelled, panel
+from launch.dashboard.pages.sweep_tables import groups_of_members, option_of, settings_of_sweep
+from launch.dashboard.sweeps import read_decisions
+from launch.records.listing import Entry
+from launch.records.series import AXES
+
+CONTROLS = (
+    Control("exchange-of", "exchange", "share"),
+    Control("exchange-reader", "reader", None),
+)
+
+
+def layout(address: Address, entry: Entry, members: list[Entry]) -> Any:
+    """Return this part of the page; it is hidden where members have replays of their own."""
+    names = [member.path.name for member in members]
+    of = dcc.Dropdown(
+        id="exchange-of",
+        options=[{"label": words, "value": name} for name, words in EXCHANGES.items()],
+        value=one_of(address.text("exchange"), tuple(EXCHANGES), "share"),
+        clearable=False,
+    )
+    reader = dcc.Dropdown(
+        id="exchange-reader",
+        options=[{"label": sweep_figures.member_label(member), "value": member.path.name} for member in members],
+        value=one_of(address.text("reader"), names, names[0] if names else None),
+        clearable=False,
+    )
+    tall = max(280, 90 + 26 * min(len(members), MOST_MEMBERS))
+    return html.Div(
+        [
+            html.Div(
+                [labelled("who learns from whom", of, "wide"), labelled("course of", reader, "wide")],
+                className="controls",
+            ),
+            html.Div(
+                [
+                    panel("Who learns from whom", "exchange", height_px=tall, about=ABOUT),
+                    panel("Whose experience a member learns from", "exchange-course", height_px=tall),
+                ],
+                className="halves",
+            ),
+            dcc.Store(id="exchange-drawn"),
+        ],
+        id="exchange-section",
+        hidden=not option_of(entry, "share_replay") or len(members) < 2,
+    )
+
+
+def register(app: Dash, library: Library) -> None:
+    """Add the callbacks of this part."""
+
+    @app.callback(
+        Output("exchange", "figure"),
+        Output("exchange-course", "figure"),
+        Output("exchange-drawn", "data"),
+        Input("exchange-of", "value"),
+        Input("exchange-reader", "value"),
+        Input("sweep-axis", "value"),
+        Input("theme", "data"),
+        Input("sweep-clock", "data"),
+        State("sweep-key", "data"),
+        State("exchange-drawn", "data"),
+    )
+    def draw_exchange(what: Any, reader: Any, axis: Any, theme: Any, tick: Any, key: Any, drawn: Any) -> Any:
+        entry = library.find(key)
+        if entry is None or not entry.is_sweep or theme not in ("light", "dark"):
+            raise PreventUpdate
+        members = library.members(entry)
+        what, axis = one_of(what, tuple(EXCHANGES), "share"), one_of(axis, AXES, "env_steps")
+        whose = next((member for member in members if member.path.name == reader), members[0] if members else None)
+        asked = (what, whose.key if whose else "", axis, theme)
+        state = f"{library.picture_version(members, sweep_figures.NUM_POINTS)} {asked}"
+        if state == drawn:
+            raise PreventUpdate
+        decisions = read_decisions(entry.path / "lineage.jsonl")
+        many = len(members) > MOST_MEMBERS
+        groups = groups_of_members(members, settings_of_sweep(library, entry, members, decisions) if many else [])
+        figures = library.once(
+            ("exchange", key, state),
+            lambda: (
+                exchange_figure(library, groups, what, theme),
+                course_figure(library, whose, groups, axis, theme),
+            ),
+        )
+        return *figures, state

@@ -1,0 +1,186 @@
+"""The part of a sweep's page about its settings: which of them matter, and the return over one, two and all of them."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+from dash import Dash, Input, Output, State, dcc, html
+from dash.exceptions import PreventUpdate
+
+from laser.packages import find_missing
+from launch.dashboard import settings_figures
+from launch.dashboard.address import Address, Control
+from launch.dashboard.checked import one_of
+from launch.dashboard.figures import Figure, Theme, message_figure
+from launch.dashboard.importance import importances, too_few
+from launch.dashboard.library import Library
+from launch.dashboard.outcomes import Outcome, outcomes_of
+from launch.dashboard.pages.parts import labelled, panel
+from launch.dashboard.pages.sweep_tables import keys_of, rows_of_members, settings_of_sweep
+from launch.dashboard.settings_figures import BY_RETURN
+from launch.dashboard.sweeps import read_decisions
+from launch.records.listing import Entry, printable
+
+CONTROLS = (
+    Control("setting", "setting", None),
+    Control("second", "second", None),
+    Control("colour", "colour", BY_RETURN),
+)
+_NUM_POINTS = 400
+_ANEW_S = 60.0
+"""Seconds between two computations of importance while members train: each takes about a second."""
+_EVOLVING = "the members change their settings while they train, so no setting has a return of its own"
+_ABOUT_ALL = (
+    "a line for each setting; drag along an axis to keep the lines that cross it there, a double click shows all"
+)
+_IMPORTANCE = "importance"
+_NO_WORDS = ""
+
+
+def layout(address: Address, keys: list[str]) -> Any:
+    """Return the part of the page.
+
+    Args:
+        address: of the page.
+        keys: in which members differ.
+    """
+    named = {key: printable(key) for key in keys}
+    first, second = default_keys(keys)
+    others = {key: words for key, words in named.items() if key != "seed"}
+    waiting = message_figure("the importance of the settings is being computed")
+    for axis in ("paper_bgcolor", "plot_bgcolor"):
+        waiting["layout"][axis] = "rgba(0,0,0,0)"
+    waiting["layout"]["font"].pop("color")
+    colours = {BY_RETURN: "the return"} | named
+    return html.Div(
+        [
+            html.H2("Which settings matter", className="heading"),
+            html.P(id="importance-words", className="quiet", role="status"),
+            html.Div(
+                [
+                    _choice("setting", "setting", named, address.text("setting"), first),
+                    html.Div(
+                        _choice("second setting", "second", others, address.text("second"), second),
+                        hidden=second is None,
+                    ),
+                    _choice("colour", "colour", colours, address.text("colour"), BY_RETURN),
+                ],
+                className="controls",
+            ),
+            html.Div(
+                [
+                    panel("Importance of the settings", _IMPORTANCE, waiting, height_px=330),
+                    panel("Setting against return", "sweep-settings", height_px=330),
+                    panel("Two settings, mean return", "two-settings", height_px=330),
+                ],
+                className="panels",
+            ),
+            html.Div(panel("All settings", "all-settings", height_px=360, about=_ABOUT_ALL), id="parallel"),
+            dcc.Store(id="settings-drawn"),
+            dcc.Store(id="importance-drawn"),
+        ],
+        id="settings-section",
+    )
+
+
+def default_keys(keys: list[str]) -> tuple[str | None, str | None]:
+    """Return the keys that are shown unless the user chooses others: the first two that are not the seed."""
+    own = [key for key in keys if key != "seed"] or keys
+    return (own[0] if own else None), (own[1] if len(own) > 1 else None)
+
+
+def register(app: Dash, library: Library) -> None:
+    """Add the callbacks of this part."""
+
+    @app.callback(
+        Output("sweep-settings", "figure"),
+        Output("two-settings", "figure"),
+        Output("all-settings", "figure"),
+        Output("settings-drawn", "data"),
+        Input("setting", "value"),
+        Input("second", "value"),
+        Input("colour", "value"),
+        Input("theme", "data"),
+        Input("sweep-clock", "data"),
+        State("sweep-key", "data"),
+        State("settings-drawn", "data"),
+    )
+    def draw(setting: Any, second: Any, colour: Any, theme: Any, _: Any, key: Any, drawn: Any) -> Any:
+        entry = _sweep(library, key, theme)
+        members = library.members(entry)
+        keys = keys_of(entry, members)
+        first, other = (one_of(each, keys, "") for each in (setting, second))
+        of = one_of(colour, keys, BY_RETURN)
+        state = f"{library.picture_version(members, _NUM_POINTS)} {(first, other, of, theme)}"
+        if state == drawn:
+            raise PreventUpdate
+
+        def figures() -> tuple[Figure, ...]:
+            rows, outcomes = _outcomes(library, entry, members)
+            return (
+                settings_figures.one_setting_figure(rows, first, of, theme),
+                settings_figures.two_settings_figure(outcomes, first, other, theme),
+                settings_figures.all_settings_figure(outcomes, of, theme),
+            )
+
+        return *library.once(("settings", key, state), figures), state
+
+    @app.callback(
+        Output(_IMPORTANCE, "figure"),
+        Output("importance-words", "children"),
+        Output("importance-drawn", "data"),
+        Input("theme", "data"),
+        Input("sweep-clock", "data"),
+        State("sweep-key", "data"),
+        State("importance-drawn", "data"),
+    )
+    def weigh(theme: Any, _: Any, key: Any, drawn: Any) -> Any:
+        entry = _sweep(library, key, theme)
+        members = library.members(entry)
+        running = any(library.summary(member).status == "running" for member in members)
+        state = f"{time.time() // _ANEW_S if running else library.version(members)} {theme}"
+        if state == drawn:
+            raise PreventUpdate
+        return *library.aside(("importance", key, state), lambda: _weighed(library, entry, members, theme)), state
+
+
+def _weighed(library: Library, entry: Entry, members: list[Entry], theme: Theme) -> tuple[Figure, str]:
+    """Return the figure of importance and what it shows in words; both say why there is none."""
+    _, outcomes = _outcomes(library, entry, members)
+    known = [one for one in outcomes if math.isfinite(one.value)]
+    why = _why_not(library, entry, members, known)
+    if why:
+        return message_figure(why, theme), _NO_WORDS
+    table, explained = importances(known)
+    words = settings_figures.importance_words(table, explained)
+    return (settings_figures.importance_figure(table, theme) if table else message_figure(words, theme)), words
+
+
+def _why_not(library: Library, entry: Entry, members: list[Entry], known: list[Outcome]) -> str:
+    if not settings_of_sweep(library, entry, members, read_decisions(entry.path / "lineage.jsonl")):
+        return _EVOLVING
+    if len({str(one.settings.get("env")) for one in known}) > 1:
+        return "the settings play different games, whose returns cannot be compared"
+    missing = next(find_missing(_IMPORTANCE, ["scikit-learn"]), None)
+    return too_few(known) or ("" if missing is None else f"{missing.wrong}: {missing.remedy}")
+
+
+def _sweep(library: Library, key: Any, theme: Any) -> Entry:
+    entry = library.find(key)
+    if entry is None or not entry.is_sweep or theme not in ("light", "dark"):
+        raise PreventUpdate
+    return entry
+
+
+def _outcomes(library: Library, entry: Entry, members: list[Entry]) -> tuple[list[dict[str, Any]], list[Outcome]]:
+    decisions = read_decisions(entry.path / "lineage.jsonl")
+    rows = rows_of_members(library, members, keys_of(entry, members), decisions)
+    return rows, outcomes_of(settings_of_sweep(library, entry, members, decisions), rows)
+
+
+def _choice(title: str, name: str, options: dict[str, str], asked: str, default: Any) -> Any:
+    value = one_of(asked, tuple(options), default)
+    offered = [{"label": words, "value": key} for key, words in options.items()]
+    return labelled(title, dcc.Dropdown(id=name, options=offered, value=value, clearable=False), "wide")

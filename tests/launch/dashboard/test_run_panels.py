@@ -1,0 +1,147 @@
+"""The panels of a run's page in a real headless Chromium: pinned, enlarged, scaled, searched, over a baseline."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from in_chromium import IN_CHROMIUM, find, texts, traces, wait
+
+pytestmark = IN_CHROMIUM
+
+_PANEL = "Array.from(document.querySelectorAll('.panel')).find((each) => each.ariaLabel === arguments[0])"
+_PLOT = f"{_PANEL}.querySelector('.js-plotly-plot')"
+
+
+@pytest.fixture(scope="module")
+def root(shared_runs) -> Path:
+    root, make_run = shared_runs
+    begun = time.time() - 1000.0
+    for name, factor in (("one", 1.0), ("other", 2.0)):
+        rows = [
+            {"charts/mean_return": factor * n, "entropy": factor, "value_loss": 1e6 if n < 1 else 1.0 + n / 100}
+            for n in range(100)
+        ]
+        make_run(name, rows, begun=begun)
+    return root
+
+
+def query(browser: Any) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(browser.current_url).query)
+
+
+def press(browser: Any, panel: str, tool: str) -> None:
+    button = browser.execute_script(f"return {_PANEL}.querySelector('[data-tool={tool}]')", panel)
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
+    button.click()
+
+
+def shown(browser: Any) -> list[str]:
+    script = """
+      return Array.from(document.querySelectorAll('.panels > .panel')).filter((each) => each.offsetHeight > 0)
+        .map((each) => each.querySelector('h2').textContent);
+    """
+    found: list[str] = browser.execute_script(script)
+    return found
+
+
+def sections(browser: Any) -> list[str]:
+    return texts(browser, "details[data-section] > summary")
+
+
+def test_a_pinned_panel_stands_above_all_others_and_the_address_keeps_it(browser, address, root) -> None:
+    browser.get(f"{address}run/one")
+    wait("the entropy", lambda: traces(browser, "Entropy"))
+    assert sections(browser)[0] == "Learning"
+    press(browser, "Entropy", "pin")
+    wait("a section of pins", lambda: sections(browser)[0] == "Pinned" and traces(browser, "Entropy"))
+    assert texts(browser, "details[data-section=pinned] h2") == ["Entropy"]
+    assert "Entropy" not in texts(browser, "details[data-section=learning] h2")
+    assert query(browser)["pin"] == ["entropy"]
+    browser.refresh()
+    wait("the same after a reload", lambda: sections(browser)[0] == "Pinned" and traces(browser, "Entropy"))
+    press(browser, "Entropy", "pin")
+    wait("it back", lambda: "Entropy" in texts(browser, "details[data-section=learning] h2"))
+    assert "pin" not in query(browser)
+
+
+def test_an_enlarged_panel_is_as_wide_as_the_page(browser, address, root) -> None:
+    size = f"const layout = {_PLOT}._fullLayout; return [layout.width, layout.height]"
+    browser.get(f"{address}run/one")
+    wait("the return", lambda: traces(browser, "Return"))
+    width, height = browser.execute_script(size, "Return")
+    press(browser, "Return", "enlarge")
+    wait("a large one", lambda: browser.execute_script(size, "Return")[0] > 2 * width)
+    assert browser.execute_script(size, "Return")[1] > 2 * height
+    browser.get(f"{address}run/one?large=return")
+    wait("the same from its address", lambda: browser.execute_script(size, "Return")[0] > 2 * width)
+
+
+def test_a_panel_has_a_y_axis_of_its_own(browser, address, root) -> None:
+    axis = f"const axis = {_PLOT}._fullLayout.yaxis; return [axis.type, axis.range[1]]"
+    browser.get(f"{address}run/one")
+    wait("all values", lambda: browser.execute_script(axis, "Losses")[1] > 1e5)
+    before = browser.execute_script(axis, "Return")
+    press(browser, "Losses", "y")
+    wait("most values", lambda: 1.9 < browser.execute_script(axis, "Losses")[1] < 2.1)
+    press(browser, "Losses", "y")
+    wait("decades", lambda: browser.execute_script(axis, "Losses")[0] == "log")
+    assert query(browser)["y-log"] == ["losses"]
+    assert browser.execute_script(axis, "Return") == before
+    browser.refresh()
+    wait("decades after a reload", lambda: browser.execute_script(axis, "Losses")[0] == "log")
+
+
+def test_a_word_finds_panels(browser, address, root) -> None:
+    browser.get(f"{address}run/one")
+    wait("the entropy", lambda: traces(browser, "Entropy"))
+    before = shown(browser)
+    find(browser, "#panel-search").send_keys("entr")
+    wait("one panel", lambda: shown(browser) == ["Entropy"])
+    assert texts(browser, "#panels-found") == [f"1 of {len(texts(browser, '.panels > .panel'))} panels"]
+    wait("the word in the address", lambda: query(browser).get("find") == ["entr"])
+    browser.refresh()
+    wait("the same after a reload", lambda: shown(browser) == ["Entropy"])
+    find(browser, "#panel-search").send_keys("\b" * 4)
+    wait("all panels", lambda: shown(browser) == before)
+
+
+def test_a_baseline_lies_under_every_panel(browser, address, root) -> None:
+    browser.get(f"{address}run/one?baseline=other")
+    wait("both runs", lambda: traces(browser, "Return") == ["last 20 episodes, baseline", "last 20 episodes"])
+    lines = f"return {_PLOT}._fullData.map((each) => [each.line.dash, each.y.at(-1)])"
+    assert browser.execute_script(lines, "Return") == [["dot", 198.0], ["solid", 99.0]]
+    wait("the entropy's", lambda: browser.execute_script(lines, "Entropy") == [["dot", 2.0], ["solid", 1.0]])
+    assert "other" in find(browser, "#run-baseline").text
+    find(browser, "#run-baseline .dash-dropdown-clear").click()
+    wait("one run", lambda: traces(browser, "Return") == ["last 20 episodes"])
+    assert "baseline" not in query(browser)
+
+
+def test_a_note_is_kept_and_an_archived_run_leaves_the_table(browser, address, root) -> None:
+    from in_chromium import names_in_table
+
+    before = sorted(path.as_posix() for path in root.rglob("*"))
+    browser.get(f"{address}run/other?open=notes")
+    wait("the note", lambda: find(browser, "#note").is_displayed())
+    find(browser, "#note").send_keys("diverged after the second spike")
+    find(browser, "#note-tags").send_keys("paper")
+    find(browser, "#note-archived input").click()
+    find(browser, "#note-save").click()
+    wait("that it is saved", lambda: texts(browser, "#note-said") == ["saved"])
+    assert sorted(path.as_posix() for path in root.rglob("*")) == sorted(
+        [*before, (root / ".dashboard.sqlite").as_posix()]
+    )
+    browser.refresh()
+    note = "const note = document.querySelector('#note'); return note && note.value"
+    wait("the note again", lambda: browser.execute_script(note) == "diverged after the second spike")
+    browser.get(f"{address}?column=note&column=tags")
+    wait("the other run alone", lambda: names_in_table(browser) == ["one"])
+    find(browser, "#archived input").click()
+    wait("both", lambda: names_in_table(browser) == ["one", "other"])
+    assert "paper" in texts(browser, "#table .ag-row [col-id=c_tags]")
+    assert "diverged after the second spike" in texts(browser, "#table .ag-row [col-id=c_note]")
+    wait("the choice in the address", lambda: query(browser).get("archived") == ["show"])
