@@ -17,7 +17,7 @@ from launch.sweeps.sweep_options import SweepOptions
 
 
 def small(path: Path, schedule: str, concurrent: int, resume: bool = False, **changes: object) -> SweepConfig:
-    values = SMALL | {"schedule": schedule, "steps": 384 if schedule == "lockstep" else 4000} | changes
+    values = SMALL | {"schedule": schedule, "steps": 384 if schedule == "lockstep" else 2000} | changes
     base = dataclasses.replace(change(load_preset("cartpole"), values), run_dir=path, resume=resume)
     grid = {"algorithm.learning-rate": [3e-3, 1e-3, 3e-4]}
     return SweepConfig(base, grid, SweepOptions(share_replay=True, concurrent=concurrent))
