@@ -5,6 +5,7 @@ import dataclasses
 from actors.config import ActorConfig
 from laser.algorithms.racer import RacerConfig
 from laser.algorithms.refer import ReferConfig
+from laser.environments.config import EnvironmentConfig
 from laser.networks.config import NetworkConfig
 from launch.presets.racer import racer
 from launch.settings.train_config import TrainConfig
@@ -21,6 +22,7 @@ def racer_pendulum() -> TrainConfig:
     return dataclasses.replace(
         racer(),
         env="Pendulum-v1",
+        environment=EnvironmentConfig(),
         steps=40_000,
         num_envs=1,
         unroll_length=8,
