@@ -13,8 +13,8 @@ from laser.packages import find_missing
 from launch.dashboard import settings_figures
 from launch.dashboard.address import Address, Control
 from launch.dashboard.checked import one_of
-from launch.dashboard.figures import Figure, Theme, message_figure
-from launch.dashboard.importance import importances, too_few
+from launch.dashboard.figures import Figure, message_figure
+from launch.dashboard.importance import Importance, importances, too_few
 from launch.dashboard.library import Library
 from launch.dashboard.outcomes import Outcome, outcomes_of
 from launch.dashboard.pages.parts import labelled, panel
@@ -36,7 +36,6 @@ _ABOUT_ALL = (
     "a line for each setting; drag along an axis to keep the lines that cross it there, a double click shows all"
 )
 _IMPORTANCE = "importance"
-_NO_WORDS = ""
 
 
 def layout(address: Address, keys: list[str]) -> Any:
@@ -140,22 +139,24 @@ def register(app: Dash, library: Library) -> None:
         entry = _sweep(library, key, theme)
         members = library.members(entry)
         running = any(library.summary(member).status == "running" for member in members)
-        state = f"{time.time() // _ANEW_S if running else library.version(members)} {theme}"
-        if state == drawn:
+        state = f"{time.time() // _ANEW_S}" if running else library.version(members)
+        if [state, theme] == drawn:
             raise PreventUpdate
-        return *library.aside(("importance", key, state), lambda: _weighed(library, entry, members, theme)), state
+        table, words = library.aside((_IMPORTANCE, key, state), lambda: _weighed(library, entry, members))
+        if not table:
+            return message_figure(words, theme), "", [state, theme]
+        return settings_figures.importance_figure(table, theme), words, [state, theme]
 
 
-def _weighed(library: Library, entry: Entry, members: list[Entry], theme: Theme) -> tuple[Figure, str]:
-    """Return the figure of importance and what it shows in words; both say why there is none."""
+def _weighed(library: Library, entry: Entry, members: list[Entry]) -> tuple[list[Importance], str]:
+    """Return the importance of settings and what it shows in words; without any, why there is none."""
     _, outcomes = _outcomes(library, entry, members)
     known = [one for one in outcomes if math.isfinite(one.value)]
     why = _why_not(library, entry, members, known)
     if why:
-        return message_figure(why, theme), _NO_WORDS
+        return [], why
     table, explained = importances(known)
-    words = settings_figures.importance_words(table, explained)
-    return (settings_figures.importance_figure(table, theme) if table else message_figure(words, theme)), words
+    return table, settings_figures.importance_words(table, explained)
 
 
 def _why_not(library: Library, entry: Entry, members: list[Entry], known: list[Outcome]) -> str:

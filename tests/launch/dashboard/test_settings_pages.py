@@ -163,15 +163,16 @@ def test_a_legend_stands_above_the_curves_after_the_window_was_resized(browser, 
       const plot = {_PLOT}, legend = plot.querySelector('.legend .bg').getBoundingClientRect();
       return legend.bottom <= plot.querySelector('.nsewdrag').getBoundingClientRect().top;
     """
+    width = f"return {_PLOT}._fullLayout.width"
     size = browser.get_window_size()
     browser.get(f"{address}sweep/small?curves=runs")
     wait("a legend", lambda: browser.execute_script(above, "sweep-curves"))
+    before = browser.execute_script(width, "sweep-curves")
     try:
         browser.set_window_size(390, 900)
-        width = f"return {_PLOT}._fullLayout.width"
-        wait("a narrow picture", lambda: browser.execute_script(width, "sweep-curves") < 380)
-        time.sleep(1.0)
+        wait("another width", lambda: browser.execute_script(width, "sweep-curves") != before)
+        wait("the legend above it", lambda: browser.execute_script(above, "sweep-curves"))
     finally:
         browser.set_window_size(size["width"], size["height"])
-    wait("a wide picture", lambda: browser.execute_script(width, "sweep-curves") > 380)
-    wait("the legend above it", lambda: browser.execute_script(above, "sweep-curves"))
+    wait("the first width", lambda: browser.execute_script(width, "sweep-curves") == before)
+    wait("the legend above it again", lambda: browser.execute_script(above, "sweep-curves"))
