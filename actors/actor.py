@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from actors.policy_lag import PolicyLag, PolicyLagLimit
 from actors.unroll_builder import Identity, UnrollBuilder
 from laser.environments import tasks_of
 from laser.environments.base import RAISED, EnvironmentFailedError, Transition, VectorEnvironment
+from laser.environments.statistics import Statistics, give_statistics, merge, read_statistics
 from laser.failure_budget import FailureBudget
 from laser.ports import (
     EpisodeResult,
@@ -114,6 +115,7 @@ class Actor(Heartbeat):
         self._unacknowledged: deque[Future[InsertReceipt]] = deque()
         self._counters: defaultdict[str, float] = defaultdict(float)
         self._episodes: list[EpisodeResult] = []
+        self._statistics: Statistics = {}  # of wrappers, for environments that are made from now on
 
     def warm_up(self) -> None:
         """Make the environments and let the policy act once for each group, so that acting is compiled.
@@ -265,6 +267,37 @@ class Actor(Heartbeat):
         self._counters = defaultdict(float, state["counters"])
         self._policy.generator.set_state(torch.from_numpy(np.array(state["generator"], np.uint8)))
 
+    def statistics(self) -> Statistics | None:
+        """Return the statistics of the wrappers around this actor's environments; None before these are made.
+
+        Environments that do not answer are left out; the next unroll finds their failure.
+        """
+        if not self._groups:
+            return self._statistics or None
+        with suppress(EnvironmentFailedError):
+            read = merge([read_statistics(group.environment) for group in self._groups])
+            self._statistics = read or self._statistics
+        return self._statistics
+
+    def give_statistics(self, statistics: Statistics) -> bool:
+        """Put statistics into the wrappers before the first unroll; return whether they fit.
+
+        Episodes begin once more, since the first observations depend on the statistics.
+        """
+        self._statistics = statistics
+        fits = True
+        try:
+            for index, group in enumerate(self._groups):
+                with self._wait_for(ENVIRONMENT):
+                    fits = give_statistics(group.environment, statistics) and fits
+                    group.observations = group.environment.reset(self._seed_of(index))
+        except EnvironmentFailedError as failure:
+            self._rebuild(failure)
+        return fits
+
+    def _seed_of(self, group: int) -> int:
+        return self._seed + 1000 * group + 100_000 * self._incarnation
+
     def _start_groups(self) -> None:
         first_environment = 0
         for index in range(self._num_groups):
@@ -273,7 +306,8 @@ class Actor(Heartbeat):
             num_envs = environment.num_envs
             try:
                 with self._wait_for(ENVIRONMENT):
-                    observations = environment.reset(self._seed + 1000 * index + 100_000 * self._incarnation)
+                    give_statistics(environment, self._statistics)
+                    observations = environment.reset(self._seed_of(index))
             except EnvironmentFailedError:
                 self._close_failed(environment)  # it belongs to no group yet, so nothing else would close it
                 raise
@@ -443,6 +477,7 @@ class Actor(Heartbeat):
             raise EnvironmentBudgetError(
                 f"environment failed more often than environment.max-restarts allows; {why}"
             ) from failure
+        self.statistics()  # kept for the new environments
         for group in self._groups:
             self._close_failed(group.environment)
         self._groups = []

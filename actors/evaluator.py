@@ -12,6 +12,7 @@ from actors.heartbeat import CLOSING, CONSTRUCTION, ENVIRONMENT, Heartbeat
 from actors.policy import Policy, PolicyState
 from laser.environments import tasks_of
 from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment, words_of
+from laser.environments.statistics import Statistics, give_statistics
 from laser.ports import EpisodeResult, Parameters, Report
 
 
@@ -78,6 +79,7 @@ class Evaluator(Heartbeat):
         parameters: Parameters,
         num_episodes: int,
         on_step: Callable[[VectorEnvironment, Transition], None] | None = None,
+        statistics: Statistics | None = None,
     ) -> list[EpisodeResult]:
         """Play episodes, and return their results in the order in which they ended.
 
@@ -85,6 +87,8 @@ class Evaluator(Heartbeat):
             parameters: the version to play with.
             num_episodes: number of episodes; with several tasks, rounded up to the same number of each.
             on_step: called after every step, e.g. to record a video.
+            statistics: statistics of the environments' wrappers, which stay as they are during the episodes; None: the
+                wrappers go on with their own.
 
         Raises:
             EnvironmentFailedError: the environment failed, and has been closed.
@@ -95,6 +99,7 @@ class Evaluator(Heartbeat):
                 self._environment = self._make_environment()
         environment = self._environment
         try:
+            give_statistics(environment, statistics or {}, frozen=True)
             return self._play(environment, parameters, num_episodes, on_step)
         except EnvironmentFailedError as failure:
             self._environment = None  # after a failure it can only be closed
@@ -104,14 +109,19 @@ class Evaluator(Heartbeat):
                 failure.add_note(f"it could not be closed either: {words_of(error)}")
             raise
 
-    def evaluate_report(self, parameters: Parameters, num_episodes: int, at_env_steps: int) -> Report:
+    def evaluate_report(
+        self, parameters: Parameters, num_episodes: int, at_env_steps: int, statistics: Statistics | None = None
+    ) -> Report:
         """Evaluate, and return the result as a report for `at_env_steps`."""
-        return Report("evaluator", episodes=tuple(self.evaluate(parameters, num_episodes)), at_env_steps=at_env_steps)
+        episodes = tuple(self.evaluate(parameters, num_episodes, statistics=statistics))
+        return Report("evaluator", episodes=episodes, at_env_steps=at_env_steps)
 
-    def film_report(self, parameters: Parameters, num_episodes: int, at_env_steps: int) -> Filmed:
+    def film_report(
+        self, parameters: Parameters, num_episodes: int, at_env_steps: int, statistics: Statistics | None = None
+    ) -> Filmed:
         """Evaluate as `evaluate_report` does, and film the first episode."""
         with Film() as film:
-            episodes = tuple(self.evaluate(parameters, num_episodes, film.look))
+            episodes = tuple(self.evaluate(parameters, num_episodes, film.look, statistics))
             return Filmed(Report("evaluator", episodes=episodes, at_env_steps=at_env_steps), film.take())
 
     def interrupt(self) -> None:

@@ -50,6 +50,9 @@ def main() -> None:
     if options.page or not options.rows:
         for name in measured(ROWS):
             draw(name, read(name))
+        games = [name for name in measured(ROWS) if name.startswith("minatar_")]
+        if games:
+            (PICTURES / "minatar.png").write_bytes(draw_together(games, "MinAtar: mean return, every seed"))
         for name in staleness.measured_tasks():
             (PICTURES / f"stale_{name}.png").write_bytes(staleness.draw(name))
         for name in shared_sweeps.measured_games():
@@ -175,15 +178,23 @@ def spread(values: Sequence[float]) -> str:
 
 def draw(name: str, results: Results) -> None:
     """Draw the curve of every seed of a row, one colour per side."""
-    row = ROWS[name]
-    lines = [
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    panel = Panel("env steps", "mean return", _lines(results), ROWS[name].target)
+    (PICTURES / f"{name}.png").write_bytes(pictures.draw([panel], ROWS[name].title))
+
+
+def draw_together(names: Sequence[str], title: str) -> bytes:
+    """Return a picture with a panel for each of some rows: the curve of every seed, one colour per side."""
+    panels = [Panel("env steps", ROWS[name].env.rpartition("/")[2], _lines(read(name))) for name in names]
+    return pictures.draw(panels, title, num_columns=3)
+
+
+def _lines(results: Results) -> list[Line]:
+    return [
         Line(side, [(at, value) for at, value in run["curve"]])
         for side, runs in results["sides"].items()
         for run in runs.values()
     ]
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    panel = Panel("env steps", "mean return", lines, row.target)
-    (PICTURES / f"{name}.png").write_bytes(pictures.draw([panel], row.title))
 
 
 if __name__ == "__main__":

@@ -48,6 +48,8 @@ OPTIONAL = {
     "minatar": OptionalPackage("minatar", "MinAtar/... environments", "minatar"),
     "minigrid": OptionalPackage("minigrid", "MiniGrid-... and BabyAI-... environments", "minigrid"),
     "huggingface-hub": OptionalPackage("huggingface_hub", "laser push and laser pull", "hub"),
+    "minari": OptionalPackage("minari", "logs in and out: --offline, laser replay", "minari"),
+    "h5py": OptionalPackage("h5py", "logs in and out: --offline, laser replay", "minari"),
     "onnx": OptionalPackage("onnx", "laser export --format onnx", "export"),
     "onnxscript": OptionalPackage("onnxscript", "laser export --format onnx", "export"),
     "scikit-learn": OptionalPackage("sklearn", "the importance of settings on a sweep's page", "analysis"),

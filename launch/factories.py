@@ -8,14 +8,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from actors.actor import Actor
 from actors.evaluator import Evaluator
+from actors.log_playback import LogActor, LogEnvironments, LogPolicy
 from actors.policy import Policy
 from actors.unroll_builder import Identity
 from laser.environments import make_environment
 from laser.failure_budget import FailureBudget
+from laser.logs.cloning import POLICY_STATISTICS, clone_behaviour
+from laser.logs.minari_log import MinariLog
 from laser.ports import ParameterPort, ReplayPort
 from laser.prioritization.base import Prioritizer
 from laser.torch_threads import flush_denormals, set_torch_threads
@@ -69,20 +73,27 @@ def make_actor(member: MemberPlan, shard: ReplayPort, parameters: ParameterPort,
     """Make the member's actor number `index`; its environments are made at its first tick."""
     set_torch_threads(1)
     config, sizes = member.config, member.env_groups
-    return Actor(
+    acting = (member.algorithm, member.environment, member.seed("policy", index), config.actor.device)
+    # Compiling while other threads run networks is unsafe: a replacement in this process is not compiled.
+    compiled = member.compiles_policy and (incarnation == 0 or config.has_processes)
+    kind: type[Actor] = Actor
+    policy: Policy
+    if config.offline:
+        log = make_log(member, index)
+        kind, policy = LogActor, LogPolicy(log, *acting, compiled=compiled)
+    else:
+        policy = Policy(*acting, compiled=compiled)
+    return kind(
         # Environment numbers run on over the member's actors, so that tasks are spread evenly.
-        lambda group: make_environment(
-            config.env, sizes[group], config.environment, index * config.num_envs + sum(sizes[:group])
+        lambda group: (
+            log
+            if config.offline
+            else make_environment(
+                config.env, sizes[group], config.environment, index * config.num_envs + sum(sizes[:group])
+            )
         ),
         len(sizes),
-        Policy(
-            member.algorithm,
-            member.environment,
-            member.seed("policy", index),
-            config.actor.device,
-            # Compiling while other threads run networks is unsafe: a replacement in this process is not compiled.
-            compiled=member.compiles_policy and (incarnation == 0 or config.has_processes),
-        ),
+        policy,
         member.unrolls,
         shard,
         parameters,
@@ -101,6 +112,18 @@ def make_actor(member: MemberPlan, shard: ReplayPort, parameters: ParameterPort,
         member.lag_limit,
         member.incarnations_per_start,
     )
+
+
+def make_log(member: MemberPlan, index: int) -> LogEnvironments:
+    """Open the log that the member's actor number `index` reads, and fit its behaviour if the log does not hold it."""
+    config = member.config
+    log = MinariLog(config.offline, member.environment, config.environment.picture_size)
+    has, needs = log.episode(0).mu, member.algorithm.behaviour.keys() & POLICY_STATISTICS
+    behaviour = None
+    if not needs <= has.keys():
+        behaviour = clone_behaviour(log, member.environment, member.seed("behaviour"))
+    numbers = np.arange(len(log))[index :: config.num_actors]
+    return LogEnvironments(log, config.num_envs, member.seed("environment", index), numbers, behaviour)
 
 
 def make_evaluator(member: MemberPlan, incarnation: int) -> Evaluator:

@@ -16,6 +16,7 @@ from laser.ports import ReplayPort, ReportPort
 from launch.factories import connect, make_actor, make_evaluator, make_learner
 from launch.planning.member_plan import MemberPlan
 from launch.runtimes.runtime import Runtime, ShardPort, StorePort, Worker
+from launch.runtimes.wrapper_statistics import WrapperStatistics
 from launch.settings.train_config import TrainConfig
 from launch.shard_factory import ShardFactory
 from learner.learner import Learner
@@ -37,6 +38,10 @@ class Topology:
     learner: Worker[Learner]
     actors: list[Worker[Actor]]
     evaluator: Worker[Evaluator]
+
+    def __post_init__(self) -> None:
+        """Prepare the collection of the statistics of wrappers."""
+        self.statistics = WrapperStatistics(self.actors)
 
     @property
     def config(self) -> TrainConfig:

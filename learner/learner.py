@@ -37,6 +37,7 @@ from learner.feedback.column_writer import ColumnWriter
 from learner.feedback.prioritizer_link import PrioritizerLink, ReplayLooks
 from learner.metrics.age_quantiles import AgeQuantiles
 from learner.metrics.consumption import Consumption
+from learner.metrics.first_updates import FirstUpdates
 from learner.metrics.makers import Makers
 from learner.publishing.publisher import Publisher
 from learner.updating.factory import make_updater
@@ -147,6 +148,7 @@ class Learner:
         self._ages = AgeQuantiles(member)
         self._makers = Makers(member)
         self._learned = Consumption()
+        self._first = FirstUpdates(member, config.publish_interval)
         self._publisher = Publisher(parameters, self.updater.state.parameters)
         self._writer = ColumnWriter(replay, member, config.batches_together(settings.view), self.updater.state.device)
         self._num_unpublished = 0
@@ -243,6 +245,7 @@ class Learner:
             self._num_unpublished += 1
             self._learned.add(loaded.mix)
             self._ages.add(loaded.mix, self.version)
+            self._first.add(loaded.mix, self.version, metrics)
             self._makers.add(loaded.mix, output.per_step)
         self._counters["time/learner_step"] += time.perf_counter() - started
         self.heartbeat = time.monotonic()
@@ -301,7 +304,7 @@ class Learner:
         gauges: dict[str, float] = {"parameter_version": float(self.version)}
         gauges["charts/learning_rate"] = self._learning_rate
         gauges["column_writes_pending"] = float(self._writer.num_pending)
-        gauges |= self._metrics.take() | self._ages.take() | self._feed.metrics() | self._stored
+        gauges |= self._metrics.take() | self._ages.take() | self._feed.metrics() | self._stored | self._first.take()
         self._count()
         counters = dict(self._counters) | {"learner_steps": float(self.num_updates)}
         return Report("learner", counters, gauges)

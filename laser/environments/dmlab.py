@@ -76,11 +76,7 @@ HEIGHT, WIDTH = 72, 96
 NUM_BUCKETS = 1000
 NUM_WORDS = 16
 _TEST_MIXER_SEED = 0x600D5EED  # from IMPALA's evaluation: mazes that training never draws
-HOW_TO_BUILD = (
-    "git clone https://github.com/google-deepmind/lab && cd lab && bazel build -c opt "
-    "//python/pip_package:build_pip_package && bazel-bin/python/pip_package/build_pip_package /tmp/dmlab && "
-    "pip install /tmp/dmlab/*.whl"
-)
+HOW_TO_BUILD = "pip install dmlab-gym && dmlab-gym build"
 
 
 class DmLabSuite(Suite):
@@ -117,7 +113,8 @@ def _prepare(
 ) -> tuple[Callable[[], gymnasium.Env[Any, Any]], EnvironmentSpec, ObservationReader, ActionWriter]:
     level, held_out = find_level(id, config.test_levels)
     if importlib.util.find_spec("deepmind_lab") is None:
-        raise env_error(f"{id} needs deepmind_lab, which is not installed and not on PyPI", f"build it: {HOW_TO_BUILD}")
+        wrong = f"{id} needs deepmind_lab, which is not installed"
+        raise env_error(wrong, f"on Linux with Python 3.13, and Podman or Docker: {HOW_TO_BUILD}")
     make = functools.partial(DmLab, level, held_out, config)
     described = make()
     reader, writer = observation_reader(described.observation_space), action_writer(described.action_space)

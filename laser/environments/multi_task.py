@@ -10,6 +10,7 @@ import numpy as np
 
 from laser.environments.base import Transition, VectorEnvironment
 from laser.environments.named_sets import SETS
+from laser.environments.statistics import Statistics, give_statistics, read_statistics
 from laser.environments.suite import env_error, split_seed
 from laser.specs import EnvironmentSpec
 
@@ -85,6 +86,7 @@ class MultiTaskEnvironments:
         self.spec = spec
         self.tasks = tasks
         self.num_envs = len(tasks)
+        self._task_of_part = list(parts)
         self._parts = [(np.flatnonzero(tasks == task), part) for task, part in parts.items()]
 
     def reset(self, seed: int | None) -> dict[str, np.ndarray]:
@@ -118,6 +120,17 @@ class MultiTaskEnvironments:
     def render(self) -> np.ndarray | None:
         """Return a picture of the first environment of the first task."""
         return self._parts[0][1].render()
+
+    def statistics(self) -> Statistics:
+        """Return the statistics of every task's wrappers."""
+        read = [read_statistics(part) for _, part in self._parts]
+        return {task: own[0] for task, own in zip(self._task_of_part, read, strict=True) if own}
+
+    def give_statistics(self, statistics: Statistics, frozen: bool) -> bool:
+        """Put statistics into the wrappers of every task that has any; return whether they fit."""
+        known = [(task, part) for task, (_, part) in zip(self._task_of_part, self._parts, strict=True)]
+        fits = [give_statistics(part, {0: statistics[task]}, frozen) for task, part in known if task in statistics]
+        return all(fits)
 
     def state_dict(self) -> dict[str, Any] | None:
         """Return the state of every task, or None if one of them cannot be restored."""

@@ -19,6 +19,7 @@ from gymnasium.wrappers.utils import create_zero_array
 from laser.environments.base import RAISED, EnvironmentFailedError, Transition, words_of
 from laser.environments.results import read_flag, read_reward
 from laser.environments.spaces import ActionWriter, ObservationReader
+from laser.environments.statistics import Moments, Statistics, merge_moments, read_wrappers, write_wrappers
 from laser.environments.suite import split_seed
 from laser.environments.sync import draw
 from laser.environments.vector import GymnasiumVector
@@ -97,6 +98,17 @@ class ProcessEnvironments(GymnasiumVector):
             return None
         return draw(self.spec.id, self._draw)
 
+    def statistics(self) -> Statistics:
+        """Return the statistics of the wrappers in all processes; {} after a failure or between `send` and `recv`."""
+        if self._failed or self._actions is not None:
+            return {}
+        moments = merge_moments(self._called("read_statistics"))
+        return {0: moments} if moments else {}
+
+    def give_statistics(self, statistics: Statistics, frozen: bool) -> bool:
+        """Put statistics into the wrappers in every process; return whether they fit."""
+        return all(self._called("write_statistics", statistics.get(0, []), frozen))
+
     def state_dict(self) -> None:
         """Return None: the state is in other processes."""
 
@@ -112,11 +124,17 @@ class ProcessEnvironments(GymnasiumVector):
         self._processes.close(terminate=self._failed)
 
     def _draw(self) -> Any:
-        def render() -> tuple[Any, ...]:
-            self._processes.call_async("render")
+        return self._called("render")[0]
+
+    def _called(self, method: str, *arguments: Any) -> tuple[Any, ...]:
+        """Call a method of the guarded environment in every process; return the results."""
+
+        def call() -> tuple[Any, ...]:
+            self._processes.call_async(method, *arguments)
             return self._processes.call_wait(timeout=self._deadline_s)
 
-        return self._watched(render, "a picture")[0]
+        results: tuple[Any, ...] = self._watched(call, f"its {method}")
+        return results
 
     def _watched(self, call: Callable[[], Any], what: str) -> Any:
         try:
@@ -195,6 +213,12 @@ class _Guarded(gymnasium.Wrapper):
             return observation, read_reward(reward), *ends, {}
         except RAISED as error:
             return create_zero_array(self.observation_space), 0.0, False, False, {_FAILURE: _failure(error)}
+
+    def read_statistics(self) -> list[Moments]:
+        return read_wrappers(self.env)
+
+    def write_statistics(self, moments: list[Moments], frozen: bool) -> bool:
+        return write_wrappers(self.env, moments, frozen)
 
     def render(self) -> Any:
         return self.env.render() if self.env.render_mode == "rgb_array" else None

@@ -202,6 +202,16 @@ class ActionWriter:
         mapped = np.minimum(np.maximum(mapped, low), high).astype(self.dtype)
         return mapped if self.spec.shape is None else mapped.reshape(len(actions), *self.spec.shape)
 
+    def read(self, actions: np.ndarray) -> np.ndarray:
+        """Return the actions of policies [N, ...] that `write` turns into those of the environments."""
+        if not isinstance(self.spec, ContinuousActions):
+            shifted: np.ndarray = np.subtract(actions, self.spec.start or 0, dtype=np.int64, casting="unsafe")
+            return shifted
+        low, _, half = self._bounds
+        flat = np.asarray(actions, np.float64).reshape(len(actions), -1)
+        read: np.ndarray = ((flat - low) / half - 1.0).astype(np.float32)
+        return read
+
     @cached_property
     def _bounds(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Lower bounds, upper bounds and half of their difference, [d]; cached, not computed at every step."""

@@ -1,35 +1,147 @@
-"""Wrappers that keep running statistics of their own, which belong to the policy: checkpoints do not hold them."""
+"""Running statistics of wrappers, such as NormalizeObservation's: they belong to the policy, and checkpoints hold them.
+
+Every environment of a vector has wrappers of its own, with statistics of its own. What is saved is their union, as if
+one wrapper had seen the experience of all environments of a task. Each environment that gets it back takes an equal
+share of the count, so that the union stays what it was.
+"""
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import gymnasium
-from gymnasium.wrappers.utils import RunningMeanStd
+import numpy as np
 
 
-def warn_of_statistics(id: str, environment: Any) -> None:
-    """Warn if wrappers of an environment, or of a vector of environments, keep running means and variances.
+@dataclass(frozen=True)
+class Moments:
+    """Mean and variance of the numbers that one wrapper has seen, or several.
 
     Args:
-        id: the environment's id, for the message.
-        environment: the outermost wrapper.
-
-    Warns:
-        UserWarning: it names the wrappers, and what the user can do.
+        name: the wrapper's class and the attribute, as in "NormalizeObservation.obs_rms".
+        mean: of the numbers, [...].
+        var: their variance, [...].
+        count: how many were seen.
+        num: number of wrappers that saw them.
     """
-    names = []
+
+    name: str
+    mean: np.ndarray
+    var: np.ndarray
+    count: float
+    num: int = 1
+
+
+Statistics = dict[int, list[Moments]]
+"""By task, the statistics of an environment's wrappers, the outermost first; tasks without any are left out."""
+
+
+def read_statistics(environment: Any) -> Statistics:
+    """Return the statistics of a vector of environments; {} for suites without wrappers."""
+    read = getattr(environment, "statistics", None)
+    found: Statistics = {} if read is None else read()
+    return found
+
+
+def give_statistics(environment: Any, statistics: Statistics, frozen: bool = False) -> bool:
+    """Put statistics into the wrappers of a vector of environments; return whether they fit.
+
+    Args:
+        environment: the vector, before its next reset.
+        statistics: from `read_statistics`; {} changes nothing.
+        frozen: whether they stay as they are from now on, as in an evaluation.
+    """
+    if not statistics:
+        return True
+    give = getattr(environment, "give_statistics", None)
+    return give is not None and bool(give(statistics, frozen))
+
+
+def merge(parts: Sequence[Statistics]) -> Statistics:
+    """Return the statistics of all numbers that the wrappers of several vectors have seen."""
+    tasks = sorted({task for part in parts for task in part})
+    return {task: merge_moments([part[task] for part in parts if task in part]) for task in tasks}
+
+
+def merge_moments(parts: Sequence[Sequence[Moments]]) -> list[Moments]:
+    """Return the statistics of all numbers that several environments' wrappers have seen; they have the same wrappers.
+
+    Source:
+        Chan, Golub and LeVeque 1979, equation 2.1.
+    """
+    return [_union(same) for same in zip(*parts, strict=True)]
+
+
+def _union(parts: Sequence[Moments]) -> Moments:
+    counts = np.array([part.count for part in parts], np.float64)
+    means, variances = (np.stack([np.asarray(value, np.float64) for value in each]) for each in _columns(parts))
+    shares = (counts / counts.sum()).reshape(-1, *[1] * (means.ndim - 1))
+    mean = (shares * means).sum(0)
+    var = (shares * (variances + (means - mean) ** 2)).sum(0)
+    first = parts[0]
+    return Moments(
+        first.name,
+        np.asarray(mean, first.mean.dtype),
+        np.asarray(var, first.var.dtype),
+        float(counts.sum()),
+        sum(part.num for part in parts),
+    )
+
+
+def _columns(parts: Sequence[Moments]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    return [part.mean for part in parts], [part.var for part in parts]
+
+
+def read_wrappers(environment: Any) -> list[Moments]:
+    """Return the statistics of a Gymnasium environment's wrappers, or of those of a Gymnasium vector."""
+    return [
+        Moments(name, np.array(each.mean), np.array(each.var), float(each.count))
+        for _, name, each in _find(environment)
+    ]
+
+
+def write_wrappers(environment: Any, moments: Sequence[Moments], frozen: bool) -> bool:
+    """Put statistics into the wrappers of a Gymnasium environment or vector, with a share of the count.
+
+    Returns:
+        whether they fit; if not, nothing is changed.
+    """
+    found = _find(environment)
+    if [(name, np.shape(each.mean)) for _, name, each in found] != [(each.name, each.mean.shape) for each in moments]:
+        return False
+    for (wrapper, _, running), own in zip(found, moments, strict=True):
+        running.mean, running.var = own.mean.copy(), own.var.copy()
+        running.count = own.count / own.num
+        if hasattr(wrapper, "update_running_mean"):
+            wrapper.update_running_mean = not frozen
+    return True
+
+
+def _find(environment: Any) -> list[tuple[Any, str, Any]]:
+    """Return each wrapper with running statistics, their name, and the statistics; the outermost first."""
+    import gymnasium  # here, since what only merges statistics needs no Gymnasium
+    from gymnasium.wrappers.utils import RunningMeanStd
+
+    found = []
     while isinstance(environment, gymnasium.Wrapper | gymnasium.vector.VectorWrapper):
-        if any(isinstance(value, RunningMeanStd) for value in vars(environment).values()):
-            names.append(type(environment).__name__)
+        for name, value in sorted(vars(environment).items()):
+            if isinstance(value, RunningMeanStd):
+                found.append((environment, f"{type(environment).__name__}.{name}", value))
         environment = environment.env
-    if names:
-        keeps = "keeps statistics of its own" if len(names) == 1 else "keep statistics of their own"
-        warnings.warn(
-            f"{' and '.join(names)} of {id} {keeps}, which are part of the policy and in no checkpoint: every actor, "
-            "laser eval and --resume begin them anew; algorithm.normalize-observations is saved, where an algorithm has"
-            " it, and so are constants in the environment",
-            UserWarning,
-            stacklevel=2,
-        )
+    return found
+
+
+def statistics_to_json(statistics: Statistics) -> dict[str, Any]:
+    """Return statistics as a tree of JSON values and arrays."""
+    return {str(task): [vars(each) for each in moments] for task, moments in statistics.items()}
+
+
+def statistics_from_json(tree: Mapping[str, Any]) -> Statistics:
+    """Return the statistics of `statistics_to_json`."""
+    return {int(task): [_moments_of(each) for each in moments] for task, moments in tree.items()}
+
+
+def _moments_of(tree: Mapping[str, Any]) -> Moments:
+    # An array without axes is a number in JSON.
+    return Moments(**{**tree, "mean": np.asarray(tree["mean"]), "var": np.asarray(tree["var"])})

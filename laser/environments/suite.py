@@ -71,9 +71,6 @@ class Suite(ABC):
                 environment = self.make_one(id, config)
         except EnvironmentFailedError as error:
             raise env_error(f"{id} cannot be reset: {error}", "mend its reset()") from error
-        from laser.environments.statistics import warn_of_statistics  # imports Gymnasium's wrappers
-
-        warn_of_statistics(id, getattr(environment, "first", None))
         phases.enter("close()", config.deadline_s)
         try:
             environment.close()

@@ -14,6 +14,7 @@ from laser.environments import restoring
 from laser.environments.base import RAISED, EnvironmentFailedError, Transition, failure_of, words_of
 from laser.environments.results import read_flag, read_reward, read_rewards
 from laser.environments.spaces import ActionWriter, ObservationReader
+from laser.environments.statistics import Statistics, merge_moments, read_wrappers, write_wrappers
 from laser.environments.suite import split_seed
 from laser.specs import DiscreteActions, EnvironmentSpec
 
@@ -57,10 +58,15 @@ class SyncEnvironments:
         self._restorable = all(map(restoring.is_restorable, self._environments))
         self._latest: dict[str, np.ndarray] = {}
 
-    @property
-    def first(self) -> gymnasium.Env:
-        """The first environment, in its wrappers."""
-        return self._environments[0]
+    def statistics(self) -> Statistics:
+        """Return the statistics of the environments' wrappers."""
+        moments = merge_moments([read_wrappers(environment) for environment in self._environments])
+        return {0: moments} if moments else {}
+
+    def give_statistics(self, statistics: Statistics, frozen: bool) -> bool:
+        """Put statistics into the wrappers of every environment; return whether they fit."""
+        fits = [write_wrappers(each, statistics.get(0, []), frozen) for each in self._environments]
+        return all(fits)
 
     def reset(self, seed: int | None) -> dict[str, np.ndarray]:
         """Begin an episode everywhere."""

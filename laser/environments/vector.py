@@ -12,6 +12,7 @@ from laser.environments import restoring
 from laser.environments.base import RAISED, EnvironmentFailedError, Transition, failure_of
 from laser.environments.results import read_rewards
 from laser.environments.spaces import ActionWriter, ObservationReader
+from laser.environments.statistics import Statistics, read_wrappers, write_wrappers
 from laser.environments.sync import draw
 from laser.specs import EnvironmentSpec
 
@@ -48,10 +49,14 @@ class GymnasiumVector:
         self._over = np.zeros(self.num_envs, bool)
         self._actions: np.ndarray | None = None
 
-    @property
-    def first(self) -> gymnasium.vector.VectorEnv:
-        """The vector itself, in its wrappers."""
-        return self._environments
+    def statistics(self) -> Statistics:
+        """Return the statistics of the vector's own wrappers, which see all environments."""
+        moments = read_wrappers(self._environments)
+        return {0: moments} if moments else {}
+
+    def give_statistics(self, statistics: Statistics, frozen: bool) -> bool:
+        """Put statistics into the vector's own wrappers; return whether they fit."""
+        return write_wrappers(self._environments, statistics.get(0, []), frozen)
 
     def reset(self, seed: int | None) -> dict[str, np.ndarray]:
         """Begin an episode everywhere."""

@@ -123,7 +123,8 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
 def with_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tuple[list[str], str]:
     """Return the arguments with a preset if they name none, and a note about it.
 
-    It is that of the run to resume, or the one that is recommended for `--env`.
+    It is that of the run to resume, or the one that is recommended for `--env`. Where no environment is named, it is
+    that of the log of `--offline`.
 
     Raises:
         ConfigError: the environment is unknown, or LASER does not support it.
@@ -131,16 +132,30 @@ def with_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tupl
     """
     switches = switches_of(of_sweep) | _switches()
     name, given = split_named(arguments, find_presets(), lambda name: switches, switches, _LISTED if of_sweep else ())
-    env, run_dir = (given.values.get(key, "").strip() for key in ("env", "run-dir"))
+    env, run_dir, log = (given.values.get(key, "").strip() for key in ("env", "run-dir", "offline"))
+    arguments = list(arguments)
+    if log and not env and given.values.get("resume", "false") == "false" and (env := _env_of(log)):
+        arguments += ["--env", env]
     if name:
-        return list(arguments), ""
+        return arguments, ""
     if given.values.get("resume", "false") != "false" and run_dir:
         saved = read_record(Path(run_dir))["config"].get("preset")
         return [*([saved] if isinstance(saved, str) and saved in find_presets() else []), *arguments], ""
     if not env:
-        return list(arguments), ""
+        return arguments, ""
     preset, why = recommend(task_ids(env)[0])
     return [preset, *arguments], f"preset: {preset}, recommended for {env}: {why}; laser presets lists all"
+
+
+def _env_of(log: str) -> str:
+    """Return the environment that a log says it was recorded in; "" if it does not, or cannot be read."""
+    from laser.logs.episodes import LogError
+    from laser.logs.minari_log import env_of
+
+    try:
+        return env_of(log)
+    except LogError:
+        return ""  # the checks of the config say why
 
 
 def _read_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tuple[TrainConfig, Arguments]:

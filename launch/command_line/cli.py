@@ -41,6 +41,7 @@ usage: laser COMMAND ...
   laser play RUN_DIR [--episodes N] [--env ID]                                      watch an agent play in a window
   laser report RUN_OR_SWEEP | RUN RUN ... [--out DIR] [--json]                      one page with curves and scores
   laser export RUN_DIR [--format onnx|torch] [--out FILE]                           the policy as a file without LASER
+  laser replay export RUN_DIR minari:NAME                                           a saved replay as a log of episodes
   laser push RUN_DIR OWNER/NAME | ./FOLDER                                          an agent with its card, to the Hub
   laser pull OWNER/NAME | ./FOLDER [--run-dir DIR]                                  a shared agent, as a run directory
   laser reproduce list | FIGURE | PAPER | all [--small] [--scale F] [--dry-run]     figures and tables of the papers
@@ -255,8 +256,30 @@ def _export(arguments: list[str]) -> int:
     result = export(Path(run_dir), options)
     if not options.quiet and not options.json:
         print(f"{result.file}: agrees with the policy over {result.checked_steps} steps of an episode")
+        if names := [each["name"] for each in result.signature["wrappers"]]:
+            print(f"its inputs are those of the wrapped environment; --json prints mean and var of {', '.join(names)}")
     if options.json:
         print_json(result)
+    return 0
+
+
+def _replay(arguments: list[str]) -> int:
+    from launch.logs.options import ReplayOptions
+
+    usage = "laser replay export RUN_DIR minari:NAMESPACE/NAME-vN"
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        return _options_help(usage, ReplayOptions())
+    (what, run_dir, name), options = _parse_options(arguments, ReplayOptions(), ("export", "run-dir", "name"))
+    if what != "export":
+        raise ConfigError([Problem("replay", f"there is no laser replay {what}", f"use {usage}")])
+    from launch.logs.export import export_replay
+
+    result = export_replay(Path(run_dir), name, options)
+    if options.json:
+        print_json(result)
+    elif not options.quiet:
+        numbers = f"{result.episodes:,} episodes, {result.env_steps:,} env steps, mean return {result.mean_return:,.1f}"
+        print(f"{result.name}: {numbers}")
     return 0
 
 
@@ -385,6 +408,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "play": _play,
     "report": _report,
     "export": _export,
+    "replay": _replay,
     "push": _push,
     "pull": _pull,
     "reproduce": _reproduce,

@@ -52,7 +52,7 @@ def play(run_dir: Path, seed: int = 0, trust: bool = False) -> Iterator[dict[str
     import torch
 
     from actors.policy import PolicyState
-    from laser.environments import make_environment, task_ids
+    from laser.environments import task_ids
     from laser.specs import MultiDiscreteActions
     from launch.evaluation.evaluate import read_agent
     from launch.records.trust import trust_run
@@ -63,7 +63,7 @@ def play(run_dir: Path, seed: int = 0, trust: bool = False) -> Iterator[dict[str
     agent = read_agent(run_dir, "newest")
     policy = agent.make_policy(seed, "cpu", greedy=False, loaded=True)
     task = task_ids(agent.config.env)[0]
-    environment = make_environment(task, 1, agent.config.environment.for_evaluation())
+    environment = agent.make_environment(task, 1, agent.config.environment.for_evaluation())
     state = PolicyState(1, environment.spec, policy.algorithm)
     space = environment.spec.actions
     choices = space.num_actions if isinstance(space, MultiDiscreteActions) else ()

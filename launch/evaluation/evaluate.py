@@ -24,6 +24,7 @@ from laser.environments import (
 from laser.environments.base import Transition, VectorEnvironment
 from laser.environments.config import BEING_CONSTRUCTED
 from laser.environments.own import id_of
+from laser.environments.statistics import Statistics, give_statistics
 from laser.environments.suite import find_suite
 from laser.ports import Parameters
 from laser.specs import EnvironmentSpec, environment_spec_from_json
@@ -35,7 +36,7 @@ from launch.evaluation.playing import Playing
 from launch.evaluation.sweep_evaluation import MemberEvaluation, MemberRecord, SweepEvaluation, read_best_curve
 from launch.recording.progress import Progress
 from launch.records.run_directory import RunDirectory, read_record, saved_config, slug
-from launch.records.saved_state import check_saved_state
+from launch.records.saved_state import check_saved_state, saved_statistics
 from launch.records.trust import remember, trust_run
 from launch.records.videos import find_video_problems, save_video
 from launch.runtimes.hangs import HungEnvironmentError, hung_in_close, wait_unless_hung
@@ -202,7 +203,7 @@ class _Game:
 
         def make() -> Evaluator:
             return Evaluator(
-                lambda: make_environment(id, num_envs, protocol),
+                lambda: agent.make_environment(id, num_envs, protocol),
                 lambda: agent.make_policy(self.seed, self.device, self.greedy),
                 self.seed,
             )
@@ -293,7 +294,8 @@ def load_policy(
     if trust:
         trust_run(Path(run_dir))
     agent = read_agent(Path(run_dir), checkpoint)
-    return LoadedPolicy(agent.make_policy(seed, device, greedy, loaded=True), agent.environment)
+    policy = agent.make_policy(seed, device, greedy, loaded=True)
+    return LoadedPolicy(policy, agent.environment, agent.statistics)
 
 
 @dataclass(frozen=True)
@@ -311,6 +313,26 @@ class Agent:
         if loaded:
             self._load(policy)
         return policy
+
+    @property
+    def statistics(self) -> Statistics:
+        """The statistics of the wrappers around the environments of the training."""
+        return saved_statistics(self.checkpoint)
+
+    def make_environment(self, id: str, num_envs: int, protocol: EnvironmentConfig) -> VectorEnvironment:
+        """Return environments of one task; their wrappers have the statistics of the training, and keep them.
+
+        Warns:
+            RuntimeWarning: the statistics fit none of the environment's wrappers.
+        """
+        environment = make_environment(id, num_envs, protocol)
+        tasks = task_ids(self.config.env)
+        moments = self.statistics.get(tasks.index(id) if id in tasks else 0, [])
+        if moments and not give_statistics(environment, {0: moments}, frozen=True):
+            names = ", ".join(each.name for each in moments)
+            said = f"the statistics of {names} in {self.checkpoint.path.name} fit none of the wrappers of {id}"
+            warnings.warn(f"{said}, which begin anew", RuntimeWarning, stacklevel=2)
+        return environment
 
     def parameters(self) -> Parameters:
         """Return the checkpoint's networks as a published version."""

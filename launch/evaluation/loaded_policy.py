@@ -12,6 +12,7 @@ from laser.environments.action_masks import read_mask, read_masks
 from laser.environments.arrays import ArrayReader
 from laser.environments.base import EnvironmentFailedError
 from laser.environments.spaces import ActionWriter, ObservationReader
+from laser.environments.statistics import Statistics, write_wrappers
 from laser.specs import (
     ACTION_MASK,
     CategorySpec,
@@ -32,8 +33,9 @@ class LoadedPolicy:
     thread-safe.
     """
 
-    def __init__(self, policy: Policy, environment: EnvironmentSpec):
+    def __init__(self, policy: Policy, environment: EnvironmentSpec, statistics: Statistics | None = None):
         self.environment = environment
+        self._statistics = statistics or {}
         self._policy = policy
         self._greedy = policy.greedy
         is_real = isinstance(environment.actions, ContinuousActions)
@@ -43,6 +45,23 @@ class LoadedPolicy:
             for name, spec in environment.without_action_masks().observations.items()
         }
         self._state = self.initial_state()
+
+    def prepare(self, environment: Any, task: int = 0) -> None:
+        """Put the statistics of the training into the wrappers of an environment, such as NormalizeObservation.
+
+        They stay as they are from then on. Nothing is done for an agent that was trained without such wrappers.
+
+        Args:
+            environment: a Gymnasium environment or vector, with the wrappers of the training in the same order.
+            task: the number of its task, for an agent of several.
+
+        Raises:
+            ValueError: it has other wrappers.
+        """
+        moments = self._statistics.get(task, [])
+        if moments and not write_wrappers(environment, moments, frozen=True):
+            names = ", ".join(each.name for each in moments)
+            raise ValueError(f"the environment must have the wrappers of the training, the outermost first: {names}")
 
     def initial_state(self, num_envs: int = 1) -> PolicyState:
         """Return the state at the beginning of an episode, for a caller that keeps the state itself."""

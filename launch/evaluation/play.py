@@ -11,7 +11,7 @@ import numpy as np
 
 from actors.evaluator import Evaluator
 from laser.config import ConfigError, Problem, raise_problems
-from laser.environments import EnvironmentFailedError, make_environment, task_ids
+from laser.environments import EnvironmentFailedError, task_ids
 from laser.environments.base import Transition, VectorEnvironment
 from laser.packages import find_missing
 from launch.errors import LaunchError
@@ -43,7 +43,7 @@ def play(run_dir: Path, options: PlayOptions) -> list[float]:
         protocol = replace(protocol, kwargs={})
         check_spaces(agent, env, protocol)
     evaluator = Evaluator(
-        lambda: make_environment(env, 1, protocol),
+        lambda: agent.make_environment(env, 1, protocol),
         lambda: agent.make_policy(options.seed, "cpu", options.greedy),
         options.seed,
     )

@@ -18,7 +18,7 @@ from actors.evaluator import Evaluator
 from actors.policy import Policy, PolicyState
 from laser.algorithms.base import Algorithm
 from laser.config import raise_problems
-from laser.environments import make_environment, task_ids
+from laser.environments import task_ids
 from laser.packages import find_missing
 from laser.specs import EnvironmentSpec
 from launch.errors import LaunchError, OutputError
@@ -83,9 +83,10 @@ def export(run_dir: str | Path, options: ExportOptions | None = None) -> ExportR
     unchecked = file.with_name(f".writing-{file.name}")
     policy = agent.make_policy(options.seed, "cpu", greedy=True, loaded=True)
     step = PolicyStep(policy.algorithm, policy.networks, agent.environment).eval()
+    signature = step.signature.to_json() | {"wrappers": _wrappers_of(agent)}
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        run = _write(options.format, step, unchecked)
+        run = _write(options.format, step, signature, unchecked)
         checked = _play(agent, run, options.seed)
         unchecked.rename(file)
     except OSError as error:
@@ -94,22 +95,28 @@ def export(run_dir: str | Path, options: ExportOptions | None = None) -> ExportR
     finally:
         with contextlib.suppress(OSError):  # the folder may be what cannot be written
             unchecked.unlink(missing_ok=True)
-    return ExportResult(file, options.format, step.signature.to_json(), checked.num_steps, checked.largest)
+    return ExportResult(file, options.format, signature, checked.num_steps, checked.largest)
 
 
-def _write(format: Format, step: PolicyStep, file: Path) -> Run:
+def _wrappers_of(agent: Agent) -> list[dict[str, Any]]:
+    """Return the statistics of the wrappers around the environment, which the file does not hold, as JSON values."""
+    moments = agent.statistics.get(0, [])
+    return [{"name": each.name, "mean": each.mean.tolist(), "var": each.var.tolist()} for each in moments]
+
+
+def _write(format: Format, step: PolicyStep, signature: dict[str, Any], file: Path) -> Run:
     """Write a policy's step, and return what the written file computes."""
-    example, signature = step.signature.example(), step.signature
+    example = step.signature.example()
     num_envs = torch.export.Dim("num_envs", min=1)
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the exporters' own code, and about weights that are views
             program = torch.export.export(step, example, dynamic_shapes=(tuple({0: num_envs} for _ in example),))
             if format == "torch":
-                metadata = {"signature.json": json.dumps(signature.to_json())}
+                metadata = {"signature.json": json.dumps(signature)}
                 torch.export.save(program, file, extra_files=metadata)
                 return _torch_run(file)
-            inputs, outputs = list(signature.inputs), list(signature.outputs)
+            inputs, outputs = list(step.signature.inputs), list(step.signature.outputs)
             # It names every part of torchvision that is not installed, and policies have none.
             logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
             exported = torch.onnx.export(program, example, input_names=inputs, output_names=outputs, verbose=False)
@@ -152,7 +159,9 @@ def _play(agent: Agent, run: Run, seed: int) -> _Compared:
     algorithm = agent.config.algorithm.build(agent.environment, agent.config.network)
     policy = _Compared(algorithm, agent.environment, seed, run)
     protocol = agent.config.environment.for_evaluation()
-    evaluator = Evaluator(lambda: make_environment(task_ids(agent.config.env)[0], 1, protocol), lambda: policy, seed)
+    evaluator = Evaluator(
+        lambda: agent.make_environment(task_ids(agent.config.env)[0], 1, protocol), lambda: policy, seed
+    )
     try:
         evaluator.evaluate(agent.parameters(), 1)
     finally:

@@ -103,6 +103,8 @@ def learner_threads(config: TrainConfig, environment: EnvironmentSpec, device: s
 
 def num_env_groups(config: TrainConfig) -> int:
     """Return the number of groups of an actor's environments: while the policy acts for one, the others emulate."""
+    if config.offline:
+        return 1
     is_atari = task_ids(config.env)[0].startswith("ALE/")
     return config.actor.env_groups or (2 if is_atari and config.num_envs > 1 else 1)
 

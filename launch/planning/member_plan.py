@@ -75,6 +75,11 @@ class MemberPlan:
         return seed_for(self.config.seed, role, index)
 
     @property
+    def actor_numbers(self) -> range:
+        """Numbers of the member's actors, as in the headers of their unrolls."""
+        return range(self.first_actor, self.first_actor + self.config.num_actors)
+
+    @property
     def incarnations_per_start(self) -> int:
         """Number of incarnations that an actor may use by itself: one, and one more for every rebuild.
 

@@ -1,4 +1,4 @@
-"""MinAtar, small pictures, with LASER: 1.6 (Breakout), 2.3 (Space Invaders) x PPO's return at 200,000 steps."""
+"""MinAtar, small pictures, with LASER: 1.4 to 3.0 times PPO's return after 200,000 steps on all five games."""
 
 import dataclasses
 

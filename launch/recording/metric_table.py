@@ -436,6 +436,18 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             label="replayed",
             colour=1,
         ),
+        Metric("start/updates", "updates", "the first updates since the start or resumption, which were measured"),
+        Metric("start/share/{source}", "share", "part of the steps of the first updates that came from a source"),
+        Metric(
+            "start/age/{source}",
+            "updates",
+            "mean age of these steps: updates since their policy was published; for foreign steps, since their own "
+            "member's newest policy that was drawn",
+            better="lower",
+        ),
+        Metric(
+            "start/accepted/{source}", "share", "part of these steps that the trust region accepts", better="higher"
+        ),
         Metric("replay/num_steps", "env steps", "steps that the replay stores", "fill", label="stored"),
         Metric(
             "replay/capacity_steps",

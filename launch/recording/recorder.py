@@ -207,6 +207,11 @@ class Recorder:
             # Rates over this moment would be negative.
             self._window = deque([(now, dict(self._totals))], maxlen=_WINDOW_TICKS)
 
+    def has_gauge(self, name: str) -> bool:
+        """Whether a gauge has been reported since the start."""
+        with self._lock:
+            return name in self._gauges
+
     def last(self, source: str, counter: str) -> float:
         """Return the newest value of a source's counter since the source's start."""
         with self._lock:

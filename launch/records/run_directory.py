@@ -14,10 +14,11 @@ import sys
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from laser.config import ConfigError, Problem
 from launch.commands import resume_command
@@ -36,6 +37,9 @@ from launch.records.trust import check_trusted, remember
 from launch.settings.json_form import config_from_json, config_to_json
 from launch.settings.train_config import TrainConfig, is_utf8, leaves_directory
 from launch.settings.values import find_leaves, show
+
+if TYPE_CHECKING:
+    from launch.records.replay_segments import ReplaySegments
 
 SCHEMA_VERSION = 1
 _START_AGAIN = "free space or repair the disk, then start again"
@@ -90,6 +94,13 @@ class RunDirectory:
             if not is_there:
                 return Problem("run-dir", f"{path} was deleted or replaced", _safe(self.path))
         return None
+
+    @cached_property
+    def replay(self) -> ReplaySegments:
+        """The files of the saved replay."""
+        from launch.records.replay_segments import ReplaySegments  # slow to import, and only needed to save
+
+        return ReplaySegments(self.path / "replay", self.checkpoints_path)
 
     @property
     def is_in_place(self) -> bool:

@@ -41,6 +41,8 @@ from laser.replay_stats import ReplayStats
 from laser.unroll import Unrolls
 from launch.planning.needs import Needs
 from launch.recording.process_usage import ProcessUsage
+from replay_server.saving.contents import Contents
+from replay_server.saving.spreading import Refill
 
 _ray: Any = ray  # the declared types of its decorators do not match their arguments
 
@@ -129,16 +131,21 @@ class RayReplay:
     def load_client_state(self, state: dict[str, Any]) -> None:
         """Do nothing: the client has no state."""
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the shard's state."""
-        answer = self._call(lambda: self._handle.state_dict.remote())
-        state: dict[str, Any] = wait(answer, _STATE_DEADLINE_S, f"the state of {self._name}")
+    def partial_state(self, known: Sequence[tuple[int, int]], life: int) -> tuple[dict[str, Any], Contents]:
+        """Return the shard's state, and the contents not known yet."""
+        answer = self._call(lambda: self._handle.partial_state.remote(known, life))
+        state: tuple[dict[str, Any], Contents] = wait(answer, _STATE_DEADLINE_S, f"the state of {self._name}")
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the shard's state from `state_dict`."""
         answer = self._call(lambda: self._handle.load_state_dict.remote(state))
         wait(answer, _STATE_DEADLINE_S, f"{self._name} to take its state")
+
+    def refill(self, parts: Refill) -> None:
+        """Take over unrolls that another number of shards held."""
+        answer = self._call(lambda: self._handle.refill.remote(parts))
+        wait(answer, _STATE_DEADLINE_S, f"{self._name} to take its unrolls")
 
     def presence(self) -> Future[tuple[int, str, int]]:
         """Return the shard's process, node and life; fails with `PortAwayError` while it waits for `begin_again`."""
@@ -495,12 +502,15 @@ class _ShardHost:
         stats: ReplayStats = self._shard.stats().result()
         return dataclasses.replace(stats, process=self._usage.newest())
 
-    def state_dict(self) -> dict[str, Any]:
-        state: dict[str, Any] = self._shard.state_dict()
+    def partial_state(self, known: Sequence[tuple[int, int]], life: int) -> tuple[dict[str, Any], Contents]:
+        state: tuple[dict[str, Any], Contents] = self._shard.partial_state(known, life)
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._shard.load_state_dict(state)
+
+    def refill(self, parts: Refill) -> None:
+        self._shard.refill(parts)
 
     def accounts(self) -> dict[str, Any]:
         accounts: dict[str, Any] = self._shard.accounts()

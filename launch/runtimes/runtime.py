@@ -9,6 +9,8 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from laser.ports import ParameterPort, PortClosedError, ReplayPort, ReportPort
 from laser.replay_stats import ReplayStats
 from launch.recording.tracker import Tracker
+from replay_server.saving.contents import Contents
+from replay_server.saving.spreading import Refill
 
 C_co = TypeVar("C_co", covariant=True)
 C = TypeVar("C")
@@ -64,14 +66,21 @@ class Worker(Protocol[C_co]):
 class ShardPort(ReplayPort, Protocol):
     """A shard's port for the launcher: the port of actors and learners, with saving for checkpoints."""
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the shard's state; call it while no actor or learner uses the shard."""
+    def partial_state(self, known: Sequence[tuple[int, int]], life: int) -> tuple[dict[str, Any], Contents]:
+        """Return the shard's state, and the contents not known yet (see `Shard.partial_state`)."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the shard's state from `state_dict`.
+        """Restore the shard's state from `partial_state` with all its contents, or from an older `state_dict`.
 
         Raises:
             ValueError: the state was saved with other replay settings.
+        """
+
+    def refill(self, parts: Refill) -> None:
+        """Take over unrolls that another number of shards held (see `Shard.refill`).
+
+        Raises:
+            ValueError: they do not fit.
         """
 
     def accounts(self) -> dict[str, Any]:

@@ -78,6 +78,11 @@ class TrainConfig:
         str, "start with the weights of another run: RUN, RUN@best or RUN@STEP; everything else starts anew"
     ] = ""
     init_strict: Annotated[bool, "init-from: refuse other spaces or networks; false: take the tensors that fit"] = True
+    offline: Annotated[
+        str,
+        "learn from a log of episodes alone, minari:NAMESPACE/NAME-vN; only evaluations play in the environment, and "
+        "env steps are steps of the log",
+    ] = ""
     settings_schedule: Annotated[
         Path | None, "JSON file of settings to change during the run; laser sweep --pbt writes one for every member"
     ] = None
@@ -148,7 +153,7 @@ class TrainConfig:
     @property
     def evaluation_interval(self) -> int:
         """Env steps between evaluations; 0: none."""
-        if self.capture_video and not self.evaluation.interval:
+        if (self.capture_video or self.offline) and not self.evaluation.interval:
             return max(1, self.steps // 10)
         return self.evaluation.interval
 
@@ -163,6 +168,8 @@ class TrainConfig:
         if is_only_here(self.env) and (self.has_processes or self.environment.vectorization == "async"):
             wrong = f"other processes cannot import {self.env}"
             yield Problem("env", wrong, "define it at the top level of a module, or use threads (runtime local, sync)")
+        if self.offline and not re.fullmatch(r"minari:.+", self.offline):
+            yield Problem("offline", f"must be minari:NAMESPACE/NAME-vN, got {self.offline!r}")
         yield from self._device_problems()
         if self.ray_address and not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}", self.ray_address):
             yield Problem("ray-address", f"must be HOST:PORT, got {self.ray_address!r}", "for example 10.0.0.1:6379")

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from actors.actor import Actor
+from laser.environments.statistics import Statistics, statistics_to_json
 from laser.ports import wait
 from laser.specs import environment_spec_from_json
 from launch.errors import NothingToResumeError
 from launch.planning.member_plan import MemberPlan
 from launch.recording.recorder import Recorder, Snapshot
+from launch.records.replay_segments import check_segments, complete
 from launch.records.run_directory import RunDirectory, output_error
-from launch.records.saved_state import check_saved_state
-from launch.runtimes.runtime import ShardPort
+from launch.records.saved_state import check_saved_state, put_arrays_back, saved_statistics, take_arrays_out
 from launch.settings.json_form import config_to_json
 from launch.settings.train_config import TrainConfig
 from launch.topology import Topology
@@ -49,24 +50,24 @@ def save_member(
     """
     config = topology.config
     learner = wait(topology.learner.call(Learner.state_dict), _DEADLINE_S, "the learner's state")
-    with_actors = with_actors and config.takes_turns
+    statistics = topology.statistics.collect() if with_actors else topology.statistics.newest
+    saves_actors = with_actors and config.takes_turns
     actors = [
-        wait(actor.call(Actor.state_dict), _DEADLINE_S, f"the state of {actor.name}") if with_actors else None
+        wait(actor.call(Actor.state_dict), _DEADLINE_S, f"the state of {actor.name}") if saves_actors else None
         for actor in topology.actors
     ]
     tree = {
         "numbers": learner["numbers"],
         "generator": learner["arrays"]["generator"],
         "actors": actors,
-        "replay": [port.state_dict() for port in topology.shards]
-        if config.checkpoint_replay and topology.owns_replay
-        else [],
-        "accounts": [port.accounts() for port in topology.shards] if topology.owns_replay else [],
+        "replay": _save_replay(run, topology) if config.checkpoint_replay and topology.owns_replay else [],
+        "statistics": statistics_to_json(statistics),
+        "accounts": [port.accounts() for port in topology.shards],
     }
     arrays: dict[str, np.ndarray] = {}
     recorder.flush()  # reports from before the checkpoint are written now, and not again after a resumption
     state = {
-        "tree": _take_arrays_out(tree, "", arrays),
+        "tree": take_arrays_out(tree, "", arrays),
         "recorder": recorder.state_dict(),
         "environment": topology.member.environment.to_json(),
         "actors_made_for": _made_for(config),
@@ -74,7 +75,7 @@ def save_member(
         + (1 + max(actor.incarnation for actor in topology.actors)) * topology.member.incarnations_per_start,
     }
     try:
-        return save_checkpoint(
+        path = save_checkpoint(
             run.checkpoints_path,
             snapshot.env_steps,
             learner["tensors"],
@@ -84,8 +85,17 @@ def save_member(
             # From the newest training episodes: the newest evaluation may be of much older weights.
             score=snapshot.mean_return,
         )
+        run.replay.remove_unused()
     except OSError as error:
         raise output_error(run.checkpoints_path, error) from error
+    return path
+
+
+def _save_replay(run: RunDirectory, topology: Topology) -> list[dict[str, Any]]:
+    try:
+        return run.replay.save(topology.shards)
+    except OSError as error:
+        raise output_error(run.path / "replay", error) from error
 
 
 @dataclass(frozen=True)
@@ -101,9 +111,9 @@ class SavedMember:
         return int(self.checkpoint.state["next_incarnation"])
 
     @property
-    def has_replay(self) -> bool:
-        """Whether the checkpoint holds the replay."""
-        return bool(self.checkpoint.state["tree"]["replay"])
+    def statistics(self) -> Statistics:
+        """The statistics of the environments' wrappers; {} without such wrappers."""
+        return saved_statistics(self.checkpoint)
 
     @property
     def num_updates(self) -> int:
@@ -116,13 +126,16 @@ class SavedMember:
         state: dict[str, Any] = self.checkpoint.state["recorder"]
         return state
 
-    def replay_part(self, index: int) -> dict[str, Any] | None:
-        """Return the saved state of a shard; None if the checkpoint holds none."""
-        parts = self.checkpoint.state["tree"]["replay"]
-        part: dict[str, Any] | None = None
-        if index < len(parts):
-            part = _put_arrays_back(parts[index], self.checkpoint.arrays)
-        return part
+    @property
+    def accounts(self) -> list[dict[str, Any]]:
+        """The accounts of each shard, without its content; empty in checkpoints of older versions."""
+        accounts: list[dict[str, Any]] = self.checkpoint.state["tree"].get("accounts", [])
+        return accounts
+
+    def replay(self) -> list[dict[str, Any]]:
+        """Return the saved state of each shard; empty if the checkpoint holds none."""
+        states = self.checkpoint.state["tree"]["replay"]
+        return complete(self.checkpoint, [put_arrays_back(state, self.checkpoint.arrays) for state in states])
 
     def learner(self, replay_restored: bool) -> dict[str, Any]:
         """Return the learner's state, for `Learner.load_state_dict`.
@@ -130,7 +143,7 @@ class SavedMember:
         Args:
             replay_restored: whether the replay holds what the learner's keys name.
         """
-        tree = _put_arrays_back(
+        tree = put_arrays_back(
             {name: self.checkpoint.state["tree"][name] for name in ("generator", "numbers")}, self.checkpoint.arrays
         )
         return {
@@ -141,17 +154,18 @@ class SavedMember:
         }
 
     def load_into(self, topology: Topology, recorder: Recorder, replay_restored: bool) -> None:
-        """Load the saved state into a member's components.
+        """Load the saved state into a member's components, without the replay (see `SavedReplay`).
 
         Args:
             topology: the member's new components.
             recorder: the member's recorder.
-            replay_restored: whether the replay's content is restored, be it from another member's checkpoint.
+            replay_restored: whether the replay holds what the learner's keys name, be it from another member's
+                checkpoint.
 
         Raises:
-            NothingToResumeError: the checkpoint has other networks, or its replay has other settings.
+            NothingToResumeError: the checkpoint has other networks.
         """
-        tree = _put_arrays_back(self.checkpoint.state["tree"], self.checkpoint.arrays)
+        actors = put_arrays_back(self.checkpoint.state["tree"]["actors"], self.checkpoint.arrays)
         learner = self.learner(replay_restored)
         try:
             wait(topology.learner.call(Learner.load_state_dict, learner), _DEADLINE_S, "the learner to take its state")
@@ -160,16 +174,12 @@ class SavedMember:
         made_for = _made_for(topology.config)
         restored = (
             topology.config.takes_turns
-            and all(actor is not None for actor in tree["actors"])
+            and all(actor is not None for actor in actors)
             and self.checkpoint.state.get("actors_made_for", made_for) == made_for
         )
         if restored:
-            for actor, state in zip(topology.actors, tree["actors"], strict=True):
+            for actor, state in zip(topology.actors, actors, strict=True):
                 wait(actor.call(Actor.load_state_dict, state), _DEADLINE_S, f"{actor.name} to take its state")
-        if topology.owns_replay and self.has_replay:
-            _fill(topology.shards, tree["replay"])
-        elif topology.owns_replay:
-            _continue_accounts(topology.shards, tree.get("accounts", []))
         recorder.load_state_dict(self.recorder, sources_start_over=not restored)
 
 
@@ -185,24 +195,6 @@ def _made_for(config: TrainConfig) -> dict[str, Any]:
     }
     device = {} if config.actor.device == "cpu" else {"actor_device": config.actor.device}
     return made_for | device | {"env_groups": config.actor.env_groups, "environment": environment}
-
-
-def _fill(shards: Sequence[ShardPort], states: Sequence[dict[str, Any]]) -> None:
-    remedy = "resume with the settings it was saved with"
-    if len(shards) != len(states):
-        raise NothingToResumeError("replay.num-shards", f"{len(states)} were saved, got {len(shards)}", remedy)
-    for port, state in zip(shards, states, strict=True):
-        try:
-            port.load_state_dict(state)
-        except ValueError as error:
-            raise NothingToResumeError("replay", str(error), remedy) from error
-
-
-def _continue_accounts(shards: Sequence[ShardPort], accounts: Sequence[dict[str, Any]]) -> None:
-    """Let the shards continue the accounts that were saved without the replay, perhaps by another number of shards."""
-    streams = [account["streams"] for account in accounts]
-    for index, port in enumerate(shards):
-        port.load_accounts(streams, [account["ledger"] for account in accounts[index :: len(shards)]])
 
 
 def read_newest(run: RunDirectory, member: MemberPlan) -> SavedMember | None:
@@ -244,6 +236,11 @@ def restore(run: RunDirectory, member: MemberPlan) -> tuple[SavedMember | None, 
         return None, error
 
 
+def _check(checkpoint: Checkpoint) -> None:
+    check_saved_state(checkpoint)
+    check_segments(checkpoint)
+
+
 def _restore(run: RunDirectory, member: MemberPlan) -> SavedMember:
     """Read the newest checkpoint that passes verification.
 
@@ -251,7 +248,7 @@ def _restore(run: RunDirectory, member: MemberPlan) -> SavedMember:
         NothingToResumeError: there is none, or its environment is another one.
     """
     try:
-        checkpoint, warnings = load_newest_checkpoint(run.checkpoints_path, check_saved_state)
+        checkpoint, warnings = load_newest_checkpoint(run.checkpoints_path, _check)
     except NoCheckpointError as error:
         raise NothingToResumeError("resume", str(error), "start afresh with another --run-dir") from error
     for warning in warnings:
@@ -265,27 +262,3 @@ def _restore(run: RunDirectory, member: MemberPlan) -> SavedMember:
         wrong = f"the checkpoint was trained on {saved.id}, whose spaces differ from {member.config.env}"
         raise NothingToResumeError("env", wrong, f"use --env {saved.id}")
     return SavedMember(checkpoint, warnings)
-
-
-def _take_arrays_out(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
-    """Return a value as JSON, with its arrays moved into `arrays` and replaced by their path."""
-    if isinstance(value, np.ndarray):
-        arrays[path] = value
-        return {"__array__": path}
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, dict):
-        return {key: _take_arrays_out(item, f"{path}/{key}", arrays) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_take_arrays_out(item, f"{path}/{index}", arrays) for index, item in enumerate(value)]
-    return value
-
-
-def _put_arrays_back(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    if isinstance(value, dict):
-        if set(value) == {"__array__"}:
-            return arrays[value["__array__"]]
-        return {key: _put_arrays_back(item, arrays) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_put_arrays_back(item, arrays) for item in value]
-    return value

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from laser.environments.statistics import Statistics
 from launch.recording.recorder import Recorder
 from launch.records.run_directory import RunDirectory
 from launch.supervision.checkpointing import SavedMember
 from launch.supervision.initial_weights import read_initial_weights
+from launch.supervision.saved_replay import SavedReplay
 from launch.topology import Topology
 
 
 def enter(
-    run: RunDirectory, topology: Topology, recorder: Recorder, state: SavedMember | None, has_replay: bool, how: str
+    run: RunDirectory, topology: Topology, recorder: Recorder, state: SavedMember | None, replay: SavedReplay, how: str
 ) -> list[str]:
     """Put a member's saved state, or the weights that it starts from, into its components, and note it in its log.
 
@@ -19,22 +21,31 @@ def enter(
         topology: its components, which have started.
         recorder: its recorder.
         state: its saved state; None: it begins.
-        has_replay: whether the replay that it draws from was saved.
+        replay: what was saved of the replay that it draws from, which its shards hold by now.
         how: how its learner computes, for the log.
 
     Returns:
         what was taken from another run, or could not be taken, for the user.
     """
-    words = []
+    words: list[str] = []
     if state is not None:
-        state.load_into(topology, recorder, replay_restored=has_replay)
-        if not has_replay and topology.config.algorithm.num_drawn:
+        state.load_into(topology, recorder, replay_restored=replay.has_keys_for(topology.shards))
+        words += _give_statistics(topology, state.statistics)
+        if not replay.has_content and topology.config.algorithm.num_drawn:
             words.append("the replay starts empty, since it was not saved; --checkpoint-replay saves it")
     initial = read_initial_weights(topology.member)
     if initial is not None:
         initial.load_into(topology.learner)
-        words.append(initial.words)
+        words += [initial.words, *_give_statistics(topology, initial.statistics)]
     run.goes_on = True
     for line in (*words, f"running: {topology.describe()}; learner: {how}"):
         run.log(line)
     return words
+
+
+def _give_statistics(topology: Topology, statistics: Statistics) -> list[str]:
+    """Give statistics to the wrappers around the actors' environments; return a warning if they do not fit."""
+    if topology.statistics.restore(statistics):
+        return []
+    names = ", ".join(dict.fromkeys(each.name for moments in statistics.values() for each in moments))
+    return [f"warning: the saved statistics of {names} fit none of the environment's wrappers, which begin anew"]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from torch import Tensor
 
 from laser.config import ConfigError, Problem
+from laser.environments.statistics import Statistics
 from laser.ports import wait
 from laser.specs import environment_spec_from_json
 from launch.planning.member_plan import MemberPlan
 from launch.records.run_directory import RunDirectory
+from launch.records.saved_state import saved_statistics
 from launch.runtimes.runtime import Worker
 from learner.checkpoint import (
     BadCheckpointError,
@@ -36,10 +38,12 @@ class InitialWeights:
     Args:
         tensors: the network's tensors by name; those that do not fit are left out.
         words: what was taken, and what was not.
+        statistics: statistics of the wrappers that its environments had.
     """
 
     tensors: dict[str, Tensor]
     words: str
+    statistics: Statistics = field(default_factory=dict)
 
     def load_into(self, learner: Worker[Learner]) -> None:
         """Put the tensors into a learner, whose optimiser stays as it is, and publish the networks."""
@@ -78,7 +82,9 @@ def read_initial_weights(member: MemberPlan) -> InitialWeights | None:
         )
         raise _problem(f"{config.init_from} has other networks: {what}", take_part if fits else "choose another run")
     words = f"took {len(fits)} of {len(own)} tensors from {checkpoint.path}"
-    return InitialWeights(fits, words + (f"; new are {_listed(missing)}" if missing else ""))
+    return InitialWeights(
+        fits, words + (f"; new are {_listed(missing)}" if missing else ""), saved_statistics(checkpoint)
+    )
 
 
 def _read(text: str) -> Checkpoint:

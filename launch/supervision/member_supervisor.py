@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from launch.supervision.checkpointing import SavedMember
 from launch.supervision.ending import Ending
 from launch.supervision.parts import Parts
 from launch.supervision.sampler_returns import SamplerReturns, last_multiple
+from launch.supervision.start_check import StartCheck
 from launch.topology import Topology
 from learner.learner import Learner
 
@@ -35,11 +36,12 @@ _EVALUATED_AT = "evaluated_at"
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a member: its state at the end, and its ending."""
+    """The outcome of a member: its state at the end, its ending, and what its first updates learned from."""
 
     snapshot: Snapshot
     finished: Ending
     error: Exception | None
+    start: dict[str, Any] = field(default_factory=dict)
 
     @property
     def words(self) -> str:
@@ -58,6 +60,7 @@ class MemberSupervisor:
         newest: reads the member's newest checkpoint; None if there is none.
         say: receives a line about each part that was lost and about each evaluation, for the user.
         note_failure: receives the error that ends the member, at once.
+        shares_replay: whether the member shares its replay with others that train at the same time.
     """
 
     def __init__(
@@ -68,12 +71,14 @@ class MemberSupervisor:
         newest: Callable[[], SavedMember | None] = lambda: None,
         say: Callable[[str], None] = lambda line: None,
         note_failure: Callable[[MemberSupervisor], None] = lambda supervisor: None,
+        shares_replay: bool = False,
     ):
         self.topology = topology
         self.parts = Parts(topology, recorder, newest, say, lambda: not self._is_held)
         self._say = say
         self._videos = videos
         self._videos_failed = 0
+        self._num_played = 0  # episodes of evaluations, in a run that learns from a log
         self.recorder = recorder
         self.say = say
         self._note_failure = note_failure
@@ -81,6 +86,7 @@ class MemberSupervisor:
         """The ending of the member's training; `Ending.NONE` while it continues."""
         self.error: Exception | None = None
         """The error that ended a failed member."""
+        self._start = StartCheck(recorder, topology.config, shares_replay, self._say_named)
         self._settings = SettingsSchedule.read(topology.config.settings_schedule)
         self._progress = -1.0
         self._is_held = False
@@ -119,7 +125,7 @@ class MemberSupervisor:
     def outcome(self) -> Outcome:
         """The member's outcome, once it has been stopped."""
         snapshot = dataclasses.replace(self.recorder.snapshot(), seconds=self._seconds)
-        return Outcome(snapshot, self.finished, self.error)
+        return Outcome(snapshot, self.finished, self.error, self._start.summary)
 
     def hold(self, is_held: bool) -> None:
         """Pause the member's actors, or let them continue, unless they rest until a new learner is there."""
@@ -176,6 +182,7 @@ class MemberSupervisor:
 
     def prepare_learner(self, snapshot: Snapshot) -> None:
         """Pass the run's progress, due changes of settings and returns for the sampler to the learner."""
+        self._start.look()
         learner = self.topology.learner
         progress = min(1.0, snapshot.env_steps / self.topology.config.steps)
         if progress != self._progress:  # each is a call if the learner is in another process
@@ -190,6 +197,9 @@ class MemberSupervisor:
                 learner.call(Learner.change_settings, due), _CALL_DEADLINE_S, f"{learner.name} to take its new settings"
             )
 
+    def _say_named(self, line: str) -> None:
+        self._say(line if self.topology.member.population == 1 else f"member {self.number}: {line}")
+
     def start_evaluation_if_due(self, snapshot: Snapshot) -> None:
         """Begin an evaluation of the newest published parameters if its interval has passed."""
         config = self.topology.config
@@ -203,10 +213,9 @@ class MemberSupervisor:
         self._evaluated_at += (snapshot.env_steps - self._evaluated_at) // interval * interval
         self._sampler_returns.evaluating()
         evaluator, num_episodes = self.topology.evaluator, config.evaluation.episodes
-        if config.capture_video:
-            self._evaluation = evaluator.call(Evaluator.film_report, parameters, num_episodes, snapshot.env_steps)
-        else:
-            self._evaluation = evaluator.call(Evaluator.evaluate_report, parameters, num_episodes, snapshot.env_steps)
+        report = Evaluator.film_report if config.capture_video else Evaluator.evaluate_report
+        statistics = self.topology.statistics.collect()
+        self._evaluation = evaluator.call(report, parameters, num_episodes, snapshot.env_steps, statistics)
 
     def copied(self, snapshot: Snapshot) -> None:
         """Note that the learner has adopted another member's weights."""
@@ -277,6 +286,9 @@ class MemberSupervisor:
     def _keep(self, result: Report | Filmed) -> None:
         report = result.report if isinstance(result, Filmed) else result
         self.recorder.report(report)
+        if self.topology.config.offline:  # nobody else plays, so these are the agent's returns
+            self._num_played += len(report.episodes)
+            self.recorder.report(Report("evaluator", {"episodes": self._num_played}, episodes=report.episodes))
         self._sampler_returns.evaluated(report)
         if self.topology.member.population == 1:  # the lines of many members would leave no room for the sweep's own
             self._say(describe_evaluation(report))
@@ -304,6 +316,7 @@ class MemberSupervisor:
 
     def end_accounts(self) -> None:
         """Settle what is under way in the stopped member, and report its accounts for the last time."""
+        self._start.look()
         self.parts.replay.settle()
 
     def watch_replay(self) -> None:

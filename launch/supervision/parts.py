@@ -126,6 +126,8 @@ class Parts:
         """Replace an actor or the evaluator."""
         self._end_account(worker)
         worker.replace()
+        if worker in self._topology.actors:
+            self._topology.statistics.give(worker)
         if worker in self._topology.actors and self._may_act():  # an evaluator does not tick, it is only called
             worker.start()
         self._recorder.start_over(worker.name)

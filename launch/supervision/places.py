@@ -17,6 +17,7 @@ from launch.supervision.checkpointing import SavedMember, restore
 from launch.supervision.ending import Ending
 from launch.supervision.entering import enter
 from launch.supervision.member_supervisor import MemberSupervisor
+from launch.supervision.saved_replay import SavedReplay
 from launch.supervision.starting import Starting
 from launch.topology import Topology, place_later
 
@@ -139,8 +140,11 @@ class Places:
         error: Exception | None = begun.lost
         try:
             how = begun.starting.wait()
-            has_replay = begun.state is not None and begun.topology.owns_replay and begun.state.has_replay
-            enter(begun.run, begun.topology, begun.recorder, begun.state, has_replay, how)
+            replay = SavedReplay([(begun.topology.member, begun.state)] if begun.topology.owns_replay else [])
+            replay.load_into(begun.topology.shards)
+            if replay.has_keys_for(begun.topology.shards):
+                begun.run.replay.begin_from(replay.content)
+            enter(begun.run, begun.topology, begun.recorder, begun.state, replay, how)
         except OutputError:
             raise  # a full disk concerns all members
         except Exception as reason:  # noqa: BLE001 - kept in the member's outcome

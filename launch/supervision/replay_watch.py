@@ -128,7 +128,8 @@ class ReplayWatch:
 
     def _begin_again(self, index: int) -> Future[None]:
         state = self._newest() if self._topology.config.checkpoint_replay else None
-        part = None if state is None else state.replay_part(index)
+        parts = [] if state is None else state.replay()
+        part = parts[index] if index < len(parts) else None
         seen = self._accounts.last_seen(index)
         if part is not None and (seen is None or part["ledger"]["inserted"] > seen.ledger.inserted):
             part = None  # what it holds beyond the last statistics could not be accounted for

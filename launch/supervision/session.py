@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from laser.environments import task_ids
@@ -40,6 +41,7 @@ from launch.supervision.lockstep import LockstepSchedule
 from launch.supervision.member_supervisor import MemberSupervisor, Outcome
 from launch.supervision.pace import PaceLimit
 from launch.supervision.places import OpenRun, Places
+from launch.supervision.saved_replay import SavedReplay
 from launch.supervision.schedule import Evolution, Pruner, Save, Schedule, Tuner, Waiting
 from launch.supervision.signals import StopSignal
 from launch.supervision.starting import start_all
@@ -80,6 +82,7 @@ def run_session(
     make_caller: Callable[[Recorder], Caller] | None = None,
     pruner: Pruner | None = None,
     tuner: Tuner | None = None,
+    further: Sequence[Path] = (),
 ) -> list[Outcome]:
     """Train all members until each has done its steps, is solved or has failed, or a signal stops the session.
 
@@ -95,6 +98,7 @@ def run_session(
         make_caller: returns what calls the callbacks of a session of one member.
         pruner: a rule that may end members early.
         tuner: a search that chooses the settings of members that wait.
+        further: run directories of the members that wait; the sweep has begun those before that exist.
 
     Returns:
         the outcome of each member that has begun, in the order of their numbers: all of them without a stop.
@@ -104,7 +108,7 @@ def run_session(
     """
     with ExitStack() as stack:
         session = _Session(plan, runs, stop, stack, tuner)
-        supervisors = session.begin()
+        supervisors = session.begin(further)
         return session.train(supervisors, show, make_evolution, openers, make_caller, pruner)
 
 
@@ -131,7 +135,7 @@ class _Session:
         self._caller: Caller | None = None
         self._logged: set[RunDirectory] = set()
 
-    def begin(self) -> list[MemberSupervisor]:
+    def begin(self, further: Sequence[Path]) -> list[MemberSupervisor]:
         """Start the members that begin at once, and return their supervisors; a member that is lost has ended."""
         at_once = self._plan.members[: len(self._runs)]
         trackers = open_trackers(self._stack, self._runs, [member.config for member in at_once])
@@ -147,7 +151,7 @@ class _Session:
         for run, recorder in zip(self._runs, self._recorders, strict=True):
             self._track(recorder, run)
         self._say(self._notes())
-        topologies = self._place(at_once, saved)
+        topologies = self._place(at_once, saved, further)
         supervisors = []
         for run, topology, recorder, nothing in zip(self._runs, topologies, self._recorders, lost, strict=True):
             supervisors.append(self._supervise(topology, recorder, run))
@@ -164,7 +168,13 @@ class _Session:
 
         newest = partial(read_newest, run, topology.member)
         return MemberSupervisor(
-            topology, recorder, run.videos_path, newest, say_and_log, partial(self._note_failure, run)
+            topology,
+            recorder,
+            run.videos_path,
+            newest,
+            say_and_log,
+            partial(self._note_failure, run),
+            self._plan.share_replay and topology.member.population > 1,
         )
 
     def _note_failure(self, run: RunDirectory, supervisor: MemberSupervisor) -> None:
@@ -193,7 +203,9 @@ class _Session:
                     run.log(complaint)
         self._say([f"warning: {complaint}" for complaint in complaints])
 
-    def _place(self, at_once: Sequence[MemberPlan], saved: Sequence[SavedMember | None]) -> list[Topology]:
+    def _place(
+        self, at_once: Sequence[MemberPlan], saved: Sequence[SavedMember | None], further: Sequence[Path]
+    ) -> list[Topology]:
         """Place the members' components, and put saved states or the weights of another run into them."""
         members = [
             dataclasses.replace(member, first_incarnation=state.next_incarnation if state else 0)
@@ -212,12 +224,17 @@ class _Session:
                 self._log_failure(run, error)
             raise as_launch_error(error, self._config, self._runs) from error
         taken: list[str] = []
-        for run, topology, recorder, state, how in zip(
-            self._runs, topologies, self._recorders, saved, descriptions, strict=True
-        ):
-            owner = next(place for place, each in enumerate(topologies) if each.shards is topology.shards)
-            kept = saved[owner]
-            taken += enter(run, topology, recorder, state, kept is not None and kept.has_replay, how)
+        for owner in [each for each in topologies if each.owns_replay]:
+            its = [place for place, each in enumerate(topologies) if each.shards is owner.shards]
+            replay = SavedReplay([(members[place], saved[place]) for place in its])
+            if self._plan.share_replay and further:
+                replay.read_further(waiting, further)
+            replay.load_into(owner.shards)
+            if replay.has_keys_for(owner.shards):
+                self._runs[its[0]].replay.begin_from(replay.content)
+            for place in its:
+                run, recorder, how = self._runs[place], self._recorders[place], descriptions[place]
+                taken += enter(run, topologies[place], recorder, saved[place], replay, how)
         self._say(list(dict.fromkeys(taken)))  # members of a sweep say the same
         return topologies
 

@@ -32,6 +32,8 @@ class TrainResult:
         task_returns: mean return of the last 20 training episodes of each task that has any.
         ledger: numbers of unrolls by name, as `stages`, `reasons` and `imbalance` (see `summarise_ledger`).
         evaluations: `env_steps` and `mean_return` of each evaluation of the run, those before a resumption included.
+        start: what the first updates since the start or resumption learned from, by source: `updates`, `share`, `age`
+            in updates, `accepted`, and `warnings`; {} for a run that ended before.
     """
 
     env_steps: int
@@ -46,6 +48,7 @@ class TrainResult:
     task_returns: dict[str, float] = field(default_factory=dict)
     ledger: dict[str, dict[str, int]] = field(default_factory=dict)
     evaluations: list[dict[str, float]] = field(default_factory=list)
+    start: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
@@ -71,6 +74,7 @@ def result_of(outcome: Outcome, run_dir: Path) -> TrainResult:
         task_returns=snapshot.task_returns,
         ledger=summarise_ledger(snapshot),
         evaluations=_read_evaluations(run_dir),
+        start=outcome.start,
     )
 
 

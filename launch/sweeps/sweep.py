@@ -89,6 +89,7 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
                 openers[plan.num_at_once :],
                 pruner=pruning,
                 tuner=tuning,
+                further=[_path_of(member, run) for member in members[plan.num_at_once :]] if base.resume else (),
             )
         finally:
             run.goes_on = all(its_run.goes_on for its_run in runs)

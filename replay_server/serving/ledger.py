@@ -48,6 +48,21 @@ class Ledger(LedgerCounts):
         saved.not_saved += num_stored
         return saved
 
+    def holding(self, num_stored: int, older: LedgerCounts) -> Ledger:
+        """Return this ledger for a shard that holds what an older state of it held.
+
+        What went in since then counts as not saved.
+
+        Args:
+            num_stored: unrolls that are stored.
+            older: the counts of the older state.
+        """
+        ledger = Ledger(**vars(self.counts()))
+        if num_stored:
+            ledger.removed, ledger.died = older.removed, older.died
+        ledger.not_saved = ledger.inserted - num_stored - ledger.removed - ledger.died
+        return ledger
+
     def succeed(self, dead: LedgerCounts, num_pending: int, num_stored: int, is_restored: bool) -> None:
         """Continue the ledger of a shard that died, as it was last seen.
 

@@ -26,6 +26,8 @@ from laser.replay_stats import ItemCounts, ReplayStats
 from laser.unroll import HEADER_DTYPE, Unrolls, UnrollSpec
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings
+from replay_server.saving.contents import Contents
+from replay_server.saving.spreading import Refill
 from replay_server.serving.checks import find_bad_request, find_bad_unrolls
 from replay_server.serving.drawing import Drawing
 from replay_server.serving.high_water_marks import DUPLICATE, FRESH, OLD_INCARNATION, HighWaterMarks
@@ -457,8 +459,29 @@ class Shard:
                 "rng": self._rng.bit_generator.state,
             }
 
+    def partial_state(self, known: Sequence[tuple[int, int]], life: int) -> tuple[dict[str, Any], Contents]:
+        """Return the state without contents, as nested dicts, and the contents that are not known yet.
+
+        Args:
+            known: ranges of places in the order of insertion, whose unrolls have been saved.
+            life: the life of the shard that saved them; another life knows nothing.
+        """
+        with self._changed:
+            self._ledger.removed = self._store.num_removed
+            state = {
+                "made_for": self._store.fingerprint(),
+                "store": self._store.state_dict(with_contents=False),
+                "streams": self._streams.state_dict(),
+                "ledger": self._ledger.saved(self._num_waiting()).state_dict(),
+                "rng": self._rng.bit_generator.state,
+                "life": self._life,
+            }
+            return state, self._store.contents(known if life == self._life else ())
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state from `state_dict`, into a shard built with the same arguments.
+
+        A state without contents, from `partial_state`, has them as `contents`, in the order of its used pages.
 
         Raises:
             ValueError: the state is of a shard for other unrolls, members or capacities; nothing is changed.
@@ -471,11 +494,29 @@ class Shard:
                 f"the saved replay was made for {name} {state['made_for'].get(name)}, this one has {ours[name]}"
             )
         with self._changed:
-            self._store.load_state_dict(state["store"])
+            if "contents" in state:
+                self._store.load_contents(state["contents"], state["store"])
+            else:
+                self._store.load_state_dict(state["store"])
             self._streams.load_state_dict(state["streams"])
             self._ledger.load_state_dict(state["ledger"])
             self._store.num_removed = self._ledger.removed
             self._rng.bit_generator.state = state["rng"]
+
+    def refill(self, parts: Refill) -> None:
+        """Take over unrolls that another number of shards held; call it while the shard is empty.
+
+        Raises:
+            ValueError: they are unrolls of another layout, or their members have other columns; nothing is changed.
+        """
+        ours = self._store.fingerprint()
+        for name in ("fields", "images", "columns by member"):
+            if parts.made_for.get(name) != ours[name]:
+                raise ValueError(f"the saved replay was made for {name} {parts.made_for.get(name)}, not {ours[name]}")
+        with self._changed:
+            self._store.refill(parts.contents, parts.columns)
+            for member, (inserted_steps, sampled_steps) in parts.steps.items():
+                self._members[member].limiter.continue_from(inserted_steps, sampled_steps)
 
     def accounts(self) -> dict[str, Any]:
         """Return the ledger and the high-water marks alone, for a checkpoint without the replay, as JSON values."""
@@ -485,19 +526,23 @@ class Shard:
             return {"streams": self._streams.state_dict(), "ledger": ledger.state_dict()}
 
     def load_accounts(self, streams: Sequence[dict[str, Any]], ledgers: Sequence[dict[str, Any]]) -> None:
-        """Continue the accounts of shards that are gone, in a shard that is still empty.
+        """Continue the accounts of shards that are gone, in a shard that is empty or holds what an older state held.
 
         Args:
             streams: the marks of all shards, as in `accounts`: an actor may find another shard than before.
             ledgers: the ledgers that this shard continues.
         """
         with self._changed:
+            self._streams = HighWaterMarks()
             for state in streams:
                 self._streams.merge(state)
+            total = Ledger()
             for state in ledgers:
                 ledger = Ledger()
                 ledger.load_state_dict(state)
-                self._ledger.add(ledger)
+                total.add(ledger)
+            older = self._ledger if self._ledger.received else total
+            self._ledger = total.holding(self._store.pages.num_used, older)
             self._store.num_removed = self._ledger.removed
 
     def begin_again(self, saved: dict[str, Any] | None, last_seen: ReplayStats | None, life: int) -> None:

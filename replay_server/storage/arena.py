@@ -110,6 +110,13 @@ class Arena:
             "free": self.free.state_dict(),
         }
 
+    def load_blobs(self, owners: np.ndarray, packed: PackedFrames) -> None:
+        """Forget everything, and store blob i of `packed` for `owners[i]`."""
+        self.free = FreeList(self.num_blocks)
+        self._lengths[:] = 0
+        if len(owners):
+            self.insert(owners, packed, np.arange(len(owners)))
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state from `state_dict`."""
         used = state["used"]

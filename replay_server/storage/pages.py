@@ -108,14 +108,18 @@ class Pages:
         book_keeping = self.generation.nbytes + self.references.nbytes + self._positions.nbytes + self.free.num_bytes
         return columns + self.headers.nbytes + book_keeping
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state, with the contents of used pages only."""
+    def positions(self, pages: np.ndarray) -> np.ndarray:
+        """Return the place of each of `pages` in the order of insertion, int64 [N]."""
+        positions: np.ndarray = self._positions[pages]
+        return positions
+
+    def state_dict(self, with_contents: bool = True) -> dict[str, Any]:
+        """Return the state, with the contents of used pages only, or without any contents."""
         used = np.flatnonzero(~self.free.is_free())
-        headers, fields = self.gather(used)
+        headers, fields = self.gather(used) if with_contents else (None, None)
         return {
             "used": used,
-            "headers": headers,
-            "fields": fields,
+            **({"headers": headers, "fields": fields} if with_contents else {}),
             "generation": self.generation.copy(),
             "references": self.references.copy(),
             "positions": self._positions.copy(),
@@ -126,9 +130,10 @@ class Pages:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state from `state_dict`."""
         used = state["used"]
-        self.headers[used] = state["headers"]
-        for name, column in self.fields.items():
-            column[used] = state["fields"][name]
+        if len(used):
+            self.headers[used] = state["headers"]
+            for name, column in self.fields.items():
+                column[used] = state["fields"][name]
         self.generation[:] = state["generation"]
         self.references[:] = state["references"]
         self._positions[:] = state["positions"]

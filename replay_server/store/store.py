@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from laser.ports import ColumnWrites, WriteReceipt
+from laser.ports import KEY_DTYPE, ColumnWrites, WriteReceipt
 from laser.prioritization.config import SamplerSettings
 from laser.unroll import PackedFrames, Unrolls, UnrollSpec
 from replay_server.config import ReplayConfig
@@ -16,12 +16,16 @@ from replay_server.member_settings import MemberSettings
 from replay_server.removers import make_remover
 from replay_server.samplers import samplers_called
 from replay_server.samplers.prioritized import Prioritized
+from replay_server.saving.contents import Contents, join_frames
 from replay_server.storage.arena import Arena
 from replay_server.storage.episode_index import EpisodeIndex, StreamKey
 from replay_server.storage.pages import Pages
 from replay_server.store.episode_streams import EpisodeStreams
 from replay_server.store.members import Member
 from replay_server.store.sizes import shard_sizes
+
+_NAMES_OF_STREAMS = ("run", "actor", "incarnation", "environment")
+_REFILLED_TOGETHER = 32
 
 
 class Store:
@@ -110,7 +114,14 @@ class Store:
             and (self.arena is None or len(self.arena.free) >= num_blocks)
         )
 
-    def insert(self, unrolls: Unrolls, keep: np.ndarray, keys: Sequence[StreamKey], sequences: Sequence[int]) -> None:
+    def insert(
+        self,
+        unrolls: Unrolls,
+        keep: np.ndarray,
+        keys: Sequence[StreamKey],
+        sequences: Sequence[int],
+        queues: bool = True,
+    ) -> np.ndarray:
         """Store unrolls `keep`, and queue those of members with an online queue; room has been made.
 
         Args:
@@ -118,6 +129,10 @@ class Store:
             keep: int64 [N], indices of the unrolls to store.
             keys: (run, actor, incarnation, environment) of each kept unroll.
             sequences: sequence number of each kept unroll.
+            queues: False: no unroll is queued, since none is fresh.
+
+        Returns:
+            their pages, int32 [N].
         """
         pages = self.pages.insert(unrolls, keep)
         if self.arena is not None:
@@ -130,9 +145,10 @@ class Store:
             mine = pages[of_member == number]
             if not self.derived[number].is_empty:
                 self.derived[number].inserted(pages, mine)
-            if member.settings.online_capacity and len(mine):
+            if queues and member.settings.online_capacity and len(mine):
                 self.pages.retain(mine)
                 member.enqueue(mine)
+        return pages
 
     def write(self, writes: ColumnWrites) -> WriteReceipt:
         """Write a member's columns and update the numbers derived from them; see `Columns.write`."""
@@ -208,10 +224,58 @@ class Store:
             "sampler settings": repr(own) if type(own) is not SamplerSettings else None,
         }
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of pages, index, arena, streams, members and derived numbers."""
-        state: dict[str, Any] = {"pages": self.pages.state_dict(), "index": self.index.state_dict()}
-        if self.arena is not None:
+    def contents(self, known: Sequence[tuple[int, int]]) -> Contents:
+        """Return the contents of the used pages whose places in the order of insertion are in none of these ranges."""
+        used = np.flatnonzero(~self.pages.free.is_free())
+        positions = self.pages.positions(used)
+        is_new = np.ones(len(used), bool)
+        for start, stop in known:
+            is_new &= (positions < start) | (positions >= stop)
+        pages = used[is_new]
+        headers, fields = self.pages.gather(pages)
+        return Contents(positions[is_new], headers, fields, self.frames(pages))
+
+    def load_contents(self, contents: Contents | None, state: dict[str, Any]) -> None:
+        """Restore a state without contents, from `state_dict`, and the contents of its used pages in their order."""
+        pages = state["pages"]
+        if contents is not None:
+            pages = {**pages, "headers": contents.headers, "fields": contents.fields}
+        self.load_state_dict({**state, "pages": pages})
+        if self.arena is not None and contents is not None:
+            used, num = pages["used"], len(self.images)
+            packed = join_frames([contents.frames[name] for name in self.images])
+            self.arena.load_blobs(np.concatenate([used * num + image for image in range(num)]), packed)
+
+    def refill(self, contents: Contents, columns: Mapping[int, Mapping[str, np.ndarray]]) -> None:
+        """Store unrolls that other shards held, the oldest first; those that find no room make older ones go.
+
+        Args:
+            contents: the unrolls.
+            columns: by member and name, values [N, T].
+        """
+        unrolls = Unrolls(contents.headers, dict(contents.fields), dict(contents.frames))
+        together = min(_REFILLED_TOGETHER, self.sizes.capacity_pages)
+        for start in range(0, len(contents), together):
+            keep = np.arange(start, min(start + together, len(contents)))
+            headers = contents.headers[keep]
+            if not self.make_room(len(keep), self.blocks_needed(unrolls, keep)):
+                continue  # larger than all room for frames
+            keys = list(zip(*(headers[name].tolist() for name in _NAMES_OF_STREAMS), strict=True))
+            pages = self.insert(unrolls, keep, keys, headers["sequence"].tolist(), queues=False)
+            at = np.zeros(len(keep), KEY_DTYPE)
+            at["page"], at["generation"] = pages, self.pages.generation[pages]
+            for member, values in columns.items():
+                if values:
+                    self.write(ColumnWrites(member, at, {name: value[keep] for name, value in values.items()}))
+
+    def state_dict(self, with_contents: bool = True) -> dict[str, Any]:
+        """Return the state of pages, index, arena, streams, members and derived numbers.
+
+        Args:
+            with_contents: False leaves out what `contents` returns.
+        """
+        state: dict[str, Any] = {"pages": self.pages.state_dict(with_contents), "index": self.index.state_dict()}
+        if self.arena is not None and with_contents:
             state["arena"] = self.arena.state_dict()
         state["streams"] = self.streams.state_dict()
         state["members"] = {str(number): member.state_dict() for number, member in self.members.items()}
@@ -222,7 +286,7 @@ class Store:
         """Restore a state from `state_dict`, into a store of the same spec, config and members."""
         self.pages.load_state_dict(state["pages"])
         self.index.load_state_dict(state["index"])
-        if self.arena is not None:
+        if self.arena is not None and "arena" in state:
             self.arena.load_state_dict(state["arena"])
         self.streams.load_state_dict(state["streams"])
         for number, member in self.members.items():

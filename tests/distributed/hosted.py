@@ -67,8 +67,8 @@ class WithModules:
 
     def __call__(self):
         shard = self._factory()
-        state_dict = shard.state_dict
-        shard.state_dict = lambda: state_dict() | {"modules": set(sys.modules)}
+        accounts = shard.accounts
+        shard.accounts = lambda: accounts() | {"modules": set(sys.modules)}
         return shard
 
 

@@ -330,9 +330,9 @@ def test_the_process_of_a_shard_has_no_torch(runtime):
     assert wait(port.insert(unrolls), 30.0, "an insert").num_inserted == 8
     assert len(wait(port.sample(SampleRequest(0, 4)), 30.0, "a sample").keys) == 4
     assert len(wait(port.sample(SampleRequest(0, 4, "online")), 30.0, "fresh unrolls").keys) == 4
-    state = port.state_dict()
-    assert {"numpy", "replay_server.serving.shard"} <= state.pop("modules")
-    port.load_state_dict(state)
-    assert "torch" not in port.state_dict()["modules"]
+    state, contents = port.partial_state([], 0)
+    assert {"numpy", "replay_server.serving.shard"} <= port.accounts()["modules"]
+    port.load_state_dict({**state, "contents": contents})
+    assert "torch" not in port.accounts()["modules"]
     assert psutil.Process(port.pid).memory_info().rss <= 120 * 2**20
     os.kill(port.pid, signal.SIGKILL)

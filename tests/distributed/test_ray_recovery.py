@@ -52,12 +52,16 @@ class Run:
         self.topology = place_member(self.plan, runtime, recorder)
         wait(self.topology.learner.call(Learner.warm_up), 120.0, "the learner")
         self.newest = partial(read_newest, self.directory, self.plan)
-        self.supervisor = MemberSupervisor(self.topology, recorder, newest=self.newest, say=self.said.append)
+        self.supervisor = MemberSupervisor(self.topology, recorder, newest=self.newest, say=self.hear)
         self._stop, self.errors = threading.Event(), []
         self._schedule = FreeSchedule([self.supervisor], self._stop.is_set, self.save)
         self._thread = threading.Thread(target=self._train)
         recorder.begin()
         self._thread.start()
+
+    def hear(self, line):
+        if not line.startswith("first 100 updates: "):  # of every run
+            self.said.append(line)
 
     def save(self, supervisor, snapshot):
         save_member(self.directory, self.topology, self.recorder, snapshot)

@@ -94,9 +94,7 @@ def test_a_resumed_learner_is_counted_once(tmp_path):
         assert totals["unrolls_learned/online"] == numbers["counters"]["unrolls_learned/online"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "key"), [({"capacity_steps": 5000}, "replay"), ({"num_shards": 2}, "replay.num-shards")]
-)
+@pytest.mark.parametrize(("changes", "key"), [({"capacity_steps": 5000}, "replay"), ({"sampler": "delayed"}, "replay")])
 def test_a_resume_that_fails_leaves_the_run_as_it_was(tmp_path, changes, key):
     values = {"checkpoint_replay": True, "num_actors": 2}
     config = small(tmp_path / "run", steps=512, **values)

@@ -54,7 +54,9 @@ def test_unknown_levels_name_the_nearest(id):
 
 def test_where_the_engine_is_missing_the_error_says_how_to_build_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "deepmind_lab", None)
-    with pytest.raises(ConfigError, match=r"needs deepmind_lab.*; build it: git clone .*bazel build.*pip install") as e:
+    with pytest.raises(
+        ConfigError, match=r"needs deepmind_lab.*; on Linux .*: pip install dmlab-gym && dmlab-gym"
+    ) as e:
         describe_environment("dmlab/rooms_watermaze", EnvironmentConfig())
     assert "\n" not in str(e.value)
 

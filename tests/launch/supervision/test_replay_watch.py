@@ -67,8 +67,8 @@ class Saved:
     def __init__(self, inserted):
         self._inserted = inserted
 
-    def replay_part(self, index):
-        return {"ledger": {"inserted": self._inserted}, "index": index}
+    def replay(self):
+        return [{"ledger": {"inserted": self._inserted}, "index": index} for index in range(2)]
 
 
 @pytest.fixture(autouse=True)

@@ -392,6 +392,24 @@ def test_accounts_continue_without_the_replay(make_shard, num_shards):
     assert total[0].failed == {"not_saved": 1}
 
 
+def test_accounts_newer_than_the_content_continue_with_it(make_shard):
+    """Content of an older checkpoint, accounts of a newer one: what went in between was not saved."""
+    before, after = (make_shard(MemberSettings(0, online_capacity=9)) for _ in range(2))
+    source = stream()
+    before.insert(source.next_unroll())
+    content = before.state_dict()
+    for _ in range(2):
+        before.insert(source.next_unroll())
+    accounts = before.accounts()
+    after.load_state_dict(content)
+    after.load_accounts([accounts["streams"]], [accounts["ledger"]])
+    after.check_valid()
+    wait(after.insert(source.next_unroll()), 5, "insert")
+    after.check_valid()
+    stats = after.stats().result()
+    assert (stats.ledger.received, stats.ledger.not_saved, stats.ledger.lost, stats.num_unrolls) == (4, 2, 0, 2)
+
+
 def test_samples_of_a_learner_that_died_take_no_unrolls(make_shard):
     shard = make_shard(MemberSettings(0, online_capacity=4), MemberSettings(1, online_capacity=4))
     dead, other = (shard.sample(SampleRequest(member, 2, table="online")) for member in (0, 1))

@@ -1,0 +1,1 @@
+"""Logs: whole episodes that were recorded once, and that agents learn from without acting."""

@@ -1,0 +1,1 @@
+"""Logs of episodes, out of a saved replay: `laser replay export`."""

@@ -1,0 +1,91 @@
+"""`laser replay export`: the whole episodes of a saved replay as a data set of Minari."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from laser.config import ConfigError, Problem
+from laser.logs.episodes import LogError, LoggedEpisode
+from laser.logs.minari_log import PREFIX, write_minari
+from laser.specs import environment_spec_from_json
+from laser.unroll import UnrollSpec
+from launch.errors import NothingToResumeError
+from launch.logs.options import ReplayOptions
+from launch.logs.whole_episodes import whole_episodes
+from launch.records.run_directory import saved_config
+from launch.records.saved_state import check_saved_state
+from launch.records.trust import trust_run
+from launch.supervision.checkpointing import SavedMember
+from learner.checkpoint import NoCheckpointError, load_newest_checkpoint
+
+
+@dataclass(frozen=True)
+class ExportedLog:
+    """What was written: a data set's name, its episodes and env steps, and the mean of the episodes' returns."""
+
+    name: str
+    episodes: int
+    env_steps: int
+    mean_return: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that `--json` prints."""
+        return asdict(self)
+
+
+def export_replay(run_dir: Path, name: str, options: ReplayOptions) -> ExportedLog:
+    """Write the whole episodes in the newest saved replay of a run, or of a sweep's shared replay.
+
+    Args:
+        run_dir: of the run, or of the sweep.
+        name: minari:NAMESPACE/NAME-vN.
+        options: see there.
+
+    Raises:
+        ConfigError: the name is malformed or taken, Minari is missing, or there is no whole episode.
+        NothingToResumeError: the run has no checkpoint, or its replay was not saved.
+        UntrustedError: the run names code that this user has not named before.
+    """
+    if not name.startswith(PREFIX):
+        raise ConfigError([Problem("name", f"must be {PREFIX}NAMESPACE/NAME-vN, got {name!r}")])
+    if options.trust:
+        trust_run(run_dir)
+    first = run_dir / "members" / "0"
+    path = first if first.is_dir() else run_dir
+    config = saved_config(path)
+    try:
+        checkpoint, warnings = load_newest_checkpoint(path / "checkpoints", check_saved_state)
+    except NoCheckpointError as error:
+        raise NothingToResumeError("run-dir", str(error), "train it first") from error
+    saved = SavedMember(checkpoint, warnings)
+    states = saved.replay()
+    if not states:
+        raise NothingToResumeError("run-dir", f"{path} saved no replay", "train with --checkpoint-replay")
+    if any("contents" not in state for state in states):
+        wrong = f"{path}: its replay was saved by an older version"
+        raise NothingToResumeError("run-dir", wrong, "resume it, which saves it anew")
+    environment = environment_spec_from_json(checkpoint.state["environment"])
+    algorithm = config.algorithm.build(environment, config.network)
+    spec = UnrollSpec(config.unroll_length, environment, algorithm.behaviour)
+    returns: list[float] = []
+    num_steps = 0
+
+    def episodes() -> Iterator[LoggedEpisode]:
+        nonlocal num_steps
+        for contents in filter(None, (state["contents"] for state in states)):
+            for episode in whole_episodes(spec, contents):
+                returns.append(float(episode.rewards.sum()))
+                num_steps += len(episode)
+                yield episode
+
+    try:
+        num_episodes = write_minari(name, environment, episodes(), config.algorithm.name)
+    except LogError as error:
+        wrong, _, remedy = str(error).partition("; ")
+        raise ConfigError([Problem("name", wrong, remedy)]) from error
+    return ExportedLog(name, num_episodes, num_steps, float(np.mean(returns)))

@@ -1,0 +1,1 @@
+"""Saved contents of a shard: unrolls in files that checkpoints share."""

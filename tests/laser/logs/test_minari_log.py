@@ -1,0 +1,198 @@
+"""What is written as a data set is read back the same, and whatever is wrong with a data set is one line."""
+
+import warnings
+
+import h5py
+import minari
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from laser.environments.spaces import action_writer
+from laser.logs.episodes import LogError, LoggedEpisode
+from laser.logs.minari_log import MinariLog, env_of, write_minari
+from laser.specs import (
+    CategorySpec,
+    ContinuousActions,
+    DiscreteActions,
+    EnvironmentSpec,
+    FramesSpec,
+    MaskSpec,
+    MultiDiscreteActions,
+    VectorSpec,
+)
+
+VECTOR = {"observation": VectorSpec((3,))}
+NAME = "minari:tests/some-v0"
+
+
+@pytest.fixture(autouse=True)
+def data_sets(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+def observation(spec, num, rng):
+    match spec:
+        case FramesSpec():
+            return rng.integers(0, spec.high + 1, (num, spec.stack, *spec.frame_shape)).astype(np.uint8)
+        case CategorySpec():
+            return rng.integers(0, spec.num_values, (num, *spec.shape)).astype(np.int32)
+        case MaskSpec():
+            return rng.random((num, *spec.shape)) < 0.7
+    return rng.normal(size=(num, *spec.shape)).astype(np.float32)
+
+
+def action(spec, num, rng):
+    match spec:
+        case DiscreteActions():
+            return rng.integers(0, spec.num_actions, num)
+        case MultiDiscreteActions():
+            return np.stack([rng.integers(0, each, num) for each in spec.num_actions], axis=1)
+    return rng.normal(size=(num, len(spec.low))).astype(np.float32)
+
+
+def episodes_of(environment, lengths, seed=0, **more):
+    rng = np.random.default_rng(seed)
+    return [
+        LoggedEpisode(
+            {name: observation(spec, length + 1, rng) for name, spec in environment.observations.items()},
+            action(environment.actions, length, rng),
+            rng.normal(size=length).astype(np.float32),
+            terminated=bool(length % 2),
+            mu={"logits": rng.normal(size=(length, 4)).astype(np.float32)},
+            versions=np.arange(length) + 7,
+            member=length,
+        )
+        for length in lengths
+    ]
+
+
+def assert_same(one, other):
+    assert one.observations.keys() == other.observations.keys()
+    for name, value in one.observations.items():
+        np.testing.assert_array_equal(value, other.observations[name])
+        assert value.dtype == other.observations[name].dtype
+    for name in ("actions", "rewards", "versions"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    np.testing.assert_array_equal(one.mu["logits"], other.mu["logits"])
+    assert (one.terminated, one.member) == (other.terminated, other.member)
+
+
+@pytest.mark.parametrize(
+    ("observations", "actions"),
+    [
+        (VECTOR, DiscreteActions(4)),
+        (VECTOR, DiscreteActions(4, start=2)),
+        (VECTOR, MultiDiscreteActions((2, 3))),
+        (VECTOR, ContinuousActions((-2.0, 0.0), (2.0, 5.0))),
+        ({"observation": FramesSpec((10, 10, 4), high=1)}, DiscreteActions(4)),
+        ({"observation": FramesSpec((36, 36), stack=4)}, DiscreteActions(4)),
+        ({"observation": FramesSpec((40, 40, 3))}, DiscreteActions(4)),
+        ({"far": VectorSpec((2,)), "kind": CategorySpec(5)}, DiscreteActions(4)),
+        ({"far": VectorSpec((2,)), "action_mask": MaskSpec((4,))}, DiscreteActions(4)),
+    ],
+)
+def test_what_is_written_is_read(observations, actions):
+    environment = EnvironmentSpec("probe", observations, actions)
+    episodes = episodes_of(environment, [1, 5, 2, 8])
+    assert write_minari(NAME, environment, iter(episodes), "laser") == 4
+    log = MinariLog(NAME, environment, picture_size=10)
+    assert len(log) == 4
+    for number, episode in enumerate(episodes):
+        assert_same(log.episode(number), episode)
+
+
+def test_others_see_the_environments_own_actions_and_ends():
+    environment = EnvironmentSpec("Pendulum-v1", VECTOR, ContinuousActions((-2.0,), (2.0,)))
+    (episode,) = episodes_of(environment, [5])
+    write_minari(NAME, environment, [episode], "laser")
+    (seen,) = minari.load_dataset("tests/some-v0").iterate_episodes()
+    np.testing.assert_allclose(seen.actions, 2 * np.clip(episode.actions, -1, 1), rtol=1e-6)
+    assert seen.terminations.tolist() == [False] * 4 + [True]
+    assert not seen.truncations.any()
+    assert env_of(NAME) == "Pendulum-v1"
+
+
+def foreign(actions, space, **changes):
+    """Write a data set of one episode of three steps as another program would, without anything of LASER's."""
+    values = {
+        "observations": np.zeros((4, 3), np.float32),
+        "actions": actions,
+        "rewards": [1.0, 2.0, 3.0],
+        "terminations": [False, False, True],
+        "truncations": [False] * 3,
+        **changes,
+    }
+    box = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        minari.create_dataset_from_buffers(
+            "tests/some-v0",
+            [minari.data_collector.EpisodeBuffer(**values)],
+            observation_space=box,
+            action_space=space,
+        )
+    return EnvironmentSpec("probe", VECTOR, action_writer(space).spec)
+
+
+def test_actions_of_others_are_read_on_the_scale_of_policies():
+    space = spaces.Box(np.array([-2.0, 0.0], np.float32), np.array([2.0, 10.0], np.float32))
+    environment = foreign(np.array([[-2.0, 0.0], [0.0, 5.0], [1.0, 10.0]], np.float32), space)
+    episode = MinariLog(NAME, environment).episode(0)
+    np.testing.assert_allclose(episode.actions, [[-1, -1], [0, 0], [0.5, 1]], atol=1e-6)
+    assert (episode.mu, episode.versions) == ({}, None)
+    assert episode.terminated
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        ({"terminations": [False] * 3}, "episode 0 has no end in its last step"),
+        ({"terminations": [False, True, True]}, "episode 0 has no end in its last step, or one before"),
+        ({"rewards": [1.0, np.nan, 0.0]}, "rewards that are not finite"),
+        ({"observations": np.full((4, 3), np.inf, np.float32)}, "episode 0: observation is not finite"),
+    ],
+)
+def test_a_damaged_episode_is_named(changes, wrong):
+    environment = foreign(np.zeros(3, np.int64), spaces.Discrete(4), **changes)
+    with pytest.raises(LogError, match=wrong):
+        MinariLog(NAME, environment).episode(0)
+
+
+def test_other_spaces_missing_and_half_written_data_sets_are_refused(data_sets):
+    environment = EnvironmentSpec("probe", VECTOR, DiscreteActions(4))
+    with pytest.raises(LogError, match=r"there is no data set tests/some-v0 on this machine; .* here are: none"):
+        MinariLog(NAME, environment)
+    write_minari(NAME, environment, episodes_of(environment, [3]), "laser")
+    with pytest.raises(LogError, match=r"has other actions than probe: DiscreteActions\(num_actions=4"):
+        MinariLog(NAME, EnvironmentSpec("probe", VECTOR, DiscreteActions(5)))
+    with pytest.raises(LogError, match="has other observations than probe"):
+        MinariLog(NAME, EnvironmentSpec("probe", {"observation": VectorSpec((2,))}, DiscreteActions(4)))
+    (file,) = data_sets.rglob("*.hdf5")
+    with h5py.File(file, "r+") as opened:
+        del opened["episode_0"]["rewards"]
+    with pytest.raises(LogError, match="tests/some-v0, episode 0 cannot be read: "):
+        MinariLog(NAME, environment).episode(0)
+    file.write_bytes(file.read_bytes()[:300])
+    with pytest.raises(LogError, match=r"tests/some-v0, episode 0 cannot be read: |tests/some-v0 cannot be read: "):
+        MinariLog(NAME, environment).episode(0)
+
+
+def test_names_that_are_taken_or_malformed_are_refused_and_nothing_is_half_written(data_sets):
+    environment = EnvironmentSpec("probe", VECTOR, DiscreteActions(4))
+    with pytest.raises(LogError, match="'some' is no name for a data set; write NAMESPACE/NAME-v0"):
+        write_minari("minari:some", environment, episodes_of(environment, [3]), "laser")
+    with pytest.raises(LogError, match="no whole episode"):
+        write_minari(NAME, environment, [], "laser")
+
+    def interrupted():
+        yield from episodes_of(environment, [1] * 250)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_minari(NAME, environment, interrupted(), "laser")
+    assert list(data_sets.rglob("*.hdf5")) == []
+    write_minari(NAME, environment, episodes_of(environment, [3]), "laser")
+    with pytest.raises(LogError, match="there is a data set tests/some-v0 already"):
+        write_minari(NAME, environment, episodes_of(environment, [3]), "laser")

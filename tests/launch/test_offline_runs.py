@@ -1,0 +1,138 @@
+"""Runs that learn from a log alone."""
+
+import json
+import math
+
+import gymnasium
+import numpy as np
+import pytest
+
+import laser
+from laser.config import ConfigError
+from laser.environments import EnvironmentConfig, describe_environment
+from laser.logs.episodes import LoggedEpisode
+from laser.logs.minari_log import write_minari
+from launch.__main__ import main
+from launch.records.metrics_db import read_names, read_series
+
+LOG = "minari:tests/carts-v0"
+
+
+def record(env, name, act, num_episodes):
+    """Write a log of `act(observation, rng)` in an environment, and return its mean return."""
+    spec, environment = describe_environment(env, EnvironmentConfig()), gymnasium.make(env)
+    rng, episodes = np.random.default_rng(0), []
+    for seed in range(num_episodes):
+        seen, actions, rewards, is_over = [environment.reset(seed=seed)[0]], [], [], False
+        while not is_over:
+            actions.append(act(seen[-1], rng))
+            high = 1 if spec.actions.space == "Discrete" else environment.action_space.high
+            observation, reward, terminated, truncated, _ = environment.step(actions[-1] * high)
+            seen.append(observation)
+            rewards.append(reward)
+            is_over = terminated or truncated
+        episodes.append(
+            LoggedEpisode(
+                {"observation": np.asarray(seen, np.float32)},
+                np.asarray(actions, spec.actions.array.dtype),
+                np.asarray(rewards, np.float32),
+                terminated,
+            )
+        )
+    write_minari(name, spec, episodes, "scripted")
+    return float(np.mean([episode.rewards.sum() for episode in episodes]))
+
+
+@pytest.fixture(scope="module")
+def carts(tmp_path_factory):
+    """A log of CartPole by a policy that balances in seven of ten steps; no statistics of it are logged."""
+    with pytest.MonkeyPatch.context() as patch:
+        path = tmp_path_factory.mktemp("data")
+        patch.setenv("MINARI_DATASETS_PATH", str(path))
+
+        def balance(seen, rng):
+            return int(seen[2] + 0.5 * seen[3] > 0) if rng.random() < 0.6 else int(rng.integers(2))
+
+        mean_return = record("CartPole-v1", LOG, balance, 60)
+        record("Pendulum-v1", "minari:tests/pendulum-v0", lambda seen, rng: rng.uniform(-1, 1, 1), 4)
+        yield mean_return
+
+
+def config_of(preset, path, **changes):
+    values = {"offline": LOG, "quiet": True, "run_dir": path, "env": "CartPole-v1", "evaluation.episodes": 5}
+    return laser.load_preset(preset, {**values, **changes})
+
+
+@pytest.mark.slow
+def test_an_agent_becomes_better_than_its_log(tmp_path, carts):
+    result = laser.train(config_of("dqn_cartpole", tmp_path / "run", steps=25_000, **{"evaluation.episodes": 20}))
+    assert carts < 300
+    assert result.mean_return > 1.2 * carts
+
+
+@pytest.mark.parametrize("preset", ["cartpole", "acer_cartpole", "reactor_cartpole", "dqn_cartpole"])
+def test_each_algorithm_of_discrete_actions_learns_from_a_log(tmp_path, carts, preset):
+    result = laser.train(config_of(preset, tmp_path / "run", steps=1500, **{"stop_at_return": math.inf}))
+    assert 1500 <= result.env_steps < 1500 + 2 * 500
+    assert result.learner_steps > 0
+    assert math.isfinite(result.mean_return)
+
+
+@pytest.mark.parametrize("preset", ["sac_pendulum", "td3_pendulum", "racer_pendulum", "ddpg_pendulum"])
+def test_each_algorithm_of_real_actions_learns_from_a_log(tmp_path, carts, preset):
+    changes = {"env": "Pendulum-v1", "offline": "minari:tests/pendulum-v0", "replay.min_steps": 400}
+    result = laser.train(config_of(preset, tmp_path / "run", steps=600, **changes))
+    assert result.learner_steps > 0
+    assert math.isfinite(result.mean_return)
+
+
+def test_returns_are_those_of_evaluations_and_never_the_logs(tmp_path, carts):
+    result = laser.train(config_of("dqn_cartpole", tmp_path / "run", steps=1500, **{"evaluation.interval": 500}))
+    path = tmp_path / "run" / "metrics.db"
+    evaluations = read_series(path, "evaluation/mean_return")
+    assert [at >= 500 for at, _ in evaluations] == [True] * len(evaluations)
+    assert len(evaluations) >= 2
+    assert result.episodes == 5 * len(evaluations)
+    played = read_series(path, "charts/episodic_return")
+    assert {value for _, value in played} <= {value for _, value in evaluations}
+    assert "replay/memory_bytes" in read_names(path)
+
+
+def test_a_run_goes_on_in_its_log_after_a_resume(tmp_path, carts):
+    changes = {"checkpoint_replay": True, "stop_at_return": math.inf}
+    whole = laser.train(config_of("cartpole", tmp_path / "whole", steps=2000, **changes))
+    laser.train(config_of("cartpole", tmp_path / "parts", steps=1000, **changes))
+    parts = laser.train(config_of("cartpole", tmp_path / "parts", steps=2000, resume=True, **changes))
+    one, other = (laser.load_policy(tmp_path / name) for name in ("whole", "parts"))
+    seen = np.array([0.01, 0.2, -0.03, 0.4], np.float32)
+    np.testing.assert_array_equal(one.act(seen, greedy=True), other.act(seen, greedy=True))
+    assert (whole.env_steps, whole.learner_steps) == (parts.env_steps, parts.learner_steps)
+
+
+def test_the_environment_is_that_of_the_log(tmp_path, carts, capsys):
+    words = ["train", "--offline", LOG, "--steps", "400", "--quiet", "--json", "--run-dir", str(tmp_path / "run")]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["env_steps"] >= 400
+    config = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
+    assert (config["env"], config["preset"]) == ("CartPole-v1", "cartpole")
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes", "wrong"),
+    [
+        ("cartpole", {"offline": "carts"}, "offline: must be minari:NAMESPACE/NAME-vN, got 'carts'"),
+        ("cartpole", {"offline": "minari:tests/none-v0"}, "offline: there is no data set tests/none-v0"),
+        ("cartpole", {"env": "Acrobot-v1"}, "it was recorded in CartPole-v1: --env CartPole-v1"),
+        ("cartpole", {"env": "CartPole-v1,CartPole-v0"}, "offline: a log is of one environment, and env names several"),
+        ("cartpole", {"num_actors": 61}, "num-actors: 60 episodes cannot be shared out over 61 actors"),
+        (
+            "ppo_pendulum",
+            {"env": "Pendulum-v1", "offline": "minari:tests/pendulum-v0"},
+            "offline: ppo learns from the newest policy's own experience only",
+        ),
+    ],
+)
+def test_what_cannot_be_learned_from_is_refused_before_anything_starts(tmp_path, carts, preset, changes, wrong):
+    with pytest.raises(ConfigError, match=wrong):
+        laser.train(config_of(preset, tmp_path / "run", **changes))
+    assert not (tmp_path / "run").exists()

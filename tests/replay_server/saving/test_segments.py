@@ -1,0 +1,148 @@
+"""Saved contents: written once, read back as they were, damaged ones named."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from replay_helpers import Stream, join, make_spec, saved
+
+from laser.ports import ColumnSpec, ColumnWrites, SampleRequest, wait
+from replay_server.config import ReplayConfig
+from replay_server.member_settings import MemberSettings
+from replay_server.saving.segments import BadSegmentError, SegmentWriter, remove_unused, segments_of, with_contents
+from replay_server.serving.shard import Shard
+
+
+def make_shard(frames=True, seed=5, capacity_steps=200, **settings):
+    members = [MemberSettings(0, columns=(ColumnSpec("priority", 1.0),))]
+    return Shard(make_spec(frames=frames), ReplayConfig(capacity_steps=capacity_steps, **settings), members, seed=seed)
+
+
+def fill(shard, streams, num):
+    for _ in range(num):
+        wait(shard.insert(join([stream.next_unroll() for stream in streams])), 5, "insert")
+
+
+def make_streams(shard):
+    return [Stream(shard.spec, np.random.default_rng(e), environment=e) for e in range(2)]
+
+
+def save(writer, shard):
+    return saved(writer.add(*shard.partial_state(writer.known, writer.life)))
+
+
+def drawn(shard):
+    sample = wait(shard.sample(SampleRequest(0, 60)), 5, "sample")
+    values = [sample.keys, sample.unrolls.headers, *sample.unrolls.fields.values(), *sample.columns.values()]
+    pictures = [packed[i] for packed in sample.unrolls.frames.values() for i in range(len(packed.starts))]
+    return [value.tobytes() for value in [*values, *pictures]]
+
+
+@pytest.mark.parametrize("frames", [True, False])
+def test_a_restored_shard_holds_what_was_saved_while_unrolls_come_and_go(tmp_path, frames):
+    shard, writer = make_shard(frames), SegmentWriter(tmp_path, 0)
+    streams = make_streams(shard)
+    for num in (3, 1, 8, 0, 20, 2):
+        fill(shard, streams, num)
+        keys = wait(shard.sample(SampleRequest(0, 4)), 5, "sample").keys
+        writes = ColumnWrites(0, keys, {"priority": np.full((4, 4), float(num), np.float32)})
+        wait(shard.write(writes), 5, "write")
+        state = save(writer, shard)
+        other = make_shard(frames, seed=99)
+        other.load_state_dict(with_contents(state, tmp_path))
+        other.check_valid()
+        assert drawn(other) == drawn(shard)
+        other.close()
+    shard.close()
+
+
+def test_an_unroll_is_written_once_and_files_of_forgotten_ones_are_not_needed(tmp_path):
+    shard, writer = make_shard(), SegmentWriter(tmp_path, 0)
+    streams, num_saved, before = make_streams(shard), [], set()
+    for _ in range(12):
+        fill(shard, streams, 10)
+        segments = segments_of(save(writer, shard))
+        num_saved.append(sum(each.num for each in segments if each.name not in before))
+        assert all(one.stop <= other.start for one, other in pairwise(segments))
+        before |= {each.name for each in segments}
+        remove_unused(tmp_path, writer.names)
+        assert {path.name for path in tmp_path.iterdir()} == writer.names
+    assert set(num_saved) == {20}
+    assert len(writer.names) < 8, "the replay holds 50 unrolls"
+    shard.close()
+
+
+def test_few_unrolls_that_are_left_of_a_file_are_written_again(tmp_path):
+    shard, writer = make_shard(), SegmentWriter(tmp_path, 0)
+    streams = make_streams(shard)
+    fill(shard, streams, 25)
+    first = segments_of(save(writer, shard))
+    fill(shard, streams, 21)
+    assert set(first) < set(segments_of(save(writer, shard)))
+    state = save(writer, shard)
+    assert not set(first) & set(segments_of(state)), "less than a quarter of it is still stored"
+    other = make_shard()
+    other.load_state_dict(with_contents(state, tmp_path))
+    other.check_valid()
+    assert other.stats().result().num_unrolls == shard.stats().result().num_unrolls
+
+
+def test_a_restored_shard_writes_only_what_is_new(tmp_path):
+    shard, writer = make_shard(), SegmentWriter(tmp_path, 0)
+    streams = make_streams(shard)
+    fill(shard, streams, 10)
+    state = save(writer, shard)
+    other, next_writer = make_shard(), SegmentWriter(tmp_path, 0)
+    other.load_state_dict(with_contents(state, tmp_path))
+    next_writer.begin_from(state)
+    fill(other, streams, 2)
+    assert [each.num for each in segments_of(save(next_writer, other))] == [20, 4]
+
+
+def test_a_shard_that_died_is_written_anew(tmp_path):
+    """Its places in the order of insertion begin again, so that earlier files say nothing of them."""
+    shard, writer = make_shard(), SegmentWriter(tmp_path, 0)
+    fill(shard, make_streams(shard), 10)
+    save(writer, shard)
+    other = make_shard()
+    other.begin_again(None, None, 1)
+    fill(other, make_streams(other), 3)
+    state = save(writer, other)
+    assert [(each.start, each.num) for each in segments_of(state)] == [(0, 6)]
+    fill(other, [Stream(other.spec, np.random.default_rng(5), actor=1)], 1)
+    assert [each.num for each in segments_of(save(writer, other))] == [6, 1]
+
+
+def test_an_empty_shard_needs_no_file(tmp_path):
+    shard, other = make_shard(), make_shard()
+    state = save(SegmentWriter(tmp_path, 0), shard)
+    assert state["segments"] == []
+    other.load_state_dict(with_contents(state, tmp_path))
+    other.check_valid()
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:-100]), "bytes instead of"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1] + b"?"), r"is damaged \(its hash differs\)"),
+        (lambda path: path.unlink(), r"cannot be read \(No such file"),
+    ],
+)
+def test_damaged_half_written_and_missing_files_are_named(tmp_path, damage, words):
+    shard = make_shard()
+    fill(shard, make_streams(shard), 3)
+    (segment,) = segments_of(save(SegmentWriter(tmp_path, 0), shard))
+    segment.verify(tmp_path)
+    damage(tmp_path / segment.name)
+    with pytest.raises(BadSegmentError, match=f"{segment.name} .*{words}|{segment.name} {words}"):
+        segment.verify(tmp_path)
+
+
+def test_what_an_interrupted_write_left_is_removed(tmp_path):
+    (tmp_path / ".writing-0").write_bytes(b"half")
+    (tmp_path / "mine.txt").write_text("of the user")
+    remove_unused(tmp_path, set())
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
