@@ -15,13 +15,15 @@ from launch.dashboard.address import Address, Control
 from launch.dashboard.checked import one_of
 from launch.dashboard.figures import Figure, message_figure
 from launch.dashboard.importance import Importance, importances, too_few
+from launch.dashboard.incumbent import incumbent_figure
 from launch.dashboard.library import Library
 from launch.dashboard.outcomes import Outcome, outcomes_of
 from launch.dashboard.pages.parts import labelled, panel
-from launch.dashboard.pages.sweep_tables import keys_of, rows_of_members, settings_of_sweep
+from launch.dashboard.pages.sweep_tables import each_alone, keys_of, rows_of_members, settings_of_sweep
 from launch.dashboard.settings_figures import BY_RETURN
 from launch.dashboard.sweeps import read_decisions
 from launch.records.listing import Entry, printable
+from launch.records.series import AXES
 
 CONTROLS = (
     Control("setting", "setting", None),
@@ -79,6 +81,7 @@ def layout(address: Address, keys: list[str]) -> Any:
             html.Div(panel("All settings", "all-settings", height_px=360, about=_ABOUT_ALL), id="parallel"),
             dcc.Store(id="settings-drawn"),
             dcc.Store(id="importance-drawn"),
+            dcc.Store(id="incumbent-drawn"),
         ],
         id="settings-section",
     )
@@ -125,6 +128,30 @@ def register(app: Dash, library: Library) -> None:
             )
 
         return *library.once(("settings", key, state), figures), state
+
+    @app.callback(
+        Output("incumbent", "figure"),
+        Output("incumbent-drawn", "data"),
+        Input("sweep-axis", "value"),
+        Input("theme", "data"),
+        Input("sweep-clock", "data"),
+        State("sweep-key", "data"),
+        State("incumbent-drawn", "data"),
+    )
+    def follow(axis: Any, theme: Any, _: Any, key: Any, drawn: Any) -> Any:
+        entry = _sweep(library, key, theme)
+        members = library.members(entry)
+        of_time = one_of(axis, AXES, "env_steps")
+        state = f"{library.picture_version(members, _NUM_POINTS)} {(of_time, theme)}"
+        if state == drawn:
+            raise PreventUpdate
+
+        def figure() -> Figure:
+            settings = settings_of_sweep(library, entry, members, read_decisions(entry.path / "lineage.jsonl"))
+            return incumbent_figure(library, members, settings or each_alone(members), of_time, theme)
+
+        # It reads the curves of all members, and the other pictures need not wait for it.
+        return library.aside(("incumbent", key, state), figure), state
 
     @app.callback(
         Output(_IMPORTANCE, "figure"),
