@@ -170,23 +170,29 @@ class MultiDiscreteActions:
         return ArraySpec((len(self.num_actions),), "int64")
 
 
+ActionBounds = Literal["clip", "none", "tanh"]
+
+
 @dataclass(frozen=True)
 class ContinuousActions:
     """A bounded real vector.
 
-    Policies act on the scale of [-1, 1]^d, without clipping. The environment adapter clips to [-1, 1] and maps to
-    [low, high]. The policy's own sample is stored.
+    Policies act on the scale of [-1, 1]^d, without clipping. The environment adapter maps to [low, high]. The policy's
+    own sample is stored.
 
     Args:
         low: lower bounds of the environment, one per dimension.
         high: upper bounds.
         shape: shape of one action of the environment; None: one axis.
+        bounds: what happens to samples beyond [-1, 1] before they are mapped: `clip`; `none`: they pass, so that the
+            environment gets actions beyond its own bounds; `tanh`: the tanh of every sample is mapped.
     """
 
     space: ClassVar[str] = "Box"
     low: tuple[float, ...]
     high: tuple[float, ...]
     shape: tuple[int, ...] | None = field(default=None, compare=False)
+    bounds: ActionBounds = "clip"
 
     @property
     def array(self) -> ArraySpec:

@@ -26,8 +26,10 @@ __all__ = [
     "tasks_of",
 ]
 
-# Flags that work in every suite: the handling of failures, and which arrays of any environment are pictures or masks.
-_COMMON_FLAGS = frozenset({"deadline_s", "max_restarts", "restart_window_steps", "picture_size", "action_masks"})
+# Flags that work in every suite, or for every environment of a kind: the handling of failures, pictures, masks, bounds.
+_COMMON_FLAGS = frozenset(
+    {"deadline_s", "max_restarts", "restart_window_steps", "picture_size", "action_masks", "action_bounds"}
+)
 
 
 def make_environment(

@@ -47,6 +47,11 @@ class EnvironmentConfig:
         "auto: actions that info['action_mask'] or the observation action_mask forbids are not taken; off: a mask in "
         "info is ignored, and one in the observation is seen like any other",
     ] = "auto"
+    action_bounds: Annotated[
+        Literal["clip", "none", "tanh"],
+        "real actions beyond the environment's bounds: clip them; none: let them pass, and the environment decides; "
+        "tanh: map all by tanh, so that none is beyond",
+    ] = "clip"
     sticky_actions: Annotated[float, Bounds(least=0.0, most=1.0), "Atari: probability to repeat the last action"] = 0.0
     full_action_space: Annotated[bool, "Atari: all 18 actions instead of the game's own"] = False
     max_noops: Annotated[int, Bounds(least=0), "Atari: most no-ops at an episode's start"] = 30

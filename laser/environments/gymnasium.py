@@ -283,7 +283,7 @@ def describe_spaces(
         environment: one environment, or a vector of them.
         observations: observation space of one environment.
         actions: action space of one environment.
-        config: least size of pictures.
+        config: least size of pictures, and bounds of actions.
         remedy: advice for unsupported spaces, where the user cannot change the environment.
 
     Raises:
@@ -293,7 +293,7 @@ def describe_spaces(
         is_masked = isinstance(environment, MaskedEnvironment | MaskedVector)
         masks = mask_spec(actions) if is_masked else None
         reader = observation_reader(observations, _frame_stack(environment), config.picture_size, masks)
-        writer = action_writer(actions)
+        writer = action_writer(actions, config.action_bounds)
     except UnsupportedSpaceError as error:
         environment.close()
         wrong, _, general = str(error).partition("; ")

@@ -14,6 +14,7 @@ from laser.environments.arrays import PICTURE_SIZE, ArrayReader, FrameStack, Uns
 from laser.environments.base import EnvironmentFailedError
 from laser.specs import (
     ACTION_MASK,
+    ActionBounds,
     ActionSpec,
     ContinuousActions,
     DiscreteActions,
@@ -23,6 +24,7 @@ from laser.specs import (
 )
 
 _NO_BOUND = 1e9
+_LARGEST_TANH = 1.0 - 2.0**-24
 _SUPPORTED_ACTIONS = "Discrete, MultiDiscrete of one axis, and Box of floats with finite bounds"
 
 
@@ -189,28 +191,38 @@ class ActionWriter:
     dtype: str
 
     def write(self, actions: np.ndarray) -> np.ndarray:
-        """Return actions [N, ...] for the environments: choices shifted, reals clipped to [-1, 1] and mapped."""
+        """Return actions [N, ...] for the environments: choices shifted, reals bounded and mapped."""
         if not isinstance(self.spec, ContinuousActions):
             if not self.spec.start:
                 return np.array(actions, self.dtype)
             shifted: np.ndarray = np.add(actions, self.spec.start, dtype=np.dtype(self.dtype), casting="unsafe")
             return shifted
         low, high, half = self._bounds
-        # Not `np.clip`, which takes twice as long as minimum and maximum together.
-        mapped: np.ndarray = low + half * (np.minimum(np.maximum(actions, -1.0), 1.0) + 1.0)
-        # Clipped again, since rounding may exceed the bounds.
-        mapped = np.minimum(np.maximum(mapped, low), high).astype(self.dtype)
+        if self.spec.bounds == "clip":
+            # Not `np.clip`, which takes twice as long as minimum and maximum together.
+            actions = np.minimum(np.maximum(actions, -1.0), 1.0)
+        elif self.spec.bounds == "tanh":
+            actions = np.tanh(actions)
+        mapped: np.ndarray = low + half * (actions + 1.0)
+        if self.spec.bounds != "none":  # rounding may exceed the bounds
+            mapped = np.minimum(np.maximum(mapped, low), high)
+        mapped = mapped.astype(self.dtype)
         return mapped if self.spec.shape is None else mapped.reshape(len(actions), *self.spec.shape)
 
     def read(self, actions: np.ndarray) -> np.ndarray:
-        """Return the actions of policies [N, ...] that `write` turns into those of the environments."""
+        """Return the actions of policies [N, ...] that `write` turns into those of the environments.
+
+        Under tanh those at the bounds come from samples of about 8.
+        """
         if not isinstance(self.spec, ContinuousActions):
             shifted: np.ndarray = np.subtract(actions, self.spec.start or 0, dtype=np.int64, casting="unsafe")
             return shifted
         low, _, half = self._bounds
         flat = np.asarray(actions, np.float64).reshape(len(actions), -1)
-        read: np.ndarray = ((flat - low) / half - 1.0).astype(np.float32)
-        return read
+        read: np.ndarray = (flat - low) / half - 1.0
+        if self.spec.bounds == "tanh":
+            read = np.arctanh(np.clip(read, -_LARGEST_TANH, _LARGEST_TANH))
+        return read.astype(np.float32)
 
     @cached_property
     def _bounds(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -220,8 +232,12 @@ class ActionWriter:
         return low, high, (high - low) * 0.5
 
 
-def action_writer(space: spaces.Space[Any]) -> ActionWriter:
+def action_writer(space: spaces.Space[Any], bounds: ActionBounds = "clip") -> ActionWriter:
     """Return the writer for an action space.
+
+    Args:
+        space: action space of one environment.
+        bounds: see `ContinuousActions`.
 
     Raises:
         UnsupportedSpaceError: the message names the space, or a dimension without bounds.
@@ -242,5 +258,6 @@ def action_writer(space: spaces.Space[Any]) -> ActionWriter:
                 f"the action Box must have finite bounds, got [{low[index]:g}, {high[index]:g}] in dimension {index}; "
                 "declare the bounds it really has, in the environment or with gymnasium.wrappers.TransformAction"
             )
-        return ActionWriter(ContinuousActions(tuple(low.tolist()), tuple(high.tolist()), space.shape), str(space.dtype))
+        actions = ContinuousActions(tuple(low.tolist()), tuple(high.tolist()), space.shape, bounds)
+        return ActionWriter(actions, str(space.dtype))
     raise UnsupportedSpaceError(f"the action space is {space}; supported are {_SUPPORTED_ACTIONS}")

@@ -65,7 +65,8 @@ class MinariLog:
                 picture_size,
                 masks if isinstance(masks, MaskSpec) else None,
             )
-            self._writer = action_writer(self._dataset.action_space)
+            bounds = environment.actions.bounds if isinstance(environment.actions, ContinuousActions) else "clip"
+            self._writer = action_writer(self._dataset.action_space, bounds)
         except UnsupportedSpaceError as error:
             raise LogError(f"{self.name}: {error}") from error
         for what, found, wanted in (
@@ -201,7 +202,8 @@ def _buffer(minari: Any, environment: EnvironmentSpec, episode: LoggedEpisode) -
 
 
 def _written(actions: ActionSpec, values: np.ndarray) -> np.ndarray:
-    return action_writer(_action_space(actions)).write(values)
+    bounds = actions.bounds if isinstance(actions, ContinuousActions) else "clip"
+    return action_writer(_action_space(actions), bounds).write(values)
 
 
 def _observation_space(environment: EnvironmentSpec) -> spaces.Space[Any]:

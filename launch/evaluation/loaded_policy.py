@@ -106,7 +106,7 @@ class LoadedPolicy:
                 that was trained with masks, unless the observation holds them.
 
         Returns:
-            an int, an int array, or a float array within the environment's bounds; of a batch: an array [N, ...].
+            an int, an int array, or a float array in the environment's units; of a batch: an array [N, ...].
 
         Raises:
             ValueError: the observation does not fit the environment that the agent was trained on, or the state belongs

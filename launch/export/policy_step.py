@@ -108,9 +108,14 @@ class PolicyStep(nn.Module):
         """Return actions in the environment's units, as `ActionWriter` writes them."""
         if not isinstance(self._environment.actions, ContinuousActions):
             return actions + self.start
-        shape = self._environment.actions.shape
-        written = self.low + 0.5 * (self.high - self.low) * (actions.clamp(-1.0, 1.0) + 1.0)
-        written = torch.minimum(torch.maximum(written, self.low), self.high)
+        shape, bounds = self._environment.actions.shape, self._environment.actions.bounds
+        if bounds == "clip":
+            actions = actions.clamp(-1.0, 1.0)
+        elif bounds == "tanh":
+            actions = actions.tanh()
+        written = self.low + 0.5 * (self.high - self.low) * (actions + 1.0)
+        if bounds != "none":
+            written = torch.minimum(torch.maximum(written, self.low), self.high)
         return written if shape is None or len(shape) == 1 else written.reshape(written.shape[0], *shape)
 
 

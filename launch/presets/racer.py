@@ -2,6 +2,7 @@
 
 from actors.config import ActorConfig
 from laser.algorithms.racer import RacerConfig
+from laser.environments.config import EnvironmentConfig
 from laser.networks.config import NetworkConfig
 from launch.settings.train_config import TrainConfig
 from learner.config import LearnerConfig
@@ -17,6 +18,7 @@ def racer() -> TrainConfig:
         # Four, not one: one call of the policy and one insert serve all environments together.
         num_envs=4,
         unroll_length=16,
+        environment=EnvironmentConfig(action_bounds="none"),  # as the ReF-ER paper lets MuJoCo take them
         algorithm=RacerConfig(),
         network=NetworkConfig(hidden_sizes=(128, 128), activation="softsign"),
         # 256 steps drawn per step inserted are one batch per env step, F = 1.

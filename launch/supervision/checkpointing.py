@@ -27,6 +27,7 @@ from learner.learner import Learner
 
 _DEADLINE_S = 120.0
 # Settings that do not change an environment's behaviour.
+_LEFT_OUT: dict[str, Any] = {"kwargs": {}, "wrappers": "", "action_bounds": "clip"}
 _HOW_TO_WAIT = ("deadline_s", "max_restarts", "restart_window_steps")
 
 
@@ -191,7 +192,7 @@ def _made_for(config: TrainConfig) -> dict[str, Any]:
     environment = {
         name: value
         for name, value in whole["environment"].items()
-        if name not in _HOW_TO_WAIT and (value or name not in ("kwargs", "wrappers"))
+        if name not in _HOW_TO_WAIT and not (name in _LEFT_OUT and value == _LEFT_OUT[name])
     }
     device = {} if config.actor.device == "cpu" else {"actor_device": config.actor.device}
     return made_for | device | {"env_groups": config.actor.env_groups, "environment": environment}

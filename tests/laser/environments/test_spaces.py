@@ -286,3 +286,21 @@ def test_reals_in_a_space_of_integers_are_refused():
     reader.read_items([np.array([1, 255], np.int64)])
     with pytest.raises(EnvironmentFailedError, match="must have an integer dtype, as its space says, got float32"):
         reader.read_items([np.array([0.5, 1.0], np.float32)])
+
+
+@pytest.mark.parametrize(
+    ("bounds", "expected"),
+    [
+        ("clip", [[-2.0, 5.0], [0.0, 10.0]]),
+        ("none", [[-6.0, 5.0], [0.0, 15.0]]),
+        ("tanh", [[2 * np.tanh(-3.0), 5.0], [0.0, 5 + 5 * np.tanh(2.0)]]),
+    ],
+)
+def test_reals_beyond_the_bounds(bounds, expected):
+    space = spaces.Box(np.array([-2.0, 0.0], np.float32), np.array([2.0, 10.0], np.float32))
+    writer = action_writer(space, bounds)
+    samples = np.array([[-3.0, 0.0], [0.0, 2.0]], np.float32)
+    np.testing.assert_allclose(writer.write(samples), expected, rtol=1e-6)
+    within = samples if bounds != "clip" else np.clip(samples, -1, 1)
+    np.testing.assert_allclose(writer.read(writer.write(samples)), within, atol=1e-4)
+    assert np.isfinite(writer.read(space.high[None])).all()
