@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -29,6 +30,8 @@ _HEAT = {"light": ("#eef4fa", "#5aa2d6"), "dark": ("#1c2733", "#2f7fb8")}
 _SHADES = {"light": ("#f0c98a", "#00457a"), "dark": ("#7a5a1e", "#8fd0f5")}
 _MOST_WRITTEN = 150
 """Cells of a map that have room for their numbers."""
+_LINE = 48
+"""Characters of a message's line, for which a narrow picture has room."""
 _MOST_MARKS = 8
 """Values of a setting that all stand at its axis."""
 _COUNTED = 100.0
@@ -166,7 +169,7 @@ def scatter_figure(
     """
     trace = {
         "type": "scatter",
-        "mode": "markers+text" if len(labels) <= 40 else "markers",
+        "mode": "markers+text" if len(labels) <= 12 else "markers",
         "x": [as_text(value) if isinstance(value, str) else value for value in x],
         "y": [float(value) if np.isfinite(value) else None for value in y],
         "text": [as_text(label) for label in labels],
@@ -284,7 +287,14 @@ def message_figure(text: str, theme: Theme = "light") -> Figure:
     layout["yaxis"] |= {"visible": False}
     layout["uirevision"] = "empty"  # a later figure must not keep the axes of this one
     layout["annotations"] = [
-        {"text": as_text(text), "showarrow": False, "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5}
+        {
+            "text": "<br>".join(map(as_text, textwrap.wrap(text, _LINE))),
+            "showarrow": False,
+            "xref": "paper",
+            "yref": "paper",
+            "x": 0.5,
+            "y": 0.5,
+        }
     ]
     return {"data": [], "layout": layout}
 

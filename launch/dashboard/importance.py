@@ -14,11 +14,8 @@ from launch.dashboard.outcomes import Outcome, ordered, varied
 LEAST_SETTINGS = 12
 """With fewer settings an importance would say nothing."""
 
-_NUM_REPEATS = 3
-_NUM_PARTS = 4
+_MOST_PARTS = 24
 _NUM_TREES = 60
-# With fewer, chance alone looks like importance: a forest knows its own rows by heart.
-_LEAST_IN_LEAF = 3
 _NUM_SHUFFLES = 16
 
 
@@ -43,8 +40,10 @@ class Importance:
 def importances(outcomes: Sequence[Outcome]) -> tuple[list[Importance], float]:
     """Return the importance of each setting that has several values, and how well returns can be predicted at all.
 
-    A forest learns the return from the settings of three quarters of the rows and predicts it for the others, as they
-    are and with one setting shuffled; each row is left out in turn. The interval is over the rows.
+    A forest learns the return from the settings of almost all rows and predicts it for the others, as they are and
+    with one setting shuffled; each row is left out once. The interval is over the rows. A value of a small grid has few
+    rows, so as many as possible must be seen, and leaves are small; where the forest explains nothing, importances say
+    nothing.
 
     Args:
         outcomes: rows with a finite value; at least `LEAST_SETTINGS`.
@@ -60,7 +59,7 @@ def importances(outcomes: Sequence[Outcome]) -> tuple[list[Importance], float]:
         Breiman 2001, section 10; Williamson et al. 2021, section 3, for left-out rows and their interval.
     """
     from sklearn.ensemble import ExtraTreesRegressor
-    from sklearn.model_selection import RepeatedKFold
+    from sklearn.model_selection import KFold
 
     keys = varied(outcomes)
     values = np.array([one.value for one in outcomes])
@@ -71,25 +70,23 @@ def importances(outcomes: Sequence[Outcome]) -> tuple[list[Importance], float]:
     generator = np.random.default_rng(0)
     errors = np.zeros(len(values))
     growth = np.zeros((len(keys), len(values)))
-    parts = RepeatedKFold(n_splits=_NUM_PARTS, n_repeats=_NUM_REPEATS, random_state=0)
+    parts = KFold(min(_MOST_PARTS, len(values)), shuffle=True, random_state=0)
     for seen, unseen in parts.split(inputs):
-        forest = ExtraTreesRegressor(
-            _NUM_TREES, min_samples_leaf=_LEAST_IN_LEAF, bootstrap=True, random_state=0, n_jobs=1
-        )
+        forest = ExtraTreesRegressor(_NUM_TREES, bootstrap=True, random_state=0, n_jobs=1)
         forest.fit(inputs[seen], values[seen])
         error = (forest.predict(inputs[unseen]) - values[unseen]) ** 2
-        errors[unseen] += error
+        errors[unseen] = error
         for place in range(len(keys)):
             shuffled = np.tile(inputs[unseen], (_NUM_SHUFFLES, 1, 1))
             shuffled[:, :, place] = generator.choice(inputs[:, place], shuffled.shape[:2])
             guesses = forest.predict(shuffled.reshape(-1, len(keys))).reshape(shuffled.shape[:2])
-            growth[place, unseen] += ((guesses - values[unseen]) ** 2).mean(0) - error
-    growth /= _NUM_REPEATS * variance
+            growth[place, unseen] = ((guesses - values[unseen]) ** 2).mean(0) - error
+    growth /= variance
     table = []
     for key, row in zip(keys, growth, strict=True):
         mean, half = mean_interval(row.tolist())
         table.append(Importance(key, mean, mean - half, mean + half))
-    return sorted(table, key=lambda one: -one.mean), 1.0 - float(errors.mean()) / (_NUM_REPEATS * variance)
+    return sorted(table, key=lambda one: -one.mean), 1.0 - float(errors.mean()) / variance
 
 
 def too_few(outcomes: Sequence[Outcome]) -> str:

@@ -154,7 +154,8 @@ def all_settings_figure(outcomes: Sequence[Outcome], colour: str, theme: Theme) 
         return message_figure(NO_RETURN if not known else "no setting has several values", theme)
     columns: list[list[Value | None]] = [[one.settings.get(key) for one in known] for key in keys]
     columns.append([one.value for one in known])
-    heights, ends = zip(*map(_heights, columns), strict=True)
+    heights, marks = zip(*map(_heights, columns), strict=True)
+    ends = [*marks[:-1], [marks[-1][0], marks[-1][-1]]]
     of = columns[-1] if colour == BY_RETURN else [one.settings.get(colour) for one in known]
     colours = _colours(of, theme)
     x = list(range(len(columns)))
@@ -197,8 +198,8 @@ def all_settings_figure(outcomes: Sequence[Outcome], colour: str, theme: Theme) 
     layout["annotations"] = [
         {"x": place, "y": height, "text": as_text(name), "showarrow": False, "xanchor": "left", "xshift": 5}
         | {"font": {"size": 11}, "bgcolor": layout["paper_bgcolor"], "opacity": _PALE}
-        for place, marks in enumerate(ends)
-        for height, name in marks
+        for place, those in enumerate(ends)
+        for height, name in those
     ]
     return {"data": traces, "layout": layout}
 

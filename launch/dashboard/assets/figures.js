@@ -69,6 +69,17 @@
     },
   });
 
+  /* Plotly leaves a legend of another width where it was, over the curves; a second layout puts it above them. */
+  let resizing = 0;
+  window.addEventListener("resize", function () {
+    clearTimeout(resizing);
+    resizing = setTimeout(function () {
+      for (const plot of document.querySelectorAll(".js-plotly-plot")) {
+        if (plot._fullLayout && plot._fullLayout.showlegend) window.Plotly.relayout(plot, { "legend.y": 1.02 });
+      }
+    }, 700);
+  });
+
   /* Saving the content of a figure. */
   document.addEventListener("click", function (event) {
     const button = event.target.closest("[data-save]");

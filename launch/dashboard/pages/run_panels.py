@@ -23,8 +23,9 @@ def sections(library: Library, entry: Entry, address: Address) -> list[Any]:
     """Return the sections with their panels; a line names what a run that is under way or done has not recorded."""
     summary = library.summary(entry)
     known, moment = summary.latest.values, summary.latest.moment
-    is_settled = moment is not None and (summary.status != "running" or moment.seconds > _SETTLED_S)
     panels = {each.key: each for each in panels_of_run(library, entry)}
+    has_learned = "losses" in panels and bool(panels["losses"].chosen(known))
+    is_settled = moment is not None and (summary.status != "running" or has_learned or moment.seconds > _SETTLED_S)
     pinned = [key for key in dict.fromkeys(address.texts("pin")) if key in panels]
     found = []
     for title, keys in (({"Pinned": tuple(pinned)} if pinned else {}) | SECTIONS).items():

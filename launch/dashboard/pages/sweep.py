@@ -14,7 +14,6 @@ from launch.dashboard.address import Address, Control, controls_store, remember_
 from launch.dashboard.checked import one_of, whole
 from launch.dashboard.facets import View
 from launch.dashboard.formats import short
-from launch.dashboard.incumbent import incumbent_figure
 from launch.dashboard.library import Library
 from launch.dashboard.news import marked, news
 from launch.dashboard.pages import sweep_exchange, sweep_settings
@@ -29,7 +28,6 @@ from launch.dashboard.pages.parts import (
 )
 from launch.dashboard.pages.sweep_tables import (
     columns,
-    each_alone,
     evolves,
     groups_of_members,
     has_seeds,
@@ -144,7 +142,6 @@ def register(app: Dash, library: Library) -> None:
     @app.callback(
         Output("sweep-curves", "figure"),
         Output("sweep-best", "figure"),
-        Output("incumbent", "figure"),
         Output("lineage", "figure"),
         Output("schedule", "figure"),
         Output("sweep-drawn", "data"),
@@ -196,7 +193,6 @@ def register(app: Dash, library: Library) -> None:
             lambda: (
                 sweep_figures.members_figure(library, members, groups, view),
                 sweep_figures.best_figure(library, members, view.axis, theme),
-                incumbent_figure(library, members, settings or each_alone(members), view.axis, theme),
                 sweep_figures.descent_figure(library, members, decisions, whose, theme),
                 sweep_figures.schedule_figure(library, whose, theme),
             ),

@@ -13,15 +13,17 @@ from laser.packages import find_missing
 from launch.dashboard import settings_figures
 from launch.dashboard.address import Address, Control
 from launch.dashboard.checked import one_of
-from launch.dashboard.figures import Figure, Theme, message_figure
-from launch.dashboard.importance import importances, too_few
+from launch.dashboard.figures import Figure, message_figure
+from launch.dashboard.importance import Importance, importances, too_few
+from launch.dashboard.incumbent import incumbent_figure
 from launch.dashboard.library import Library
 from launch.dashboard.outcomes import Outcome, outcomes_of
 from launch.dashboard.pages.parts import labelled, panel
-from launch.dashboard.pages.sweep_tables import keys_of, rows_of_members, settings_of_sweep
+from launch.dashboard.pages.sweep_tables import each_alone, keys_of, rows_of_members, settings_of_sweep
 from launch.dashboard.settings_figures import BY_RETURN
 from launch.dashboard.sweeps import read_decisions
 from launch.records.listing import Entry, printable
+from launch.records.series import AXES
 
 CONTROLS = (
     Control("setting", "setting", None),
@@ -36,7 +38,6 @@ _ABOUT_ALL = (
     "a line for each setting; drag along an axis to keep the lines that cross it there, a double click shows all"
 )
 _IMPORTANCE = "importance"
-_NO_WORDS = ""
 
 
 def layout(address: Address, keys: list[str]) -> Any:
@@ -80,6 +81,7 @@ def layout(address: Address, keys: list[str]) -> Any:
             html.Div(panel("All settings", "all-settings", height_px=360, about=_ABOUT_ALL), id="parallel"),
             dcc.Store(id="settings-drawn"),
             dcc.Store(id="importance-drawn"),
+            dcc.Store(id="incumbent-drawn"),
         ],
         id="settings-section",
     )
@@ -128,6 +130,30 @@ def register(app: Dash, library: Library) -> None:
         return *library.once(("settings", key, state), figures), state
 
     @app.callback(
+        Output("incumbent", "figure"),
+        Output("incumbent-drawn", "data"),
+        Input("sweep-axis", "value"),
+        Input("theme", "data"),
+        Input("sweep-clock", "data"),
+        State("sweep-key", "data"),
+        State("incumbent-drawn", "data"),
+    )
+    def follow(axis: Any, theme: Any, _: Any, key: Any, drawn: Any) -> Any:
+        entry = _sweep(library, key, theme)
+        members = library.members(entry)
+        of_time = one_of(axis, AXES, "env_steps")
+        state = f"{library.picture_version(members, _NUM_POINTS)} {(of_time, theme)}"
+        if state == drawn:
+            raise PreventUpdate
+
+        def figure() -> Figure:
+            settings = settings_of_sweep(library, entry, members, read_decisions(entry.path / "lineage.jsonl"))
+            return incumbent_figure(library, members, settings or each_alone(members), of_time, theme)
+
+        # It reads the curves of all members, and the other pictures need not wait for it.
+        return library.aside(("incumbent", key, state), figure), state
+
+    @app.callback(
         Output(_IMPORTANCE, "figure"),
         Output("importance-words", "children"),
         Output("importance-drawn", "data"),
@@ -140,22 +166,24 @@ def register(app: Dash, library: Library) -> None:
         entry = _sweep(library, key, theme)
         members = library.members(entry)
         running = any(library.summary(member).status == "running" for member in members)
-        state = f"{time.time() // _ANEW_S if running else library.version(members)} {theme}"
-        if state == drawn:
+        state = f"{time.time() // _ANEW_S}" if running else library.version(members)
+        if [state, theme] == drawn:
             raise PreventUpdate
-        return *library.aside(("importance", key, state), lambda: _weighed(library, entry, members, theme)), state
+        table, words = library.aside((_IMPORTANCE, key, state), lambda: _weighed(library, entry, members))
+        if not table:
+            return message_figure(words, theme), "", [state, theme]
+        return settings_figures.importance_figure(table, theme), words, [state, theme]
 
 
-def _weighed(library: Library, entry: Entry, members: list[Entry], theme: Theme) -> tuple[Figure, str]:
-    """Return the figure of importance and what it shows in words; both say why there is none."""
+def _weighed(library: Library, entry: Entry, members: list[Entry]) -> tuple[list[Importance], str]:
+    """Return the importance of settings and what it shows in words; without any, why there is none."""
     _, outcomes = _outcomes(library, entry, members)
     known = [one for one in outcomes if math.isfinite(one.value)]
     why = _why_not(library, entry, members, known)
     if why:
-        return message_figure(why, theme), _NO_WORDS
+        return [], why
     table, explained = importances(known)
-    words = settings_figures.importance_words(table, explained)
-    return (settings_figures.importance_figure(table, theme) if table else message_figure(words, theme)), words
+    return table, settings_figures.importance_words(table, explained)
 
 
 def _why_not(library: Library, entry: Entry, members: list[Entry], known: list[Outcome]) -> str:

@@ -85,6 +85,7 @@ def columns(keys: list[str], *, evolving: bool) -> list[dict[str, Any]]:
                 "field": f"s{place}",
                 "width": 158,
                 "headerTooltip": printable(key),
+                **({} if key == "seed" else {"valueFormatter": {"function": "shown(params)"}}),
             }
             for place, key in enumerate(keys)
         ],
@@ -138,13 +139,24 @@ def settings_table(settings: list[SettingReturns], members: list[Entry]) -> Any:
             if index in known
         ]
         around = "" if one.interval is None else f"{short(one.interval[0])} to {short(one.interval[1])}"
-        cells = [printable(str(one.settings.get(key, "")), 60) for key in keys] or ["all"]
+        cells = [_written(one.settings.get(key, "")) for key in keys] or ["all"]
         seeds = f"{len(one.returns)} of {len(one.members)}" if len(one.returns) < len(one.members) else len(one.returns)
         rows.append([*cells, short(one.mean) or "none yet", around, seeds, html.Span(links, className="links")])
     heads: list[Any] = [html.Span(printable(key.rpartition(".")[2]), title=printable(key)) for key in keys] or [
         "setting"
     ]
-    return table([*heads, "mean return", "95 % interval", "seeds", "members"], rows, class_name="settings")
+    heads += ["mean return", "95 % interval", "seeds", "members"]
+    kept = [place for place in range(len(heads)) if any(row[place] != "" for row in rows)]
+    shown = [[row[place] for place in kept] for row in rows]
+    return table([heads[place] for place in kept], shown, class_name="settings")
+
+
+def _written(value: Any) -> str:
+    """Return a setting as the page writes numbers; texts of the command line that are numbers too."""
+    try:
+        return short(float(value))
+    except (TypeError, ValueError):
+        return printable(str(value), 60)
 
 
 def tiles_of_sweep(
@@ -179,7 +191,7 @@ def has_seeds(settings: list[SettingReturns]) -> bool:
 
 def short_name(one: SettingReturns) -> str:
     """Return a setting with the last parts of its keys."""
-    return ", ".join(f"{key.rpartition('.')[2]} {printable(str(v), 40)}" for key, v in one.settings.items()) or "all"
+    return ", ".join(f"{key.rpartition('.')[2]} {_written(v)}" for key, v in one.settings.items()) or "all"
 
 
 def _setting(value: Any) -> Any:

@@ -91,7 +91,10 @@ def test_a_sweep_without_such_counts_says_so(make_run):
         exchange_figure(library, alone(members), "share", "light"),
         course_figure(library, None, alone(members), "env_steps", "light"),
     ):
-        assert figure["layout"]["annotations"][0]["text"] == "no member has drawn another member's experience yet"
+        assert (
+            figure["layout"]["annotations"][0]["text"].replace("<br>", " ")
+            == "no member has drawn another member's experience yet"
+        )
 
 
 def test_the_course_of_many_makers_has_a_short_legend(make_run):

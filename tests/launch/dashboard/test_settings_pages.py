@@ -64,7 +64,7 @@ def query(browser: Any) -> dict[str, list[str]]:
 
 
 def said_by(browser: Any, graph: str) -> list[str]:
-    script = f"const plot = {_PLOT}; return (plot.layout.annotations || []).map((each) => each.text)"
+    script = f"return ({_PLOT}.layout.annotations || []).map((each) => each.text.replaceAll('<br>', ' '))"
     found: list[str] = browser.execute_script(script, graph)
     return found
 
@@ -144,7 +144,8 @@ def test_the_best_setting_over_time_says_how_many_episodes_stand_behind_it(brows
     assert last == "algorithm.learning-rate=1e-3: 400.5, mean of 2 seeds, 40 episodes behind it"
     assert height == 400.5
     wait(
-        "the tile", lambda: "best setting's return400.5learning-rate 1e-3: mean over 2 seeds" in texts(browser, ".tile")
+        "the tile",
+        lambda: "best setting's return400.5learning-rate 0.001: mean over 2 seeds" in texts(browser, ".tile"),
     )
     wait("an early leader", lambda: first.startswith("algorithm.learning-rate=1e-4: 100.5, mean of 2 seeds, "))
 
@@ -155,3 +156,23 @@ def test_tables_write_numbers_as_all_else_does(browser, address, root) -> None:
     script = "return arguments[0].map((value) => dashAgGridFunctions.shown({ value: value }))"
     assert browser.execute_script(script, list(WRITTEN)) == list(WRITTEN.values())
     assert browser.execute_script("return dashAgGridFunctions.counted({ value: 12345678 })") == "12,345,678"
+
+
+def test_a_legend_stands_above_the_curves_after_the_window_was_resized(browser, address, root) -> None:
+    above = f"""
+      const plot = {_PLOT}, legend = plot.querySelector('.legend .bg').getBoundingClientRect();
+      return legend.bottom <= plot.querySelector('.nsewdrag').getBoundingClientRect().top;
+    """
+    width = f"return {_PLOT}._fullLayout.width"
+    size = browser.get_window_size()
+    browser.get(f"{address}sweep/small?curves=runs")
+    wait("a legend", lambda: browser.execute_script(above, "sweep-curves"))
+    before = browser.execute_script(width, "sweep-curves")
+    try:
+        browser.set_window_size(390, 900)
+        wait("another width", lambda: browser.execute_script(width, "sweep-curves") != before)
+        wait("the legend above it", lambda: browser.execute_script(above, "sweep-curves"))
+    finally:
+        browser.set_window_size(size["width"], size["height"])
+    wait("the first width", lambda: browser.execute_script(width, "sweep-curves") == before)
+    wait("the legend above it again", lambda: browser.execute_script(above, "sweep-curves"))
