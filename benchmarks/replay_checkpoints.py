@@ -63,7 +63,8 @@ def insert(shard: Shard, first: int, num_steps: int, rng: np.random.Generator) -
 
 def save_once(root: Path, segments: ReplaySegments, shard: Shard, step: int) -> float:
     """Save the shard with a checkpoint as a run does; return the seconds."""
-    begun, arrays = time.perf_counter(), {}
+    begun = time.perf_counter()
+    arrays: dict[str, np.ndarray] = {}
     tree = {"replay": segments.save([shard])}
     save_checkpoint(root / "checkpoints", step, {}, {"tree": take_arrays_out(tree, "", arrays)}, arrays, keep_last=2)
     segments.remove_unused()
