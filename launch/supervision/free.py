@@ -116,6 +116,7 @@ class FreeSchedule(Schedule):
         why = self.judged(supervisor, supervisor.why_over(snapshot))
         if why:
             self._leave(supervisor)
+            supervisor.start_last_evaluation(snapshot)
             self._end(supervisor, why)
             return
         supervisor.collect_evaluation()

@@ -66,6 +66,7 @@ class LockstepSchedule(Schedule):
         with self.failing_alone(supervisor):
             why = self.judged(supervisor, turn.take())
             if why:
+                turn.evaluate_last()
                 turn.end(why)
             elif self.evolution is not None:
                 self.evolution.consider(supervisor, supervisor.recorder.position())
@@ -117,6 +118,11 @@ class _Turn:
     def evaluate_if_due(self) -> None:
         """Evaluate if an evaluation is due, unless a stop is requested meanwhile."""
         self.supervisor.start_evaluation_if_due(self.supervisor.recorder.position())
+        self.supervisor.await_evaluation(CALL_DEADLINE_S, self._should_stop)
+
+    def evaluate_last(self) -> None:
+        """Evaluate the agent as it ends; see `MemberSupervisor.start_last_evaluation`."""
+        self.supervisor.start_last_evaluation(self.supervisor.recorder.position())
         self.supervisor.await_evaluation(CALL_DEADLINE_S, self._should_stop)
 
     def end(self, why: Ending) -> None:

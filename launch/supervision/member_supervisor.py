@@ -78,6 +78,7 @@ class MemberSupervisor:
         self._say = say
         self._videos = videos
         self._videos_failed = 0
+        self._is_last = False  # whether the evaluation is one of the agent as it ends
         self._num_played = 0  # episodes of evaluations, in a run that learns from a log
         self.recorder = recorder
         self.say = say
@@ -202,20 +203,34 @@ class MemberSupervisor:
 
     def start_evaluation_if_due(self, snapshot: Snapshot) -> None:
         """Begin an evaluation of the newest published parameters if its interval has passed."""
-        config = self.topology.config
-        interval = config.evaluation_interval
-        busy = self._evaluation is not None and not self._evaluation.done()
-        if not interval or busy or snapshot.env_steps - self._evaluated_at < interval:
+        interval = self.topology.config.evaluation_interval
+        if not interval or self._is_evaluating or snapshot.env_steps - self._evaluated_at < interval:
             return
+        if self._begin_evaluation(snapshot):
+            self._evaluated_at += (snapshot.env_steps - self._evaluated_at) // interval * interval
+            self._sampler_returns.evaluating()
+
+    def start_last_evaluation(self, snapshot: Snapshot) -> None:
+        """Begin an evaluation of the agent as it ends, if evaluations are filmed, or are all that it ever plays."""
+        config = self.topology.config
+        if (config.capture_video or config.offline) and not self._is_evaluating:
+            self._is_last = self._begin_evaluation(snapshot)
+
+    @property
+    def _is_evaluating(self) -> bool:
+        return self._evaluation is not None and not self._evaluation.done()
+
+    def _begin_evaluation(self, snapshot: Snapshot) -> bool:
+        """Begin an evaluation; return False if the store has lost the parameters, which the learner publishes again."""
+        config = self.topology.config
         parameters = wait(self.topology.parameters.newest(-1), 60.0, "the newest parameters")
         if parameters is None:
-            return  # the store lost them, and the learner publishes again
-        self._evaluated_at += (snapshot.env_steps - self._evaluated_at) // interval * interval
-        self._sampler_returns.evaluating()
+            return False
         evaluator, num_episodes = self.topology.evaluator, config.evaluation.episodes
         report = Evaluator.film_report if config.capture_video else Evaluator.evaluate_report
         statistics = self.topology.statistics.collect()
         self._evaluation = evaluator.call(report, parameters, num_episodes, snapshot.env_steps, statistics)
+        return True
 
     def copied(self, snapshot: Snapshot) -> None:
         """Note that the learner has adopted another member's weights."""
@@ -289,7 +304,8 @@ class MemberSupervisor:
         if self.topology.config.offline:  # nobody else plays, so these are the agent's returns
             self._num_played += len(report.episodes)
             self.recorder.report(Report("evaluator", {"episodes": self._num_played}, episodes=report.episodes))
-        self._sampler_returns.evaluated(report)
+        if not self._is_last:  # nothing is drawn any more
+            self._sampler_returns.evaluated(report)
         if self.topology.member.population == 1:  # the lines of many members would leave no room for the sweep's own
             self._say(describe_evaluation(report))
         if not isinstance(result, Filmed):
