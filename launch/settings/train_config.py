@@ -100,7 +100,9 @@ class TrainConfig:
         Literal["none", "wandb"], "tracker beside metrics.db and TensorBoard; wandb: offline without key or network"
     ] = "none"
     capture_video: Annotated[
-        bool, "film an episode of every evaluation; where evaluation.interval is 0, one every tenth of the run"
+        bool,
+        "film an episode of every evaluation, and of the final agent; where evaluation.interval is 0, one every tenth "
+        "of the run",
     ] = False
     algorithm: AlgorithmConfig
     network: NetworkConfig = field(default_factory=NetworkConfig)
