@@ -170,7 +170,8 @@ class _Chaos:
         """Return the accounts."""
         metrics = self._path / "metrics.db"
         names = [name for name in read_names(metrics) if name.startswith(("ledger/", "totals/"))]
-        newest = {name: read_series(metrics, name)[-1][1] for name in names}
+        # What was first recorded after the checkpoint of a killed run has a name, and no point any more.
+        newest = {name: points[-1][1] for name in names if (points := read_series(metrics, name))}
 
         def total(prefix: str) -> float:
             return sum(value for name, value in newest.items() if name.startswith(prefix))

@@ -63,6 +63,20 @@ class Member:
         self.given_up = self.evaluation is not None
 
     start = check_workers = prepare_learner = start_evaluation_if_due = end_accounts = watch_replay = nothing
+    start_last_evaluation = nothing
+
+
+def test_the_last_evaluation_begins_before_the_members_end_and_is_collected():
+    member = Member(0, 0, 100)
+
+    def begin(snapshot):
+        assert not member.finished
+        member.evaluation = Future()
+        member.evaluation.set_result("the agent as it ends")
+
+    member.start_last_evaluation = begin
+    FreeSchedule([member], lambda: False, lambda supervisor, snapshot: None).run()
+    assert (member.finished, member.collected) == ("steps", "the agent as it ends")
 
 
 def test_nobody_waits_for_a_member_that_a_resumed_population_finds_at_its_end():
