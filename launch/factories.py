@@ -16,7 +16,7 @@ from actors.evaluator import Evaluator
 from actors.log_playback import LogActor, LogEnvironments, LogPolicy
 from actors.policy import Policy
 from actors.unroll_builder import Identity
-from laser.environments import make_environment
+from laser.environments import VectorEnvironment, make_environment
 from laser.failure_budget import FailureBudget
 from laser.logs.cloning import POLICY_STATISTICS, clone_behaviour
 from laser.logs.minari_log import MinariLog
@@ -76,24 +76,19 @@ def make_actor(member: MemberPlan, shard: ReplayPort, parameters: ParameterPort,
     acting = (member.algorithm, member.environment, member.seed("policy", index), config.actor.device)
     # Compiling while other threads run networks is unsafe: a replacement in this process is not compiled.
     compiled = member.compiles_policy and (incarnation == 0 or config.has_processes)
-    kind: type[Actor] = Actor
-    policy: Policy
-    if config.offline:
-        log = make_log(member, index)
-        kind, policy = LogActor, LogPolicy(log, *acting, compiled=compiled)
-    else:
-        policy = Policy(*acting, compiled=compiled)
-    return kind(
+    log = make_log(member, index) if config.offline else None
+
+    def make(group: int) -> VectorEnvironment:
+        if log is not None:
+            return log
         # Environment numbers run on over the member's actors, so that tasks are spread evenly.
-        lambda group: (
-            log
-            if config.offline
-            else make_environment(
-                config.env, sizes[group], config.environment, index * config.num_envs + sum(sizes[:group])
-            )
-        ),
+        first = index * config.num_envs + sum(sizes[:group])
+        return make_environment(config.env, sizes[group], config.environment, first)
+
+    return (Actor if log is None else LogActor)(
+        make,
         len(sizes),
-        policy,
+        Policy(*acting, compiled=compiled) if log is None else LogPolicy(log, *acting, compiled=compiled),
         member.unrolls,
         shard,
         parameters,

@@ -1,4 +1,4 @@
-"""How the dashboard writes numbers: in its tables, tiles, at the pointer and along axes.
+"""Formats of numbers on the dashboard: in tables, in tiles, at the pointer and along axes.
 
 `short` is the rule. `axis_formats` says the same to Plotly, and `shown` in `assets/table.js` to tables.
 """

@@ -1,4 +1,4 @@
-"""How much each setting of a sweep matters for the return: permutation importance, with its interval."""
+"""Permutation importance of a sweep's settings for the return, with its interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users write about runs: a note, tags, and whether a run is archived; in one file of the dashboard's own."""
+"""Notes of users about runs, their tags, and which runs are archived, in one file of the dashboard's own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATIENCE_S = 2.0
 
 @dataclass(frozen=True)
 class Note:
-    """What is written about a run.
+    """Note, tags and archive mark of a run.
 
     Args:
         note: any text.

@@ -1,4 +1,4 @@
-"""What a sweep's settings came to: one row for each setting, with its values and its mean return over its seeds."""
+"""Outcomes of a sweep's settings: one row for each setting, with its values and its mean return over its seeds."""
 
 from __future__ import annotations
 

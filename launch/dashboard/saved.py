@@ -1,4 +1,4 @@
-"""What a run that ended early has left in its directory."""
+"""Files that a run which ended early has left in its directory."""
 
 from __future__ import annotations
 

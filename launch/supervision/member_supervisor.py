@@ -213,6 +213,7 @@ class MemberSupervisor:
     def start_last_evaluation(self, snapshot: Snapshot) -> None:
         """Begin an evaluation of the agent as it ends, if evaluations are filmed, or are all that it ever plays."""
         config = self.topology.config
+        self.collect_evaluation()  # one that has ended since the last look would be lost
         if (config.capture_video or config.offline) and not self._is_evaluating:
             self._is_last = self._begin_evaluation(snapshot)
 

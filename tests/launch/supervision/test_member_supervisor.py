@@ -107,6 +107,22 @@ def test_evaluations_that_failed_are_counted_under_their_reasons(supervisor, mon
     }
 
 
+def test_the_last_evaluation_takes_no_earlier_ones_place(supervisor, monkeypatch):
+    topology = supervisor.topology
+    wait(topology.learner.call(Learner.warm_up), 60.0, "the learner")
+    topology.member = dataclasses.replace(topology.member, config=change(topology.config, {"capture_video": True}))
+    earlier, last = Future(), Future()
+    results = iter([earlier, last])
+    monkeypatch.setattr(topology.evaluator, "call", lambda *arguments: next(results))
+    supervisor.start_evaluation_if_due(SimpleNamespace(env_steps=100))
+    supervisor.start_last_evaluation(SimpleNamespace(env_steps=150))
+    assert supervisor.evaluation is earlier  # still under way
+    earlier.set_exception(EnvironmentFailedError("raised", "no"))
+    supervisor.start_last_evaluation(SimpleNamespace(env_steps=150))
+    assert supervisor.evaluation is last
+    assert supervisor.recorder.snapshot().counters["evaluations_failed/raised"] == 1
+
+
 @pytest.mark.parametrize(
     ("answer", "silent_s", "counted"), [("error", 0, "raised"), ("", 0, "late"), ("", 1e9, "hung")]
 )
