@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from actors.config import ActorConfig
-from actors.heartbeat import CLOSING, CONSTRUCTION, ENVIRONMENT, Heartbeat
+from actors.heartbeat import CLOSING, COMPILATION, CONSTRUCTION, ENVIRONMENT, Heartbeat
 from actors.policy import Policy, PolicyState
 from actors.policy_lag import PolicyLag, PolicyLagLimit
 from actors.unroll_builder import Identity, UnrollBuilder
@@ -130,7 +130,8 @@ class Actor(Heartbeat):
                 self._rebuild(failure)
         for group in self._groups:
             state = PolicyState(group.environment.num_envs, group.environment.spec, self._policy.algorithm)
-            self._policy.warm_up(group.observations, state)
+            with self._wait_for(COMPILATION):
+                self._policy.warm_up(group.observations, state)
 
     def run_unroll(self) -> Report:
         """Collect T rows from every environment, insert them, and report on them.

@@ -12,6 +12,9 @@ ENVIRONMENT = "environment"
 CONSTRUCTION = "environment's construction"
 """Wait that may take far longer than a step: a level is compiled, or a process starts per environment."""
 
+COMPILATION = "compilation of the policy"
+"""Wait that keeps the interpreter's lock for seconds at a time: the process then answers nobody."""
+
 CLOSING = "environment's close()"
 """Wait for an environment that is closed."""
 

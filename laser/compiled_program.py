@@ -11,11 +11,13 @@ import dataclasses
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 import torch
 import torch._inductor
 from torch import Generator, Tensor
+from torch._inductor.cpu_vec_isa import VecISA
 from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch._ops import OpOverload
 from torch.fx import Graph, GraphModule
@@ -58,8 +60,26 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     # `laser.graphed_program` records the graphs: those that torch records belong to the thread that imported it first.
     "cuda": {"triton.cudagraphs": False},
 }
+# Before a process compiles for the CPU, torch checks each set of vector instructions with a small library, which it
+# loads in a Python of its own. Before 2.13 that Python imports torch, which takes 1.3 s and more, six to ten times, and
+# under a lock that all processes of the machine share: 12 processes on 16 cores had not compiled after 75 s.
+_LOAD_WITH_TORCH = "import torch\nfrom ctypes import cdll\n"
+_LOAD_ALONE = f"""
+from ctypes import RTLD_GLOBAL, CDLL, cdll
+CDLL({str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so")!r}, RTLD_GLOBAL)
+"""
 _COMPILING = threading.Lock()  # torch's tracer keeps state in global variables
 _ALIGNMENT_BYTES = 16  # alignment that the widest loads need
+
+
+def quicken_checks(check: type[VecISA]) -> None:
+    """Let torch's checks of vector instructions load its library for the CPU without the rest of torch."""
+    program = getattr(check, "_avx_py_load", "")
+    if _LOAD_WITH_TORCH in program:
+        check._avx_py_load = program.replace(_LOAD_WITH_TORCH, _LOAD_ALONE)
+
+
+quicken_checks(VecISA)
 
 
 class CompilationError(RuntimeError):

@@ -83,7 +83,9 @@ def make_actor(member: MemberPlan, shard: ReplayPort, parameters: ParameterPort,
             return log
         # Environment numbers run on over the member's actors, so that tasks are spread evenly.
         first = index * config.num_envs + sum(sizes[:group])
-        return make_environment(config.env, sizes[group], config.environment, first)
+        return make_environment(
+            config.env, sizes[group], config.environment, first, member.population * config.num_actors
+        )
 
     return (Actor if log is None else LogActor)(
         make,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import warnings
 from contextlib import ExitStack
 
@@ -20,6 +21,7 @@ __all__ = [
     "EnvironmentFailedError",
     "Transition",
     "VectorEnvironment",
+    "default_emulation_threads",
     "describe_environment",
     "make_environment",
     "task_ids",
@@ -33,7 +35,7 @@ _COMMON_FLAGS = frozenset(
 
 
 def make_environment(
-    id: str, num_envs: int, config: EnvironmentConfig, first_environment: int = 0
+    id: str, num_envs: int, config: EnvironmentConfig, first_environment: int = 0, num_actors: int = 1
 ) -> VectorEnvironment:
     """Return a vector of environments of one id, or of several ids that are spread over it.
 
@@ -43,6 +45,7 @@ def make_environment(
         num_envs: number of environments in the vector.
         config: settings of the environments.
         first_environment: for several tasks: number of the same agent's environments before this vector.
+        num_actors: actors that emulate on this machine at the same time, and share its cores.
 
     Raises:
         ConfigError: the id is unknown, a package is missing, or spaces are not supported or differ between tasks.
@@ -53,6 +56,8 @@ def make_environment(
     ids = task_ids(id)
     for suite in {suite.name: suite for suite in map(find_suite, ids)}.values():
         _check_flags(suite, config)
+    if not config.emulation_threads:
+        config = dataclasses.replace(config, emulation_threads=default_emulation_threads(num_actors))
     if len(ids) == 1:
         return find_suite(ids[0]).make(ids[0], num_envs, config)
     tasks = share_out(len(ids), num_envs, first_environment)
@@ -65,6 +70,12 @@ def make_environment(
         shared = join_specs(id, [part.spec for part in parts.values()])
         stack.pop_all()
     return MultiTaskEnvironments(dataclasses.replace(shared, tasks=ids), tasks, parts)
+
+
+def default_emulation_threads(num_actors: int) -> int:
+    """Return an actor's share of half the cores that this process may use: the rest is for inference and learning."""
+    num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, num_cores // 2 // num_actors)
 
 
 def describe_environment(id: str, config: EnvironmentConfig) -> EnvironmentSpec:

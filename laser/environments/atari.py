@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -91,12 +90,6 @@ def _register() -> None:
     gymnasium.register_envs(ale_py)
 
 
-def default_emulation_threads(num_envs: int) -> int:
-    """Return half the number of cores this process may use: the other half is for inference and learning."""
-    num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(num_envs, num_cores // 2))
-
-
 def _full_set(offered: list[Any]) -> np.ndarray:
     """Return the index of each of the 18 actions among the actions that the emulator offers, int64 [18].
 
@@ -120,7 +113,7 @@ class AtariEnvironments:
         id: the id that the user wrote.
         game: ROM name.
         num_envs: number of environments in the vector.
-        config: flags of the protocol.
+        config: flags of the protocol; `emulation_threads` is a number, not 0.
     """
 
     def __init__(self, id: str, game: str, num_envs: int, config: EnvironmentConfig):
@@ -131,7 +124,7 @@ class AtariEnvironments:
             game,
             num_envs,
             batch_size=0,
-            num_threads=config.emulation_threads or default_emulation_threads(num_envs),
+            num_threads=max(1, min(num_envs, config.emulation_threads)),
             max_num_frames_per_episode=config.max_episode_frames,
             repeat_action_probability=config.sticky_actions,
             full_action_space=config.full_action_space,

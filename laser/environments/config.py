@@ -59,7 +59,11 @@ class EnvironmentConfig:
     max_episode_frames: Annotated[int, Bounds(least=1), "Atari: emulator frames per episode (108000 = 30 min)"] = 108000
     frame_skip: Annotated[int, Bounds(least=1), "Atari, DeepMind Lab: frames per env step"] = 4
     frame_stack: Annotated[int, Bounds(least=1, most=16), "Atari: frames per observation"] = 4
-    emulation_threads: Annotated[int, Bounds(least=0), "Atari: emulator threads per actor; 0 lets LASER choose"] = 0
+    emulation_threads: Annotated[
+        int,
+        Bounds(least=0),
+        "Atari: emulator threads for each half of an actor's environments; 0: from cores and actors",
+    ] = 0
 
     action_set: Annotated[Literal["impala", "r2d2"], "DeepMind Lab: the 9 actions of IMPALA or the 15 of R2D2"] = (
         "impala"

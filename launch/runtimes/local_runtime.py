@@ -53,6 +53,11 @@ class LocalWorker(Generic[C]):
         """Return the error that ended the ticking, or None."""
         return self._host.failure()
 
+    @property
+    def waiting_for(self) -> str:
+        """What the component waits for; "" for nothing."""
+        return self._host.waiting_for
+
     def silent_s(self, waiting_for: str) -> float:
         """Return the seconds for which the component has been waiting for `waiting_for`."""
         return self._host.silent_s(waiting_for)

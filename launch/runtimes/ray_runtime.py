@@ -21,7 +21,7 @@ from launch.runtimes.ray_settings import TOO_LATE  # Ray reads these settings at
 # isort: split
 import ray
 
-from actors.heartbeat import CLOSING, CONSTRUCTION, ENVIRONMENT
+from actors.heartbeat import CLOSING, COMPILATION, CONSTRUCTION, ENVIRONMENT
 from laser.ports import (
     ParameterPort,
     PortClosedError,
@@ -238,6 +238,11 @@ class RayWorker(Generic[C]):
         failure: BaseException | None = self._status.failure
         return failure
 
+    @property
+    def waiting_for(self) -> str:
+        """What the component waited for at its last status; "" for nothing."""
+        return self._status.waiting_for
+
     def silent_s(self, waiting_for: str) -> float:
         """Return the seconds for which the component has been waiting for `waiting_for`.
 
@@ -251,7 +256,7 @@ class RayWorker(Generic[C]):
         unanswered_s = self._unanswered_s()
         if status.waiting_for == waiting_for:
             return float(status.silent_s) + unanswered_s
-        may_hang = waiting_for == ENVIRONMENT and status.waiting_for != CONSTRUCTION
+        may_hang = waiting_for == ENVIRONMENT and status.waiting_for not in (CONSTRUCTION, COMPILATION)
         return unanswered_s if may_hang else 0.0
 
     def pass_on_reports(self, timeout_s: float) -> None:

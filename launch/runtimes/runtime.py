@@ -53,6 +53,10 @@ class Worker(Protocol[C_co]):
     def failure(self) -> BaseException | None:
         """Return the error that ended the object's ticking, or None."""
 
+    @property
+    def waiting_for(self) -> str:
+        """What the object waited for when it was last heard of; "" for nothing."""
+
     def silent_s(self, waiting_for: str) -> float:
         """Return the seconds for which the object has been waiting for `waiting_for`; 0 if it is not."""
 

@@ -63,7 +63,8 @@ class Starting:
         env = self._topology.config.env
         for actor in self._topology.actors:
             for call, words in ((CONSTRUCTION, BEING_CONSTRUCTED), (ENVIRONMENT, "a reset")):
-                if actor.silent_s(call):
+                # A process that computes may not answer for seconds, and waits for no environment meanwhile.
+                if actor.silent_s(call) and actor.waiting_for == call:
                     return f"{env} of {actor.name} to return from {words}"
         return ""
 

@@ -1,7 +1,10 @@
 """Compiled code against the function it was made of."""
 
 import dataclasses
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,6 +20,23 @@ class Said:
     number: torch.Tensor
     by_name: dict
     nothing: None = None
+
+
+def test_the_check_of_vector_instructions_loads_no_more_of_torch_than_it_needs(tmp_path):
+    # torch 2.11's program; that of 2.13 is left as it is.
+    old = '\nimport torch\nfrom ctypes import cdll\ncdll.LoadLibrary("__lib_path__")\n'
+    check = type("Check", (), {"_avx_py_load": old})
+    compiled_program.quicken_checks(check)
+    library = Path(torch.__file__).parent / "lib" / "libtorch_python.so"  # needs libtorch_cpu, as the check's does
+    program = check._avx_py_load.replace("__lib_path__", str(library))
+    said = subprocess.run(
+        [sys.executable, "-c", f"{program}\nimport sys\nprint('torch' in sys.modules)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert said.stdout == "False\n"
+    new = type("Check", (), {"_avx_py_load": old.replace("import torch\n", "")})
+    compiled_program.quicken_checks(new)
+    assert "libtorch" not in new._avx_py_load
 
 
 @pytest.mark.slow

@@ -1,11 +1,11 @@
+import os
 import threading
 import time
 
 import numpy as np
 import pytest
 
-from laser.environments import EnvironmentConfig, describe_environment, make_environment
-from laser.environments.atari import default_emulation_threads
+from laser.environments import EnvironmentConfig, default_emulation_threads, describe_environment, make_environment
 from laser.specs import DiscreteActions, FramesSpec
 
 
@@ -104,6 +104,23 @@ def test_an_emulator_cannot_be_restored():
     environment.close()
 
 
-@pytest.mark.parametrize("num_envs", [1, 2, 64])
-def test_emulation_leaves_cores_for_the_rest(num_envs):
-    assert 1 <= default_emulation_threads(num_envs) <= num_envs
+def test_actors_share_half_of_the_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(16)))
+    assert [default_emulation_threads(num_actors) for num_actors in (1, 2, 4, 12)] == [8, 4, 2, 1]
+
+
+@pytest.mark.parametrize(("num_envs", "config", "expected"), [
+    (4, EnvironmentConfig(), 2), (1, EnvironmentConfig(), 1), (4, EnvironmentConfig(emulation_threads=3), 3),
+])  # fmt: skip
+def test_an_actor_emulates_with_its_share_unless_told_otherwise(monkeypatch, num_envs, config, expected):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(16)))
+    asked = []
+
+    def make(game, count, **settings):
+        asked.append(settings["num_threads"])
+        raise RuntimeError("seen")
+
+    monkeypatch.setattr("ale_py.vector_env.AtariVectorEnv", make)
+    with pytest.raises(Exception, match="seen"):
+        make_environment("ALE/Pong-v5", num_envs, config, num_actors=4)
+    assert asked == [expected]

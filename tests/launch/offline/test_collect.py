@@ -2,6 +2,8 @@
 
 import json
 import random
+import subprocess
+import sys
 import tomllib
 import zipfile
 from pathlib import Path
@@ -75,6 +77,24 @@ def test_large_wheels_are_made_smaller_and_hold_the_same(tmp_path):
         assert read.getinfo("large.data/scripts/run").external_attr == 0o100755 << 16
         assert read.testzip() is None
     assert list(tmp_path.iterdir()) == [wheel]
+
+
+def test_files_that_nothing_runs_stay_behind_and_the_rest_installs(tmp_path):
+    wheel = tmp_path / "ray-9.9-py3-none-any.whl"
+    record = "ray/jars/ray.jar,,\nray/__init__.py,,\nray-9.9.dist-info/METADATA,,\nray-9.9.dist-info/RECORD,,\n"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as written:
+        written.writestr("ray/jars/ray.jar", random.Random(1).randbytes(1_200_000))
+        written.writestr("ray/__init__.py", "answer = 42\n")
+        written.writestr("ray-9.9.dist-info/METADATA", "Metadata-Version: 2.1\nName: ray\nVersion: 9.9\n")
+        written.writestr("ray-9.9.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        written.writestr("ray-9.9.dist-info/RECORD", record)
+    collect.squeeze(wheel)
+    place = tmp_path / "there"
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", place, wheel]
+    subprocess.run(command, check=True)
+    assert (place / "ray" / "__init__.py").read_text() == "answer = 42\n"
+    assert not (place / "ray" / "jars").exists()
+    assert "jars" not in (place / "ray-9.9.dist-info" / "RECORD").read_text()
 
 
 def test_what_the_other_machine_has_is_left_out_and_an_old_bundle_replaced(downloads, tmp_path):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from actors.heartbeat import CONSTRUCTION
+from actors.heartbeat import CONSTRUCTION, ENVIRONMENT
 from laser.futures import done
 from launch.errors import Interrupted, StoppedError
 from launch.presets import load_preset
@@ -31,8 +31,13 @@ class Worker:
         self.calls.append(Future())
         return self.calls[-1]
 
+    @property
+    def waiting_for(self):
+        return CONSTRUCTION if self.waits else ""
+
     def silent_s(self, waiting_for):
-        return float(self.waits and waiting_for == CONSTRUCTION)
+        """Answer as a process on Ray that is busy: it may hang in an environment, for all that is known."""
+        return float(waiting_for == ENVIRONMENT or (self.waits and waiting_for == CONSTRUCTION))
 
 
 @pytest.fixture
