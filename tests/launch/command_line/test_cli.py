@@ -285,7 +285,11 @@ def test_eval(calls, capsys):
     code, out, _ = run(capsys, "eval", "runs/x", "--episodes", "3", "--greedy", "--checkpoint", "best", "--json")
     assert code == 0
     options = {"checkpoint": "best", "greedy": True, "num_envs": 4, "seed": 0, "device": "cpu", "quiet": False}
-    as_trained = dict.fromkeys(("max_noops", "sticky_actions", "max_episode_frames")) | {"env": "", "kwargs": {}}
+    as_trained = dict.fromkeys(("max_noops", "sticky_actions", "max_episode_frames")) | {
+        "env": "",
+        "kwargs": {},
+        "curve": "median",
+    }
     assert calls == [
         (Path("runs/x"), 3, options | as_trained | dict.fromkeys(("test_levels", "video", "trust"), False))
     ]
