@@ -20,7 +20,7 @@ class FirstUpdates:
 
     * `start/updates`: number of updates measured.
     * `start/share/SOURCE`: part of the steps from a source (see `SOURCES`).
-    * `start/age/SOURCE`: mean age of these steps, in published versions of the policy since the one they were made with.
+    * `start/age/SOURCE`: mean age of these steps, in published versions since that of the policy that made them.
       For steps of other members it counts from the newest version of theirs that was drawn.
     * `start/accepted/SOURCE`: part of these steps that the trust region accepts, for losses with one.
 
