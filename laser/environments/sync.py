@@ -125,7 +125,8 @@ class SyncEnvironments:
                 failures[index] = failure_of(error)
         observations, rewards = self._read(room, rewards, failures)
         failed = sorted(failures)
-        terminated[failed], truncated[failed], ignored[failed] = False, False, True
+        if failures:
+            terminated[failed], truncated[failed], ignored[failed] = False, False, True
         self._over = terminated | truncated
         step = Transition(self._indices.copy(), self._remembered(observations), rewards, terminated, truncated, ignored)
         if failures:
