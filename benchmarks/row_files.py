@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import measure
@@ -40,6 +40,25 @@ def add(name: str, side: str, seed: int, run: dict[str, Any]) -> None:
     runs = results["sides"].setdefault(side, {})
     runs[str(seed)] = {**run, "commit": machine["commit"], "load": machine["load_1min"]}
     _write(name, results)
+
+
+def measure_missing(
+    name: str, cases: Iterable[tuple[str, int]], run: Callable[[str, int], dict[str, Any]], say: Sequence[str]
+) -> None:
+    """Run the cases that a row's file lacks, one after the other, and add each to the file as soon as it has ended.
+
+    Args:
+        name: of the row.
+        cases: sides and seeds.
+        run: (side, seed) -> the run's numbers.
+        say: the numbers that are printed.
+    """
+    for side, seed in cases:
+        if not is_done(name, side, seed):
+            result = run(side, seed)
+            add(name, side, seed, result)
+            numbers = ", ".join(f"{key} {result[key]}" for key in say)
+            print(f"{name}: {side}, seed {seed}: {numbers}", flush=True)
 
 
 def _write(name: str, results: Results) -> None:

@@ -14,11 +14,12 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import measure
-from row_files import add, is_done, measured, read
+from row_files import measure_missing, measured, read
 
 _SPACES = (
     "--space",
@@ -55,13 +56,8 @@ def main() -> None:
     options = parser.parse_args()
     for name in options.tasks:
         task = TASKS[name]
-        for side in (SWEEP, TRIALS, PBT):
-            for seed in task.seeds[: options.seeds or None]:
-                if is_done(file_of(name), side, seed):
-                    continue
-                result = search(task, side, seed)
-                add(file_of(name), side, seed, result)
-                print(f"{name}: {side}, seed {seed}: {result}", flush=True)
+        cases = [(side, seed) for side in (SWEEP, TRIALS, PBT) for seed in task.seeds[: options.seeds or None]]
+        measure_missing(file_of(name), cases, partial(search, task), ("value", "env_steps", "seconds"))
 
 
 def file_of(name: str) -> str:

@@ -13,12 +13,13 @@ import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import curve_points
 import measure
-from row_files import Results, add, is_done, measured, read
+from row_files import Results, measure_missing, measured, read
 
 from launch.records.metrics_db import read_series
 from launch.report import pictures
@@ -59,13 +60,8 @@ def main() -> None:
     options = parser.parse_args()
     for name in options.games:
         game = GAMES[name]
-        for seed in game.seeds[: options.seeds or None]:
-            for arm in ARMS:
-                if is_done(file_of(name), arm, seed):
-                    continue
-                result = sweep(game, arm, seed)
-                add(file_of(name), arm, seed, result)
-                print(f"{name}: {arm}, seed {seed}: {result['value']:.2f}, {result['seconds']:.0f} s", flush=True)
+        cases = [(arm, seed) for seed in game.seeds[: options.seeds or None] for arm in ARMS]
+        measure_missing(file_of(name), cases, partial(sweep, game), ("value", "seconds"))
 
 
 def file_of(name: str) -> str:
