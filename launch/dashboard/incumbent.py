@@ -17,11 +17,11 @@ from launch.evaluation.settings_compared import SettingReturns, best_setting
 from launch.recording.metric_table import RETURN, known_key
 from launch.recording.return_curve import NUM_RETURNS
 from launch.records.listing import Entry, member_number, printable
+from launch.records.run_summary import NUM_POINTS
 from launch.records.series import Axis, Series
 
 _EPISODES = known_key("totals/episodes")
 _NUM_MOMENTS = 60
-_NUM_POINTS = 200
 
 
 def incumbent_figure(
@@ -39,7 +39,7 @@ def incumbent_figure(
         theme: of colours.
     """
     number_of = {member.key: member_number(member) for member in members}
-    read = {number_of[member.key]: library.series(member, [RETURN, _EPISODES], _NUM_POINTS) for member in members}
+    read = {number_of[member.key]: library.series(member, [RETURN, _EPISODES], NUM_POINTS) for member in members}
     returns = {number: series[RETURN] for number, series in read.items() if RETURN in series}
     if not returns:
         return message_figure(NO_RETURN, theme)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
@@ -284,11 +285,12 @@ def _compared(library: Library, view: dict[str, Any]) -> tuple[list[Entry], str]
         return drawn, f"{len(drawn)} of {len(everything)} runs drawn{cut}{left}"
     kept = view.get("kept")
     passing = set(texts(kept, len(entries))) if isinstance(kept, list) else set(entries)
+    until = time.monotonic()  # the table has read what there is time for
     newest = sorted(
         (
             (moment.wall_time, entry)
             for entry in everything
-            if entry.key in passing and (moment := library.summary(entry).latest.moment) is not None
+            if entry.key in passing and (moment := library.summary(entry, until).latest.moment) is not None
         ),
         key=lambda item: -item[0],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,6 +56,11 @@ _COLUMNS = [
     _column("bottleneck", "bottleneck", 120, flex=1, minWidth=120, tooltipField="bottleneck", **_TEXT),
     _column("age", "age_s", 66, **_AGE),
 ]
+
+_PATIENCE_S = 0.3
+"""Seconds in which runs without a summary are read at once; the others are read in the background."""
+_READING = "reading"
+_ABOUT_READING = "the run has no summary of its numbers, so they are being read one run after another"
 
 _CONTROLS = (Control("columns", "column", []), Control("archived", "archived", []))
 
@@ -226,7 +232,8 @@ def _rows(library: Library, chosen: Sequence[str] = (), with_archived: bool = Fa
     entries = library.entries()
     known = {entry.key: library.notes.among(notes, entry.path) for entry in entries.values()}
     out = {key for key, note in known.items() if note.archived and not with_archived}
-    summaries = [library.summary(each) for each in entries.values() if not {each.key, each.sweep} & out]
+    until = time.monotonic() + _PATIENCE_S
+    summaries = [library.summary(each, until) for each in entries.values() if not {each.key, each.sweep} & out]
     # Running runs first, then the newest: users look for these.
     order = sorted(summaries, key=lambda item: (item.status != "running", -_newest(item)))
     return [_row(summary) | further_cells(summary, chosen, known[summary.entry.key]) for summary in order]
@@ -243,8 +250,8 @@ def _row(summary: Summary) -> dict[str, Any]:
         "href": address_of(entry),
         "name": entry.name,
         "kind": "sweep" if entry.is_sweep else "member" if entry.sweep else "run",
-        "status": "unreadable" if summary.is_unreadable else summary.status,
-        "problem": printable(summary.problem) if summary.is_unreadable else "",
+        "status": "unreadable" if summary.is_unreadable else summary.status if summary.is_read else _READING,
+        "problem": printable(summary.problem) if summary.is_unreadable else "" if summary.is_read else _ABOUT_READING,
         "preset": printable(str(config.get("preset", "")), 60),
         "env": printable(str(config.get("env", "")), 80),
         "env_steps": moment.env_steps if moment else None,
@@ -264,4 +271,6 @@ def _where(library: Library, rows: list[dict[str, Any]]) -> str:
     if not rows:
         return f"no runs in {printable(str(library.root))} yet: laser train cartpole starts one"
     running = sum(row["status"] == "running" for row in rows)
-    return f"{len(rows)} in {printable(str(library.root))}, {running} running"
+    reading = sum(row["status"] == _READING for row in rows)
+    still = f"; the numbers of {reading} older ones are still being read" if reading else ""
+    return f"{len(rows)} in {printable(str(library.root))}, {running} running{still}"

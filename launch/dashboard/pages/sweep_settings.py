@@ -159,11 +159,14 @@ def register(app: Dash, library: Library) -> None:
         Output("importance-drawn", "data"),
         Input("theme", "data"),
         Input("sweep-clock", "data"),
+        Input("incumbent-drawn", "data"),
         State("sweep-key", "data"),
         State("importance-drawn", "data"),
     )
-    def weigh(theme: Any, _: Any, key: Any, drawn: Any) -> Any:
+    def weigh(theme: Any, _: Any, others_drawn: Any, key: Any, drawn: Any) -> Any:
         entry = _sweep(library, key, theme)
+        if not others_drawn:  # it takes about a second, for which the curves should not wait
+            raise PreventUpdate
         members = library.members(entry)
         running = any(library.summary(member).status == "running" for member in members)
         state = f"{time.time() // _ANEW_S}" if running else library.version(members)
