@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -56,7 +57,7 @@ def page_times(options: Any) -> tuple[list[dict[str, float]], list[str]]:
 
 def times_of_pages(root: Path, num_compared: int) -> dict[str, float]:
     """Measure each page once, in seconds."""
-    found = {}
+    found: dict[str, Any] = {}
     with chromium.browser() as driver:
         forget_files(root)
         with chromium.dashboard(root / "runs") as address:
@@ -132,7 +133,7 @@ def listen(root: Path) -> None:
         for name, (page, figure) in pages.items():
             with chromium.dashboard(root / name) as address:
                 driver.get(address + page)
-                chromium.wait("the curves", lambda figure=figure: lines_of_all(driver, figure) > 0)
+                chromium.wait("the curves", partial(lines_of_all, driver, figure))
                 driver.get("about:blank")  # before the dashboard ends
         words = [entry["message"] for entry in driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
         if words:

@@ -301,7 +301,9 @@ class Library:
         order: tuple[Status, ...] = ("running", "failed", "interrupted", "stopped", "finished", "pruned")
         status: Status = next((name for name in order if name in statuses), "interrupted")
         if not known:
-            return Summary(entry, status, Latest(), "no member has recorded anything yet")
+            is_read = all(member.is_read for member in members)
+            problem = "no member has recorded anything yet" if is_read else ""
+            return Summary(entry, status, Latest(), problem, is_read)
         best = max(known, key=lambda member: member.latest.values.get(RETURN, float("-inf")))
         newest = max(known, key=lambda member: member.latest.moment.wall_time if member.latest.moment else 0.0)
         assert newest.latest.moment is not None
@@ -315,4 +317,7 @@ class Library:
         )
         values = dict(best.latest.values)
         values[RATE] = sum(member.latest.values.get(RATE, 0.0) for member in known)
-        return Summary(entry, status, Latest(total, values, best.latest.notes))
+        bests = [member.latest.best for member in known if member.latest.best is not None]
+        highest = max(bests, key=lambda one: one.mean_return, default=None)
+        is_read = all(member.is_read for member in members)
+        return Summary(entry, status, Latest(total, values, best.latest.notes, highest), is_read=is_read)
