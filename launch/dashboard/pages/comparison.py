@@ -16,6 +16,7 @@ from launch.dashboard.comparing import differences, show_setting
 from launch.dashboard.facets import POINTS_OF_A_CURVE, View, draw_facet, facets_of, groups_of
 from launch.dashboard.figures import colour_of
 from launch.dashboard.library import Library
+from launch.dashboard.pages.help import about_metric
 from launch.dashboard.pages.parts import (
     MOST_SMOOTHING,
     axis_choice,
@@ -233,9 +234,10 @@ def _panels(
         panel(
             facet.title,
             {"facet": facet.key},
-            draw_facet(library, facet, groups, unseen, view),
+            figure=draw_facet(library, facet, groups, unseen, view),
             height_px=380 if len(facets) == 1 else 270,
             facet=facet.key,
+            about=about_metric(facet.metric),
         )
         for facet in facets
     ]
