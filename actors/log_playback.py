@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ class LogEnvironments:
     """`VectorEnvironment` that plays a log's episodes whatever the actions are.
 
     Each environment plays one episode after the other, in an order that is shuffled anew for every pass over the log.
+    After the last pass it stays at the end of its last episode.
 
     Args:
         log: the log.
@@ -26,10 +28,17 @@ class LogEnvironments:
         seed: of the orders.
         numbers: episodes to play; actors share out those of a log.
         behaviour: gives the statistics of the behaviour where the log has none; None: they are not needed.
+        num_passes: passes over the log; inf: without end.
     """
 
     def __init__(
-        self, log: Log, num_envs: int, seed: int, numbers: np.ndarray, behaviour: ClonedBehaviour | None = None
+        self,
+        log: Log,
+        num_envs: int,
+        seed: int,
+        numbers: np.ndarray,
+        behaviour: ClonedBehaviour | None = None,
+        num_passes: float = math.inf,
     ):
         self.spec = log.environment
         self.num_envs = num_envs
@@ -37,6 +46,7 @@ class LogEnvironments:
         self._numbers = numbers
         self._seed = seed
         self._behaviour = behaviour
+        self._most = num_passes * len(numbers)
         self._taken = 0  # episodes begun
         self._playing: list[int] = [0] * num_envs
         self._episodes: list[LoggedEpisode] = []
@@ -52,6 +62,11 @@ class LogEnvironments:
         self._steps[:] = 0
         self._over[:] = False
         return self._observations()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every episode of every pass has ended."""
+        return self._taken >= self._most and bool(self._over.all())
 
     def next_actions(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Return the logged actions [num_envs, ...] and mu by name; zeros between two episodes."""
@@ -74,14 +89,16 @@ class LogEnvironments:
         terminated, truncated = np.zeros(self.num_envs, bool), np.zeros(self.num_envs, bool)
         for index, episode in enumerate(self._episodes):
             if ignored[index]:
-                self._open(index, self._next())
-                self._steps[index] = 0
+                if self._taken < self._most:
+                    self._open(index, self._next())
+                    self._steps[index] = 0
+                    self._over[index] = False
                 continue
             rewards[index] = episode.rewards[self._steps[index]]
             self._steps[index] += 1
             if self._steps[index] == len(episode):
                 (terminated if episode.terminated else truncated)[index] = True
-        self._over = terminated | truncated
+        self._over |= terminated | truncated
         who = np.arange(self.num_envs)
         return [Transition(who, self._observations(), rewards, terminated, truncated, ignored)]
 

@@ -17,6 +17,7 @@ from typing import Any
 import curve_points
 import measure
 import peer_venv
+import search
 import shared_sweeps
 import staleness
 from row_files import Results, add, is_done, measured, read
@@ -135,6 +136,8 @@ def page() -> str:
         lines += [f"`laser train {row.preset} --env {row.env}`. Settings of {'; '.join(sources)}."]
     for name in shared_sweeps.measured_games():
         lines += shared_sweeps.section(name)
+    for name in search.measured_tasks():
+        lines += search.section(name)
     for name in staleness.measured_tasks():
         lines += staleness.section(name)
     if missing:

@@ -30,7 +30,8 @@ import numpy as np
 from laser.specs import ArraySpec, CategorySpec, EnvironmentSpec, FramesSpec, MaskSpec
 
 # Origin of an unroll. (run, actor, incarnation, environment, sequence) is its unique id; `sequence` counts
-# from 0 per (actor, incarnation, environment). `step_in_episode` and `episode` are those of row 0.
+# from 0 per (actor, incarnation, environment). Actors with numbers below 0 read a log. `step_in_episode` and `episode`
+# are those of row 0.
 HEADER_DTYPE = np.dtype(
     [
         ("run", np.uint64),

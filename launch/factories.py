@@ -6,6 +6,7 @@ The factory of a shard is in `launch.shard_factory`, which imports no torch.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,10 +24,13 @@ from laser.logs.minari_log import MinariLog
 from laser.ports import ParameterPort, ReplayPort
 from laser.prioritization.base import Prioritizer
 from laser.torch_threads import flush_denormals, set_torch_threads
-from launch.planning.computing import learner_threads, placed_device
+from launch.planning.computing import has_frames, learner_threads, placed_device
 from launch.planning.member_plan import MemberPlan
 from learner.learner import Learner
 from replay_server.client.sharded_replay import ShardedReplay
+
+_READ_SIDE_BY_SIDE = 32
+"""Episodes of a log that are read side by side into a replay."""
 
 
 def make_learner(
@@ -76,7 +80,7 @@ def make_actor(member: MemberPlan, shard: ReplayPort, parameters: ParameterPort,
     acting = (member.algorithm, member.environment, member.seed("policy", index), config.actor.device)
     # Compiling while other threads run networks is unsafe: a replacement in this process is not compiled.
     compiled = member.compiles_policy and (incarnation == 0 or config.has_processes)
-    log = make_log(member, index) if config.offline else None
+    log = _open_log(member, index) if config.offline else None
 
     def make(group: int) -> VectorEnvironment:
         if log is not None:
@@ -111,16 +115,68 @@ def make_actor(member: MemberPlan, shard: ReplayPort, parameters: ParameterPort,
     )
 
 
-def make_log(member: MemberPlan, index: int) -> LogEnvironments:
-    """Open the log that the member's actor number `index` reads, and fit its behaviour if the log does not hold it."""
+def make_log_reader(
+    member: MemberPlan, shard: ReplayPort, parameters: ParameterPort, index: int, num_shards: int
+) -> tuple[LogActor, LogEnvironments]:
+    """Make an actor that reads shard `index`'s share of the log `init-replay` once, and the environments that it steps.
+
+    Its number is below 0, which marks the experience of a log. Recurrent states are those of the initial networks.
+    """
+    set_torch_threads(1)
+    config, actor = member.config, index - num_shards
+    # More episodes side by side are read faster; frames need room in a message for all of them.
+    side_by_side = member.env_groups[0] if has_frames(member.environment) else _READ_SIDE_BY_SIDE
+    log = make_log(member, config.init_replay, index, num_shards, side_by_side, num_passes=1)
+    policy = LogPolicy(log, member.algorithm, member.environment, member.seed("log policy", index))
+    policy.version = 0
+    reader = LogActor(
+        lambda group: log,
+        1,
+        policy,
+        member.unrolls,
+        shard,
+        parameters,
+        Identity(run=config.seed, actor=actor, member=member.number),
+        config.actor,
+        0,
+        FailureBudget(0, math.inf, math.inf),
+        member.first_incarnation,
+    )
+    return reader, log
+
+
+def _open_log(member: MemberPlan, index: int) -> LogEnvironments:
+    """Open the share of the member's actor number `index` in the log `offline`."""
     config = member.config
-    log = MinariLog(config.offline, member.environment, config.environment.picture_size)
+    return make_log(member, config.offline, index, config.num_actors, config.num_envs)
+
+
+def make_log(
+    member: MemberPlan,
+    name: str,
+    index: int,
+    num_shares: int = 1,
+    side_by_side: int = 1,
+    num_passes: float = math.inf,
+) -> LogEnvironments:
+    """Open a log that an actor reads, and fit its behaviour if the log does not hold what the algorithm needs.
+
+    Args:
+        member: the member that learns from it.
+        name: minari:NAMESPACE/NAME-vN.
+        index: number of the reader.
+        num_shares: readers that share the episodes out.
+        side_by_side: episodes that are played side by side, at most.
+        num_passes: passes over the log.
+    """
+    log = MinariLog(name, member.environment, member.config.environment.picture_size)
     has, needs = log.episode(0).mu, member.algorithm.behaviour.keys() & POLICY_STATISTICS
     behaviour = None
     if not needs <= has.keys():
         behaviour = clone_behaviour(log, member.environment, member.seed("behaviour"))
-    numbers = np.arange(len(log))[index :: config.num_actors]
-    return LogEnvironments(log, config.num_envs, member.seed("environment", index), numbers, behaviour)
+    numbers = np.arange(len(log))[index % num_shares :: num_shares]
+    seed = member.seed("environment", index)
+    return LogEnvironments(log, min(side_by_side, len(numbers)), seed, numbers, behaviour, num_passes)
 
 
 def make_evaluator(member: MemberPlan, incarnation: int) -> Evaluator:

@@ -33,7 +33,10 @@ class Td3Config(TwinCriticConfig):
 
     name: ClassVar[str] = "td3"
 
-    policy_delay: Annotated[int, Bounds(least=1), "critic updates per update of the policy and the target networks"] = 2
+    policy_delay: Annotated[int, Bounds(least=1), "critic updates per update of the policy"] = 2
+    target_interval: Annotated[
+        int, Bounds(least=0), "critic updates per update of the target networks; 0: as for the policy"
+    ] = 0
     target_noise: Annotated[float, NotNegative, "standard deviation of the noise on target actions, of [-1, 1]"] = 0.2
     target_noise_clip: Annotated[float, NotNegative, "that noise is cut to +- this"] = 0.5
     exploration_std: Annotated[float, Bounds(above=0.0), "size of the noise on actions, in [-1, 1] action units"] = 0.1
@@ -49,10 +52,10 @@ class Td3(TwinCriticAlgorithm):
         a'       = clip(m'(s') + clip(noise, -c, c), -1, 1)            m = tanh of the actor
         y        = r + disc * min_k Q_k'(s', a')
         critics:   w * 1/2 sum_k (y - Q_k(s, a))^2
-        policy:    -Q_1(s, m(s))                                    every `policy_delay` updates, as the target networks
+        policy:    -Q_1(s, m(s))                                    every `policy_delay` updates
 
-    with the target networks Q' and m', and in the policy's term the critics' weights held fixed. The stored mu
-    is the mean and the noise's size, before actions are clipped to [-1, 1].
+    with the target networks Q' and m', which move every `target_interval` updates, and in the policy's term the
+    critics' weights held fixed. The stored mu is the mean and the noise's size, before actions are clipped to [-1, 1].
 
     Source:
         Fujimoto et al. 2018 (TD3).
@@ -64,7 +67,7 @@ class Td3(TwinCriticAlgorithm):
 
     def __init__(self, config: Td3Config, environment: EnvironmentSpec, network: NetworkConfig):
         super().__init__(config, environment, network)
-        self.targets = {SLOW: Target(config.target_rate, config.policy_delay)}
+        self.targets = {SLOW: Target(config.target_rate, config.target_interval or config.policy_delay)}
         self.parameter_groups = (ParameterGroup(ACTOR, rate=config.actor_rate, period=config.policy_delay),)
 
     def make_networks(self) -> nn.Module:

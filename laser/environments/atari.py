@@ -30,6 +30,7 @@ class AtariSuite(Suite):
         {
             "sticky_actions",
             "full_action_space",
+            "fire_at_reset",
             "max_noops",
             "life_loss_ends_episode",
             "max_episode_frames",
@@ -139,7 +140,7 @@ class AtariEnvironments:
             episodic_life=config.life_loss_ends_episode,
             life_loss_info=False,
             reward_clipping=False,
-            use_fire_reset=True,
+            use_fire_reset=config.fire_at_reset,
         )
         offered = self._environments.ale.get_action_set()
         self._indices_of_actions = _full_set(offered) if config.full_action_space else None

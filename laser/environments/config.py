@@ -54,6 +54,7 @@ class EnvironmentConfig:
     ] = "clip"
     sticky_actions: Annotated[float, Bounds(least=0.0, most=1.0), "Atari: probability to repeat the last action"] = 0.0
     full_action_space: Annotated[bool, "Atari: all 18 actions instead of the game's own"] = False
+    fire_at_reset: Annotated[bool, "Atari: press fire at an episode's start in games that wait for it"] = True
     max_noops: Annotated[int, Bounds(least=0), "Atari: most no-ops at an episode's start"] = 30
     life_loss_ends_episode: Annotated[bool, "Atari: a lost life ends the episode (training only)"] = False
     max_episode_frames: Annotated[int, Bounds(least=1), "Atari: emulator frames per episode (108000 = 30 min)"] = 108000

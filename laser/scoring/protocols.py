@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -40,19 +40,29 @@ class CurveProtocol:
         return self.score.replace("_", " ")
 
 
-_DMLAB = CurveProtocol("normalised_mean_capped", "mean", 10)  # points of 100M frames
-_NORMALISED = CurveProtocol("normalised_median", "median")
+OverTasks = Literal["median", "mean_capped"]
+_SCORES: dict[OverTasks, CurveProtocol] = {
+    "median": CurveProtocol("normalised_median", "median"),
+    "mean_capped": CurveProtocol("normalised_mean_capped", "mean"),
+}
 _PLAIN = CurveProtocol("mean_return")
+_DMLAB_DOWNSAMPLING = 10  # points of 100M frames
 
 
-def protocol_for(tasks: Sequence[str]) -> CurveProtocol:
-    """Return the curve protocol of tasks: the published one of DeepMind Lab for its levels, else that of Atari.
+def protocol_for(tasks: Sequence[str], over_tasks: OverTasks = "median") -> CurveProtocol:
+    """Return the curve protocol of tasks: that of DeepMind Lab for its levels, else that of Atari.
 
     If a task has no reference scores, the curve is of plain returns.
+
+    Args:
+        tasks: ids of all tasks.
+        over_tasks: the paper's median of the normalised scores, or the mean of those capped at 1.
     """
     if not tasks or any(find_reference(task) is None for task in tasks):
         return _PLAIN
-    return _DMLAB if all(task.startswith("dmlab/") for task in tasks) else _NORMALISED
+    protocol = _SCORES[over_tasks]
+    is_dmlab = all(task.startswith("dmlab/") for task in tasks)
+    return replace(protocol, downsampling=_DMLAB_DOWNSAMPLING) if is_dmlab else protocol
 
 
 @dataclass(frozen=True)

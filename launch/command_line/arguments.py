@@ -124,7 +124,7 @@ def with_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tupl
     """Return the arguments with a preset if they name none, and a note about it.
 
     It is that of the run to resume, or the one that is recommended for `--env`. Where no environment is named, it is
-    that of the log of `--offline`.
+    that of the log of `--offline` or `--init-replay`.
 
     Raises:
         ConfigError: the environment is unknown, or LASER does not support it.
@@ -132,7 +132,8 @@ def with_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tupl
     """
     switches = switches_of(of_sweep) | _switches()
     name, given = split_named(arguments, find_presets(), lambda name: switches, switches, _LISTED if of_sweep else ())
-    env, run_dir, log = (given.values.get(key, "").strip() for key in ("env", "run-dir", "offline"))
+    env, run_dir, *logs = (given.values.get(key, "").strip() for key in ("env", "run-dir", "offline", "init-replay"))
+    log = next(filter(None, logs), "")
     arguments = list(arguments)
     if log and not env and given.values.get("resume", "false") == "false" and (env := _env_of(log)):
         arguments += ["--env", env]

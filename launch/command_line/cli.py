@@ -37,7 +37,7 @@ usage: laser COMMAND ...
                      [--share-replay | --no-share-replay] [--concurrent N] [--pbt | --pruner asha] [--tuner optuna]
                      [--resume] [--json] [--KEY VALUE ...]
                                                                                     train several, at the same pace
-  laser eval RUN_DIR [--episodes N] [--env ID] [--video] [--json]                   evaluate a trained agent
+  laser eval RUN_DIR ... [--episodes N] [--env ID] [--video] [--json]               evaluate trained agents
   laser play RUN_DIR [--episodes N] [--env ID]                                      watch an agent play in a window
   laser report RUN_OR_SWEEP | RUN RUN ... [--out DIR] [--json]                      one page with curves and scores
   laser export RUN_DIR [--format onnx|torch] [--out FILE]                           the policy as a file without LASER
@@ -191,12 +191,17 @@ def _eval(arguments: list[str]) -> int:
     from launch.evaluation.options import EvalOptions
 
     if any(flag in arguments for flag in _HELP_FLAGS):
-        return _options_help("laser eval RUN_DIR", EvalOptions())
-    (run_dir,), options = _parse_options(arguments, EvalOptions(), ("run-dir",))
-    from launch.evaluation.evaluate import evaluate
+        return _options_help("laser eval RUN_OR_SWEEP | RUN RUN ...", EvalOptions())
+    run_dirs, options = _parse_options(arguments, EvalOptions(), ("run-dir",), _further(arguments))
+    values = {name: value for name, value in vars(options).items() if name != "json"}
+    if len(run_dirs) == 1:
+        from launch.evaluation.evaluate import evaluate
 
-    values = {name: value for name, value in vars(options).items() if name not in ("episodes", "json")}
-    result = evaluate(Path(run_dir), options.episodes, **values)
+        result: Any = evaluate(Path(run_dirs[0]), **values)
+    else:
+        from launch.evaluation.several import evaluate_runs
+
+        result = evaluate_runs([Path(run_dir) for run_dir in run_dirs], **values)
     if options.json:
         print_json(result)
     return 0
@@ -232,8 +237,7 @@ def _report(arguments: list[str]) -> int:
 
     if any(flag in arguments for flag in _HELP_FLAGS):
         return _options_help("laser report RUN_OR_SWEEP | RUN RUN ...", ReportOptions())
-    further = tuple(f"run-dir-{place}" for place in range(2, 1 + len(arguments)))
-    run_dirs, options = _parse_options(arguments, ReportOptions(), ("run-dir",), further)
+    run_dirs, options = _parse_options(arguments, ReportOptions(), ("run-dir",), _further(arguments))
     from launch.report.report import report, report_comparison
 
     paths = [Path(run_dir) for run_dir in run_dirs]
@@ -243,6 +247,11 @@ def _report(arguments: list[str]) -> int:
     if options.json:
         print_json(result)
     return 0
+
+
+def _further(arguments: Sequence[str]) -> tuple[str, ...]:
+    """Return names for the directories after the first one, as many as there could be."""
+    return tuple(f"run-dir-{place}" for place in range(2, 1 + len(arguments)))
 
 
 def _export(arguments: list[str]) -> int:

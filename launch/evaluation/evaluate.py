@@ -27,6 +27,7 @@ from laser.environments.own import id_of
 from laser.environments.statistics import Statistics, give_statistics
 from laser.environments.suite import find_suite
 from laser.ports import Parameters
+from laser.scoring.protocols import OverTasks
 from laser.specs import EnvironmentSpec, environment_spec_from_json
 from laser.waiting import waiting_for
 from launch.errors import LaunchError, NothingToResumeError, OutputError
@@ -65,6 +66,7 @@ def evaluate(
     max_episode_frames: int | None = None,
     test_levels: bool = False,
     video: bool = False,
+    curve: OverTasks = "median",
     quiet: bool = False,
     trust: bool = False,
 ) -> EvaluationResult | SweepEvaluation:
@@ -87,6 +89,7 @@ def evaluate(
         max_episode_frames: Atari: emulator frames per episode.
         test_levels: DeepMind Lab: the held-out variant of levels that have one.
         video: film an episode of each task into the run's `videos/`.
+        curve: of a sweep over several tasks: what the best curve is of.
         quiet: print nothing, and show no progress.
         trust: allow the code that somebody else's run names, and remember it as named by you.
 
@@ -107,7 +110,7 @@ def evaluate(
     if trust:
         trust_run(path)
     with name_long_waits(quiet):
-        result = game.play_sweep(path) if "sweep" in read_record(path) else game.play(path)
+        result = game.play_sweep(path, curve) if "sweep" in read_record(path) else game.play(path)
     if not quiet:
         print(result.words())
     return result
@@ -167,7 +170,7 @@ class _Game:
                 raise
         return EvaluationResult(run_dir, env, step, tasks, self.greedy, self.seed, _in_force(env, protocol), asked)
 
-    def play_sweep(self, run_dir: Path) -> SweepEvaluation:
+    def play_sweep(self, run_dir: Path, curve: OverTasks) -> SweepEvaluation:
         members: list[MemberEvaluation] = []
         recorded: list[MemberRecord] = []
         errors: list[LaunchError | ConfigError] = []
@@ -192,7 +195,7 @@ class _Game:
                 if not isinstance(reason, NothingToResumeError):
                     raise reason
             raise NothingToResumeError("run-dir", f"no member of {run_dir} has a checkpoint", "train it first")
-        return SweepEvaluation(run_dir, members, read_best_curve(recorded))
+        return SweepEvaluation(run_dir, members, read_best_curve(recorded, curve))
 
     def _none_played(self, error: Exception) -> EpisodeCounts:
         reason = "no_checkpoint" if isinstance(error, NothingToResumeError) else "not_started"

@@ -38,6 +38,10 @@ class EvalOptions:
     ] = None
     test_levels: Annotated[bool, "DeepMind Lab: play the held-out variant of levels that have one"] = False
     video: Annotated[bool, "film an episode of each task into the run's videos/"] = False
+    curve: Annotated[
+        Literal["median", "mean_capped"],
+        "of a sweep over several tasks: the best curve's score, a median or a mean of scores capped at 1",
+    ] = "median"
     trust: TrustFlag = False
     quiet: Annotated[bool, "print nothing but errors"] = False
     json: Annotated[bool, "print the result as one JSON object on the last line of standard output"] = False

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from laser.environments import task_ids
-from laser.scoring.protocols import BucketScores, point_wise_best, protocol_for
+from laser.scoring.protocols import BucketScores, OverTasks, point_wise_best, protocol_for
 from launch.evaluation.agents_compared import AgentsCompared, agents_of, compare_agents
 from launch.evaluation.evaluation_result import EpisodeCounts, EvaluationResult
 from launch.evaluation.settings_compared import SettingReturns, best_setting, compare_settings
@@ -152,13 +152,12 @@ class MemberRecord:
     overrides: Mapping[str, Any]
 
 
-def read_best_curve(members: Sequence[MemberRecord]) -> BestCurve | None:
+def read_best_curve(members: Sequence[MemberRecord], over_tasks: OverTasks = "median") -> BestCurve | None:
     """Return the point-wise best of the members' bucketed curves; None if there is none.
 
-    Members that differ only in their game are one agent. Its score is the median over its games (for DeepMind Lab the
-    capped mean).
+    Members that differ only in their game are one agent. Its score is the median over its games, or the capped mean.
     """
-    protocol = protocol_for([task for member in members for task in task_ids(member.env)])
+    protocol = protocol_for([task for member in members for task in task_ids(member.env)], over_tasks)
     runs = [
         BucketScores(agent, _read_curve(member.metrics, f"buckets/{protocol.score}"))
         for agent, member in zip(

@@ -1,4 +1,4 @@
-"""Rules between a run that learns from a log alone and that log."""
+"""Rules between a run and the log that it learns from: alone (`offline`), or at its beginning (`init-replay`)."""
 
 from __future__ import annotations
 
@@ -11,39 +11,48 @@ from laser.specs import EnvironmentSpec
 from launch.settings.train_config import TrainConfig
 
 
-def find_offline_problems(config: TrainConfig, environment: EnvironmentSpec) -> Iterator[Problem]:
+def find_log_problems(config: TrainConfig, environment: EnvironmentSpec) -> Iterator[Problem]:
     """Yield why a run cannot learn from its log; every episode of it is read.
 
     Args:
-        config: with `offline`.
+        config: with `offline` or `init_replay`.
         environment: that it learns for.
     """
-    if config.algorithm.max_policy_lag is not None:
+    key, name = ("offline", config.offline) if config.offline else ("init-replay", config.init_replay)
+    if config.offline and config.init_replay:
+        yield Problem(
+            "init-replay", "has no effect with offline, which reads its log for ever", "leave one of them out"
+        )
+        return
+    if config.algorithm.max_policy_lag is not None or (not config.offline and not config.algorithm.num_drawn):
         wrong = f"{config.algorithm.name} learns from the newest policy's own experience only, which a log has not"
-        yield Problem("offline", wrong, "use sac, td3, dqn, laser or racer")
+        yield Problem(key, wrong, "use sac, td3, dqn, laser or racer")
         return
     if len(environment.tasks) > 1:
-        yield Problem("offline", "a log is of one environment, and env names several", "name one")
+        yield Problem(key, "a log is of one environment, and env names several", "name one")
         return
     try:
-        log = MinariLog(config.offline, environment, config.environment.picture_size)
+        log = MinariLog(name, environment, config.environment.picture_size)
         for number in range(len(log)):
             log.episode(number)
     except LogError as error:
-        yield Problem("offline", *_with_env(str(error), config))
+        yield Problem(key, *_with_env(str(error), config, name))
         return
-    if len(log) < config.num_actors:
+    if config.offline and len(log) < config.num_actors:
         wrong = f"{len(log)} episodes cannot be shared out over {config.num_actors} actors"
         yield Problem("num-actors", wrong, "use --num-actors 1")
+    if config.init_replay and len(log) < config.replay.num_shards:
+        wrong = f"{len(log)} episodes cannot be shared out over {config.replay.num_shards} shards"
+        yield Problem("replay.num-shards", wrong, "use --replay.num-shards 1")
 
 
-def _with_env(text: str, config: TrainConfig) -> tuple[str, str]:
+def _with_env(text: str, config: TrainConfig, name: str) -> tuple[str, str]:
     """Return what is wrong and what to do, with the log's own environment if it is another one."""
     wrong, _, remedy = text.partition("; ")
     if remedy:
         return wrong, remedy
     try:
-        recorded_in = env_of(config.offline)
+        recorded_in = env_of(name)
     except LogError:
         recorded_in = ""
     if recorded_in and recorded_in != config.env:

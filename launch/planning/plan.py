@@ -22,7 +22,7 @@ from launch.planning.gpu_memory import GpuEstimate, estimate_gpus, find_gpu_prob
 from launch.planning.member_plan import MemberPlan, plan_population
 from launch.planning.memory import MemoryEstimate, available_memory, estimate_memory, find_memory_problems
 from launch.planning.needs import Needs
-from launch.planning.offline_rules import find_offline_problems
+from launch.planning.offline_rules import find_log_problems
 from launch.planning.replay_rules import find_sampler_problems
 from launch.presets import find_fitting
 from launch.records.settings_schedule import find_schedule_problems
@@ -164,8 +164,8 @@ def _build_algorithms(
             problems += named_problems(error)
             continue
         problems += find_sampler_problems(config, algorithm)
-        if config.offline:
-            problems += find_offline_problems(config, environment)
+        if config.offline or config.init_replay:
+            problems += find_log_problems(config, environment)
         environments.append(environment)
         algorithms.append(algorithm)
     return environments, algorithms, problems

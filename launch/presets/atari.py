@@ -30,6 +30,6 @@ def atari() -> TrainConfig:
             reward_transform="clip",
         ),
         network=NetworkConfig(torso="impala_resnet", width=4),
-        environment=EnvironmentConfig(max_noops=37),
+        environment=EnvironmentConfig(max_noops=37, fire_at_reset=False),
         replay=ReplayConfig(capacity_steps=10_000_000, min_steps=50_000),
     )

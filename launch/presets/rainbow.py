@@ -17,7 +17,7 @@ def rainbow() -> TrainConfig:
         unroll_length=4,
         algorithm=RainbowConfig(),
         network=NetworkConfig(torso="der_cnn"),
-        environment=EnvironmentConfig(life_loss_ends_episode=True),
+        environment=EnvironmentConfig(life_loss_ends_episode=True, fire_at_reset=False),
         replay=ReplayConfig(
             capacity_steps=100_000,
             min_steps=1_600,

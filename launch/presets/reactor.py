@@ -32,7 +32,7 @@ def reactor() -> TrainConfig:
             reward_transform="clip",
         ),
         network=NetworkConfig(torso="crelu_cnn", core="lstm", core_size=128),
-        environment=EnvironmentConfig(frame_stack=1, max_noops=30),
+        environment=EnvironmentConfig(frame_stack=1, max_noops=30, fire_at_reset=False),
         learner=LearnerConfig(replay_core_state="zero"),
         # As many draws per env step as DQN, which draws 32 every fourth step.
         replay=ReplayConfig(capacity_steps=1_000_000, min_steps=50_000, samples_per_insert=8.0),

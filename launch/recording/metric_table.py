@@ -185,6 +185,12 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             0,
         ),
         Metric(
+            "charts/mean_return_100",
+            "return",
+            "mean of the last 100 training episodes, the score that papers on Atari report",
+            better="higher",
+        ),
+        Metric(
             "evaluation/mean_return", "return", "mean of an evaluation's episodes", "return", "higher", "evaluation", 1
         ),
         Metric(
@@ -747,6 +753,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
 """All rows, in the order of `docs/metrics.md`; the lines of a panel have the same order."""
 
 RETURN, EVALUATION, RATE = "charts/mean_return", "evaluation/mean_return", "charts/SPS"
+SCORE = "charts/mean_return_100"
 """Keys of the numbers that lists of runs show."""
 
 METRICS: tuple[Metric, ...] = tuple(metric for section in SECTIONS.values() for metric in section)

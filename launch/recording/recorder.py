@@ -16,10 +16,10 @@ from typing import Any
 from laser.ports import EpisodeResult, Report
 from launch.errors import OutputError
 from launch.recording.bottleneck import name_bottleneck
-from launch.recording.metric_table import RETURN
+from launch.recording.metric_table import RETURN, SCORE
 from launch.recording.process_usage import ProcessUsage
 from launch.recording.rates import rates
-from launch.recording.return_curve import PastValues, ReturnCurve
+from launch.recording.return_curve import NUM_RETURNS, PastValues, ReturnCurve
 from launch.recording.task_returns import TaskReturns, task_metrics
 from launch.recording.tracker import Tracker, tracking_key
 from launch.records.metrics_db import MetricsDb, Tick
@@ -228,9 +228,9 @@ class Recorder:
             return self._position(self._clock())
 
     def newest_returns(self, num_episodes: int) -> list[float]:
-        """Return the returns of the newest training episodes: at most `num_episodes`, and at most the 20 kept."""
+        """Return the returns of the newest training episodes: at most `num_episodes`, and at most 20."""
         with self._lock:
-            return list(self._curve.newest)[-num_episodes:]
+            return list(self._curve.newest)[-NUM_RETURNS:][-num_episodes:]
 
     def fitness(self) -> float | None:
         """Return the agent's fitness from its newest training episodes; None before there are 20 of them."""
@@ -257,7 +257,7 @@ class Recorder:
                 episodes, self._new_episodes = self._new_episodes, []
                 evaluations, self._evaluations = self._evaluations, []
                 past = self._take_past(snapshot)
-                derived = self._task_returns.metrics() | rates(*self._growth(now))
+                derived = self._task_returns.metrics() | rates(*self._growth(now)) | {SCORE: self._curve.score}
                 self._window.append((now, dict(self._totals)))
                 self._written = now
             self._write(snapshot, episodes, evaluations, past, derived)

@@ -11,6 +11,8 @@ from launch.recording.metric_table import RETURN
 
 NUM_RETURNS = 20
 """Episodes in a mean."""
+NUM_IN_A_SCORE = 100
+"""Episodes in the mean that papers on Atari report."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class ReturnCurve:
 
     def __init__(self, steps: int):
         self.steps = steps
-        self.newest: deque[float] = deque(maxlen=NUM_RETURNS)
+        self.newest: deque[float] = deque(maxlen=NUM_IN_A_SCORE)
         self.mean = math.nan
         self._num_points = 0  # multiples of `steps` up to now
         self._points: list[PastValues] = []
@@ -39,7 +41,13 @@ class ReturnCurve:
     def add(self, returns: Iterable[float]) -> None:
         """Add the returns of finished episodes."""
         self.newest.extend(returns)
-        self.mean = math.fsum(self.newest) / len(self.newest) if self.newest else math.nan
+        newest = list(self.newest)[-NUM_RETURNS:]
+        self.mean = math.fsum(newest) / len(newest) if newest else math.nan
+
+    @property
+    def score(self) -> float:
+        """The mean of the last 100 episodes, or of all if there are fewer; NaN before the first."""
+        return math.fsum(self.newest) / len(self.newest) if self.newest else math.nan
 
     def extend(self, env_steps: int, frames: int) -> None:
         """Add a point if one is due at `env_steps`; none before the first episode."""

@@ -11,14 +11,14 @@ import numpy as np
 
 from laser.scoring.scores import find_reference
 from launch.errors import OutputError
-from launch.recording.metric_table import EVALUATION, RETURN
+from launch.recording.metric_table import EVALUATION, RETURN, SCORE
 from launch.records.metrics_db import read_series
 from launch.reproductions.figure import Curve, Figure, Statistic
 from launch.reproductions.plan import Run, Tuned
 
 NUM_POINTS = 60
 _TAIL = NUM_POINTS // 10
-_RETURNS = (RETURN, EVALUATION)
+_RETURNS = (RETURN, SCORE, EVALUATION)
 
 
 def points_of(num_steps: int) -> np.ndarray:

@@ -83,6 +83,9 @@ class TrainConfig:
         "learn from a log of episodes alone, minari:NAMESPACE/NAME-vN; only evaluations play in the environment, and "
         "env steps are steps of the log",
     ] = ""
+    init_replay: Annotated[
+        str, "begin with the episodes of a log in the replay, minari:NAMESPACE/NAME-vN, beside which the run's own go"
+    ] = ""
     settings_schedule: Annotated[
         Path | None, "JSON file of settings to change during the run; laser sweep --pbt writes one for every member"
     ] = None
@@ -170,8 +173,9 @@ class TrainConfig:
         if is_only_here(self.env) and (self.has_processes or self.environment.vectorization == "async"):
             wrong = f"other processes cannot import {self.env}"
             yield Problem("env", wrong, "define it at the top level of a module, or use threads (runtime local, sync)")
-        if self.offline and not re.fullmatch(r"minari:.+", self.offline):
-            yield Problem("offline", f"must be minari:NAMESPACE/NAME-vN, got {self.offline!r}")
+        for key, log in (("offline", self.offline), ("init-replay", self.init_replay)):
+            if log and not re.fullmatch(r"minari:.+", log):
+                yield Problem(key, f"must be minari:NAMESPACE/NAME-vN, got {log!r}")
         yield from self._device_problems()
         if self.ray_address and not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}", self.ray_address):
             yield Problem("ray-address", f"must be HOST:PORT, got {self.ray_address!r}", "for example 10.0.0.1:6379")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from laser.environments.statistics import Statistics
+from launch.logs.filling import fill_from_log
 from launch.recording.recorder import Recorder
 from launch.records.run_directory import RunDirectory
 from launch.supervision.checkpointing import SavedMember
@@ -12,7 +15,13 @@ from launch.topology import Topology
 
 
 def enter(
-    run: RunDirectory, topology: Topology, recorder: Recorder, state: SavedMember | None, replay: SavedReplay, how: str
+    run: RunDirectory,
+    topology: Topology,
+    recorder: Recorder,
+    state: SavedMember | None,
+    replay: SavedReplay,
+    how: str,
+    look: Callable[[], None] = lambda: None,
 ) -> list[str]:
     """Put a member's saved state, or the weights that it starts from, into its components, and note it in its log.
 
@@ -23,6 +32,7 @@ def enter(
         state: its saved state; None: it begins.
         replay: what was saved of the replay that it draws from, which its shards hold by now.
         how: how its learner computes, for the log.
+        look: called while a log is read into the replay; an error that it raises ends the reading.
 
     Returns:
         what was taken from another run, or could not be taken, for the user.
@@ -31,12 +41,17 @@ def enter(
     if state is not None:
         state.load_into(topology, recorder, replay_restored=replay.has_keys_for(topology.shards))
         words += _give_statistics(topology, state.statistics)
-        if not replay.has_content and topology.config.algorithm.num_drawn:
+        if not replay.has_content and topology.config.algorithm.num_drawn and not topology.config.init_replay:
             words.append("the replay starts empty, since it was not saved; --checkpoint-replay saves it")
     initial = read_initial_weights(topology.member)
     if initial is not None:
         initial.load_into(topology.learner)
         words += [initial.words, *_give_statistics(topology, initial.statistics)]
+    if topology.config.init_replay and topology.owns_replay and not replay.has_content:
+        report, from_log = fill_from_log(topology.member, topology.shards, look)
+        recorder.start_over(report.source)  # it was read before if the replay was not saved
+        recorder.report(report)
+        words.append(from_log)
     run.goes_on = True
     for line in (*words, f"running: {topology.describe()}; learner: {how}"):
         run.log(line)

@@ -234,7 +234,7 @@ class _Session:
                 self._runs[its[0]].replay.begin_from(replay.content)
             for place in its:
                 run, recorder, how = self._runs[place], self._recorders[place], descriptions[place]
-                taken += enter(run, topologies[place], recorder, saved[place], replay, how)
+                taken += enter(run, topologies[place], recorder, saved[place], replay, how, self._end_if_stopped)
             replay.count_in_transit(self._recorders[its[0]])
         self._say(list(dict.fromkeys(taken)))  # members of a sweep say the same
         return topologies

@@ -109,7 +109,8 @@ class Shard:
         """Store unrolls; see `ReplayPort.insert`.
 
         An unroll with bad contents is rejected and counted by reason; the good unrolls of its message are stored. An
-        unroll that arrives after a later one of its environment counts as a duplicate (see `HighWaterMarks`).
+        unroll that arrives after a later one of its environment counts as a duplicate (see `HighWaterMarks`). Unrolls
+        of a log, whose actor's number is below 0, are not fresh: they wait for nobody and enter no online queue.
         """
         if unrolls.headers.dtype != HEADER_DTYPE:
             # Without headers there are no ids to account for: an error in the calling code, not in its data.
@@ -277,6 +278,7 @@ class Shard:
 
     def _try_insert(self, call: PendingInsert) -> InsertReceipt | None:
         unrolls, store = call.unrolls, self._store
+        from_log = bool((unrolls.headers["actor"] < 0).all())
         plan = self._streams.plan(unrolls.headers)
         fresh = plan.verdicts == FRESH
         keep = np.flatnonzero(fresh & call.good)
@@ -290,6 +292,8 @@ class Shard:
             for number in np.unique(of_member).tolist() if len(call.lanes) > 1 else [int(of_member[0])]:
                 mine, member = of_member == number, self._members[number]
                 num_unrolls, steps_of[number] = int(mine.sum()), int(steps[mine].sum())
+                if from_log:
+                    continue
                 wrong = wrong or member.never_takes(num_unrolls, steps_of[number])
                 held_up = member.queue_lacks(num_unrolls, self._num_wanted(number), self._warming_up(number))
                 held_up = held_up or member.limiter.insert_lacks(steps_of[number])
@@ -321,11 +325,12 @@ class Shard:
         ended = self._streams.commit(plan)
         if len(keep):
             kept = keep.tolist()
-            store.insert(unrolls, keep, [plan.keys[i] for i in kept], [plan.sequences[i] for i in kept])
+            keys, sequences = [plan.keys[i] for i in kept], [plan.sequences[i] for i in kept]
+            store.insert(unrolls, keep, keys, sequences, queues=not from_log)
         for key in ended:
             store.index.close_stream(key)
         for number, num_steps in steps_of.items():
-            self._members[number].limiter.inserted(num_steps)
+            self._members[number].limiter.inserted(num_steps, from_log)
         rejected = {reason: int((mask & fresh).sum()) for reason, mask in call.bad.items()}
         rejected["old_incarnation"] = int((plan.verdicts == OLD_INCARNATION).sum())
         rejected = {reason: num for reason, num in rejected.items() if num}

@@ -18,7 +18,7 @@ class RateLimiter:
         self.limit = limit
         self.inserted_steps = 0
         self.sampled_steps = 0
-        self.forgiven_steps = 0  # inserted during the learner's absence; the limit ignores them
+        self.forgiven_steps = 0  # inserted during the learner's absence, or from a log; the limit ignores them
         self._is_idle = False
 
     @property
@@ -36,8 +36,10 @@ class RateLimiter:
         self.inserted_steps, self.sampled_steps = inserted_steps, sampled_steps
         self._is_idle = True
 
-    def inserted(self, num_steps: int) -> None:
-        """Count inserted steps."""
+    def inserted(self, num_steps: int, from_log: bool = False) -> None:
+        """Count inserted steps; those of a log beyond `min_steps` allow no draws of their own."""
+        if from_log:
+            self.forgiven_steps += num_steps - max(0, min(num_steps, self.limit.min_steps - self.inserted_steps))
         self.inserted_steps += num_steps
         self._is_idle = False
 

@@ -45,9 +45,9 @@ class WithoutMemory(CountingAlgorithm):
     core_state = {}  # noqa: RUF012
 
 
-def make_actor(num_envs=2, numbers=range(5), seed=3, algorithm=WithoutMemory, behaviour=None):
+def make_actor(num_envs=2, numbers=range(5), seed=3, algorithm=WithoutMemory, behaviour=None, **passes):
     made = algorithm()
-    log = LogEnvironments(CountedLog(), num_envs, seed, np.array(numbers), behaviour)
+    log = LogEnvironments(CountedLog(), num_envs, seed, np.array(numbers), behaviour, **passes)
     spec = UnrollSpec(T, ENVIRONMENT, made.behaviour, made.core_state)
     replay = FakeReplay()
     actor = LogActor(
@@ -103,6 +103,23 @@ def test_episodes_arrive_whole_and_in_passes(num_envs):
         assert all(sorted(one) == [0, 1, 2, 3, 4] for one in passes)
         assert len({tuple(one) for one in passes}) > 1  # shuffled anew
     assert report.counters["env_steps"] == sum(unrolls.fields["valid"].sum() for unrolls in replay.inserted)
+
+
+@pytest.mark.parametrize(("num_envs", "num_passes"), [(1, 1), (2, 1), (5, 1), (2, 2)])
+def test_after_the_last_pass_nothing_more_is_played(num_envs, num_passes):
+    actor, replay, _, _ = make_actor(num_envs, num_passes=num_passes)
+    for _ in range(20):
+        actor.run_unroll()
+    log = actor._groups[0].environment
+    assert log.is_over
+    rows = [unrolls.fields["valid"].sum() for unrolls in replay.inserted]
+    assert sum(rows) == num_passes * sum(LENGTHS)
+    assert rows[-1] == 0
+    played = [int(one[0]["observations/place"][0]) for env in range(num_envs) for one in episodes_in(replay, env)]
+    first = [number for number in range(5) for _ in range(num_passes)]
+    # Rows after the end look like beginnings without steps.
+    begun = {number: played.count(number) for number in first}
+    assert min(begun.values()) >= num_passes
 
 
 def test_actors_share_out_the_episodes():

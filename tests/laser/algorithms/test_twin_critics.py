@@ -238,6 +238,19 @@ def test_policy_and_slow_copies_move_with_every_second_update():
                 torch.testing.assert_close(after[f"slow {name}"], wanted)
 
 
+def test_slow_copies_may_move_with_every_update_though_the_policy_does_not():
+    step = make_step(Td3Config(policy_delay=3, target_interval=1))
+    for number in range(1, 7):
+        before = parts_of(step)
+        step(float_batch(), 1e-3, {})
+        after = parts_of(step)
+        assert torch.equal(after["actor"], before["actor"]) == bool(number % 3)
+        for name in ("actor", "critics"):
+            wanted = before[f"slow {name}"].lerp(after[name], 0.005)
+            torch.testing.assert_close(after[f"slow {name}"], wanted)
+        assert not torch.equal(after["slow critics"], before["slow critics"])
+
+
 def test_a_delayed_policy_moves_as_adam_would_move_it_alone():
     step, steps, gradients = make_step(Td3Config(policy_delay=3)), [], []
     apply = step.state.optimizer.step

@@ -124,3 +124,17 @@ def test_an_actor_emulates_with_its_share_unless_told_otherwise(monkeypatch, num
     with pytest.raises(Exception, match="seen"):
         make_environment("ALE/Pong-v5", num_envs, config, num_actors=4)
     assert asked == [expected]
+
+
+@pytest.mark.parametrize("fires", [True, False])
+def test_fire_is_pressed_at_an_episodes_start_only_if_asked_for(fires):
+    # Breakout's ball lies still until fire is pressed: no-ops then change nothing.
+    config = EnvironmentConfig(fire_at_reset=fires, max_noops=0)
+    environment = make_environment("ALE/Breakout-v5", 1, config)
+    first = environment.reset(1)["observation"]
+    for _ in range(30):
+        environment.send(np.zeros(1, np.int64))
+        (part,) = environment.recv()
+    newest = part.observations["observation"]
+    assert bool((newest[0, -1] != first[0, -1]).any()) == fires
+    environment.close()

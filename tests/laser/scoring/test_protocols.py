@@ -88,7 +88,10 @@ def test_plain_returns_of_different_games_make_no_curve():
 
 
 def test_each_suite_has_the_protocol_of_its_paper():
-    assert protocol_for(["dmlab/rooms_watermaze"]) == CurveProtocol("normalised_mean_capped", "mean", 10)
+    levels = ["dmlab/rooms_watermaze", "dmlab/rooms_keys_doors_puzzle"]
+    assert protocol_for(levels) == CurveProtocol("normalised_median", "median", 10)
+    assert protocol_for(levels, "mean_capped") == CurveProtocol("normalised_mean_capped", "mean", 10)
+    assert protocol_for(["ALE/Pong-v5"], "mean_capped") == CurveProtocol("normalised_mean_capped", "mean")
     assert protocol_for(["ALE/Pong-v5", "ALE/Breakout-v5"]) == MEDIAN
     assert protocol_for(["mini/Catch-v0"]) == MEDIAN
     assert (

@@ -1,5 +1,6 @@
 import json
 import math
+import statistics
 import threading
 import time
 
@@ -101,6 +102,24 @@ def test_the_bottleneck_comes_from_the_recent_seconds(recorder, clock):
     recorder.report(Report("actor", {"time/environment": 6.0, "time/inference": 1.0}))
     clock.now += 10
     assert recorder.snapshot().bottleneck == "environment (60% of the time at work)"
+
+
+def test_the_score_is_the_mean_of_a_hundred_episodes_and_goes_on_after_a_resume(tmp_path, clock):
+    def score(name, state=None, returns=()):
+        with MetricsDb(tmp_path / name) as metrics:
+            recorder = Recorder(metrics, [], in_turns=True, clock=clock, interval_s=1.0)
+            if state is not None:
+                recorder.load_state_dict(state, sources_start_over=True)
+            recorder.begin()
+            recorder.report(Report("actor", {"env_steps": 64, "episodes": len(returns)}, {}, episodes(*returns)))
+            recorder.close()
+            return read_series(tmp_path / name, "charts/mean_return_100"), recorder
+
+    (*_, (_, mean)), first = score("first.db", returns=[*map(float, range(150))])
+    assert mean == statistics.fmean(range(50, 150))
+    assert first.snapshot().mean_return == statistics.fmean(range(130, 150))
+    (*_, (_, mean)), _ = score("second.db", first.state_dict(), returns=[1000.0] * 50)
+    assert mean == statistics.fmean([*range(100, 150), *[1000.0] * 50])
 
 
 def test_what_is_written(tmp_path, clock):

@@ -59,6 +59,25 @@ def test_an_insert_waits_while_the_online_queue_is_full(make_shard):
     assert wait(rest, 5, "sample").unrolls.headers["sequence"].tolist() == [4]
 
 
+def test_the_experience_of_a_log_waits_for_nobody_and_is_not_fresh(make_shard):
+    rate = RateLimit(2.0, min_steps=10, max_insert_steps=4, max_sample_steps=8)
+    shard = make_shard(MemberSettings(0, online_capacity=1, rate=rate))
+    log = stream(actor=-1, mean_length=None)
+    inserts = [shard.insert(log.next_unroll()) for _ in range(20)]
+    assert all(insert.done() and insert.result().num_inserted == 1 for insert in inserts)
+    member = shard.stats().result().members[0]
+    assert (member.online_inserted, member.inserted_steps) == (0, 80)
+    # The draws that the log allows are those after any warm-up.
+    assert member.limiter_difference == 10 * 2.0
+    assert len(wait(shard.sample(SampleRequest(0, 2)), 5, "sample").unrolls) == 2
+    own = stream(actor=0, mean_length=None)
+    wait(shard.insert(own.next_unroll()), 5, "insert")
+    assert shard.stats().result().members[0].online_inserted == 1
+    assert wait(shard.sample(SampleRequest(0, 1, table="online")), 5, "sample").unrolls.headers["actor"] == [0]
+    assert not shard.insert(own.next_unroll()).result().num_duplicates
+    shard.check_valid()
+
+
 def test_a_batch_and_a_message_do_not_wait_for_each_other(make_shard):
     shard = make_shard(MemberSettings(0, online_capacity=5))
     sources = [stream(environment=e) for e in range(3)]

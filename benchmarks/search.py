@@ -1,0 +1,130 @@
+"""A search by one sweep that shares its replay, prunes and is tuned, beside 40 trials of Optuna, each alone.
+
+    python benchmarks/search.py cartpole --seeds 1    # measure what is missing
+    python benchmarks/results.py --page               # write the page
+
+Both search the same ranges of step size and entropy cost, with the same env steps for a member as for a trial. Trials
+are pruned by the median of those before them. The best member and the best trial then play 20 episodes.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import measure
+from row_files import add, is_done, measured, read
+
+_SPACES = (
+    "--space",
+    "algorithm.learning-rate=log(1e-4,1e-2)",
+    "--space",
+    "algorithm.entropy-cost=log(1e-4,1e-1)",
+)
+_NUM_MEMBERS, _AT_ONCE, _NUM_TRIALS = 8, 2, 40
+SWEEP, PBT, TRIALS = "8 members: one replay, tuned, pruned", "8 members: a replay each, PBT", "40 trials, pruned"
+_TRIALS = Path(__file__).parent / "peers" / "optuna_trials.py"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task: its title, a preset with flags, the env steps of a member, and seeds."""
+
+    title: str
+    words: str
+    steps: int
+    seeds: tuple[int, ...] = (11, 12, 13, 14, 15)
+
+
+TASKS = {
+    "cartpole": Task("CartPole-v1", "cartpole --stop-at-return 475", 30_000),
+    "breakout": Task("MinAtar Breakout", "minatar --env MinAtar/Breakout-v1", 100_000),
+}
+
+
+def main() -> None:
+    """Measure what the files of the tasks lack."""
+    parser = measure.parser(__doc__)
+    parser.add_argument("tasks", nargs="+", choices=list(TASKS), help="tasks to measure")
+    parser.add_argument("--seeds", type=int, default=0, help="at most so many searches; 0: all of the task")
+    options = parser.parse_args()
+    for name in options.tasks:
+        task = TASKS[name]
+        for side in (SWEEP, TRIALS, PBT):
+            for seed in task.seeds[: options.seeds or None]:
+                if is_done(file_of(name), side, seed):
+                    continue
+                result = search(task, side, seed)
+                add(file_of(name), side, seed, result)
+                print(f"{name}: {side}, seed {seed}: {result}", flush=True)
+
+
+def file_of(name: str) -> str:
+    """Return the name of a task's file."""
+    return f"search_{name}"
+
+
+def search(task: Task, side: str, seed: int) -> dict[str, Any]:
+    """Return the best agent's `value` over 20 episodes, the `env_steps` of all members or trials, and `seconds`."""
+    with tempfile.TemporaryDirectory() as place:
+        run_dir = Path(place) / "search"
+        common = [*task.words.split(), "--steps", task.steps, "--seed", seed]
+        if side == TRIALS:
+            command: list[str | Path | float] = [sys.executable, _TRIALS, run_dir, *common, *_SPACES[1::2]]
+            result = measure.run_json(command, timeout_s=4 * 3600.0)
+            best = Path(result["best"])
+        else:
+            how = f"--sample {_NUM_MEMBERS} --evaluation.episodes 20"
+            if side == SWEEP:
+                how += f" --share-replay --tuner optuna --pruner asha --concurrent {_AT_ONCE}"
+            else:
+                how += " --no-share-replay --pbt"
+            command = [*measure.LASER, "sweep", *common, *_SPACES, *how.split(), "--run-dir", run_dir]
+            result = measure.run_json([*command, "--quiet", "--json"], timeout_s=4 * 3600.0)
+            best = run_dir / "members" / str(result["best_member"])
+        played = measure.run_json([*measure.LASER, "eval", best, "--episodes", 20, "--json"], timeout_s=600.0)
+    return {
+        "value": round(played["mean_return"], 2),
+        "env_steps": int(result["env_steps"]),
+        "seconds": round(result["wall_s"], 1),
+    }
+
+
+def measured_tasks() -> list[str]:
+    """Return the names of the tasks that have a file."""
+    return [name for name in TASKS if measured([file_of(name)])]
+
+
+def section(name: str) -> list[str]:
+    """Return the lines of a task for docs/results.md."""
+    task, results = TASKS[name], read(file_of(name))
+    lines = ["", f"## A search for settings: {task.title}", ""]
+    lines += [
+        f"Step size and entropy cost are sought, {task.steps:,} env steps a member or a trial; medians over searches",
+        "(lowest to highest). The best agent of each search plays 20 episodes.",
+        "",
+        "| | return of the best | env steps of all, thousands | seconds |",
+        "|---|---|---|---|",
+    ]
+    for side, runs in results["sides"].items():
+        cells = [
+            _spread([run["value"] for run in runs.values()], 1),
+            _spread([run["env_steps"] / 1000 for run in runs.values()], 0),
+            _spread([run["seconds"] for run in runs.values()], 0),
+        ]
+        lines.append(f"| {side} | {' | '.join(cells)} |")
+    return [*lines, "", f"`python benchmarks/search.py {name}`, {results['machine']}."]
+
+
+def _spread(values: Sequence[float], digits: int) -> str:
+    middle = statistics.median(values)
+    return f"{middle:,.{digits}f} ({min(values):,.{digits}f} to {max(values):,.{digits}f}, n={len(values)})"
+
+
+if __name__ == "__main__":
+    main()

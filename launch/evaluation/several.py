@@ -1,0 +1,160 @@
+"""`laser eval A B C`: several runs under the same conditions, and what they show together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from laser.config import ConfigError, Problem, raise_problems
+from laser.scoring.statistics import bootstrap_interval, mean
+from launch.errors import LaunchError, OutputError
+from launch.evaluation.evaluate import evaluate
+from launch.evaluation.evaluation_result import EvaluationResult, Interval, summarise_runs
+from launch.records.run_directory import read_record
+from launch.standard_output import say
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A run that could not play, and why."""
+
+    run_dir: Path
+    error: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the run's entry in the object that `--json` prints."""
+        return {"run_dir": str(self.run_dir), "error": self.error}
+
+
+@dataclass(frozen=True)
+class RunsEvaluation:
+    """Results of several runs, which all played the same number of episodes of each task.
+
+    Args:
+        played: at least one.
+        failed: those that could not play.
+    """
+
+    played: list[EvaluationResult]
+    failed: list[Failed]
+
+    @cached_property
+    def means(self) -> dict[str, list[float]]:
+        """The mean return of each run, by task."""
+        means: dict[str, list[float]] = {}
+        for result in self.played:
+            for task in result.tasks:
+                means.setdefault(task.id, []).append(task.mean_return)
+        return means
+
+    @cached_property
+    def intervals(self) -> dict[str, Interval]:
+        """95 % bootstrap intervals of the mean over runs, of the tasks that several runs played."""
+        several = {task: values for task, values in self.means.items() if len(values) > 1}
+        # New generators, so that an interval depends on its runs only.
+        return {
+            task: bootstrap_interval(np.array(values)[:, None], mean, np.random.default_rng(0))
+            for task, values in several.items()
+        }
+
+    @cached_property
+    def summary(self) -> dict[str, tuple[float, Interval]] | None:
+        """Normalised scores over tasks, with intervals over runs.
+
+        None for a single task, different numbers of runs, or a task without reference scores.
+        """
+        references = {task.id: task.reference for result in self.played for task in result.tasks}
+        if len(self.means) < 2 or len({len(values) for values in self.means.values()}) > 1:
+            return None
+        columns = [
+            [reference.normalise(value) for value in self.means[task]]
+            for task, reference in references.items()
+            if reference is not None
+        ]
+        return summarise_runs(np.array(columns).T) if len(columns) == len(self.means) else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that `--json` prints."""
+        tasks = {
+            task: {
+                "mean_returns": values,
+                "mean_return": float(np.mean(values)),
+                "interval": list(self.intervals[task]) if task in self.intervals else None,
+            }
+            for task, values in self.means.items()
+        }
+        summary = {name: {"score": score, "interval": list(around)} for name, (score, around) in self._summary()}
+        runs = [each.to_json() for each in self.played] + [each.to_json() for each in self.failed]
+        return {"runs": runs, "tasks": tasks, "summary": summary or None}
+
+    def words(self) -> str:
+        """Return what the runs show together; each has printed its own numbers."""
+        lines = []
+        for task, values in self.means.items():
+            around = ""
+            if task in self.intervals:
+                low, high = self.intervals[task]
+                around = f" ({low:,.2f} to {high:,.2f}, 95 % interval over runs)"
+            runs = f"{len(values)} run{'s' if len(values) > 1 else ''}"
+            lines.append(f"{task}, {runs}: mean return {np.mean(values):,.2f}{around}")
+        for name, (value, (low, high)) in self._summary():
+            lines.append(f"normalised {name.replace('_', ' ')} over tasks: {value:.3f} ({low:.3f} to {high:.3f})")
+        return "\n".join(lines)
+
+    def _summary(self) -> list[tuple[str, tuple[float, Interval]]]:
+        return list((self.summary or {}).items())
+
+
+def evaluate_runs(run_dirs: Sequence[Path], quiet: bool = False, **conditions: Any) -> RunsEvaluation:
+    """Play episodes with the agents of several runs, one run after the other.
+
+    Args:
+        run_dirs: directories of runs, not of sweeps; none twice.
+        quiet: print nothing.
+        conditions: as for `evaluate`.
+
+    Raises:
+        ConfigError: a directory is named twice, or is a sweep's.
+        NothingToResumeError: a directory holds no run.
+        LaunchError: as `evaluate` raises, if no run could play.
+    """
+    raise_problems(list(_find_problems(run_dirs)))
+    played: list[EvaluationResult] = []
+    failed: list[Failed] = []
+    errors: list[LaunchError | ConfigError] = []
+    for path in run_dirs:
+        if not quiet:
+            say(f"{path}:")
+        try:
+            result = evaluate(path, quiet=quiet, **conditions)
+            assert isinstance(result, EvaluationResult)
+            played.append(result)
+        except OutputError:
+            raise  # a full disk concerns all runs
+        except (LaunchError, ConfigError) as error:
+            errors.append(error)
+            failed.append(Failed(path, " ".join(str(error).split())))
+            if not quiet:
+                say(f"warning: {failed[-1].error}")
+    if not played:
+        raise errors[0]
+    together = RunsEvaluation(played, failed)
+    if not quiet:
+        print(together.words())
+    return together
+
+
+def _find_problems(run_dirs: Sequence[Path]) -> list[Problem]:
+    """Return what is wrong with the directories; those that hold no run raise at once."""
+    problems = []
+    for place, path in enumerate(run_dirs):
+        if path.resolve() in [earlier.resolve() for earlier in run_dirs[:place]]:
+            problems.append(Problem("run-dir", f"{path} is named twice", "leave one out"))
+        elif "sweep" in read_record(path):
+            problems.append(Problem("run-dir", f"{path} is a sweep", f"evaluate it alone: laser eval {path}"))
+    return problems
