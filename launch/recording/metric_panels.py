@@ -119,7 +119,7 @@ PANELS: tuple[Panel, ...] = (
     Panel(
         "lag",
         "Policy lag",
-        "versions (median, 10-90 %)",
+        "versions",
         _NOTHING_YET,
         from_zero=True,
         report="policy-lag",
@@ -129,7 +129,7 @@ PANELS: tuple[Panel, ...] = (
             Line("replayed, mean", f"{_LAG}_sum/replayed", "share", (f"{_LAG}_count/replayed",)),
         ),
     ),
-    Panel("age", "Replay age", "env steps (median, 10-90 %)", _NO_REPLAY, from_zero=True),
+    Panel("age", "Replay age", "env steps", _NO_REPLAY, from_zero=True),
     Panel(
         "fraction",
         "Replayed share of batches",

@@ -11,6 +11,8 @@ from launch.recording.metric_panels import Panel
 from launch.recording.metric_table import Metric, metric_of, rows_of
 from launch.records.listing import printable
 
+_BAND = "line: the median; band: from the 10 % to the 90 % quantile"
+
 
 def help_button(title: str, about: Sequence[str]) -> list[Any]:
     """Return a "?" that opens the explanation of a panel, by a click, by Enter, and by the space bar.
@@ -35,7 +37,8 @@ def about_panel(panel: Panel, known: Collection[str]) -> list[str]:
     """
     rows = list(rows_of(panel.key))
     recorded = [row for row in rows if row.keys(known)]
-    return [_meaning(row) for row in recorded or rows]
+    has_band = any("quantile" in row.fields for row in recorded or rows)
+    return [*map(_meaning, recorded or rows), *([_BAND] if has_band else [])]
 
 
 def about_metric(name: str) -> list[str]:

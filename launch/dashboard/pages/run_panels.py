@@ -78,7 +78,7 @@ def baseline_choice(library: Library, entry: Entry, address: Address) -> Any:
         for name, runs in offered.items()
     ]
     dropdown = dcc.Dropdown(id="run-baseline", options=options, value=chosen, placeholder="none")
-    return labelled("baseline (dotted)", dropdown, "wide")
+    return labelled("baseline (dotted)", dropdown, "widest")
 
 
 def baseline_of(library: Library, entry: Entry, name: Any) -> list[Entry]:

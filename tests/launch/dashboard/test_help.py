@@ -33,6 +33,9 @@ def test_every_panel_has_words_for_its_metrics() -> None:
     (entropy,) = about_panel(next(panel for panel in PANELS if panel.key == "entropy"), {"entropy"})
     assert entropy == f"entropy [nats]: {ENTROPY.words}"
     assert about_metric("entropy") == [entropy]
+    assert about_panel(next(panel for panel in PANELS if panel.key == "lag"), ())[-1].startswith(
+        "line: the median; band"
+    )
     assert about_metric("my_own") == []
 
 
