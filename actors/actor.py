@@ -36,6 +36,7 @@ from laser.ports import (
 )
 from laser.unroll import UnrollSpec
 
+_TOO_OFTEN = "environment failed more often than environment.max-restarts allows"
 _FIRST_PARAMETERS_S = 600.0  # a learner that takes another one's place compiles first
 
 
@@ -385,8 +386,7 @@ class Actor(Heartbeat):
 
     def _receive(self, group: Group) -> None:
         started = time.perf_counter()
-        with self._wait_for(ENVIRONMENT):
-            step, *resets = group.environment.recv()
+        step, *resets = self._step_of(group)
         self._counters["time/environment"] += time.perf_counter() - started
         self._record(group, step)
         group.observations = step.observations  # of all environments, in order
@@ -400,6 +400,25 @@ class Actor(Heartbeat):
             self._record(group, reset)
             for name, value in reset.observations.items():
                 group.observations[name][reset.environments] = value
+
+    def _step_of(self, group: Group) -> list[Transition]:
+        """Wait for a group's step. Environments that failed in it alone are rebuilt, and their episodes are cut."""
+        try:
+            with self._wait_for(ENVIRONMENT):
+                return group.environment.recv()
+        except EnvironmentFailedError as failure:
+            if failure.others is None:
+                raise
+            others = failure.others
+        for each in others.failures.values():
+            self._count_failure(each)
+        num_failures = sum(int(value) for name, value in self._counters.items() if name.startswith("restarts/"))
+        seed = int(np.random.SeedSequence((self._seed, self._incarnation, num_failures)).generate_state(1)[0] >> 1)
+        with self._wait_for(CONSTRUCTION):
+            step = others.complete(seed)
+        failed = list(others.failures)
+        group.returns[failed], group.lengths[failed] = 0.0, 0
+        return [step]
 
     def _record(self, group: Group, part: Transition) -> None:
         who, state = part.environments, group.state
@@ -469,15 +488,16 @@ class Actor(Heartbeat):
         self._counters["time/insert_wait"] += time.perf_counter() - started
         return len(self._unacknowledged) <= num_left
 
-    def _rebuild(self, failure: EnvironmentFailedError) -> None:
+    def _count_failure(self, failure: EnvironmentFailedError) -> None:
         self._counters[f"restarts/{failure.reason}"] += 1
+        if not self._rebuilds.spend("environment", self._counters["env_steps"]):
+            raise EnvironmentBudgetError(f"{_TOO_OFTEN}; its last error: {failure}") from failure
+
+    def _rebuild(self, failure: EnvironmentFailedError) -> None:
         self._counters[f"dropped_rows/{failure.reason}"] += sum(g.builder.num_pending_rows for g in self._groups)
-        may_go_on = self._rebuilds.spend("environment", self._counters["env_steps"])
-        if not may_go_on or self._incarnation + 1 >= self._incarnations_end:
-            why = "no number is left for its unrolls" if may_go_on else f"its last error: {failure}"
-            raise EnvironmentBudgetError(
-                f"environment failed more often than environment.max-restarts allows; {why}"
-            ) from failure
+        self._count_failure(failure)
+        if self._incarnation + 1 >= self._incarnations_end:
+            raise EnvironmentBudgetError(f"{_TOO_OFTEN}; no number is left for its unrolls") from failure
         self.statistics()  # kept for the new environments
         for group in self._groups:
             self._close_failed(group.environment)

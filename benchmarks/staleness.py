@@ -3,8 +3,9 @@
     python benchmarks/staleness.py cartpole --seeds 1      # measure what is missing
     python benchmarks/results.py --page                    # write the page and the picture
 
-All experience of a batch is replayed and a chosen number of updates old (`--replay.sampler delayed`). Every arm has the
-same tasks, seeds, networks and step sizes; only the correction differs. A finished run is in the task's file at once.
+All experience of a batch is replayed and a chosen number of updates old (`--replay.sampler delayed`), within the 16
+updates from that age on. Every arm has the same tasks, seeds, networks and step sizes; only the correction differs. A
+finished run is in the task's file at once.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from launch.report.pictures import Line, Panel
 from launch.reproductions.outcomes import in_force
 
 AGES = (0, 16, 64, 256, 1024)
+"""Least ages of what is learned from, in updates."""
+_WINDOW = 16
 LAST = 0.2  # share of the env steps whose mean return is the final one
 _ALL_STALE = "--algorithm.replay-fraction 1 --replay.sampler delayed --algorithm.entropy-on all --replay.min-steps 512"
 # Presets may reject and clip; an arm does what its label says, and nothing else.
@@ -38,11 +41,16 @@ _PLAIN = f"{_NO_REJECTION} --algorithm.policy-clip inf"
 
 @dataclass(frozen=True)
 class Task:
-    """A task of the grid: its title, and the arguments of `laser train` without seed, arm and age."""
+    """A task of the grid: its title, and the arguments of `laser train` without seed, arm and age.
+
+    In lockstep the parameters are published once a turn, after `updates_a_turn` updates, and ages are counted in
+    publications.
+    """
 
     title: str
     words: str
     steps: int
+    updates_a_turn: int
     seeds: tuple[int, ...] = (11, 12, 13, 14, 15)
 
 
@@ -52,11 +60,13 @@ TASKS = {
         "cartpole --stop-at-return 501 --algorithm.batch-size 8 --replay.samples-per-insert 8 "
         "--replay.capacity-steps 100000",
         60_000,
+        8,
     ),
     "space_invaders": Task(
         "MinAtar SpaceInvaders",
         "minatar --env MinAtar/SpaceInvaders-v1 --replay.samples-per-insert 4 --algorithm.normalize-advantages scale",
         150_000,
+        2,
     ),
 }
 ARMS = {
@@ -112,7 +122,9 @@ def file_of(name: str) -> str:
 
 def train(task: Task, arm: str, age: int, seed: int) -> dict[str, Any]:
     """Return the final return of a run, `value`, and its `seconds`."""
-    words = f"{task.words} {_ALL_STALE} {ARMS[arm]} --replay.sampler-settings.versions {age}".split()
+    publications = {"versions": age // task.updates_a_turn, "window": _WINDOW // task.updates_a_turn}
+    delay = " ".join(f"--replay.sampler-settings.{name} {number}" for name, number in publications.items())
+    words = f"{task.words} {_ALL_STALE} {ARMS[arm]} {delay}".split()
     with tempfile.TemporaryDirectory() as place:
         run_dir = Path(place) / "run"
         command = [*measure.LASER, "train", *words, "--steps", task.steps, "--seed", seed, "--run-dir", run_dir]

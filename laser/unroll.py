@@ -10,9 +10,10 @@ Row t of an unroll holds
 `observations` and `first` have T+1 rows; row T only bootstraps and is row 0 of the environment's next unroll. The
 learner computes the discounts: `discounts[t] = gamma * (1 - terminated[t])`.
 
-An episode's end, by termination or by truncation, is followed by one extra row with `valid = False` that holds the true
-final observation; its action, reward and mu have no meaning. The row after it has `first = True`. So
-`V(observations[t+1])` is always the value to bootstrap from, and no later code realigns rows or checks "done".
+An episode's end, by termination, by truncation or by a failure of its environment, is followed by one extra row with
+`valid = False` that holds the true final observation; its action, reward and mu have no meaning. The row after it has
+`first = True`. So `V(observations[t+1])` is always the value to bootstrap from, and no later code realigns rows or
+checks "done".
 
 `Unrolls` is N unrolls side by side (a struct of arrays, environment-major): actors insert them, and shards store them
 and hand them out. Arrays are `[N, T, ...]` (fields of rows), `[N, T+1, ...]` (boundaries) or `[N, ...]` (once).

@@ -1,8 +1,8 @@
 """Errors that end a command with one line for the user: each has an exit code, and `run_reporting` prints the line.
 
-Exit codes follow sysexits where one fits: 2 usage or config, 66 nothing to resume from, 73 cannot create, 74 input or
-output failed, 75 run directory in use, 77 code that is not trusted. 130 is Ctrl-C, 143 SIGTERM, 129 SIGHUP, and 141 a
-closed reader of standard output.
+Exit codes follow sysexits where one fits: 2 usage or config, 66 nothing to resume from, 69 Ray failed, 73 cannot
+create, 74 input or output failed, 75 run directory in use, 77 code that is not trusted. 130 is Ctrl-C, 143 SIGTERM, 129
+SIGHUP, and 141 a closed reader of standard output.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from launch.standard_output import FailingStream
 _PACKAGES = ("actors", "laser", "launch", "learner", "replay_server")
 _OURS = tuple(Path(__file__).resolve().parents[1] / name for name in _PACKAGES)
 
-USAGE, FAILED, INTERRUPTED, TERMINATED, UNREAD = 2, 1, 130, 143, 141
+USAGE, FAILED, RUNTIME_FAILED, INTERRUPTED, TERMINATED, UNREAD = 2, 1, 69, 130, 143, 141
 
 
 class LaunchError(RuntimeError):
@@ -73,6 +73,8 @@ class UntrustedError(LaunchError):
 
 class RuntimeFailedError(LaunchError):
     """Ray did not start, or one of its own processes ended."""
+
+    exit_code = RUNTIME_FAILED
 
 
 class StoppedError(LaunchError):

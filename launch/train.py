@@ -13,6 +13,7 @@ from launch.commands import resume_command
 from launch.recording.progress import Progress, closing_message
 from launch.recording.recorder import Recorder
 from launch.records.run_directory import open_run
+from launch.restart_link import announce
 from launch.settings.train_config import TrainConfig
 from launch.standard_output import name_long_waits, say
 from launch.supervision.callbacks import Caller, TrainingRun, check_callbacks
@@ -42,6 +43,7 @@ def train(config: TrainConfig, command: Sequence[str] | None = None, *, callback
         stack.enter_context(name_long_waits(config.quiet))
         plan = plan_session([config])
         run = stack.enter_context(open_run(config, command))
+        announce(run.path)
         stop = stack.enter_context(stop_on_signals())
         if not config.quiet:
             say(f"training in {run.path}{plan.where}; it will need {plan.needs_in(run.path)}")

@@ -5,7 +5,7 @@
         manifest.json.sha256
         state.json             plain values
         networks.safetensors   one file per named group of tensors
-        arrays/0.npy           NumPy arrays; the manifest lists their names
+        arrays/0.npy           NumPy arrays, large ones compressed (1.npz); the manifest lists their names
 
 Nothing is pickled. A checkpoint is valid only if every file has the size and hash that the manifest lists.
 """
@@ -29,9 +29,11 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 1 had no compressed arrays
 _NAME = re.compile(r"(\d{6,})-step-(\d+)")
 _UNFINISHED = ".writing-"
+_COMPRESSED_BYTES = 4096
+"""Bytes from which on an array is compressed; most large ones are the replay's index, which shrinks to a tenth."""
 
 
 class NoCheckpointError(RuntimeError):
@@ -138,8 +140,13 @@ def _write_all(
         array = arrays[name]
         if array.dtype.hasobject:
             raise TypeError(f"array {name} must not hold objects, got dtype {array.dtype}")
-        np.save(buffer, array, allow_pickle=False)
-        files[f"arrays/{index}.npy"] = _write(beside / "arrays" / f"{index}.npy", buffer.getbuffer())
+        if array.nbytes < _COMPRESSED_BYTES:
+            file = f"arrays/{index}.npy"
+            np.save(buffer, array, allow_pickle=False)
+        else:
+            file = f"arrays/{index}.npz"
+            np.savez_compressed(buffer, allow_pickle=False, array=array)
+        files[file] = _write(beside / file, buffer.getbuffer())
     manifest = {
         "schema_version": SCHEMA_VERSION,
         "step": step,
@@ -240,7 +247,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
             },
             state=_read_state(path),
             arrays={
-                name: np.load(path / "arrays" / f"{index}.npy", allow_pickle=False)
+                name: _read_array(path / "arrays", index, f"arrays/{index}.npz" in manifest["files"])
                 for index, name in enumerate(manifest["arrays"])
             },
         )
@@ -252,6 +259,13 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise
     except Exception as error:  # the files are as they were written, by another program or by hand
         raise BadCheckpointError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
+
+
+def _read_array(folder: Path, index: int, is_compressed: bool) -> np.ndarray:
+    if is_compressed:
+        with np.load(folder / f"{index}.npz", allow_pickle=False) as file:
+            return np.asarray(file["array"])
+    return np.asarray(np.load(folder / f"{index}.npy", allow_pickle=False))
 
 
 def _read_state(path: Path) -> dict[str, Any]:

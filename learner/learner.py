@@ -148,7 +148,7 @@ class Learner:
         self._ages = AgeQuantiles(member)
         self._makers = Makers(member)
         self._learned = Consumption()
-        self._first = FirstUpdates(member, config.publish_interval)
+        self._first = FirstUpdates(member)
         self._publisher = Publisher(parameters, self.updater.state.parameters)
         self._writer = ColumnWriter(replay, member, config.batches_together(settings.view), self.updater.state.device)
         self._num_unpublished = 0

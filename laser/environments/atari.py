@@ -82,7 +82,7 @@ def _wrapped(id: str, game: str, num_envs: int, config: EnvironmentConfig) -> Ve
     first = make()
     spec, reader, writer = describe_spaces(id, first, first.observation_space, first.action_space, config)
     spec = replace(spec, action_repeat=config.frame_skip)
-    return SyncEnvironments(spec, [lambda: first, *[make] * (num_envs - 1)], reader, writer)
+    return SyncEnvironments(spec, [make] * num_envs, reader, writer, first)
 
 
 def _register() -> None:

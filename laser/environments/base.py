@@ -8,6 +8,7 @@ offer only same-step autoreset, the missing transition is inserted (`recv` retur
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -23,6 +24,9 @@ class EnvironmentFailedError(RuntimeError):
         reason: "raised", "hung", "not_finite", "wrong_shape" or "wrong_mask".
         message: the environment's own message.
     """
+
+    others: StepOfOthers | None = None
+    """The step of the other environments, where the vector can rebuild those that failed alone."""
 
     def __init__(self, reason: str, message: str):
         self.reason = reason
@@ -45,7 +49,11 @@ def failure_of(error: BaseException) -> EnvironmentFailedError:
     """
     if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
         raise error
-    return EnvironmentFailedError("raised", words_of(error))
+    if isinstance(error, EnvironmentFailedError):
+        return error
+    failure = EnvironmentFailedError("raised", words_of(error))
+    failure.__cause__ = error
+    return failure
 
 
 def words_of(error: BaseException) -> str:
@@ -77,6 +85,34 @@ class Transition:
     ignored: np.ndarray
 
 
+@dataclass(frozen=True)
+class StepOfOthers:
+    """A step in which some environments of a vector failed and the others did not.
+
+    Args:
+        step: of all environments; a failed one's row is `ignored`, since its action had no result.
+        failures: by environment.
+        rebuild: (seed) -> the first observations of the failed environments, which it makes anew, by name, [M, ...], in
+            the order of `failures`; raises `EnvironmentFailedError`, after which only `close` may be called.
+    """
+
+    step: Transition
+    failures: Mapping[int, EnvironmentFailedError]
+    rebuild: Callable[[int | None], dict[str, np.ndarray]]
+
+    def complete(self, seed: int | None) -> Transition:
+        """Rebuild the failed environments, and return the step with their first observations."""
+        for name, value in self.rebuild(seed).items():
+            self.step.observations[name][list(self.failures)] = value
+        return self.step
+
+    def error(self) -> EnvironmentFailedError:
+        """Return the first failure, with this step."""
+        failure = self.failures[min(self.failures)]
+        failure.others = self
+        return failure
+
+
 class VectorEnvironment(Protocol):
     """`num_envs` environments of one spec. Used from one thread."""
 
@@ -93,7 +129,8 @@ class VectorEnvironment(Protocol):
         """Wait for that step; one part covers all environments, a second one those that were reset within the step.
 
         Raises:
-            EnvironmentFailedError: the environment raised or returned something unusable.
+            EnvironmentFailedError: an environment raised or returned something unusable. Only `close` may be called
+                then, unless the error has `others` and these are completed.
         """
 
     def render(self) -> np.ndarray | None:

@@ -53,7 +53,7 @@ class DmControlSuite(Suite):
         if config.vectorization == "async":
             first.close()
             return ProcessEnvironments(spec, [make] * num_envs, reader, writer, config.deadline_s)
-        return SyncEnvironments(spec, [lambda: first, *[make] * (num_envs - 1)], reader, writer)
+        return SyncEnvironments(spec, [make] * num_envs, reader, writer, first)
 
 
 def _make(domain: str, task: str, wrappers: str) -> gymnasium.Env:

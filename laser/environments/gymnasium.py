@@ -91,7 +91,7 @@ def _make(id: str, num_envs: int, config: EnvironmentConfig, deadline_s: float |
     if config.vectorization == "async":
         first.close()
         return ProcessEnvironments(spec, makers, reader, writer, config.deadline_s)
-    return SyncEnvironments(spec, [lambda: first, *makers[1:]], reader, writer)
+    return SyncEnvironments(spec, makers, reader, writer, first)
 
 
 def _makers(

@@ -54,7 +54,7 @@ class MinAtarSuite(Suite):
         spec = EnvironmentSpec(id, reader.specs, writer.spec)
         if config.vectorization == "async":
             return ProcessEnvironments(spec, [make] * num_envs, reader, writer, config.deadline_s)
-        return SyncEnvironments(spec, [lambda: first, *[make] * (num_envs - 1)], reader, writer)
+        return SyncEnvironments(spec, [make] * num_envs, reader, writer, first)
 
 
 class MinAtar(gymnasium.Env[Any, Any]):

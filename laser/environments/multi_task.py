@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from laser.environments.base import Transition, VectorEnvironment
+from laser.environments.base import EnvironmentFailedError, StepOfOthers, Transition, VectorEnvironment
 from laser.environments.named_sets import SETS
 from laser.environments.statistics import Statistics, give_statistics, read_statistics
 from laser.environments.suite import env_error, split_seed
@@ -101,7 +101,16 @@ class MultiTaskEnvironments:
 
     def recv(self) -> list[Transition]:
         """Wait for the step of every task."""
-        received = [part.recv() for _, part in self._parts]
+        received: list[list[Transition]] = []
+        failed: list[tuple[np.ndarray, StepOfOthers]] = []
+        for where, part in self._parts:
+            try:
+                received.append(part.recv())
+            except EnvironmentFailedError as failure:
+                if failure.others is None:
+                    raise
+                received.append([failure.others.step])
+                failed.append((where, failure.others))
         steps = self._join([parts[0] for parts in received], self._parts)
         order = np.argsort(steps.environments)
         whole = Transition(
@@ -113,6 +122,11 @@ class MultiTaskEnvironments:
             steps.ignored[order],
         )
         resets = [(parts[1], where) for parts, where in zip(received, self._parts, strict=True) if len(parts) > 1]
+        if failed:
+            error = _of_all_tasks(whole, failed).error()
+            if resets:
+                error.others = None  # the second part has no place in it
+            raise error
         if not resets:
             return [whole]
         return [whole, self._join([reset for reset, _ in resets], [where for _, where in resets])]
@@ -167,3 +181,19 @@ class MultiTaskEnvironments:
             joined("truncated"),
             joined("ignored"),
         )
+
+
+def _of_all_tasks(step: Transition, failed: Sequence[tuple[np.ndarray, StepOfOthers]]) -> StepOfOthers:
+    """Return the step of all tasks.
+
+    Args:
+        step: of the environments of all tasks.
+        failed: for each task with failures, the places of its environments, and their step.
+    """
+
+    def rebuild(seed: int | None) -> dict[str, np.ndarray]:
+        begun = [part.rebuild(own) for (_, part), own in zip(failed, split_seed(seed, len(failed)), strict=True)]
+        return {name: np.concatenate([each[name] for each in begun]) for name in step.observations}
+
+    failures = {int(where[index]): error for where, part in failed for index, error in part.failures.items()}
+    return StepOfOthers(step, failures, rebuild)

@@ -8,6 +8,7 @@ import signal
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -16,7 +17,7 @@ from gymnasium.vector import AsyncVectorEnv
 from gymnasium.vector.async_vector_env import AsyncState
 from gymnasium.wrappers.utils import create_zero_array
 
-from laser.environments.base import RAISED, EnvironmentFailedError, Transition, words_of
+from laser.environments.base import RAISED, EnvironmentFailedError, StepOfOthers, Transition, words_of
 from laser.environments.results import read_flag, read_reward
 from laser.environments.spaces import ActionWriter, ObservationReader
 from laser.environments.statistics import Moments, Statistics, merge_moments, read_wrappers, write_wrappers
@@ -33,8 +34,9 @@ _FAILURE = "laser_failure"
 class ProcessEnvironments(GymnasiumVector):
     """`VectorEnvironment` over one process per environment; `send` starts the step, `recv` waits at most `deadline_s`.
 
-    Used from one thread. After an `EnvironmentFailedError` only `close` may be called, which also ends hung processes.
-    The main module of the running script needs the guard `if __name__ == "__main__":`.
+    Used from one thread. One environment that raises can be rebuilt alone, in its process. After any other
+    `EnvironmentFailedError` only `close` may be called, which also ends hung processes. The main module of the running
+    script needs the guard `if __name__ == "__main__":`.
 
     Args:
         spec: spec of the environments.
@@ -54,7 +56,7 @@ class ProcessEnvironments(GymnasiumVector):
     ):
         if _START_METHOD == "forkserver":
             multiprocessing.set_forkserver_preload(["laser.environments.processes"])
-        guarded = [_GuardedMaker(make, reader, os.getpid()) for make in makers]
+        guarded = [_GuardedMaker(make, reader, os.getpid(), index) for index, make in enumerate(makers)]
         # Gymnasium reads a text from shared memory only once, when it makes the vector.
         is_shared = not any(isinstance(each, VectorSpec) and each.alphabet for each in spec.observations.values())
         try:
@@ -74,7 +76,9 @@ class ProcessEnvironments(GymnasiumVector):
             return self._processes.reset_wait(timeout=self._deadline_s)
 
         observations, info = self._watched(reset, "a reset")
-        self._raise_failure(info)
+        if failures := _failures(info):
+            self._failed = True
+            raise failures[min(failures)]
         self._over = np.zeros(self.num_envs, bool)
         self._actions = None
         return self._reader.read_batch(observations, self.num_envs)
@@ -87,10 +91,23 @@ class ProcessEnvironments(GymnasiumVector):
     def recv(self) -> list[Transition]:
         """Wait for the step."""
         assert self._actions is not None, "recv without send"
-        step = self._watched(lambda: self._processes.step_wait(timeout=self._deadline_s), "a step")
+        observations, rewards, terminated, truncated, info = self._watched(
+            lambda: self._processes.step_wait(timeout=self._deadline_s), "a step"
+        )
         self._actions = None
-        self._raise_failure(step[-1])
-        return self._transitions(*step)
+        failures = _failures(info)
+        if not failures:
+            return self._transitions(observations, rewards, terminated, truncated, info)
+        self._failed = True
+        healthy = next((index for index in range(self.num_envs) if index not in failures), None)
+        if healthy is None:
+            raise failures[min(failures)]
+        for value in self._reader.named(observations).values():
+            if isinstance(value, np.ndarray):  # not of texts, which are "" where there is none
+                value[list(failures)] = value[healthy]  # until they have observations of their own
+        (step,) = self._transitions(observations, rewards, terminated, truncated, info)
+        step.ignored[list(failures)] = True
+        raise StepOfOthers(step, failures, partial(self._rebuild, list(failures))).error()
 
     def render(self) -> np.ndarray | None:
         """Return a picture of environment 0 if it was made with `render_mode="rgb_array"`."""
@@ -126,6 +143,16 @@ class ProcessEnvironments(GymnasiumVector):
     def _draw(self) -> Any:
         return self._called("render")[0]
 
+    def _rebuild(self, failed: list[int], seed: int | None) -> dict[str, np.ndarray]:
+        """Make these environments anew in their processes, and return their first observations."""
+        begun = self._called("rebuild", dict(zip(failed, split_seed(seed, len(failed)), strict=True)))
+        for index in failed:
+            if _FAILURE in begun[index][1]:
+                raise _as_error(begun[index][1][_FAILURE])
+        observations = self._reader.read_items([begun[index][0] for index in failed])
+        self._failed = False
+        return observations
+
     def _called(self, method: str, *arguments: Any) -> tuple[Any, ...]:
         """Call a method of the guarded environment in every process; return the results."""
 
@@ -151,14 +178,18 @@ class ProcessEnvironments(GymnasiumVector):
             codes = ", ".join(f"environment {index} with exit code {code}" for index, code in dead.items() if code)
             raise EnvironmentFailedError("raised", f"a process ended: {codes or 'no exit code yet'}") from error
 
-    def _raise_failure(self, info: dict[str, Any]) -> None:
-        if _FAILURE not in info:
-            return
-        self._failed = True
-        reason, message, trace = next(failure for failure in info[_FAILURE] if failure is not None)
-        error = EnvironmentFailedError(reason, message)
-        error.add_note(trace)
-        raise error
+
+def _failures(info: dict[str, Any]) -> dict[int, EnvironmentFailedError]:
+    """Return the failures that a vector's `info` holds, by environment."""
+    found = enumerate(info.get(_FAILURE, ()))
+    return {index: _as_error(failure) for index, failure in found if failure is not None}
+
+
+def _as_error(failure: tuple[str, str, str]) -> EnvironmentFailedError:
+    reason, message, trace = failure
+    error = EnvironmentFailedError(reason, message)
+    error.add_note(trace)
+    return error
 
 
 @contextmanager
@@ -178,24 +209,27 @@ def _hangups_blocked() -> Iterator[None]:
 class _GuardedMaker:
     """Builds one guarded environment; picklable if its maker is."""
 
-    def __init__(self, make: Callable[[], gymnasium.Env], reader: ObservationReader, creator: int):
+    def __init__(self, make: Callable[[], gymnasium.Env], reader: ObservationReader, creator: int, index: int):
         self._make = make
         self._reader = reader
         self._creator = creator
+        self._index = index
 
     def __call__(self) -> gymnasium.Env:
         if os.getpid() != self._creator:
             # Ctrl-C reaches the whole process group; only the actor may react to it.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        return _Guarded(self._make(), self._reader)
+        return _Guarded(self._make, self._reader, self._index)
 
 
 class _Guarded(gymnasium.Wrapper):
     """Checks the results of an environment and returns failures in `info` as strings, readable in other processes."""
 
-    def __init__(self, environment: gymnasium.Env, reader: ObservationReader):
-        super().__init__(environment)
+    def __init__(self, make: Callable[[], gymnasium.Env], reader: ObservationReader, index: int):
+        super().__init__(make())
+        self._make = make
         self._reader = reader
+        self._index = index
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         try:
@@ -213,6 +247,20 @@ class _Guarded(gymnasium.Wrapper):
             return observation, read_reward(reward), *ends, {}
         except RAISED as error:
             return create_zero_array(self.observation_space), 0.0, False, False, {_FAILURE: _failure(error)}
+
+    def rebuild(self, seeds: dict[int, int | None]) -> tuple[Any, dict[str, Any]]:
+        """Make the environment anew, with its wrappers' statistics, if it is one of these; return its first reset."""
+        if self._index not in seeds:
+            return None, {}
+        try:
+            moments = read_wrappers(self.env)
+            with suppress(*RAISED):  # its failure is counted already
+                self.env.close()
+            self.env = self._make()
+            write_wrappers(self.env, moments, frozen=False)
+        except RAISED as error:
+            return None, {_FAILURE: _failure(error)}
+        return self.reset(seed=seeds[self._index])
 
     def read_statistics(self) -> list[Moments]:
         return read_wrappers(self.env)

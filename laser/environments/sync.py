@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Any
 
 import gymnasium
 import numpy as np
 
 from laser.environments import restoring
-from laser.environments.base import RAISED, EnvironmentFailedError, Transition, failure_of, words_of
+from laser.environments.base import (
+    RAISED,
+    EnvironmentFailedError,
+    StepOfOthers,
+    Transition,
+    failure_of,
+    words_of,
+)
 from laser.environments.results import read_flag, read_reward, read_rewards
 from laser.environments.spaces import ActionWriter, ObservationReader
 from laser.environments.statistics import Statistics, merge_moments, read_wrappers, write_wrappers
@@ -29,7 +37,7 @@ def draw(id: str, render: Callable[[], Any]) -> np.ndarray | None:
 
 
 class SyncEnvironments:
-    """`VectorEnvironment` over single environments, stepped within `recv`.
+    """`VectorEnvironment` over single environments, stepped within `recv`; one that fails can be rebuilt alone.
 
     Used from one thread. A step that hangs cannot be interrupted here, unlike with `async` vectorization.
 
@@ -38,6 +46,7 @@ class SyncEnvironments:
         makers: functions that build one environment each.
         reader: reader of observations.
         writer: writer of actions.
+        first: the first environment, if it is made already.
     """
 
     def __init__(
@@ -46,10 +55,12 @@ class SyncEnvironments:
         makers: list[Callable[[], gymnasium.Env]],
         reader: ObservationReader,
         writer: ActionWriter,
+        first: gymnasium.Env | None = None,
     ):
         self.spec = spec
         self.num_envs = len(makers)
-        self._environments = [make() for make in makers]
+        self._makers = makers
+        self._environments = [makers[0]() if first is None else first, *(make() for make in makers[1:])]
         self._reader = reader
         self._writer = writer
         self._indices = np.arange(self.num_envs)
@@ -99,8 +110,9 @@ class SyncEnvironments:
         rewards = np.zeros(num_envs)
         terminated, truncated = np.zeros(num_envs, bool), np.zeros(num_envs, bool)
         begins = ignored.tolist()
-        try:
-            for index, environment in enumerate(self._environments):
+        failures: dict[int, EnvironmentFailedError] = {}
+        for index, environment in enumerate(self._environments):
+            try:
                 if begins[index]:
                     observation, _ = environment.reset()
                 else:
@@ -109,14 +121,72 @@ class SyncEnvironments:
                     terminated[index] = read_flag("terminated", terminal)
                     truncated[index] = read_flag("truncated", timed_out)
                 self._reader.put(room, index, observation)
-        except EnvironmentFailedError:
-            raise
-        except RAISED as error:
-            raise failure_of(error) from error
+            except RAISED as error:
+                failures[index] = failure_of(error)
+        observations, rewards = self._read(room, rewards, failures)
+        failed = sorted(failures)
+        if failures:
+            terminated[failed], truncated[failed], ignored[failed] = False, False, True
         self._over = terminated | truncated
-        observations = self._remembered(self._reader.convert(room))
-        rewards = read_rewards(rewards, num_envs)
-        return [Transition(self._indices.copy(), observations, rewards, terminated, truncated, ignored)]
+        step = Transition(self._indices.copy(), self._remembered(observations), rewards, terminated, truncated, ignored)
+        if failures:
+            alone = {index: failures[index] for index in failed}
+            raise StepOfOthers(step, alone, partial(self._rebuild, failed)).error()
+        return [step]
+
+    def _read(
+        self, room: dict[str, np.ndarray], rewards: np.ndarray, failures: dict[int, EnvironmentFailedError]
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Return observations and rewards of all environments, and add those with unusable ones to the failures.
+
+        A failed environment's row is a copy of another one's, until it has an observation of its own.
+        """
+        while True:
+            if failures:
+                healthy = [index for index in range(self.num_envs) if index not in failures]
+                if not healthy:
+                    raise failures[min(failures)]
+                for value in room.values():
+                    value[list(failures)] = value[healthy[0]]
+                rewards[list(failures)] = 0.0
+            try:
+                return self._reader.convert(room), read_rewards(rewards, self.num_envs)
+            except EnvironmentFailedError:
+                found = self._find_unusable(room, rewards)
+                if not found:
+                    raise
+                failures.update(found)
+
+    def _find_unusable(self, room: dict[str, np.ndarray], rewards: np.ndarray) -> dict[int, EnvironmentFailedError]:
+        found = {}
+        for index in range(self.num_envs):
+            try:
+                self._reader.convert({name: value[index : index + 1] for name, value in room.items()})
+                read_rewards(rewards[index : index + 1], 1)
+            except EnvironmentFailedError as error:
+                words = str(error).replace("of environment 0", f"of environment {index}")
+                found[index] = EnvironmentFailedError(error.reason, words)
+        return found
+
+    def _rebuild(self, failed: list[int], seed: int | None) -> dict[str, np.ndarray]:
+        """Make these environments anew, with their wrappers' statistics, and return their first observations."""
+        room, seeds = self._reader.allocate(len(failed)), split_seed(seed, len(failed))
+        try:
+            for place, index in enumerate(failed):
+                moments = read_wrappers(self._environments[index])
+                with suppress(*RAISED):  # its failure is counted already
+                    self._environments[index].close()
+                self._environments[index] = self._makers[index]()
+                write_wrappers(self._environments[index], moments, frozen=False)
+                observation, _ = self._environments[index].reset(seed=seeds[place])
+                self._reader.put(room, place, observation)
+            observations = self._reader.convert(room)
+        except RAISED as error:
+            failure = failure_of(error)
+            raise failure from failure.__cause__
+        for name, latest in self._latest.items():
+            latest[failed] = observations[name]
+        return observations
 
     def render(self) -> np.ndarray | None:
         """Return a picture of environment 0 if it was made with `render_mode="rgb_array"`."""

@@ -42,7 +42,7 @@ class Options:
 
 
 def run(options: Options) -> dict[str, Any]:
-    """Train, kill, resume, and return the accounts at the end.
+    """Train, kill, and return the accounts at the end.
 
     Raises:
         ConfigError: a package is missing, or the run did not start or end.
@@ -69,49 +69,38 @@ class _Chaos:
 
     def __init__(self, options: Options, path: Path):
         self._options, self._path = options, path
-        self._driver: subprocess.Popen[bytes] | None = None
+        self._supervisor: subprocess.Popen[bytes] | None = None
         self._kills: Counter[str] = Counter()
         self._rate, self._calm_updates, self._begun_at, self._ended_at = 0.0, 0, 0.0, 0.0
         self._num_left = 0
-        self._starts = 0
 
     def start(self) -> None:
-        """Start the driver, or start it again, and wait until the learner makes updates."""
-        self._starts += 1
-        words = [
-            "--runtime",
-            "ray",
-            "--schedule",
-            "free",
-            "--num-actors",
-            "2",
-            "--num-envs",
-            "4",
-            "--steps",
-            "1000000000",
-        ]
-        words += [
-            "--replay.num-shards",
-            "2",
-            "--replay.min-steps",
-            "128",
-            "--stop-at-return",
-            "inf",
-            "--checkpoint-replay",
-        ]
-        words += ["--max-failures", "1000", "--learner.compile", "off", "--learner.checkpoint-interval-s", "10"]
+        """Start the run, and wait until the learner makes updates."""
+        words = ["--runtime", "ray", "--schedule", "free", "--num-actors", "2", "--num-envs", "4"]
+        words += ["--steps", "1000000000", "--stop-at-return", "inf", "--checkpoint-replay", "--restart"]
+        words += ["--replay.num-shards", "2", "--replay.min-steps", "128", "--max-failures", "1000"]
+        words += ["--learner.compile", "off", "--learner.checkpoint-interval-s", "10"]
         words += ["--evaluation.interval", "20000", "--evaluation.episodes", "2", "--run-dir", str(self._path)]
         command = [sys.executable, "-m", "launch", "train", self._options.preset, *words]
-        resume = ["--resume"] if self._starts > 1 else []
-        log = self._path.with_name("driver.txt").open("ab")
-        with log:
-            self._driver = subprocess.Popen([*command, *resume], stdout=log, stderr=log, start_new_session=True)
-        before = self._ticks()[-1][1] if self._starts > 1 else 0
+        with self._path.with_name("said.txt").open("ab") as log:
+            self._supervisor = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        self._wait_for_updates(0)
+
+    def _wait_for_updates(self, before: int) -> None:
+        """Wait until the learner has made more updates than before."""
         until = time.monotonic() + _START_S
         while not self._has_checkpoint() or not (ticks := self._ticks()) or ticks[-1][1] <= before:
-            if self._driver.poll() is not None or time.monotonic() > until:
+            if time.monotonic() > until:
                 raise self._failed("the run did not start")
+            self._check()
             time.sleep(0.5)
+
+    def _check(self) -> subprocess.Popen[bytes]:
+        """Return the supervisor if it is alive."""
+        assert self._supervisor is not None
+        if self._supervisor.poll() is not None:
+            raise self._failed("the run ended by itself")
+        return self._supervisor
 
     def be_calm(self) -> None:
         """Measure the undisturbed rate."""
@@ -125,20 +114,17 @@ class _Chaos:
         self._calm_updates, self._begun_at = now[1], time.monotonic()
 
     def kill(self, kind: str, rng: np.random.Generator) -> None:
-        """Kill a process of this run; a killed driver is started again."""
+        """Kill a process of this run; its supervisor starts a killed main process again."""
         import psutil
 
-        assert self._driver is not None
-        if self._driver.poll() is not None:
-            raise self._failed("the run ended by itself")
-        own = psutil.Process(self._driver.pid).children(recursive=True)
+        (trainer,) = psutil.Process(self._check().pid).children()
+        own = trainer.children(recursive=True)
         if kind == "driver":
-            self._driver.kill()
-            self._driver.wait()
-            _, alive = psutil.wait_procs(own, timeout=60.0)
-            self._num_left += len(alive)
+            before = self._ticks()[-1][1]
+            trainer.kill()
+            self._num_left += len(psutil.wait_procs(own, timeout=60.0)[1])
             self._kills[kind] += 1
-            self.start()
+            self._wait_for_updates(before)
             return
         parts = [process for process in own if _title(process).startswith(_PARTS[kind])]
         if parts:
@@ -147,22 +133,22 @@ class _Chaos:
 
     def end(self) -> None:
         """Stop the run as Ctrl-C does, and wait for its end."""
-        assert self._driver is not None
+        supervisor = self._check()
         self._ended_at = time.monotonic()
-        self._driver.send_signal(signal.SIGINT)
+        supervisor.send_signal(signal.SIGINT)
         try:
-            self._driver.wait(_END_S)
+            supervisor.wait(_END_S)
         except subprocess.TimeoutExpired as error:
             raise self._failed("the run did not end") from error
 
     def leave_nothing(self) -> None:
         """Kill what is left of the run, after an error."""
-        if self._driver is not None and self._driver.poll() is None:
+        if self._supervisor is not None and self._supervisor.poll() is None:
             import psutil
 
-            own = psutil.Process(self._driver.pid).children(recursive=True)
-            self._driver.kill()
-            self._driver.wait()
+            own = psutil.Process(self._supervisor.pid).children(recursive=True)
+            self._supervisor.kill()
+            self._supervisor.wait()
             for process in psutil.wait_procs(own, timeout=60.0)[1]:
                 process.kill()
 
@@ -221,7 +207,7 @@ class _Chaos:
         return RunDirectory(self._path, resumed=True).has_checkpoint
 
     def _failed(self, what: str) -> ConfigError:
-        lines = self._path.with_name("driver.txt").read_text(errors="replace").splitlines()
+        lines = self._path.with_name("said.txt").read_text(errors="replace").splitlines()
         return ConfigError([Problem("bench", f"{what}: {lines[-1] if lines else 'it said nothing'}", "see its words")])
 
 

@@ -196,8 +196,11 @@ def _switches() -> set[str]:
 
 
 def _take_trust(values: dict[str, str], problems: list[Problem]) -> bool:
-    """Take `--trust` out of the values; add a problem if it is mistyped or has no effect."""
-    given = {key: values.pop(key) for key in ("trust",) if key in values}
+    """Take the options that are no settings out of the values, and return `--trust`.
+
+    Add a problem for each that is mistyped or has no effect. `--restart` has had its effect already.
+    """
+    given: dict[str, str] = {key: values.pop(key) for key in ("trust", "restart") if key in values}
     options, found = apply_overrides(ResumeOptions(), given)
     if options.trust and "resume" not in values:
         found = [Problem("trust", "has no effect without --resume", "leave it out")]

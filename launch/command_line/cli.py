@@ -31,11 +31,11 @@ _USAGE = """\
 usage: laser COMMAND ...
 
   laser train [PRESET] [--env ID] [--steps N] [--seed S] [--run-dir DIR] [--runtime local|ray]
-                     [--schedule free|lockstep] [--config FILE.toml] [--resume] [--json] [--KEY VALUE ...]
-                                                                                    train an agent
+                     [--schedule free|lockstep] [--config FILE.toml] [--resume] [--restart] [--json]
+                     [--KEY VALUE ...]                                              train an agent
   laser sweep [PRESET] [--grid KEY=V1,V2 ...] [--zip KEY=V1,V2 ...] [--space KEY=RANGE ... --sample N] [--seeds N]
                      [--share-replay | --no-share-replay] [--concurrent N] [--pbt | --pruner asha] [--tuner optuna]
-                     [--resume] [--json] [--KEY VALUE ...]
+                     [--resume] [--restart] [--json] [--KEY VALUE ...]
                                                                                     train several, at the same pace
   laser eval RUN_DIR ... [--episodes N] [--env ID] [--video] [--json]               evaluate trained agents
   laser play RUN_DIR [--episodes N] [--env ID]                                      watch an agent play in a window
@@ -84,6 +84,10 @@ def run(arguments: Sequence[str]) -> int:
 def _train(arguments: list[str]) -> int:
     if any(flag in arguments for flag in _HELP_FLAGS):
         return _train_help([argument for argument in arguments if argument not in _HELP_FLAGS])
+    from launch.command_line.restarts import supervise_if_asked
+
+    if (exit_code := supervise_if_asked(["train", *arguments])) is not None:
+        return exit_code
     from launch.command_line.arguments import parse_train, with_preset
 
     with name_long_waits(_is_quiet(arguments)):
@@ -105,6 +109,10 @@ def _train(arguments: list[str]) -> int:
 def _sweep(arguments: list[str]) -> int:
     if any(flag in arguments for flag in _HELP_FLAGS):
         return _sweep_help([argument for argument in arguments if argument not in _HELP_FLAGS])
+    from launch.command_line.restarts import supervise_if_asked
+
+    if (exit_code := supervise_if_asked(["sweep", *arguments])) is not None:
+        return exit_code
     from launch.command_line.arguments import parse_sweep, with_preset
     from launch.sweeps.sweep_options import sweep_leaves
 

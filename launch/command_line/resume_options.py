@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from launch.records.trust import TrustFlag
 
@@ -12,3 +13,6 @@ class ResumeOptions:
     """Options of `laser train` and `laser sweep` that are no setting of a run."""
 
     trust: TrustFlag = False
+    restart: Annotated[
+        bool, "start the run again from its newest checkpoint when its process is killed or Ray fails"
+    ] = False

@@ -446,9 +446,9 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric("start/share/{source}", "share", "part of the steps of the first updates that came from a source"),
         Metric(
             "start/age/{source}",
-            "updates",
-            "mean age of these steps: updates since their policy was published; for foreign steps, since their own "
-            "member's newest policy that was drawn",
+            "versions",
+            "mean age of these steps: published versions since their policy's; for foreign steps, since their own "
+            "member's newest one that was drawn",
             better="lower",
         ),
         Metric(

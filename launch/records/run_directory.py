@@ -30,6 +30,7 @@ from launch.errors import (
     RuntimeFailedError,
     StoppedError,
 )
+from launch.records.log_file import append_to_log
 from launch.records.preset_changes import changes_from_preset, changes_in_words
 from launch.records.record import load_record
 from launch.records.run_lock import locked
@@ -118,10 +119,8 @@ class RunDirectory:
         Raises:
             OutputError: the file cannot be written.
         """
-        stamp = time.strftime("%Y-%m-%d %H:%M:%S")
         try:
-            with self.log_path.open("a", encoding="utf-8") as file:
-                file.write("".join(f"{stamp} {line}\n" for line in text.splitlines()))
+            append_to_log(self.log_path, text)
         except OSError as error:
             raise output_error(self.log_path, error) from error
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from laser.environments.statistics import Statistics
-from launch.logs.filling import fill_from_log
 from launch.recording.recorder import Recorder
 from launch.records.run_directory import RunDirectory
 from launch.supervision.checkpointing import SavedMember
 from launch.supervision.initial_weights import read_initial_weights
+from launch.supervision.log_filling import fill_from_log
 from launch.supervision.saved_replay import SavedReplay
 from launch.topology import Topology
 

@@ -26,6 +26,7 @@ from launch.recording.task_returns import bucket_frames
 from launch.recording.tracker import Tracker
 from launch.records.metrics_db import MetricsDb
 from launch.records.run_directory import RunDirectory
+from launch.restart_link import is_connected
 from launch.runtimes.local_runtime import LocalRuntime
 from launch.runtimes.runtime import Runtime
 from launch.settings.train_config import TrainConfig
@@ -291,8 +292,9 @@ class _Session:
         _check_in_place(self._runs)
         for supervisor in supervisors:
             supervisor.recorder.begin()
-            if waiting and not supervisor.finished:
-                self._save_now(supervisor)
+            is_first = is_connected() and not self._run_of(supervisor).has_checkpoint
+            if (waiting or is_first) and not supervisor.finished:
+                self._save_now(supervisor)  # whatever ends the session, the member continues from it
         try:
             if self._caller is not None:
                 self._caller.start()

@@ -7,11 +7,16 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
 from launch.errors import Interrupted, StoppedError
+from launch.restart_link import is_connected
+
+_SAME_S = 1.0
+"""Seconds within which two signals are one, where a supervisor passes on what also reached this process itself."""
 
 
 class StopSignal:
@@ -23,6 +28,7 @@ class StopSignal:
 
     def __init__(self) -> None:
         self.number: int | None = None
+        self._came_at = 0.0
 
     @property
     def requested(self) -> bool:
@@ -51,10 +57,12 @@ class StopSignal:
         if self.number is not None:
             if number == signal.SIGHUP:
                 return  # a shell and the kernel may both send one as a terminal closes
+            if is_connected() and time.monotonic() - self._came_at < _SAME_S:
+                return
             for child in multiprocessing.active_children():
                 child.kill()  # an exit without clean-up would orphan them
             os._exit(128 + number)
-        self.number = number
+        self.number, self._came_at = number, time.monotonic()
         # A raw write: the handler may have interrupted a print, whose buffer is then locked.
         with suppress(OSError, ValueError):  # standard error may have no reader any more, or be closed
             if sys.__stderr__ is not None:  # otherwise its number may be that of another file

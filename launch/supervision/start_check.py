@@ -58,7 +58,7 @@ def describe_start(values: Mapping[str, float]) -> str:
     for source, words in FIELDS["source"].values.items():
         share, facts = found["share"].get(source, 0.0), []
         if source in found["age"]:
-            facts.append(f"{found['age'][source]:,.1f} updates old")
+            facts.append(f"{found['age'][source]:,.1f} versions old")
         if source in found["accepted"]:
             facts.append(f"{100 * found['accepted'][source]:.0f}% accepted")
         if share:

@@ -19,6 +19,7 @@ from launch.recording.recorder import Recorder
 from launch.records.lineage import Lineage
 from launch.records.run_directory import RunDirectory, open_run
 from launch.records.settings_schedule import read_changes
+from launch.restart_link import announce
 from launch.settings.values import show
 from launch.standard_output import name_long_waits, say
 from launch.supervision.ending import Ending
@@ -65,6 +66,7 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
         if config.options.tunes:
             raise_problems(find_unfit_ends(config, members[0], plan.members[0]))
         run = stack.enter_context(open_run(base, command, facts={"sweep": config.to_json()}))
+        announce(run.path)
         pruning = _pruning_of(config, members, run) if config.options.prunes else None
         tuning = None
         if config.options.tunes:

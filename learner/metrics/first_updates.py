@@ -20,17 +20,16 @@ class FirstUpdates:
 
     * `start/updates`: number of updates measured.
     * `start/share/SOURCE`: part of the steps from a source (see `SOURCES`).
-    * `start/age/SOURCE`: mean age of these steps, in updates of the learner that published the policy they were made
-      with. For steps of other members it counts from the newest policy of theirs that was drawn.
+    * `start/age/SOURCE`: mean age of these steps, in published versions since that of the policy that made them.
+      For steps of other members it counts from the newest version of theirs that was drawn.
     * `start/accepted/SOURCE`: part of these steps that the trust region accepts, for losses with one.
 
     Args:
         member: of the learner.
-        publish_interval: updates between two parameter versions.
     """
 
-    def __init__(self, member: int, publish_interval: int):
-        self._member, self._publish_interval = member, publish_interval
+    def __init__(self, member: int):
+        self._member = member
         self._num_updates = 0
         self._steps: defaultdict[str, float] = defaultdict(float)
         self._ages: defaultdict[str, float] = defaultdict(float)
@@ -65,7 +64,7 @@ class FirstUpdates:
                     newest = self._newest_versions[maker] = max(self._newest_versions[maker], int(versions.max()))
                     source = "foreign_replay"
                 self._steps[source] += float(steps[theirs].sum())
-                self._ages[source] += float(((newest - versions) * steps[theirs]).sum()) * self._publish_interval
+                self._ages[source] += float(((newest - versions) * steps[theirs]).sum())
 
     def take(self) -> dict[str, float]:
         """Return the measurement, once; {} before the last of the first updates."""

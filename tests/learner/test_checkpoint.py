@@ -53,6 +53,21 @@ def test_what_is_saved_comes_back(tmp_path):
     assert warnings == []
 
 
+def test_large_arrays_are_compressed_and_those_of_earlier_versions_are_read(tmp_path, monkeypatch):
+    array = np.repeat(np.arange(100, dtype=np.int32), 100)
+    new = save_checkpoint(tmp_path, 1, {}, {}, {"large": array, "small": array[:3]})
+    assert sorted(path.name for path in (new / "arrays").iterdir()) == ["0.npz", "1.npy"]
+    assert (new / "arrays" / "0.npz").stat().st_size < array.nbytes / 10
+    monkeypatch.setattr(module, "_COMPRESSED_BYTES", 10**9)
+    monkeypatch.setattr(module, "SCHEMA_VERSION", 1)
+    old = save_checkpoint(tmp_path, 2, {}, {}, {"large": array})
+    monkeypatch.undo()
+    for path in (new, old):
+        read = load_checkpoint(path).arrays["large"]
+        assert read.dtype == array.dtype
+        np.testing.assert_array_equal(read, array)
+
+
 def test_strange_tensors_come_back_bitwise(tmp_path):
     values = {
         "scalar": torch.tensor(3.0),
@@ -249,9 +264,9 @@ def test_after_going_back_the_newly_written_one_is_the_newest(tmp_path):
 
 
 def test_a_newer_schema_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(module, "SCHEMA_VERSION", 3)
     path = save(tmp_path, 1)
-    monkeypatch.setattr(module, "SCHEMA_VERSION", 1)
+    monkeypatch.setattr(module, "SCHEMA_VERSION", 2)
     with pytest.raises(BadCheckpointError, match="newer version"):
         load_checkpoint(path)
 

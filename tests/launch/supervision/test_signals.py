@@ -1,5 +1,6 @@
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -7,6 +8,7 @@ import time
 
 import pytest
 
+from launch.restart_link import VARIABLE
 from launch.supervision.signals import stop_on_signals
 
 # Says "ready", then "stopping" once a signal has come, then takes long to save.
@@ -14,8 +16,10 @@ _SCRIPT = """
 import multiprocessing, time
 from launch.supervision.signals import stop_on_signals
 from launch.errors import run_reporting
+from launch.restart_link import connect
 if __name__ == "__main__":
     def command():
+        connect()
         with stop_on_signals() as stop:
             child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
             child.start()
@@ -32,12 +36,13 @@ if __name__ == "__main__":
 """
 
 
-def start(saving):
+def start(saving, **options):
     process = subprocess.Popen(
         [sys.executable, "-c", _SCRIPT.format(saving=saving)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        **options,
     )
     word, child = process.stdout.readline().split()
     assert word == "ready"
@@ -114,6 +119,18 @@ def test_a_second_hangup_does_not_cut_the_saving_short():
     _, err = process.communicate(timeout=20)
     assert process.returncode == 129
     assert err.splitlines()[-1] == "stopped: by SIGHUP; saved"
+
+
+def test_a_signal_that_a_supervisor_passes_on_too_does_not_cut_the_saving_short():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        number = theirs.fileno()
+        process, _ = start(saving=1, pass_fds=[number], env={**os.environ, VARIABLE: str(number)})
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == "stopping\n"
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=20)
+    assert err.splitlines()[-1] == "stopped: by SIGTERM; saved"
 
 
 def test_a_hangup_that_was_ignored_at_the_start_stays_ignored():

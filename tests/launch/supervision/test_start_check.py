@@ -34,8 +34,8 @@ def warnings(values, shares_replay=False, **changes):
 def test_the_line_has_the_mix_its_age_and_its_accepted_share():
     values = measured(0.5, 0.375, 0.125, {"online": 1.0, "own_replay": 0.97}, {"online": 1.04, "own_replay": 41.0})
     assert describe_start(values) == (
-        "first 100 updates: learned from 50% fresh (1.0 updates old, 100% accepted), "
-        "38% own replay (41.0 updates old, 97% accepted), 12% foreign replay"
+        "first 100 updates: learned from 50% fresh (1.0 versions old, 100% accepted), "
+        "38% own replay (41.0 versions old, 97% accepted), 12% foreign replay"
     )
 
 

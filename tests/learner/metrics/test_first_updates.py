@@ -34,7 +34,7 @@ def accepted(**shares):
 
 @pytest.mark.parametrize("streams", [False, True])
 def test_shares_ages_and_acceptance_are_those_of_the_first_updates(streams):
-    first = FirstUpdates(member=1, publish_interval=3)
+    first = FirstUpdates(member=1)
     fresh, taken = sample([9], [1], [4]), []
     for number in range(2 * NUM_UPDATES):
         # Of 8 steps 4 are fresh, 2 are its own from 5 versions ago, 2 are of member 0, 3 and 1 behind its newest.
@@ -48,13 +48,13 @@ def test_shares_ages_and_acceptance_are_those_of_the_first_updates(streams):
     shares = {source: found[f"start/share/{source}"] for source in ("online", "own_replay", "foreign_replay")}
     assert shares == {"online": 0.5, "own_replay": 0.25, "foreign_replay": 0.25}
     ages = {source: found[f"start/age/{source}"] for source in shares}
-    assert ages == {"online": 3.0, "own_replay": 15.0, "foreign_replay": 6.0}
+    assert ages == {"online": 1.0, "own_replay": 5.0, "foreign_replay": 2.0}
     assert (found["start/accepted/online"], found["start/accepted/own_replay"]) == (1.0, 0.5)
     assert "start/accepted/foreign_replay" not in found, "a source without steps has no acceptance"
 
 
 def test_a_loss_without_a_trust_region_has_no_acceptance():
-    first = FirstUpdates(member=0, publish_interval=1)
+    first = FirstUpdates(member=0)
     for _ in range(NUM_UPDATES):
         first.add(Mix(sample([3], [0], [4]), None), 3, {"loss": torch.tensor(1.0)})
     assert first.take() == {

@@ -1,0 +1,208 @@
+"""The supervisor of `--restart`: a small process that runs a command as its child and starts it again when it dies.
+
+It imports neither torch nor Ray. A death is the end by a signal that nobody sends to stop a run, such as SIGKILL from
+the kernel when memory runs out, or a failure of Ray (exit code 69). Every other end is the command's own, and its exit
+code becomes that of the supervisor.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+
+from laser.config import Problem
+from launch.command_line.flags import split_arguments
+from launch.commands import resume_command
+from launch.errors import RUNTIME_FAILED, StoppedError, one_line
+from launch.records.log_file import append_to_log
+from launch.restart_link import VARIABLE, connect
+from launch.settings.values import convert
+from launch.standard_output import say
+
+_MOST_DEATHS = 5
+"""Deaths without a newer checkpoint between them, after which a run is not started again."""
+_LONGEST_WAIT_S = 30.0
+_DEATHS = [getattr(signal, name) for name in ("SIGKILL", "SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE", "SIGTRAP")]
+_PASS_ON_S = 0.2
+"""Seconds after which a signal is passed on: one that came to the whole process group has reached the child by then."""
+
+
+def supervise_if_asked(words: Sequence[str]) -> int | None:
+    """Run a command line with `--restart` to its end, and return its exit code; None: this process itself runs it.
+
+    Args:
+        words: the command and its arguments.
+
+    Raises:
+        StoppedError: a signal came between two starts.
+    """
+    if connect() or not _is_asked(words):
+        return None
+    return _Supervisor(words).run()
+
+
+def _is_asked(words: Sequence[str]) -> bool:
+    text = split_arguments(words, {"restart"}).values.get("restart", "false")
+    try:
+        return bool(convert(text, bool))
+    except ValueError:
+        return False  # the command says what is wrong
+
+
+class _Supervisor:
+    """Runs one command line again and again. Used from the main thread."""
+
+    def __init__(self, words: Sequence[str]):
+        self._words = list(words)
+        self._child: subprocess.Popen[bytes] | None = None
+        self._run: Path | None = None
+        self._stopped_by: int | None = None
+
+    def run(self) -> int:
+        """Run the command until it ends by itself, is stopped, or dies too often."""
+        num_restarts = num_deaths = newest = 0
+        with self._signals_passed_on():
+            exit_code = self._run_child(self._words)
+            while _is_death(exit_code) and self._stopped_by is None:
+                saved = _saved_steps(self._run)
+                num_deaths, newest = (1, saved) if saved > newest else (num_deaths + 1, newest)
+                how = f"the trainer was ended by {_name(exit_code)}{_place(self._run)}"
+                if self._run is None or not saved:
+                    return self._give_up(f"{how} before its first checkpoint", "start it again", exit_code)
+                if num_deaths >= _MOST_DEATHS:
+                    wrong = f"{how}; it died {num_deaths} times without a new checkpoint between"
+                    return self._give_up(wrong, f"to continue: {resume_command(self._run)}", exit_code)
+                self._wait(min(2.0 ** (num_deaths - 1), _LONGEST_WAIT_S))
+                num_restarts += 1
+                self._tell(f"restarted ({num_restarts}): {how}; continuing from {_newest_words(self._run)}")
+                again = [word for word in self._words if word != "--no-resume"]
+                exit_code = self._run_child([*again, "--resume", "--run-dir", str(self._run)])
+        return exit_code if exit_code >= 0 else 128 - exit_code
+
+    def _run_child(self, words: Sequence[str]) -> int:
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                number = theirs.fileno()
+                self._child = subprocess.Popen(
+                    [sys.executable, *_program(self._words), *words],
+                    env={**os.environ, VARIABLE: str(number)},
+                    pass_fds=[number],
+                )
+            if self._stopped_by is not None:  # it came while the child was being started
+                self._child.send_signal(self._stopped_by)
+            exit_code = self._child.wait()
+            with suppress(BlockingIOError, ConnectionError):
+                if announced := ours.recv(2**16, socket.MSG_DONTWAIT):
+                    self._run = Path(os.fsdecode(announced))
+        return exit_code
+
+    def _wait(self, seconds: float) -> None:
+        """Wait, unless a signal comes.
+
+        Raises:
+            StoppedError: one has come.
+        """
+        until = time.monotonic() + seconds
+        while self._stopped_by is None and time.monotonic() < until:
+            time.sleep(0.05)
+        if self._stopped_by is not None:
+            assert self._run is not None
+            by = "by Ctrl-C" if self._stopped_by == signal.SIGINT else f"by {signal.Signals(self._stopped_by).name}"
+            again = f"to continue: {resume_command(self._run)}"
+            raise StoppedError("stopped", by, again, exit_code=128 + self._stopped_by)
+
+    def _give_up(self, wrong: str, remedy: str, exit_code: int) -> int:
+        print(one_line(Problem("restart", wrong, remedy)), file=sys.stderr)
+        self._log(f"failed: {wrong}")
+        return exit_code if exit_code >= 0 else 128 - exit_code
+
+    def _tell(self, line: str) -> None:
+        say(line)
+        self._log(line)
+
+    def _log(self, line: str) -> None:
+        with suppress(OSError):  # the command itself says when its files cannot be written
+            if self._run is not None:
+                append_to_log(self._run / "log.txt", line)
+
+    @contextmanager
+    def _signals_passed_on(self) -> Iterator[None]:
+        numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under nohup
+            numbers.append(signal.SIGHUP)
+        before = {number: signal.signal(number, self._pass_on) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _pass_on(self, number: int, frame: FrameType | None) -> None:
+        self._stopped_by = number
+        time.sleep(_PASS_ON_S)
+        if self._child is not None and self._child.returncode is None:
+            self._child.send_signal(number)
+
+
+def _program(words: Sequence[str]) -> list[str]:
+    """Return the arguments of Python before the command's own words: those with which this process was started."""
+    given = sys.orig_argv[1:]
+    return given[: -len(words)] if given[-len(words) :] == list(words) else ["-m", "launch"]
+
+
+def _is_death(exit_code: int) -> bool:
+    return -exit_code in _DEATHS or exit_code == RUNTIME_FAILED
+
+
+def _name(exit_code: int) -> str:
+    return "a failure of Ray" if exit_code == RUNTIME_FAILED else signal.Signals(-exit_code).name
+
+
+def _members(run: Path) -> list[Path]:
+    """Return the directories of a sweep's members, or that of the run itself."""
+    return sorted(run.glob("members/*")) or [run]
+
+
+def _checkpoints(member: Path) -> list[str]:
+    """Return the names of a member's checkpoints, the oldest first (see `learner.checkpoint`)."""
+    try:
+        return sorted(path.name for path in (member / "checkpoints").iterdir() if path.name[0].isdigit())
+    except OSError:
+        return []
+
+
+def _saved_steps(run: Path | None) -> int:
+    """Return a number that grows with the env steps that the newest checkpoints hold; 0: there is no checkpoint."""
+    newest = [] if run is None else [names[-1] for member in _members(run) if (names := _checkpoints(member))]
+    return sum(1 + int(name.rpartition("-")[2]) for name in newest)
+
+
+def _newest_words(run: Path) -> str:
+    members = _members(run)
+    if members != [run]:
+        return f"the newest checkpoint of each member in {shlex.quote(str(run))}"
+    return f"checkpoint {_checkpoints(run)[-1]}"
+
+
+def _place(run: Path | None) -> str:
+    """Return at which env step a run was, as the end of a clause; "" where it cannot be read."""
+    steps = 0
+    try:
+        for member in [] if run is None else _members(run):
+            with closing(sqlite3.connect(f"{(member / 'metrics.db').as_uri()}?mode=ro", uri=True)) as numbers:
+                newest = numbers.execute("SELECT env_steps FROM ticks ORDER BY tick DESC LIMIT 1").fetchone()
+                steps += newest[0] if newest else 0
+    except sqlite3.Error:
+        return ""
+    return f" at {steps:,} env steps" if steps else ""

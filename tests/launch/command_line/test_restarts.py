@@ -1,0 +1,187 @@
+"""`--restart`: a run whose process dies goes on by itself, and ends by itself where that would not help."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from launch.__main__ import main
+from launch.command_line import restarts
+
+TRAIN = ["train", "cartpole", "--stop-at-return", "inf", "--restart"]
+
+# Runs in place of `laser`: the run's directory and a list of ends are its arguments. Each start makes a checkpoint
+# where its end says so, and then ends.
+ACTING = """
+import os, signal, sys
+from pathlib import Path
+from launch.restart_link import announce, connect
+
+assert connect()
+run, ends = Path(os.environ["RUN"]), os.environ["ENDS"].split(",")
+announce(run)
+run.mkdir(exist_ok=True)
+with (run / "starts.txt").open("a") as file:
+    file.write(" ".join(sys.argv[1:]) + "\\n")
+start = len((run / "starts.txt").read_text().splitlines())
+saves, end = ends[start - 1].split(":")
+if saves:
+    (run / "checkpoints" / f"{start:06d}-step-{saves}").mkdir(parents=True)
+os.kill(os.getpid(), int(end)) if int(end) > 0 else sys.exit(-int(end))
+"""
+
+
+@pytest.fixture
+def acting(tmp_path, monkeypatch, capsys):
+    """Supervises a process that ends as it is asked to; returns exit code, lines of standard error, and the starts."""
+    monkeypatch.setattr(restarts, "_program", lambda words: ["-c", ACTING])
+    monkeypatch.setattr(restarts, "_LONGEST_WAIT_S", 0.01)
+    monkeypatch.setenv("RUN", str(tmp_path / "run"))
+
+    def supervised(ends, words=("train", "cartpole", "--restart")):
+        monkeypatch.setenv("ENDS", ends)
+        code = main(list(words))
+        return code, capsys.readouterr().err.splitlines(), (tmp_path / "run" / "starts.txt").read_text().splitlines()
+
+    return supervised
+
+
+def test_a_death_continues_the_same_command_from_its_checkpoint(acting, tmp_path):
+    run = tmp_path / "run"
+    code, said, starts = acting("40:9,90:11,:0", ["train", "cartpole", "--no-resume", "--restart"])
+    assert code == 0
+    assert starts[0] == "train cartpole --no-resume --restart"
+    assert starts[1:] == [f"train cartpole --restart --resume --run-dir {run}"] * 2
+    assert said == [
+        "restarted (1): the trainer was ended by SIGKILL; continuing from checkpoint 000001-step-40",
+        "restarted (2): the trainer was ended by SIGSEGV; continuing from checkpoint 000002-step-90",
+    ]
+    assert [line.split(" ", 2)[2] for line in (run / "log.txt").read_text().splitlines()] == said
+
+
+def test_a_failure_of_ray_is_a_death(acting):
+    code, said, starts = acting("40:-69,:0")
+    assert (code, len(starts)) == (0, 2)
+    assert said[0].startswith("restarted (1): the trainer was ended by a failure of Ray; ")
+
+
+@pytest.mark.parametrize("end", [-1, -2, -66, -74, -75, -130, -143, signal.SIGTERM, signal.SIGINT])
+def test_ends_that_would_come_back_and_stops_are_no_deaths(acting, end):
+    code, said, starts = acting(f"40:{int(end)}")
+    assert (code, said, len(starts)) == (128 + end if end > 0 else -end, [], 1)
+
+
+def test_deaths_without_progress_end_it(acting, tmp_path):
+    code, said, starts = acting(",".join(["40:9", *[":9"] * 9]))
+    assert (code, len(starts)) == (137, 5)
+    assert [line.partition(":")[0] for line in said] == [f"restarted ({num})" for num in (1, 2, 3, 4)] + ["error"]
+    assert "SIGKILL; it died 5 times without a new checkpoint between; to continue: " in said[-1]
+    assert "failed: the trainer was ended by SIGKILL" in (tmp_path / "run" / "log.txt").read_text().splitlines()[-1]
+
+
+def test_progress_renews_the_budget(acting):
+    ends = ["40:9", ":9", ":9", ":9", "50:9", ":9", "50:9", ":9", "60:9", ":0"]
+    code, said, starts = acting(",".join(ends))
+    assert (code, len(starts), len(said)) == (0, 10, 9)
+
+
+def test_a_death_before_the_first_checkpoint_is_the_end(acting):
+    code, said, starts = acting(":9")
+    assert (code, len(starts)) == (137, 1)
+    assert said == ["error: restart: the trainer was ended by SIGKILL before its first checkpoint; start it again"]
+
+
+def test_a_stop_between_two_starts_ends_it(acting, monkeypatch):
+    monkeypatch.setattr(restarts, "_LONGEST_WAIT_S", 30.0)
+    monkeypatch.setattr(restarts, "_saved_steps", lambda run: os.kill(os.getpid(), signal.SIGTERM) or 1)
+    code, said, starts = acting("40:9,:0")
+    assert (code, len(starts)) == (143, 1)
+    assert said[-1].startswith("stopped: by SIGTERM; to continue: ")
+
+
+def test_mistakes_end_it_at_once(capsys):
+    assert main(["train", "cartpole", "--restart=maybe"]) == 2
+    assert "error: restart: must be true or false, got 'maybe'" in capsys.readouterr().err
+    ended = subprocess.run(
+        [sys.executable, "-m", "launch", *TRAIN, "--num-envs", "0"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert [line.partition(": ")[2].partition(":")[0] for line in ended.stderr.splitlines()] == ["num-envs"]
+
+
+def test_it_imports_nothing_heavy():
+    script = "import sys, launch.command_line.restarts; print(sorted({'numpy', 'ray', 'torch'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def start(folder, *words):
+    return subprocess.Popen(
+        [sys.executable, "-m", "launch", *TRAIN, *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def trainer_of(supervisor, folder, least_checkpoint=0):
+    """Return the trainer once the run has a checkpoint of at least this number."""
+    deadline = time.monotonic() + 60
+    while not any(int(path.name[:6]) >= least_checkpoint for path in folder.glob("runs/*/checkpoints/0*")):
+        assert supervisor.poll() is None, supervisor.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    (trainer,) = psutil.Process(supervisor.pid).children()
+    return trainer
+
+
+def newest_number(folder):
+    return max(int(path.name[:6]) for path in folder.glob("runs/*/checkpoints/0*"))
+
+
+def test_a_run_that_is_killed_twice_makes_its_steps(tmp_path):
+    with start(tmp_path, "--steps", "15000", "--learner.checkpoint-interval-s", "0.3", "--json") as supervisor:
+        trainer_of(supervisor, tmp_path).kill()
+        time.sleep(0.5)
+        trainer_of(supervisor, tmp_path, 1 + newest_number(tmp_path)).kill()
+        out, err = supervisor.communicate(timeout=120)
+    assert supervisor.returncode == 0, err
+    result = json.loads(out)
+    assert (result["finished"], result["env_steps"] >= 15_000) == ("steps", True)
+    assert result["ledger"]["imbalance"] == dict.fromkeys(result["ledger"]["imbalance"], 0)
+    assert [line for line in err.splitlines() if line.startswith("restarted (2): the trainer was ended by SIGKILL at ")]
+    (run,) = tmp_path.glob("runs/*")
+    assert (run / "log.txt").read_text().count(" restarted (") == 2
+
+
+def test_a_stop_that_reaches_the_whole_group_saves_once(tmp_path):
+    with start(tmp_path, "--steps", "100000000") as supervisor:
+        trainer = trainer_of(supervisor, tmp_path)  # the first one is made before the first step
+        os.killpg(supervisor.pid, signal.SIGTERM)
+        out, err = supervisor.communicate(timeout=60)
+    assert (supervisor.returncode, out) == (143, "")
+    assert err.splitlines()[-1].startswith("stopped: by SIGTERM; saved at ")
+    assert "restarted" not in err
+    assert not trainer.is_running()
+
+
+def test_a_killed_supervisor_stops_its_trainer(tmp_path):
+    with start(tmp_path, "--steps", "100000000") as supervisor:
+        trainer = trainer_of(supervisor, tmp_path)  # the first one is made before the first step
+        supervisor.kill()
+        _, err = supervisor.communicate(timeout=60)  # until the trainer has closed its standard error, too
+    assert err.splitlines()[-1].startswith("stopped: by SIGTERM; saved at ")
+    psutil.wait_procs([trainer], timeout=30)
+    assert not trainer.is_running()
