@@ -142,14 +142,14 @@ class RunSummary:
         return self._clock() - self._written >= INTERVAL_S
 
     def write(self) -> None:
-        """Replace the file; nothing before the first moment.
+        """Replace the file; nothing before the first moment, and where `metrics.db` is gone.
 
         Raises:
             OSError: the file cannot be written.
         """
         self._written = self._clock()
         content = self._content
-        if content.tick is None:
+        if content.tick is None or not self._metrics_path.exists():  # a run without its files says so by itself
             return
         curves = {name: [curve.width, list(zip(*curve.rows(), strict=True))] for name, curve in content.curves.items()}
         written = {

@@ -166,6 +166,15 @@ def test_a_summary_that_leads_elsewhere_is_none(tmp_path):
     assert read_summary(path) is None
 
 
+def test_a_run_whose_files_are_gone_writes_none(tmp_path):
+    path = tmp_path / "run" / "metrics.db"
+    path.parent.mkdir()
+    with MetricsDb(path) as metrics:
+        metrics.write(tick(10), {RETURN: 1.0})
+        path.parent.rename(tmp_path / "moved")
+    assert not path.parent.exists()
+
+
 def test_its_names_are_those_of_the_metric_table():
     assert (RETURN, run_summary.NUM_RETURNS) == (metric_table.RETURN, return_curve.NUM_RETURNS)
     assert metric_table.known_key(EPISODES) == EPISODES
