@@ -52,7 +52,7 @@ def browser(width: int = 1280, height: int = 900, *, listens: bool = False) -> I
     for argument in (*flags, f"--window-size={width},{height}"):
         options.add_argument(argument)
     if listens:
-        options.set_capability("goog:loggingPrefs", {"performance": "ALL"})
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     made = webdriver.Chrome(options=options, service=Service(driver))
     try:
         # The window has a frame even without a screen; this makes pages as wide as requested.

@@ -85,7 +85,9 @@ def training(run: Path) -> Iterator[Path]:
 
 def photograph(driver: Any, address: str, root: Path, live: Path) -> None:
     """Make all pictures."""
-    driver.get(f"{address}?curves=interval&metric=charts/mean_return&metric=entropy")
+    driver.get(
+        f"{address}?curves=interval&metric=charts/mean_return&metric=entropy&opened=sweep-learning-rate&sort=best:desc"
+    )
     chromium.wait("the comparison", lambda: chromium.num_lines(driver, "#comparison") > 0)
     choose = """
       const api = window.dash_ag_grid.getApi('table');
@@ -97,8 +99,9 @@ def photograph(driver: Any, address: str, root: Path, live: Path) -> None:
     driver.execute_script(choose)
     shoot(driver, "runs", 1000)
 
-    driver.get(f"{address}run?key={key_of_path(live)}&baseline=cartpole-seed0&pin=return")
+    driver.get(f"{address}run?key={key_of_path(live)}&baseline=all%20seeds%20of%20cartpole-seed0&pin=return")
     chromium.wait("its panels", lambda: driver.find_elements("css selector", "#tiles .tile"))
+    driver.execute_script("document.querySelector(\"summary[aria-label='about Entropy']\").parentElement.open = true")
     shoot(driver, "run", 2150)
 
     driver.get(f"{address}sweep?key={key_of_path(root / 'sweep-learning-rate')}")

@@ -32,7 +32,7 @@ def group_by_settings(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     """
     groups: dict[str, list[Entry]] = {}
     for entry in entries:
-        groups.setdefault(json.dumps(_settings(entry), sort_keys=True, default=str), []).append(entry)
+        groups.setdefault(_settings_key(entry), []).append(entry)
     settings = [json.loads(key) for key in groups]
     named: dict[str, list[Entry]] = {}
     for words, values, members in zip(_names(settings), settings, groups.values(), strict=True):
@@ -40,6 +40,14 @@ def group_by_settings(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
         seeds = f" ({len(members)} seeds)" if len(members) > 1 else ""
         named[(words or base or members[0].name) + seeds] = members
     return named
+
+
+def seeds_of(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Return the groups of two runs or more that differ only in their seed."""
+    groups: dict[str, list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(_settings_key(entry), []).append(entry)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def differences(entries: Sequence[Entry]) -> dict[str, list[Any]]:
@@ -53,6 +61,10 @@ def show_setting(value: Any) -> str:
     if value is None:
         return "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _settings_key(entry: Entry) -> str:
+    return json.dumps(_settings(entry), sort_keys=True, default=str)
 
 
 def _settings(entry: Entry) -> dict[str, Any]:

@@ -24,6 +24,7 @@ EXCHANGES = {
 MOST_MEMBERS = 64
 """Larger sweeps are shown by setting."""
 ABOUT = "row: who learns; column: who made the experience"
+ABOUT_COURSE = "the steps that the chosen member drew, by the member that made them, as shares of all that it drew"
 _UNRECORDED = "the algorithms of these members do not record it"
 _NOTHING = "no member has drawn another member's experience yet"
 _COUNTS = ("steps", "accepted", "abs_log_rho", "kl", "lag")

@@ -15,14 +15,15 @@ from launch.dashboard.panels import AXIS_TITLES, title_of, unit_of
 from launch.recording.metric_table import EVALUATION, RETURN
 from launch.records.curves import smooth
 from launch.records.listing import Entry, printable
+from launch.records.run_summary import NUM_POINTS
 from launch.records.seed_bands import Band, band_over_seeds
 from launch.records.series import Axis, Series
 
-_MOST_POINTS = 16_000
-"""Points of one picture, shared by its curves."""
-
 POINTS_OF_A_CURVE = 800
 """Most points of one curve."""
+
+_FEW = 20
+"""Curves of a picture that have so many; more of them have as many as the runs' summaries hold, which are soon read."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def draw_facet(
         view: the controls.
     """
     shown = [entry for entry in facet.entries if entry.key not in hidden]
-    limit = max(100, min(POINTS_OF_A_CURVE, _MOST_POINTS // max(1, len(shown))))
+    limit = POINTS_OF_A_CURVE if len(shown) <= _FEW else NUM_POINTS
     read = {entry.key: library.series(entry, [facet.metric], limit).get(facet.metric) for entry in shown}
     series = {key: found for key, found in read.items() if found is not None}
     if not series:

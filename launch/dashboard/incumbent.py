@@ -1,4 +1,4 @@
-"""The best setting at each moment of a sweep, and how many episodes stand behind it."""
+"""The best setting, or the best member, at each moment of a sweep, and how many episodes stand behind it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,40 @@ from launch.evaluation.settings_compared import SettingReturns, best_setting
 from launch.recording.metric_table import RETURN, known_key
 from launch.recording.return_curve import NUM_RETURNS
 from launch.records.listing import Entry, member_number, printable
+from launch.records.run_summary import NUM_POINTS
 from launch.records.series import Axis, Series
 
 _EPISODES = known_key("totals/episodes")
 _NUM_MOMENTS = 60
-_NUM_POINTS = 200
+_TOO_EARLY = f"no member has ended {NUM_RETURNS} episodes yet: a mean of fewer may be luck"
+
+
+@dataclasses.dataclass(frozen=True)
+class Returns:
+    """Mean returns of the last 20 episodes of members, at the same moments.
+
+    Args:
+        moments: [M] on an axis.
+        means: [M] by member's number; NaN until the member has ended 20 episodes. Members that never have are left out.
+    """
+
+    moments: np.ndarray
+    means: Mapping[int, np.ndarray]
+
+
+def returns_over_time(library: Library, members: Sequence[Entry], axis: Axis) -> Returns:
+    """Read the mean returns of a sweep's members over an axis."""
+    read = {member_number(each): library.series(each, [RETURN, _EPISODES], NUM_POINTS) for each in members}
+    known = {number: series for number, series in read.items() if RETURN in series and _EPISODES in series}
+    furthest = max((float(series[RETURN].axes[axis][-1]) for series in known.values()), default=0.0)
+    moments = np.linspace(0.0, furthest, _NUM_MOMENTS + 1)[1:]
+    means = {}
+    for number, series in known.items():
+        episodes = _at(series[_EPISODES], axis, moments)
+        mean = np.where(episodes >= NUM_RETURNS, _at(series[RETURN], axis, moments), np.nan)
+        if np.isfinite(mean).any():
+            means[number] = mean
+    return Returns(moments, means)
 
 
 def incumbent_figure(
@@ -29,7 +58,7 @@ def incumbent_figure(
 ) -> Figure:
     """Draw the mean return of the setting that is the best at each moment, by the rule of `best_setting`.
 
-    A setting counts from the moment at which all of its seeds that ever have a return have one.
+    A setting counts from the moment at which all of its seeds that ever end 20 episodes have ended them.
 
     Args:
         library: reads the curves.
@@ -38,52 +67,60 @@ def incumbent_figure(
         axis: of time.
         theme: of colours.
     """
-    number_of = {member.key: member_number(member) for member in members}
-    read = {number_of[member.key]: library.series(member, [RETURN, _EPISODES], _NUM_POINTS) for member in members}
-    returns = {number: series[RETURN] for number, series in read.items() if RETURN in series}
-    if not returns:
-        return message_figure(NO_RETURN, theme)
-    moments = np.linspace(0.0, max(float(one.axes[axis][-1]) for one in returns.values()), _NUM_MOMENTS + 1)[1:]
-    at = {number: _at(series, axis, moments) for number, series in returns.items()}
-    episodes = {number: _at(series[_EPISODES], axis, moments) for number, series in read.items() if _EPISODES in series}
-    best = np.full(len(moments), np.nan)
+    return _figure(returns_over_time(library, members, axis), settings, axis, theme, "best setting", [])
+
+
+def best_member_figure(library: Library, members: Sequence[Entry], axis: Axis, theme: Theme) -> Figure:
+    """Draw the return of the member that is the best at each moment, over all members' own curves."""
+    returns = returns_over_time(library, members, axis)
+    alone = [SettingReturns({"member": number}, (number,), ()) for number in returns.means]
+    own = [
+        Curve(f"member {number}", returns.moments, mean, is_faint=True, in_legend=False, colour=6)
+        for number, mean in returns.means.items()
+    ]
+    return _figure(returns, alone, axis, theme, "best member", own)
+
+
+def _figure(
+    returns: Returns, settings: Sequence[SettingReturns], axis: Axis, theme: Theme, name: str, behind: list[Curve]
+) -> Figure:
+    best = np.full(len(returns.moments), np.nan)
     abouts: list[str] = []
-    for place in range(len(moments)):
-        winner = best_setting([one for one in (_then(one, at, place) for one in settings) if one is not None])
+    for place in range(len(returns.moments)):
+        winner = best_setting([one for one in (_then(one, returns, place) for one in settings) if one is not None])
         if winner is None:
             abouts.append("")
             continue
         best[place] = winner.mean
-        abouts.append(f"{printable(winner.name, 200)}: {short(winner.mean)}, {_behind(winner, episodes, place)}")
+        abouts.append(f"{printable(winner.name, 200)}: {short(winner.mean)}, {_words(winner)}")
+    if not returns.means:
+        return message_figure(_TOO_EARLY if len(returns.moments) and returns.moments[-1] else NO_RETURN, theme)
     if not np.isfinite(best).any():
         return message_figure("settings of different games have no common best", theme)
-    figure = line_figure([Curve("best setting", moments, best, colour=1)], AXIS_TITLES[axis], "", theme)
-    figure["data"][0] |= {
+    figure = line_figure([*behind, Curve(name, returns.moments, best, colour=1)], AXIS_TITLES[axis], "", theme)
+    figure["data"][-1] |= {
         "mode": "lines+markers",
-        "line": figure["data"][0]["line"] | {"shape": "hv"},
+        "line": figure["data"][-1]["line"] | {"shape": "hv"},
         "marker": {"size": 4},
         "customdata": [as_text(each) for each in abouts],
         "hovertemplate": "%{customdata}<extra></extra>",
     }
-    figure["layout"]["hovermode"] = "x"
+    figure["layout"] |= {"hovermode": "x", "showlegend": False}
     return figure
 
 
-def _then(one: SettingReturns, at: Mapping[int, np.ndarray], place: int) -> SettingReturns | None:
-    """Return a setting as it stood at a moment; None before all of its seeds have a return."""
-    values = [float(at[number][place]) for number in one.members if number in at]
+def _then(one: SettingReturns, returns: Returns, place: int) -> SettingReturns | None:
+    """Return a setting as it stood at a moment; None before all of its seeds have ended 20 episodes."""
+    values = [float(returns.means[number][place]) for number in one.members if number in returns.means]
     if not values or not all(map(math.isfinite, values)):
         return None
     return dataclasses.replace(one, returns=tuple(values))
 
 
-def _behind(one: SettingReturns, episodes: Mapping[int, np.ndarray], place: int) -> str:
-    seeds = f"mean of {len(one.returns)} seed{'s' * (len(one.returns) > 1)}"
-    counts = [float(episodes[number][place]) for number in one.members if number in episodes]
-    if not counts:
-        return seeds
-    behind = sum(min(NUM_RETURNS, count) for count in counts if math.isfinite(count))
-    return f"{seeds}, {behind:.0f} episode{'' if behind == 1 else 's'} behind it"
+def _words(one: SettingReturns) -> str:
+    episodes = f"the last {NUM_RETURNS} episodes"
+    number = len(one.returns)
+    return f"mean of {episodes}" if number == 1 else f"mean of {number} seeds, {episodes} of each"
 
 
 def _at(series: Series, axis: Axis, moments: np.ndarray) -> np.ndarray:

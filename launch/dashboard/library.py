@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from launch.commands import resume_command
+from launch.dashboard.background import Background
 from launch.dashboard.findings import Facts, findings
 from launch.dashboard.notes import Notes
 from launch.dashboard.saved import what_is_saved
@@ -19,7 +20,9 @@ from launch.recording.metric_table import RATE, RETURN
 from launch.records.listing import Entry, Status, find_entries, last_state, members_of, read_status
 from launch.records.metrics_db import Tick
 from launch.records.run_directory import RunDirectory
-from launch.records.series import Latest, Series, UnreadableError, read_latest, read_series, signature
+from launch.records.run_summary import BUCKETS, INTERVAL_S, NUM_POINTS, is_drawn, summary_path
+from launch.records.series import Latest, Series, UnreadableError, read_best, read_latest, read_series, signature
+from launch.records.summary_reader import Summarised, read_summary
 
 T = TypeVar("T")
 
@@ -38,12 +41,14 @@ class Summary:
         status: of the run.
         latest: its newest numbers.
         problem: why they cannot be read, or "".
+        is_read: whether they are read; False: this is done in the background, and `latest` is older or empty.
     """
 
     entry: Entry
     status: Status
     latest: Latest
     problem: str = ""
+    is_read: bool = True
 
     @property
     def is_unreadable(self) -> bool:
@@ -55,6 +60,15 @@ class Summary:
     def age_s(self) -> float | None:
         """Seconds since its newest numbers; None: it has none."""
         return None if self.latest.moment is None else max(0.0, time.time() - self.latest.moment.wall_time)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The newest numbers of a run as they were when its file had the signature `state`."""
+
+    state: tuple[int, ...]
+    latest: Latest
+    problem: str = ""
 
 
 class Library:
@@ -73,6 +87,8 @@ class Library:
         self._listing_s = 0.0
         self._entries: dict[str, Entry] = {}
         self._kept: OrderedDict[Any, Any] = OrderedDict()
+        self._newest: dict[str, _Kept] = {}
+        self.background = Background(self._read_latest)
 
     def entries(self, age_s: float = _LISTING_AGE_S) -> dict[str, Entry]:
         """Return all runs and sweeps by key; the listing is at most `age_s` old, or ten times its own duration."""
@@ -102,22 +118,32 @@ class Library:
         """Return a sweep's members in the order of their numbers."""
         return members_of(sweep, self.entries())
 
-    def summary(self, entry: Entry) -> Summary:
-        """Return a run's newest numbers, or those of a sweep's members together."""
+    def summary(self, entry: Entry, until: float = math.inf) -> Summary:
+        """Return a run's newest numbers, or those of a sweep's members together.
+
+        Args:
+            entry: the run or sweep.
+            until: moment of `time.monotonic`; later, numbers that take long to read are read in the background.
+        """
         if entry.is_sweep:
-            return self._sweep_summary(entry)
+            return self._sweep_summary(entry, until)
         if entry.problem:
             return Summary(entry, "interrupted", Latest(), entry.problem)
-        try:
-            latest, problem = self._read(entry, "latest", lambda: read_latest(entry.metrics_path)), ""
-        except UnreadableError as error:
-            latest, problem = Latest(), error.problem.wrong
+        latest, problem, is_read = self._latest(entry, until)
         status = read_status(entry, latest.moment.wall_time if latest.moment else None)
-        return Summary(entry, status, latest, problem)
+        return Summary(entry, status, latest, problem, is_read)
 
     def series(self, entry: Entry, names: Iterable[str], limit: int) -> dict[str, Series]:
-        """Return a run's curves by name; no curves if they cannot be read."""
+        """Return a run's curves by name; no curves if they cannot be read.
+
+        Few points come from the run's summary, where it has them.
+        """
         wanted = tuple(dict.fromkeys(names))
+        if all(is_drawn(name) and (limit <= NUM_POINTS or name.startswith(BUCKETS)) for name in wanted):
+            found = self._summarised(entry)
+            known = [name for name in wanted if found is not None and name in found.curves]
+            if found is not None and (limit <= NUM_POINTS or found.whole.issuperset(known)):
+                return {name: found.curves[name] for name in known}
         try:
             return self._read(entry, (wanted, limit), lambda: read_series(entry.metrics_path, wanted, limit))
         except UnreadableError:
@@ -214,6 +240,47 @@ class Library:
             return ""
         return resume_command(entry.path, preset if isinstance(preset, str) else "")
 
+    def _latest(self, entry: Entry, until: float) -> tuple[Latest, str, bool]:
+        """Return a run's newest numbers, why they cannot be read or "", and whether they are the newest."""
+        kept = self._newest.get(entry.key)
+        if kept is not None and kept.state == signature(entry.metrics_path) and not kept.problem:
+            return kept.latest, "", True
+        if time.monotonic() < until:
+            found = self._read_latest(entry)
+            return found.latest, found.problem, True
+        summarised = read_summary(entry.metrics_path)
+        if summarised is not None and summarised.is_current:
+            return summarised.latest, "", True
+        self.background.ask(entry.key, entry)
+        if kept is not None:
+            return kept.latest, kept.problem, True
+        return (Latest(), "", False) if summarised is None else (summarised.latest, "", True)
+
+    def _read_latest(self, entry: Entry) -> _Kept:
+        """Read a run's newest numbers from its summary, or from `metrics.db` if that is newer."""
+        path = entry.metrics_path
+        state = signature(path)
+        summarised = read_summary(path)
+        try:
+            if summarised is not None and summarised.is_current:
+                found = _Kept(state, summarised.latest)
+            else:
+                # Only a longer run can have a better best, which is a few seconds old at most.
+                best = read_best(path) if summarised is None else summarised.latest.best
+                found = _Kept(state, replace(read_latest(path), best=best))
+        except UnreadableError as error:
+            found = _Kept(state, Latest(), error.problem.wrong)
+        self._newest[entry.key] = found
+        return found
+
+    def _summarised(self, entry: Entry) -> Summarised | None:
+        """Return a run's summary if it is as new as a picture needs; None otherwise."""
+        path = entry.metrics_path
+        key = entry.key, "summary", signature(summary_path(path))
+        found: Summarised | None = self.once(key, lambda: read_summary(path))
+        changed_s = max(signature(path)[::2], default=0) / 1e9
+        return found if found is not None and changed_s - found.written_s < 2 * INTERVAL_S else None
+
     def _read(self, entry: Entry, what: Any, read: Callable[[], T]) -> T:
         """Return kept data unless the file has changed; otherwise read again and drop the old data."""
         state = signature(entry.metrics_path)
@@ -227,14 +294,16 @@ class Library:
                 self._kept.pop(place, None)
         return self.once(place, kept)[1]
 
-    def _sweep_summary(self, entry: Entry) -> Summary:
-        members = [self.summary(member) for member in self.members(entry)]
+    def _sweep_summary(self, entry: Entry, until: float) -> Summary:
+        members = [self.summary(member, until) for member in self.members(entry)]
         known = [member for member in members if member.latest.moment is not None]
         statuses = {member.status for member in members}
         order: tuple[Status, ...] = ("running", "failed", "interrupted", "stopped", "finished", "pruned")
         status: Status = next((name for name in order if name in statuses), "interrupted")
         if not known:
-            return Summary(entry, status, Latest(), "no member has recorded anything yet")
+            is_read = all(member.is_read for member in members)
+            problem = "no member has recorded anything yet" if is_read else ""
+            return Summary(entry, status, Latest(), problem, is_read)
         best = max(known, key=lambda member: member.latest.values.get(RETURN, float("-inf")))
         newest = max(known, key=lambda member: member.latest.moment.wall_time if member.latest.moment else 0.0)
         assert newest.latest.moment is not None
@@ -248,4 +317,7 @@ class Library:
         )
         values = dict(best.latest.values)
         values[RATE] = sum(member.latest.values.get(RATE, 0.0) for member in known)
-        return Summary(entry, status, Latest(total, values, best.latest.notes))
+        bests = [member.latest.best for member in known if member.latest.best is not None]
+        highest = max(bests, key=lambda one: one.mean_return, default=None)
+        is_read = all(member.is_read for member in members)
+        return Summary(entry, status, Latest(total, values, best.latest.notes, highest), is_read=is_read)

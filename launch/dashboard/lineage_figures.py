@@ -118,7 +118,7 @@ def lineage_figure(
             "standoff": 6,
         }
         for at, model, to, _ in copies
-        if model in rows and to in rows
+        if model in rows and to in rows and model != to
     ]
     layout["yaxis"] |= {
         "tickvals": list(rows.values()),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from launch.recording.metric_panels import PANELS, WAYS, Line, Panel
 from launch.recording.metric_table import EVALUATION, RATE, RETURN, known_key, metric_of
 from launch.records.curves import carried, growth_ratio, rate, smooth
 from launch.records.listing import printable
+from launch.records.seed_bands import band_over_seeds
 from launch.records.series import Axis, Series
 
 AXIS_TITLES: dict[Axis, str] = {
@@ -80,7 +81,7 @@ def _first_tasks(panel: Panel) -> Panel:
     if len(panel.lines) <= _MOST_TASKS:
         return panel
     title = f"{panel.title} (the first {_MOST_TASKS} of {len(panel.lines)})"
-    return dataclasses.replace(panel, title=title, lines=panel.lines[:_MOST_TASKS])
+    return replace(panel, title=title, lines=panel.lines[:_MOST_TASKS])
 
 
 def draw(
@@ -90,7 +91,7 @@ def draw(
     theme: Theme,
     half_width: int = 0,
     scale: Scale = "all",
-    baseline: Mapping[str, Series] | None = None,
+    baselines: Sequence[Mapping[str, Series]] = (),
 ) -> Figure:
     """Return a panel's figure, or a figure with a message about missing metrics.
 
@@ -101,7 +102,8 @@ def draw(
         theme: of colours.
         half_width: neighbours on either side that smoothing averages.
         scale: of the y axis, unless the panel has a fixed range.
-        baseline: series of another run, to lay under those of this one; areas on top of each other have none.
+        baselines: series of other runs, to lay under those of this one: of one run, or of the seeds of a setting, whose
+            mean is drawn with its 95 % interval; areas on top of each other have none.
     """
     curves = [
         curve
@@ -110,8 +112,8 @@ def draw(
     ]
     if not curves:
         return message_figure(panel.missing or "nothing has been recorded", theme)
-    if baseline and not panel.stacked:
-        curves = [*_baseline(panel.chosen(series), baseline, axis, half_width), *curves]
+    if baselines and not panel.stacked:
+        curves = [*_baseline(panel.chosen(series), baselines, axis, half_width), *curves]
     curves, y_title = in_byte_units(curves, panel.y_title)
     is_free = panel.y_range is None and not panel.stacked
     return line_figure(
@@ -127,14 +129,22 @@ def draw(
     )
 
 
-def _baseline(lines: Sequence[Line], series: Mapping[str, Series], axis: Axis, half_width: int) -> list[Curve]:
-    """Return another run's curves of these lines, in the same colours and without bands."""
-    return [
-        dataclasses.replace(curve, name=f"{curve.name}, baseline", low=None, high=None, is_baseline=True)
-        for place, line in enumerate(lines)
-        if all(name in series for name in (line.name, *line.below))
-        for curve in _curves(line, place, series, axis, half_width, is_stacked=True)
-    ]
+def _baseline(lines: Sequence[Line], runs: Sequence[Mapping[str, Series]], axis: Axis, half_width: int) -> list[Curve]:
+    """Return other runs' curves of these lines, in the same colours: of several runs their mean with its interval."""
+    found = []
+    for place, line in enumerate(lines):
+        curves = [
+            curve
+            for series in runs
+            if all(name in series for name in (line.name, *line.below))
+            for curve in _curves(line, place, series, axis, half_width, is_stacked=True)
+        ]
+        if len(runs) == 1:
+            found += [replace(curve, name=f"{curve.name}, baseline", low=None, high=None) for curve in curves]
+        elif (band := band_over_seeds([(curve.x, curve.y) for curve in curves], "interval")) is not None:
+            name = f"{curves[0].name}, mean of {len(curves)} baselines"
+            found.append(replace(curves[0], name=name, x=band.x, y=band.centre, low=band.low, high=band.high))
+    return [replace(curve, is_baseline=True) for curve in found]
 
 
 def range_of_most(curves: Sequence[Curve]) -> tuple[float, float] | None:

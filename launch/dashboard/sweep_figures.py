@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from laser.config import ConfigError
 from laser.environments import task_ids
 from laser.scoring.protocols import BucketScores, point_wise_best, protocol_for
+from launch.dashboard.exchange_figures import MOST_MEMBERS
 from launch.dashboard.facets import Facet, View, draw_facet
 from launch.dashboard.figures import (
     Curve,
@@ -19,14 +21,16 @@ from launch.dashboard.figures import (
     message_figure,
 )
 from launch.dashboard.formats import short
+from launch.dashboard.incumbent import best_member_figure
 from launch.dashboard.library import Library
 from launch.dashboard.lineage_figures import lineage_figure, steps_figure
 from launch.dashboard.panels import AXIS_TITLES
 from launch.dashboard.sweeps import Decision, read_schedule
 from launch.evaluation.agents_compared import agents_of
+from launch.evaluation.settings_compared import SettingReturns, compare_settings
 from launch.records.curves import bucket_scores
 from launch.records.lineage import ancestry
-from launch.records.listing import Entry, member_number
+from launch.records.listing import Entry, member_number, printable
 from launch.records.series import Axis, Series
 
 _MOST_IN_LEGEND = 8
@@ -38,6 +42,19 @@ NUM_POINTS = 400
 def member_label(member: Entry) -> str:
     """Return a member's name in figures and tables."""
     return f"member {member.path.name}"
+
+
+def setting_label(one: SettingReturns) -> str:
+    """Return a setting's name in figures and tables, with the last parts of its keys."""
+    return ", ".join(f"{key.rpartition('.')[2]} {written(v)}" for key, v in one.settings.items()) or "all"
+
+
+def written(value: Any) -> str:
+    """Return a setting as the page writes numbers; texts of the command line that are numbers too."""
+    try:
+        return short(float(value))
+    except (TypeError, ValueError):
+        return printable(str(value), 60)
 
 
 def members_figure(library: Library, members: list[Entry], groups: Mapping[str, list[Entry]], view: View) -> Figure:
@@ -55,10 +72,12 @@ def members_figure(library: Library, members: list[Entry], groups: Mapping[str, 
 
 
 def best_figure(library: Library, members: list[Entry], axis: Axis, theme: Theme) -> Figure:
-    """Draw the best of all members bucket by bucket, as in the paper, over the members' own curves.
+    """Draw the best member at each moment; of an agent that plays several games the paper's curve, bucket by bucket.
 
     Buckets end at a number of frames; of the axes only env steps are a multiple of these.
     """
+    if plays_one_game(members):
+        return best_member_figure(library, members, axis, theme)
     if axis not in ("env_steps", "frames"):
         return message_figure("buckets are counted in env steps and frames: choose one of these axes", theme)
     repeat = _action_repeat(library, members) if axis == "env_steps" else 1.0
@@ -86,6 +105,11 @@ def best_figure(library: Library, members: list[Entry], axis: Axis, theme: Theme
     return figure
 
 
+def plays_one_game(members: list[Entry]) -> bool:
+    """Return whether all members play the same game, so that their returns can be compared."""
+    return len({_tasks(member) for member in members}) <= 1 and all(len(_tasks(member)) <= 1 for member in members)
+
+
 def descent_figure(
     library: Library, members: list[Entry], decisions: list[Decision], whose: Entry | None, theme: Theme
 ) -> Figure:
@@ -97,14 +121,32 @@ def descent_figure(
         moment = library.summary(member).latest.moment
         ends[member_number(member)] = float(moment.env_steps) if moment else 0.0
     number_of = member_number(whose) if whose is not None else 0
+    lanes = lanes_of(members)
+    lane = {member: place for place, (_, numbers) in enumerate(lanes) for member in numbers}
+    known = [decision for decision in decisions if decision.member in lane]
     return lineage_figure(
-        {member_number(member): member_label(member) for member in members},
-        ends,
-        [(d.env_steps, d.copied, d.member, _describe(d)) for d in decisions if d.copied is not None],
-        [(d.env_steps, d.member, _describe(d)) for d in decisions if d.copied is None],
-        ancestry(number_of, decisions, ends.get(number_of, 0.0)),
+        {place: name for place, (name, _) in enumerate(lanes)},
+        {place: max(ends[member] for member in numbers) for place, (_, numbers) in enumerate(lanes)},
+        [(d.env_steps, lane.get(d.copied, -1), lane[d.member], _describe(d)) for d in known if d.copied is not None],
+        [(d.env_steps, lane[d.member], _describe(d)) for d in known if d.copied is None],
+        [
+            (begin, end, lane[member])
+            for begin, end, member in ancestry(number_of, decisions, ends.get(number_of, 0.0))
+            if member in lane
+        ],
         theme,
     )
+
+
+def lanes_of(members: list[Entry]) -> list[tuple[str, list[int]]]:
+    """Return the lanes of a population's lineage: name, and numbers of its members.
+
+    A lane is a member; in a population of more than 64 it is a setting that members began with.
+    """
+    if len(members) <= MOST_MEMBERS:
+        return [(member_label(member), [member_number(member)]) for member in members]
+    settings = compare_settings((member_number(member), member.overrides, math.nan) for member in members)
+    return [(f"{setting_label(one)} ({len(one.members)})", list(one.members)) for one in settings]
 
 
 def _describe(decision: Decision) -> str:

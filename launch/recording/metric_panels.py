@@ -118,7 +118,7 @@ PANELS: tuple[Panel, ...] = (
     Panel("ratios", "Importance ratios |log rho|", "nats", "the algorithm records no importance ratios"),
     Panel(
         "lag",
-        "Policy lag (median, 10-90 %)",
+        "Policy lag",
         "versions",
         _NOTHING_YET,
         from_zero=True,
@@ -129,7 +129,7 @@ PANELS: tuple[Panel, ...] = (
             Line("replayed, mean", f"{_LAG}_sum/replayed", "share", (f"{_LAG}_count/replayed",)),
         ),
     ),
-    Panel("age", "Replay age (median, 10-90 %)", "env steps", _NO_REPLAY, from_zero=True),
+    Panel("age", "Replay age", "env steps", _NO_REPLAY, from_zero=True),
     Panel(
         "fraction",
         "Replayed share of batches",

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -128,6 +129,16 @@ def was_pruned(directory: Path) -> bool:
 
 def last_state(directory: Path) -> str:
     """Return the last state in a run's log, e.g. "finished: steps" or "failed: ValueError: ..."; or ""."""
+    try:
+        status = (directory / "log.txt").stat()
+    except OSError:
+        return ""
+    return _last_state(directory, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=2 * _MOST)
+def _last_state(directory: Path, changed_ns: int, num_bytes: int) -> str:
+    """Return the last state in a log that has not changed since: pages need those of hundreds of runs."""
     for line in reversed(log_tail(directory).splitlines()):
         words = line.split(" ", 2)[-1]
         if words.startswith(("started", "resumed", "running: ", "finished: ", "failed: ")):

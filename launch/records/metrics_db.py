@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from launch.errors import OutputError
+from launch.records.run_summary import EPISODES, RETURN, RunSummary, is_drawn
 
 SCHEMA_VERSION = 1
 
@@ -54,7 +55,7 @@ def is_measured(name: str) -> bool:
 
 
 class MetricsDb:
-    """The writer of a `metrics.db`. One per file; may be used from any thread.
+    """The writer of a `metrics.db` and of its summary (`run_summary`). One per file; may be used from any thread.
 
     Every method raises `OutputError` if the file cannot be written or is damaged.
     """
@@ -62,6 +63,7 @@ class MetricsDb:
     def __init__(self, path: Path):
         self._path = path
         self._lock = threading.Lock()
+        self._summary = RunSummary(path)
         try:
             self._connection = sqlite3.connect(path, check_same_thread=False, timeout=10.0)
             try:
@@ -92,6 +94,31 @@ class MetricsDb:
         (newest,) = self._connection.execute("SELECT max(tick) FROM ticks").fetchone()
         self._next_tick = 0 if newest is None else newest + 1
         self._last: dict[str, float | str] = {}
+        self._read_summary()
+
+    def _read_summary(self) -> None:
+        """Let the summary continue from what the file holds."""
+        self._summary.forget()
+        buckets: dict[int, dict[str, float]] = {}
+        for name in filter(is_drawn, self._ids.keys() - {RETURN, EPISODES}):
+            query = "SELECT tick, value FROM points WHERE id = ?"
+            for number, value in self._connection.execute(query, (self._ids[name],)):
+                buckets.setdefault(number, {})[name] = value
+        moments = self._connection.execute(
+            "SELECT t.tick, t.seconds, t.wall_time, t.env_steps, t.frames, t.learner_steps, r.value, e.value "
+            "FROM ticks t LEFT JOIN points r ON r.id = ? AND r.tick = t.tick "
+            "LEFT JOIN points e ON e.id = ? AND e.tick = t.tick ORDER BY t.tick",
+            (self._ids.get(RETURN, -1), self._ids.get(EPISODES, -1)),
+        )
+        for number, *moment, mean_return, episodes in moments:
+            found = {RETURN: mean_return, EPISODES: episodes}
+            values = {name: value for name, value in found.items() if value is not None}
+            self._summary.add(number, Tick(*moment), values | buckets.get(number, {}), {})
+        newest = (
+            "SELECT n.name, (SELECT p.value FROM {} p WHERE p.id = n.id ORDER BY p.tick DESC LIMIT 1) AS newest "
+            "FROM names n WHERE newest IS NOT NULL"
+        )
+        self._summary.update(*(dict(self._connection.execute(newest.format(each))) for each in ("points", "notes")))
 
     def write(self, tick: Tick, values: Mapping[str, float], notes: Mapping[str, str] | None = None) -> None:
         """Add one moment with its values; NaN values are left out."""
@@ -100,11 +127,16 @@ class MetricsDb:
     def write_all(self, moments: Iterable[tuple[Tick, Mapping[str, float], Mapping[str, str]]]) -> None:
         """Add all moments with their values and notes, or none; many cost little more than one."""
         with self._lock:
+            first, added = self._next_tick, list(moments)
             try:
                 with self._connection:
-                    for tick, values, notes in moments:
-                        self._write(tick, values, notes)
-            except sqlite3.Error as error:
+                    for moment in added:
+                        self._write(*moment)
+                for number, moment in enumerate(added, first):
+                    self._summary.add(number, *moment)
+                if self._summary.is_due():
+                    self._summary.write()
+            except (sqlite3.Error, OSError) as error:
                 raise self._error(error) from error
 
     def _write(self, tick: Tick, values: Mapping[str, float], notes: Mapping[str, str]) -> None:
@@ -138,9 +170,13 @@ class MetricsDb:
                 raise self._error(error) from error
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file and write the last summary."""
         with self._lock:
             self._connection.close()
+            try:
+                self._summary.write()
+            except OSError as error:
+                raise self._error(error) from error
 
     def __enter__(self) -> MetricsDb:
         return self
@@ -156,7 +192,7 @@ class MetricsDb:
             self._connection.execute("INSERT INTO names VALUES (?, ?)", (self._ids[name], name))
         return self._ids[name]
 
-    def _error(self, error: sqlite3.Error) -> OutputError:
+    def _error(self, error: sqlite3.Error | OSError) -> OutputError:
         remedy = "free space or move the file away, then continue with --resume"
         return OutputError("run-dir", f"{self._path}: {error}", remedy)
 

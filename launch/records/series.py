@@ -18,6 +18,7 @@ from launch.errors import OutputError
 from launch.records.inside import is_inside
 from launch.records.listing import printable
 from launch.records.metrics_db import Tick, is_measured, open_to_read
+from launch.records.run_summary import EPISODES, NUM_RETURNS, RETURN, Best
 
 Axis = Literal["env_steps", "frames", "seconds", "learner_steps"]
 AXES: tuple[Axis, ...] = get_args(Axis)
@@ -43,11 +44,13 @@ class Latest:
         moment: moment of the newest row; None before the first.
         values: numbers by name.
         notes: texts by name.
+        best: the highest mean return of 20 episodes; None before there are 20, and where nobody asked for it.
     """
 
     moment: Tick | None = None
     values: dict[str, float] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
+    best: Best | None = None
 
 
 @dataclass(frozen=True)
@@ -100,10 +103,34 @@ def read_latest(path: Path, ticks_ago: int = 0) -> Latest:
             found[table] = {str(name): value for name, value in rows if value is not None}
         values = {name: float(value) for name, value in found["points"].items() if isinstance(value, (int, float))}
         notes = {name: str(value) for name, value in found["notes"].items()}
-        return Latest(_moment(row[1:]), values, notes)
+        return Latest(moment_of(row[1:]), values, notes)
 
 
-def _moment(row: tuple[Any, ...]) -> Tick:
+def read_best(path: Path) -> Best | None:
+    """Return the highest mean return of 20 episodes that a run has recorded; None if it has not had 20 episodes.
+
+    Args:
+        path: the path of `metrics.db`.
+
+    Raises:
+        UnreadableError: the file is missing, damaged or locked.
+    """
+    with _open(path) as connection:
+        row = connection.execute(
+            "SELECT p.value, t.env_steps FROM points p JOIN names n USING (id) JOIN ticks t USING (tick) "
+            "WHERE n.name = ? AND p.tick >= (SELECT min(e.tick) FROM points e JOIN names m USING (id) "
+            "WHERE m.name = ? AND e.value >= ?) ORDER BY p.value DESC, p.tick LIMIT 1",
+            (RETURN, EPISODES, NUM_RETURNS),
+        ).fetchone()
+        return None if row is None else Best(float(row[0]), int(row[1]))
+
+
+def moment_of(row: Sequence[Any]) -> Tick:
+    """Return seconds, unix time, env steps, frames and learner steps as a moment.
+
+    Raises:
+        ValueError: one of them is no number that a run can have.
+    """
     named = dict(zip(_TICK_COLUMNS, row, strict=True))
     for name, value in named.items():
         if not isinstance(value, (int, float)) or not 0 <= value < _MOST:

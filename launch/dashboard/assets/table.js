@@ -4,7 +4,7 @@
 
   const laser = window.laser;
   const NAME = "table";
-  let drawn = {}, hidden = new Set();
+  let drawn = {}, hidden = new Set(), opened = new Set();
 
   function grid() {
     if (!window.dash_ag_grid || !document.querySelector("#" + NAME + " .ag-root")) return null;
@@ -13,12 +13,17 @@
     return api && !api.isDestroyed() ? api : null;
   }
 
-  /* What the comparison follows. All keys are sent only if a filter leaves some out. */
+  function filters(api) {
+    const search = document.getElementById("search");
+    return Boolean((search && search.value) || Object.keys(api.getFilterModel()).length);
+  }
+
+  /* What the comparison follows. All keys are sent only if a filter leaves some out; a sweep that is shut does not. */
   function view(api) {
-    const kept = [], ticked = [];
+    const kept = [], ticked = [], each = filters(api) ? "forEachNodeAfterFilterAndSort" : "forEachNode";
     let all = 0, allTicked = 0;
     api.forEachNode((node) => { all += 1; allTicked += node.isSelected() ? 1 : 0; });
-    api.forEachNodeAfterFilterAndSort((node) => {
+    api[each]((node) => {
       kept.push(node.data.key);
       if (node.isSelected()) ticked.push(node.data.key);
     });
@@ -35,6 +40,9 @@
     const filter = api.getFilterModel();
     const search = document.getElementById("search");
     laser.write([["run", runs, []]]);
+    const inside = [];
+    api.forEachNode((node) => { if (opened.has(node.data.key)) inside.push(node.data.name); });
+    laser.write([["opened", inside, []]]);
     laser.write([["sort", sort, []]]);
     laser.write([["filter", Object.keys(filter).length ? filter : null, null]]);
     laser.write([["search", search ? search.value : "", ""]]);
@@ -60,9 +68,11 @@
     openTable: async function (start, sent) {
       const api = await ready();
       hidden = new Set(start.hidden);
+      opened = new Set(start.opened);
       if (start.filter) api.setFilterModel(start.filter);
       if (start.sort.length) api.applyColumnState({ state: start.sort, defaultState: { sort: null } });
       if (start.search) api.setGridOption("quickFilterText", start.search);
+      if (opened.size) api.onFilterChanged();  // the rows were filtered before it was known which sweeps are open
       for (const event of ["selectionChanged", "filterChanged", "sortChanged"]) {
         api.addEventListener(event, () => tell(api, start.at));
       }
@@ -99,6 +109,14 @@
       }
     },
   });
+
+  function openSweep(key) {
+    const api = grid();
+    if (!opened.delete(key)) opened.add(key);
+    api.onFilterChanged();
+    api.refreshCells({ columns: ["name"], force: true });
+    remember(api);
+  }
 
   function toggle(key) {
     const keys = new Set(hidden);
@@ -162,9 +180,37 @@
     if (api) api.refreshCells({ columns: ["age_s"], force: true });
   }, 5000);
 
+  /* Members stand below their sweep, which opens; a filter looks into all sweeps. */
+  functions.inside = function (node) {
+    const api = grid();
+    return !node.data.sweep || opened.has(node.data.sweep) || node.isSelected() || Boolean(api && filters(api));
+  };
+  functions.together = function (params) {
+    const tops = new Set(params.nodes.map((node) => node.data.key)), members = new Map(), order = [];
+    for (const node of params.nodes) {
+      if (!tops.has(node.data.sweep)) continue;
+      if (!members.has(node.data.sweep)) members.set(node.data.sweep, []);
+      members.get(node.data.sweep).push(node);
+    }
+    for (const node of params.nodes) {
+      if (!tops.has(node.data.sweep)) order.push(node, ...(members.get(node.data.key) || []));
+    }
+    order.forEach((node, place) => { params.nodes[place] = node; });
+  };
+  functions.best = (params) => params.value === null || params.value === undefined ? "" :
+    shown(params) + " at " + shown({ value: params.data.best_at });
+
   components.RunLink = function (props) {
-    return React.createElement("a", { href: props.data.href, title: props.value,
-      ref: pressed((event) => laser.open(event, props.data.href)) }, props.value);
+    const row = props.data, element = React.createElement, api = grid();
+    const text = row.label && api && !filters(api) ? row.label : props.value;
+    const link = element("a", { href: row.href, title: props.value,
+      ref: pressed((event) => laser.open(event, row.href)) }, text);
+    if (row.sweep) return element("span", { className: "inside" }, link);
+    if (row.kind !== "sweep") return link;
+    const isOpen = opened.has(row.key);
+    return element("span", { className: "opens" }, element("button", { type: "button", className: "fold",
+      "aria-expanded": isOpen, "aria-label": "members of " + props.value, title: isOpen ? "hide the members" :
+      "show the members", ref: pressed(() => openSweep(row.key)) }, isOpen ? "\u25be" : "\u25b8"), link);
   };
   components.Status = function (props) {
     return React.createElement("span", { className: "status " + String(props.value).replace(/[^a-z]/g, "") },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
@@ -15,6 +16,7 @@ from launch.dashboard.comparing import differences, show_setting
 from launch.dashboard.facets import POINTS_OF_A_CURVE, View, draw_facet, facets_of, groups_of
 from launch.dashboard.figures import colour_of
 from launch.dashboard.library import Library
+from launch.dashboard.pages.help import about_metric
 from launch.dashboard.pages.parts import (
     MOST_SMOOTHING,
     axis_choice,
@@ -232,9 +234,10 @@ def _panels(
         panel(
             facet.title,
             {"facet": facet.key},
-            draw_facet(library, facet, groups, unseen, view),
+            figure=draw_facet(library, facet, groups, unseen, view),
             height_px=380 if len(facets) == 1 else 270,
             facet=facet.key,
+            about=about_metric(facet.metric),
         )
         for facet in facets
     ]
@@ -284,11 +287,12 @@ def _compared(library: Library, view: dict[str, Any]) -> tuple[list[Entry], str]
         return drawn, f"{len(drawn)} of {len(everything)} runs drawn{cut}{left}"
     kept = view.get("kept")
     passing = set(texts(kept, len(entries))) if isinstance(kept, list) else set(entries)
+    until = time.monotonic()  # the table has read what there is time for
     newest = sorted(
         (
             (moment.wall_time, entry)
             for entry in everything
-            if entry.key in passing and (moment := library.summary(entry).latest.moment) is not None
+            if entry.key in passing and (moment := library.summary(entry, until).latest.moment) is not None
         ),
         key=lambda item: -item[0],
     )

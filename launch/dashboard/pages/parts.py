@@ -10,6 +10,7 @@ from dash import dcc, html
 from launch.dashboard.address import Address
 from launch.dashboard.checked import one_of
 from launch.dashboard.figures import Figure
+from launch.dashboard.pages.help import help_button
 from launch.dashboard.panels import AXIS_TITLES, SCALES
 from launch.recording.progress import duration
 from launch.records.series import AXES
@@ -48,20 +49,22 @@ def clock(name: str, interval_ms: int = CLOCK_MS, *, rests: bool = False, is_sto
 def panel(
     title: str,
     graph_id: Any,
-    figure: Figure | None = None,
     height_px: int = 240,
-    about: str = "",
+    about: Sequence[str] = (),
+    figure: Figure | None = None,
+    note: str = "",
     facet: str = "",
     tools: Sequence[Any] = (),
 ) -> html.Section:
-    """Return a figure under its title and a line about it, with buttons that save what it shows.
+    """Return a figure under its title, with an explanation behind a "?" and buttons that save what it shows.
 
     Args:
         title: above the figure.
         graph_id: of the figure.
-        figure: by default empty.
         height_px: of the figure, in pixels.
-        about: a line below the title.
+        about: paragraphs of the explanation; (): there is none.
+        figure: by default empty.
+        note: a line below the title, about what the user can do; "": none.
         facet: name of the figure among those that are zoomed together.
         tools: further buttons, before those that save.
     """
@@ -72,8 +75,13 @@ def panel(
     spoken: dict[str, Any] = {"aria-label": title, "data-facet": facet}
     return html.Section(
         [
-            html.Header([html.H2(title), html.Div([*tools, *buttons], className="saves")]),
-            *([html.Small(about)] if about else []),
+            html.Header(
+                [
+                    html.Div([html.H2(title), *help_button(title, about)], className="title"),
+                    html.Div([*tools, *buttons], className="saves"),
+                ]
+            ),
+            *([html.Small(note)] if note else []),
             dcc.Graph(
                 id=graph_id,
                 figure=figure or {"data": [], "layout": {"xaxis": {"visible": False}, "yaxis": {"visible": False}}},

@@ -27,7 +27,14 @@ from launch.dashboard.pages.parts import (
     table,
     words_of,
 )
-from launch.dashboard.pages.run_panels import MOST_PANELS, baseline_choice, own_scales, panels_of_run, sections
+from launch.dashboard.pages.run_panels import (
+    MOST_PANELS,
+    baseline_choice,
+    baseline_of,
+    own_scales,
+    panels_of_run,
+    sections,
+)
 from launch.dashboard.pages.run_tables import (
     config_parts,
     ledger_rows,
@@ -194,13 +201,12 @@ def register(app: Dash, library: Library) -> None:
         asked = [str(each.get("panel")) for each in ids if isinstance(each, dict)]
         names = tuple(texts(wanted, _MOST_METRICS))
         half_width = whole(smoothing, 0, MOST_SMOOTHING, 0)
-        other = library.find(baseline)
-        other = None if other is None or other.is_sweep else other
+        others = baseline_of(library, entry, baseline)
         own = own_scales(scales)
         settings = (one_of(axis, AXES, "env_steps"), half_width, one_of(scale, tuple(SCALES), "all"), names, theme)
         # The controls are part of the state: if the clock's request follows a click, the click's response is lost.
-        both = [entry] if other is None else [entry, other]
-        state = f"{library.picture_version(both, _POINTS)} {settings} {own}"
+        runs = [entry, *others]
+        state = f"{library.picture_version(runs, _POINTS)} {settings} {own}"
         due = asked
         before = drawn if isinstance(drawn, dict) else {}
         if ctx.triggered_id == "run-clock":
@@ -209,7 +215,7 @@ def register(app: Dash, library: Library) -> None:
             due = [name for name in asked if name in visible and before.get(name) != state]
             if not due:
                 raise PreventUpdate
-        figures = library.once(("panels", key, state, tuple(due)), lambda: _figures(library, both, due, own, *settings))
+        figures = library.once(("panels", key, state, tuple(due)), lambda: _figures(library, runs, due, own, *settings))
         return [figures.get(name, no_update) for name in asked], before | dict.fromkeys(due, state)
 
     @app.callback(
@@ -273,7 +279,7 @@ def _figures(
     ]
     panels = {each.key: each for each in known if each.key in due}
     series = library.series(entry, names_of(list(panels.values())), _POINTS)
-    under = library.series(baselines[0], names_of(list(panels.values())), _POINTS) if baselines else None
+    under = [library.series(each, names_of(list(panels.values())), _POINTS) for each in baselines]
     return {
         key: draw(each, series, axis, theme, half_width, scales.get(key, scale), under) for key, each in panels.items()
     }

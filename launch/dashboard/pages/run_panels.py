@@ -8,13 +8,16 @@ from dash import dcc, html
 
 from launch.dashboard.address import Address
 from launch.dashboard.checked import one_of, texts
+from launch.dashboard.comparing import seeds_of
 from launch.dashboard.library import Library
+from launch.dashboard.pages.help import about_panel
 from launch.dashboard.pages.parts import labelled, panel, section
 from launch.dashboard.panels import SCALES, SECTIONS, Scale, panels_of
 from launch.recording.metric_panels import BOXES, Panel
 from launch.records.listing import Entry
 
 MOST_PANELS = 100
+_ALL_SEEDS = "all seeds of "
 _SETTLED_S = 60.0
 """Seconds after which a panel without numbers will probably never have any."""
 
@@ -32,7 +35,9 @@ def sections(library: Library, entry: Entry, address: Address) -> list[Any]:
         chosen = [panels[key] for key in keys if key in panels and (title == "Pinned" or key not in pinned)]
         empty = [each for each in chosen if is_settled and not each.chosen(known)]
         drawn = [
-            panel(each.title, {"panel": each.key}, tools=_tools(each, address)) for each in chosen if each not in empty
+            panel(each.title, {"panel": each.key}, tools=_tools(each, address), about=about_panel(each, known))
+            for each in chosen
+            if each not in empty
         ]
         if title == "Replay":
             drawn += [_box(BOXES["ledger"], "ledger"), _box(BOXES["lost"], "losses")]
@@ -65,13 +70,32 @@ def _tools(each: Panel, address: Address) -> list[Any]:
 
 
 def baseline_choice(library: Library, entry: Entry, address: Address) -> Any:
-    """Return the control for the run that is laid under every panel."""
-    others = [each for each in library.entries().values() if not each.is_sweep and each.key != entry.key]
-    names = [each.name for each in others]
-    chosen = one_of(address.text("baseline"), names, None)
-    options = [{"label": name, "value": name} for name in names]
+    """Return the control for the runs that are laid under every panel: one, or all seeds of a setting."""
+    offered = _baselines(library, entry)
+    chosen = one_of(address.text("baseline"), tuple(offered), None)
+    options = [
+        {"label": name if len(runs) == 1 else f"{name} ({len(runs)} runs)", "value": name}
+        for name, runs in offered.items()
+    ]
     dropdown = dcc.Dropdown(id="run-baseline", options=options, value=chosen, placeholder="none")
-    return labelled("baseline (dotted)", dropdown, "wide")
+    return labelled("baseline (dotted)", dropdown, "widest")
+
+
+def baseline_of(library: Library, entry: Entry, name: Any) -> list[Entry]:
+    """Return the runs of a baseline by its name; [] if there is none of this name, which may be any value."""
+    if not isinstance(name, str) or not name:
+        return []
+    if name.startswith(_ALL_SEEDS):
+        return _baselines(library, entry).get(name, [])
+    found = library.find(name)
+    return [] if found is None or found.is_sweep else [found]
+
+
+def _baselines(library: Library, entry: Entry) -> dict[str, list[Entry]]:
+    """Return the runs of every baseline by its name; a group is named after one of its runs, as the address is kept."""
+    others = [each for each in library.entries().values() if not each.is_sweep and each.key != entry.key]
+    groups = {f"{_ALL_SEEDS}{group[0].name}": group for group in seeds_of(others)}
+    return groups | {each.name: [each] for each in others}
 
 
 def _box(title: str, name: str) -> Any:

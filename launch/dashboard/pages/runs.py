@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,12 +12,14 @@ from dash.exceptions import PreventUpdate
 
 from launch.dashboard.address import Address, Control, address_of, controls_store, remember_controls
 from launch.dashboard.checked import texts
+from launch.dashboard.comparing import show_setting
 from launch.dashboard.library import Library, Summary
 from launch.dashboard.pages import comparison
 from launch.dashboard.pages.further_columns import MOST_COLUMNS, further_cells, further_columns, offered_columns
 from launch.dashboard.pages.parts import clock, labelled
 from launch.recording.metric_table import RATE, RETURN
-from launch.records.listing import printable
+from launch.records.listing import Entry, printable
+from launch.records.run_summary import NUM_RETURNS
 
 
 def _column(name: str, field: str, width: int, **more: Any) -> dict[str, Any]:
@@ -40,21 +43,31 @@ _AGE = _NUMBER | {
 }
 # A click on the head of a return sorts from the best.
 _BEST_FIRST = _NUMBER | {"sortingOrder": ["desc", "asc", None]}
+_BEST_RETURN = _BEST_FIRST | {
+    "headerTooltip": f"the highest mean return of {NUM_RETURNS} episodes, and the env steps at which it was reached",
+    "valueFormatter": {"function": "best(params)"},
+}
 _MARK = {"cellRenderer": "Mark", "pinned": "left", "sortable": False, "floatingFilter": False, "resizable": False}
 _COLUMNS = [
     _column("", "mark", 60, headerTooltip="colour in the comparison; the eye hides a run there", **_MARK),
-    _column("run", "name", 224, cellRenderer="RunLink", pinned="left", **_TEXT),
-    _column("status", "status", 100, cellRenderer="Status", tooltipField="problem", **_TEXT),
+    _column("run", "name", 224, cellRenderer="RunLink", pinned="left", wrapText=True, autoHeight=True, **_TEXT),
+    _column("status", "status", 96, cellRenderer="Status", tooltipField="problem", **_TEXT),
     _column("kind", "kind", 78, **_TEXT),
-    _column("preset", "preset", 92, **_TEXT),
-    _column("environment", "env", 114, tooltipField="env", **_TEXT),
-    _column("env steps", "env_steps", 88, **_COUNT),
+    _column("preset", "preset", 84, **_TEXT),
+    _column("environment", "env", 100, tooltipField="env", **_TEXT),
+    _column("env steps", "env_steps", 84, **_COUNT),
     _column("frames", "frames", 86, **_COUNT),
     _column("return", "return", 76, **_BEST_FIRST),
+    _column("best", "best", 132, **_BEST_RETURN),
     _column("steps/s", "rate", 74, **_NUMBER),
-    _column("bottleneck", "bottleneck", 120, flex=1, minWidth=120, tooltipField="bottleneck", **_TEXT),
+    _column("bottleneck", "bottleneck", 100, flex=1, minWidth=100, tooltipField="bottleneck", **_TEXT),
     _column("age", "age_s", 66, **_AGE),
 ]
+
+_PATIENCE_S = 0.3
+"""Seconds in which runs without a summary are read at once; the others are read in the background."""
+_READING = "reading"
+_ABOUT_READING = "the run has no summary of its numbers, so they are being read one run after another"
 
 _CONTROLS = (Control("columns", "column", []), Control("archived", "archived", []))
 
@@ -76,6 +89,7 @@ def layout(library: Library, address: Address) -> Any:
         "filter": _filter(address.json("filter"), chosen),
         "sort": _sort(address.texts("sort"), chosen),
         "hidden": hidden,
+        "opened": [keys[name] for name in address.texts("opened") if name in keys],
         "at": address.moment,
     }
     return html.Div(
@@ -134,11 +148,15 @@ def layout(library: Library, address: Address) -> Any:
                     "rowSelection": {"mode": "multiRow", "enableClickSelection": True, "selectAll": "filtered"},
                     "selectionColumnDef": {"pinned": "left", "width": 44},
                     "animateRows": False,
+                    "suppressColumnVirtualisation": True,
+                    "isExternalFilterPresent": {"function": "true"},
+                    "doesExternalFilterPass": {"function": "inside(params)"},
+                    "postSortRows": {"function": "together(params)"},
                     "rowHeight": 34,
                     "headerHeight": 36,
                     "tooltipShowDelay": 300,
                 },
-                style={"height": f"{min(420, 108 + 34 * max(3, len(rows)))}px"},
+                style={"height": f"{min(420, 108 + 34 * max(3, sum(not row['sweep'] for row in rows)))}px"},
             ),
             comparison.layout(address, hidden),
             dcc.Store(id="table-start", data=start),
@@ -226,7 +244,8 @@ def _rows(library: Library, chosen: Sequence[str] = (), with_archived: bool = Fa
     entries = library.entries()
     known = {entry.key: library.notes.among(notes, entry.path) for entry in entries.values()}
     out = {key for key, note in known.items() if note.archived and not with_archived}
-    summaries = [library.summary(each) for each in entries.values() if not {each.key, each.sweep} & out]
+    until = time.monotonic() + _PATIENCE_S
+    summaries = [library.summary(each, until) for each in entries.values() if not {each.key, each.sweep} & out]
     # Running runs first, then the newest: users look for these.
     order = sorted(summaries, key=lambda item: (item.status != "running", -_newest(item)))
     return [_row(summary) | further_cells(summary, chosen, known[summary.entry.key]) for summary in order]
@@ -242,18 +261,28 @@ def _row(summary: Summary) -> dict[str, Any]:
         "key": entry.key,
         "href": address_of(entry),
         "name": entry.name,
+        "sweep": entry.sweep,
+        "label": _label(entry) if entry.sweep else "",
         "kind": "sweep" if entry.is_sweep else "member" if entry.sweep else "run",
-        "status": "unreadable" if summary.is_unreadable else summary.status,
-        "problem": printable(summary.problem) if summary.is_unreadable else "",
+        "status": "unreadable" if summary.is_unreadable else summary.status if summary.is_read else _READING,
+        "problem": printable(summary.problem) if summary.is_unreadable else "" if summary.is_read else _ABOUT_READING,
         "preset": printable(str(config.get("preset", "")), 60),
         "env": printable(str(config.get("env", "")), 80),
         "env_steps": moment.env_steps if moment else None,
         "frames": moment.frames if moment else None,
         "return": _rounded(values.get(RETURN)),
+        "best": None if latest.best is None else _rounded(latest.best.mean_return),
+        "best_at": None if latest.best is None else latest.best.env_steps,
         "rate": _rounded(rate),
         "bottleneck": printable(latest.notes.get("bottleneck", "")) if summary.status == "running" else "",
         "age_s": moment.wall_time if moment else None,
     }
+
+
+def _label(member: Entry) -> str:
+    """Return a member's name below its sweep: its number and its own settings."""
+    settings = ", ".join(f"{key.rpartition('.')[2]} {show_setting(value)}" for key, value in member.overrides.items())
+    return printable(f"member {member.path.name}" + (f" · {settings}" if settings else ""))
 
 
 def _rounded(value: float | None) -> float | None:
@@ -264,4 +293,6 @@ def _where(library: Library, rows: list[dict[str, Any]]) -> str:
     if not rows:
         return f"no runs in {printable(str(library.root))} yet: laser train cartpole starts one"
     running = sum(row["status"] == "running" for row in rows)
-    return f"{len(rows)} in {printable(str(library.root))}, {running} running"
+    reading = sum(row["status"] == _READING for row in rows)
+    still = f"; the numbers of {reading} older ones are still being read" if reading else ""
+    return f"{len(rows)} in {printable(str(library.root))}, {running} running{still}"

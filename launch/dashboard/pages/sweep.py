@@ -12,11 +12,13 @@ from dash.exceptions import PreventUpdate
 from launch.dashboard import sweep_figures
 from launch.dashboard.address import Address, Control, controls_store, remember_controls
 from launch.dashboard.checked import one_of, whole
+from launch.dashboard.exchange_figures import MOST_MEMBERS
 from launch.dashboard.facets import View
 from launch.dashboard.formats import short
 from launch.dashboard.library import Library
 from launch.dashboard.news import marked, news
 from launch.dashboard.pages import sweep_exchange, sweep_settings
+from launch.dashboard.pages.help import help_button
 from launch.dashboard.pages.parts import (
     MOST_SMOOTHING,
     axis_choice,
@@ -64,8 +66,21 @@ _CONTROLS = (
 )
 
 
-_ABOUT_INCUMBENT = "the highest mean over the seeds of a setting; the pointer shows how many episodes stand behind it"
-_ABOUT_BUCKETS = "as the paper draws it; a bucket may hold a single episode"
+_ABOUT_MEMBERS = "the chosen metric of each member, or of each setting over its seeds, as chosen above"
+_ABOUT_SETTINGS = (
+    "the seeds of one setting are one row, the best first: the mean, over its seeds, of the returns of the last 20 "
+    "episodes, and its 95 % interval from three seeds on"
+)
+_ABOUT_INCUMBENT = (
+    "the highest mean over the seeds of a setting, each the mean of its last 20 episodes; a setting counts once all of "
+    "its seeds have ended 20"
+)
+_BEST_MEMBER = "Best member at each moment", "the highest mean of a member's last 20 episodes, over all members' own"
+_BEST_AGENT = (
+    "Best agent, by bucket",
+    "the median over an agent's games of the mean returns of a bucket, as the paper draws it; a bucket may hold a "
+    "single episode",
+)
 
 
 def layout(library: Library, address: Address) -> Any:
@@ -81,6 +96,7 @@ def layout(library: Library, address: Address) -> Any:
     number_of = (
         f"{len(settings)} settings, {len(members)} members" if has_seeds(settings) else f"{len(members)} members"
     )
+    best, about_best = _BEST_MEMBER if sweep_figures.plays_one_game(members) else _BEST_AGENT
     return html.Div(
         [
             html.Div(
@@ -100,7 +116,10 @@ def layout(library: Library, address: Address) -> Any:
             html.Div(id="sweep-tiles", className="tiles"),
             html.Section(
                 [
-                    html.H2("Settings over their seeds, by the mean return of the last 20 episodes"),
+                    html.Div(
+                        [html.H2("Settings over their seeds"), *help_button("settings", [_ABOUT_SETTINGS])],
+                        className="title",
+                    ),
                     html.Div(id="sweep-settings-table", className="scroll sideways", tabIndex=0),
                 ],
                 className="panel wide",
@@ -110,9 +129,9 @@ def layout(library: Library, address: Address) -> Any:
             _controls(address, settings),
             html.Div(
                 [
-                    panel("Members", "sweep-curves", height_px=330),
-                    panel("Best setting at each moment", "incumbent", height_px=330, about=_ABOUT_INCUMBENT),
-                    panel("Best of all members, by bucket", "sweep-best", height_px=330, about=_ABOUT_BUCKETS),
+                    panel("Members", "sweep-curves", height_px=330, about=[_ABOUT_MEMBERS]),
+                    panel("Best setting at each moment", "incumbent", height_px=330, about=[_ABOUT_INCUMBENT]),
+                    panel(best, "sweep-best", height_px=330, about=[about_best]),
                 ],
                 className="panels",
             ),
@@ -295,7 +314,7 @@ def _population(
     library: Library, address: Address, entry: Entry, members: list[Entry], decisions: list[Decision]
 ) -> Any:
     """Return lineage and schedules; hidden where members do not evolve."""
-    lanes_px = max(260, 90 + 34 * len(members))
+    lanes_px = max(260, 90 + 34 * len(sweep_figures.lanes_of(members)))
     options = [{"label": sweep_figures.member_label(member), "value": member.path.name} for member in members]
     names = [member.path.name for member in members]
     traced = dcc.Dropdown(
@@ -304,15 +323,18 @@ def _population(
         value=one_of(address.text("member"), names, _best_member(library, members)),
         clearable=False,
     )
-    about_lineage = "arrow and diamond: copy; circle: changed settings; thick line: the ancestors"
+    about_lineage = (
+        "arrow and diamond: copy; circle: changed settings; thick line: the ancestors; a population of more than "
+        f"{MOST_MEMBERS} has a lane for each setting that members began with, and the number of these members"
+    )
     about_schedule = "settings that led to this member, through all its ancestors"
     return html.Div(
         [
             html.Div([labelled("ancestors and schedule of", traced, "wide")], className="controls"),
             html.Div(
                 [
-                    panel("Lineage", "lineage", height_px=lanes_px, about=about_lineage),
-                    panel("Schedule", "schedule", height_px=lanes_px, about=about_schedule),
+                    panel("Lineage", "lineage", height_px=lanes_px, about=[about_lineage]),
+                    panel("Schedule", "schedule", height_px=lanes_px, about=[about_schedule]),
                 ],
                 className="halves",
             ),

@@ -10,11 +10,17 @@ from dash.exceptions import PreventUpdate
 from launch.dashboard import sweep_figures
 from launch.dashboard.address import Address, Control
 from launch.dashboard.checked import one_of
-from launch.dashboard.exchange_figures import ABOUT, EXCHANGES, MOST_MEMBERS, course_figure, exchange_figure
+from launch.dashboard.exchange_figures import (
+    ABOUT,
+    ABOUT_COURSE,
+    EXCHANGES,
+    MOST_MEMBERS,
+    course_figure,
+    exchange_figure,
+)
 from launch.dashboard.library import Library
 from launch.dashboard.pages.parts import labelled, panel
-from launch.dashboard.pages.sweep_tables import groups_of_members, option_of, settings_of_sweep
-from launch.dashboard.sweeps import read_decisions
+from launch.dashboard.pages.sweep_tables import groups_of_members, option_of, settings_of
 from launch.records.listing import Entry
 from launch.records.series import AXES
 
@@ -48,8 +54,8 @@ def layout(address: Address, entry: Entry, members: list[Entry]) -> Any:
             ),
             html.Div(
                 [
-                    panel("Who learns from whom", "exchange", height_px=tall, about=ABOUT),
-                    panel("Whose experience a member learns from", "exchange-course", height_px=tall),
+                    panel("Who learns from whom", "exchange", tall, [ABOUT]),
+                    panel("Whose experience a member learns from", "exchange-course", tall, [ABOUT_COURSE]),
                 ],
                 className="halves",
             ),
@@ -86,9 +92,7 @@ def register(app: Dash, library: Library) -> None:
         state = f"{library.picture_version(members, sweep_figures.NUM_POINTS)} {asked}"
         if state == drawn:
             raise PreventUpdate
-        decisions = read_decisions(entry.path / "lineage.jsonl")
-        many = len(members) > MOST_MEMBERS
-        groups = groups_of_members(members, settings_of_sweep(library, entry, members, decisions) if many else [])
+        groups = groups_of_members(members, settings_of(library, members) if len(members) > MOST_MEMBERS else [])
         figures = library.once(
             ("exchange", key, state),
             lambda: (

@@ -34,6 +34,12 @@ _NUM_POINTS = 400
 _ANEW_S = 60.0
 """Seconds between two computations of importance while members train: each takes about a second."""
 _EVOLVING = "the members change their settings while they train, so no setting has a return of its own"
+_ABOUT_IMPORTANCE = (
+    "by how much the squared error of predicted returns grows if a setting is shuffled, as a share of the returns' "
+    "variance, with its 95 % interval"
+)
+_ABOUT_ONE = "a point for each member: its setting, and the mean return of its last 20 episodes"
+_ABOUT_TWO = "a cell for each pair of values: the mean, over the members that have them, of the returns of the last 20"
 _ABOUT_ALL = (
     "a line for each setting; drag along an axis to keep the lines that cross it there, a double click shows all"
 )
@@ -72,13 +78,13 @@ def layout(address: Address, keys: list[str]) -> Any:
             ),
             html.Div(
                 [
-                    panel("Importance of the settings", _IMPORTANCE, waiting, height_px=330),
-                    panel("Setting against return", "sweep-settings", height_px=330),
-                    panel("Two settings, mean return", "two-settings", height_px=330),
+                    panel("Importance of the settings", _IMPORTANCE, 330, [_ABOUT_IMPORTANCE], waiting),
+                    panel("Setting against return", "sweep-settings", 330, [_ABOUT_ONE]),
+                    panel("Two settings, mean return", "two-settings", 330, [_ABOUT_TWO]),
                 ],
                 className="panels",
             ),
-            html.Div(panel("All settings", "all-settings", height_px=360, about=_ABOUT_ALL), id="parallel"),
+            html.Div(panel("All settings", "all-settings", 360, note=_ABOUT_ALL), id="parallel"),
             dcc.Store(id="settings-drawn"),
             dcc.Store(id="importance-drawn"),
             dcc.Store(id="incumbent-drawn"),
@@ -159,11 +165,14 @@ def register(app: Dash, library: Library) -> None:
         Output("importance-drawn", "data"),
         Input("theme", "data"),
         Input("sweep-clock", "data"),
+        Input("incumbent-drawn", "data"),
         State("sweep-key", "data"),
         State("importance-drawn", "data"),
     )
-    def weigh(theme: Any, _: Any, key: Any, drawn: Any) -> Any:
+    def weigh(theme: Any, _: Any, others_drawn: Any, key: Any, drawn: Any) -> Any:
         entry = _sweep(library, key, theme)
+        if not others_drawn:  # it takes about a second, for which the curves should not wait
+            raise PreventUpdate
         members = library.members(entry)
         running = any(library.summary(member).status == "running" for member in members)
         state = f"{time.time() // _ANEW_S}" if running else library.version(members)

@@ -8,12 +8,12 @@ from typing import Any
 
 from dash import dcc, html
 
-from launch.dashboard import sweep_figures
 from launch.dashboard.address import address_of
 from launch.dashboard.comparing import flat
 from launch.dashboard.formats import short
 from launch.dashboard.library import Library, Summary
 from launch.dashboard.pages.parts import table, tile
+from launch.dashboard.sweep_figures import member_label, setting_label, written
 from launch.dashboard.sweeps import Decision
 from launch.evaluation.settings_compared import SettingReturns, best_setting, compare_settings
 from launch.recording.metric_table import EVALUATION, RATE, RETURN
@@ -62,9 +62,9 @@ def settings_of_sweep(
 def groups_of_members(members: list[Entry], settings: list[SettingReturns]) -> dict[str, list[Entry]]:
     """Return the members of each curve: those of a setting, or each by itself if there are no settings."""
     if not settings:
-        return {sweep_figures.member_label(member): [member] for member in members}
+        return {member_label(member): [member] for member in members}
     known = {member_number(member): member for member in members}
-    return {short_name(one): [known[index] for index in one.members if index in known] for one in settings}
+    return {setting_label(one): [known[index] for index in one.members if index in known] for one in settings}
 
 
 def each_alone(members: list[Entry]) -> list[SettingReturns]:
@@ -113,7 +113,7 @@ def rows_of_members(
                 "key": member.key,
                 "number": index,
                 "href": address_of(member),
-                "name": sweep_figures.member_label(member),
+                "name": member_label(member),
                 "status": summary.status,
                 "return": _return(library, member),
                 "evaluation": _finite(values.get(EVALUATION)),
@@ -139,7 +139,7 @@ def settings_table(settings: list[SettingReturns], members: list[Entry]) -> Any:
             if index in known
         ]
         around = "" if one.interval is None else f"{short(one.interval[0])} to {short(one.interval[1])}"
-        cells = [_written(one.settings.get(key, "")) for key in keys] or ["all"]
+        cells = [written(one.settings.get(key, "")) for key in keys] or ["all"]
         seeds = f"{len(one.returns)} of {len(one.members)}" if len(one.returns) < len(one.members) else len(one.returns)
         rows.append([*cells, short(one.mean) or "none yet", around, seeds, html.Span(links, className="links")])
     heads: list[Any] = [html.Span(printable(key.rpartition(".")[2]), title=printable(key)) for key in keys] or [
@@ -149,14 +149,6 @@ def settings_table(settings: list[SettingReturns], members: list[Entry]) -> Any:
     kept = [place for place in range(len(heads)) if any(row[place] != "" for row in rows)]
     shown = [[row[place] for place in kept] for row in rows]
     return table([heads[place] for place in kept], shown, class_name="settings")
-
-
-def _written(value: Any) -> str:
-    """Return a setting as the page writes numbers; texts of the command line that are numbers too."""
-    try:
-        return short(float(value))
-    except (TypeError, ValueError):
-        return printable(str(value), 60)
 
 
 def tiles_of_sweep(
@@ -178,7 +170,7 @@ def tiles_of_sweep(
     winner = None if evolving else best_setting(settings)
     if winner is not None and has_seeds(settings):
         seeds = f"mean over {len(winner.returns)} seed{'s' if len(winner.returns) > 1 else ''}"
-        tiles.insert(0, tile("best setting's return", short(winner.mean), f"{short_name(winner)}: {seeds}"))
+        tiles.insert(0, tile("best setting's return", short(winner.mean), f"{setting_label(winner)}: {seeds}"))
     if evolving:
         tiles.append(tile("copied", str(sum(row["copied"] for row in rows)), "times"))
     return tiles
@@ -187,11 +179,6 @@ def tiles_of_sweep(
 def has_seeds(settings: list[SettingReturns]) -> bool:
     """Return whether some setting has several members."""
     return any(len(one.members) > 1 for one in settings)
-
-
-def short_name(one: SettingReturns) -> str:
-    """Return a setting with the last parts of its keys."""
-    return ", ".join(f"{key.rpartition('.')[2]} {_written(v)}" for key, v in one.settings.items()) or "all"
 
 
 def _setting(value: Any) -> Any:

@@ -84,8 +84,8 @@ def layout(library: Library, address: Address) -> Any:
                     html.Div(
                         [
                             html.Div(id="live-tiles", className="tiles"),
-                            panel("Action probabilities, or mean and std", "live-actions", waiting, height_px=190),
-                            panel("Value estimate and reward", "live-values", waiting, height_px=190),
+                            panel("Action probabilities, or mean and std", "live-actions", 190, figure=waiting),
+                            panel("Value estimate and reward", "live-values", 190, figure=waiting),
                         ]
                     ),
                 ],

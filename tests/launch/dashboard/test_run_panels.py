@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from in_chromium import IN_CHROMIUM, find, texts, traces, wait
 
 pytestmark = IN_CHROMIUM
 
+IMPALA = ["impala-0", "impala-1", "impala-2"]
 _PANEL = "Array.from(document.querySelectorAll('.panel')).find((each) => each.ariaLabel === arguments[0])"
 _PLOT = f"{_PANEL}.querySelector('.js-plotly-plot')"
 
@@ -26,6 +28,11 @@ def root(shared_runs) -> Path:
             for n in range(100)
         ]
         make_run(name, rows, begun=begun)
+    for seed, factor in enumerate((10.0, 20.0, 60.0)):
+        config = {"seed": seed, "algorithm": {"name": "impala"}}
+        make_run(
+            f"impala-{seed}", [{"charts/mean_return": factor} for _ in range(100 + seed)], begun=begun, config=config
+        )
     return root
 
 
@@ -121,6 +128,33 @@ def test_a_baseline_lies_under_every_panel(browser, address, root) -> None:
     assert "baseline" not in query(browser)
 
 
+def test_all_seeds_of_a_setting_are_a_baseline(browser, address, root) -> None:
+    browser.get(f"{address}run/one?baseline=all%20seeds%20of%20impala-0")
+    name = "last 20 episodes, mean of 3 baselines"
+    wait("their mean, with its band", lambda: traces(browser, "Return").count(name) == 1)
+    assert traces(browser, "Return")[-1] == "last 20 episodes"
+    lines = f"return {_PLOT}._fullData.map((each) => [each.name, each.line.dash, each.y.at(0)])"
+    drawn = browser.execute_script(lines, "Return")
+    assert [name, "dot", 30.0] in drawn
+    half = 4.302653 * math.sqrt(700.0 / 3.0)  # Student's t with two degrees of freedom; the variance is 700
+    edges = sorted(height for each, _, height in drawn if each.endswith(" band"))
+    assert edges == pytest.approx([30.0 - half, 30.0 + half], rel=1e-4)
+    assert "all seeds of impala-0 (3 runs)" in find(browser, "#run-baseline").text
+    assert traces(browser, "Entropy") == ["policy"], "the baselines have not recorded it"
+
+
+def test_the_seeds_of_a_run_are_offered_without_itself(root) -> None:
+    from launch.dashboard.library import Library
+    from launch.dashboard.pages.run_panels import baseline_of
+
+    library = Library(root)
+    entries = {entry.name: entry for entry in library.entries().values()}
+    own = baseline_of(library, entries["impala-1"], "all seeds of impala-0")
+    assert [entry.name for entry in own] == ["impala-0", "impala-2"]
+    for name in ("all seeds of impala-2", "all seeds of ", "nobody", "", None, 3, ["one"]):
+        assert baseline_of(library, entries["impala-1"], name) == []
+
+
 def test_a_note_is_kept_and_an_archived_run_leaves_the_table(browser, address, root) -> None:
     from in_chromium import names_in_table
 
@@ -139,9 +173,11 @@ def test_a_note_is_kept_and_an_archived_run_leaves_the_table(browser, address, r
     note = "const note = document.querySelector('#note'); return note && note.value"
     wait("the note again", lambda: browser.execute_script(note) == "diverged after the second spike")
     browser.get(f"{address}?column=note&column=tags")
-    wait("the other run alone", lambda: names_in_table(browser) == ["one"])
+    wait("the other runs", lambda: names_in_table(browser) == [*IMPALA, "one"])
     find(browser, "#archived input").click()
-    wait("both", lambda: names_in_table(browser) == ["one", "other"])
+    wait("all", lambda: names_in_table(browser) == [*IMPALA, "one", "other"])
+    browser.execute_script("window.dash_ag_grid.getApi('table').ensureColumnVisible('c_tags')")
+    wait("the last column", lambda: texts(browser, "#table .ag-row [col-id=c_tags]"))
     assert "paper" in texts(browser, "#table .ag-row [col-id=c_tags]")
     assert "diverged after the second spike" in texts(browser, "#table .ag-row [col-id=c_note]")
     wait("the choice in the address", lambda: query(browser).get("archived") == ["show"])

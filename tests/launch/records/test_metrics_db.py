@@ -85,7 +85,7 @@ def test_reading_writes_nothing_beside_the_file(tmp_path):
         db.write(Tick(1.0, 2.0, 3, 4, 5), {"a": 6.0})
     with open_to_read(tmp_path / "metrics.db") as connection:
         assert connection.execute("SELECT value FROM points").fetchall() == [(6.0,)]
-        assert [path.name for path in tmp_path.iterdir()] == ["metrics.db"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["metrics.db", "metrics.summary.json"]
 
 
 def test_a_missing_file_is_not_made_by_reading(tmp_path):
