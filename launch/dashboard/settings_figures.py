@@ -54,7 +54,7 @@ def importance_figure(table: Sequence[Importance], theme: Theme) -> Figure:
             "thickness": 1.5,
         },
     }
-    layout = base_layout(theme, "error when shuffled, in variances of the return", "")
+    layout = base_layout(theme, "error when shuffled, variances", "")
     layout["hovermode"] = "closest"
     layout["showlegend"] = False
     layout["yaxis"] |= {"autorange": "reversed", "type": "category"}
