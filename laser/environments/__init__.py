@@ -99,7 +99,8 @@ def _check_flags(suite: Suite, config: EnvironmentConfig) -> None:
     idle = [
         f"--environment.{key_of(field.name)}"
         for field in dataclasses.fields(config)
-        if field.name not in suite.flags | _COMMON_FLAGS and getattr(config, field.name) != field.default
+        if field.name not in suite.flags | _COMMON_FLAGS
+        and getattr(config, field.name) not in (field.default, False)  # a flag that is off asks for nothing
     ]
     if idle:
         warnings.warn(f"{', '.join(idle)}: no effect on {suite.name} environments", UserWarning, stacklevel=2)

@@ -161,6 +161,8 @@ def test_flags_without_effect_are_named_once():
         describe_environment("CartPole-v1", config)
     (warning,) = caught
     assert "--environment.sticky-actions, --environment.frame-skip: no effect on Gymnasium" in str(warning.message)
+    with warnings.catch_warnings(action="error"):
+        describe_environment("CartPole-v1", EnvironmentConfig(fire_at_reset=False))  # asks for nothing
     with pytest.warns(UserWarning, match="--environment.vectorization: no effect on Atari"):
         make_environment("ALE/Pong-v5", 1, EnvironmentConfig(vectorization="async")).close()
 
