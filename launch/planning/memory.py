@@ -16,8 +16,8 @@ from launch.words import MB, size
 # Resident sizes measured on Linux with torch on the CPU: one process with torch imported, and a gymnasium or Atari
 # environment inside it. Each process of the Ray runtime imports torch again.
 _PROCESS_BYTES = 350 * MB
-# A shard's process, which has no torch, without the steps it stores.
-_SHARD_PROCESS_BYTES = 120 * MB
+# A shard's process, which has no torch, without the steps it stores. Ray imports pyarrow where it is installed, 25 MB.
+_SHARD_PROCESS_BYTES = 150 * MB
 _ENVIRONMENT_BYTES = 10 * MB
 _LEARNER_COPIES = 6  # of all weights: parameters, gradients, two moments, published copies
 _HEADROOM = 0.9

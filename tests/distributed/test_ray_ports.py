@@ -334,5 +334,5 @@ def test_the_process_of_a_shard_has_no_torch(runtime):
     assert {"numpy", "replay_server.serving.shard"} <= port.accounts()["modules"]
     port.load_state_dict({**state, "contents": contents})
     assert "torch" not in port.accounts()["modules"]
-    assert psutil.Process(port.pid).memory_info().rss <= 120 * 2**20
+    assert psutil.Process(port.pid).memory_info().rss <= 150 * 2**20  # as planned for
     os.kill(port.pid, signal.SIGKILL)
