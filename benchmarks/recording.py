@@ -12,6 +12,7 @@ Target: less than 1 % of the time, less than 1 MB per 10,000 rows.
 
 from __future__ import annotations
 
+import functools
 import sqlite3
 import tempfile
 import threading
@@ -61,6 +62,7 @@ class Meter:
         """Measure a method from now on; return what ends it."""
         method = getattr(owner, name)
 
+        @functools.wraps(method)  # workers are called by the names of methods
         def measured(*arguments: Any, **named: Any) -> Any:
             if getattr(self._inside, "is_counting", False):
                 return method(*arguments, **named)
