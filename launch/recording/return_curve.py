@@ -34,15 +34,17 @@ class ReturnCurve:
     def __init__(self, steps: int):
         self.steps = steps
         self.newest: deque[float] = deque(maxlen=NUM_IN_A_SCORE)
+        self._averaged: deque[float] = deque(maxlen=NUM_RETURNS)  # reports come often: a slice of the others takes time
         self.mean = math.nan
         self._num_points = 0  # multiples of `steps` up to now
         self._points: list[PastValues] = []
 
     def add(self, returns: Iterable[float]) -> None:
         """Add the returns of finished episodes."""
-        self.newest.extend(returns)
-        newest = list(self.newest)[-NUM_RETURNS:]
-        self.mean = math.fsum(newest) / len(newest) if newest else math.nan
+        added = list(returns)
+        self.newest.extend(added)
+        self._averaged.extend(added)
+        self.mean = math.fsum(self._averaged) / len(self._averaged) if self._averaged else math.nan
 
     @property
     def score(self) -> float:
@@ -68,6 +70,7 @@ class ReturnCurve:
     def load(self, newest: Iterable[float], env_steps: int) -> None:
         """Continue from the newest returns of a run at `env_steps`."""
         self.newest.clear()
+        self._averaged.clear()
         self.add(newest)
         self._num_points = env_steps // self.steps if self.steps else 0
 
