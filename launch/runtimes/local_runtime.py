@@ -55,7 +55,7 @@ class LocalWorker(Generic[C]):
 
     @property
     def waiting_for(self) -> str:
-        """What the component waits for; "" for nothing."""
+        """Name of the call that the component waits for; "" for none."""
         return self._host.waiting_for
 
     def silent_s(self, waiting_for: str) -> float:

@@ -240,7 +240,7 @@ class RayWorker(Generic[C]):
 
     @property
     def waiting_for(self) -> str:
-        """What the component waited for at its last status; "" for nothing."""
+        """Name of the call that the component waited for at its last status; "" for none."""
         return self._status.waiting_for
 
     def silent_s(self, waiting_for: str) -> float:

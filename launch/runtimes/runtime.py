@@ -55,7 +55,7 @@ class Worker(Protocol[C_co]):
 
     @property
     def waiting_for(self) -> str:
-        """What the object waited for when it was last heard of; "" for nothing."""
+        """Name of the call that the object waited for when it was last heard of; "" for none."""
 
     def silent_s(self, waiting_for: str) -> float:
         """Return the seconds for which the object has been waiting for `waiting_for`; 0 if it is not."""

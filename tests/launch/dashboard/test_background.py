@@ -1,4 +1,4 @@
-"""What the table of runs shows at once, and what it reads in the background."""
+"""The table of runs: the numbers that it has at once, and those that it reads in the background."""
 
 import threading
 
