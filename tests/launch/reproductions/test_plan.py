@@ -70,13 +70,13 @@ def test_annealing_per_step_follows_the_length():
 
 def test_a_scale_that_leaves_less_than_the_warm_up_is_refused_with_one_that_does_not():
     with pytest.raises(ConfigError) as caught:
-        make_plan(load_figure("refer/figure-7"), ReproduceOptions(scale=1e-5))
+        make_plan(load_figure("refer/figure-3"), ReproduceOptions(scale=1e-5))
     (problem,) = caught.value.problems
     assert str(problem) == (
-        "refer/figure-7: scale: 1e-05 leaves 100 env steps, and learning begins after 320; "
-        "use at least 6.4e-05, or --small"
+        "refer/figure-3: scale: 1e-05 leaves 100 env steps, and learning begins after 192; "
+        "use at least 3.9e-05, or --small"
     )
-    assert make_plan(load_figure("refer/figure-7"), ReproduceOptions(scale=6.4e-5))
+    assert make_plan(load_figure("refer/figure-3"), ReproduceOptions(scale=3.9e-5))
 
 
 def test_games_and_seeds_take_the_first():
