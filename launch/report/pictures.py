@@ -36,6 +36,7 @@ class Panel:
     """One pair of axes; `goal` is drawn as a dotted horizontal line, `title` above the axes.
 
     With `is_log` the y axis is logarithmic, and with `is_log_x` the x axis; values that are not above 0 are left out.
+    `x_labels` name x = 0, 1, ... on an axis that is not one of numbers.
     """
 
     x_title: str
@@ -45,6 +46,7 @@ class Panel:
     title: str = ""
     is_log: bool = False
     is_log_x: bool = False
+    x_labels: Sequence[str] = ()
 
 
 def draw(
@@ -135,6 +137,8 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
         seen.add(line.label)
     if panel.is_log and any(y > 0.0 for line in panel.lines for _, y in line.points):
         axes.set_yscale("log")
+    if panel.x_labels:
+        axes.set_xticks(range(len(panel.x_labels)), [_plain(label) for label in panel.x_labels])
     if panel.is_log_x and any(x > 0.0 for line in panel.lines for x, _ in line.points):
         axes.set_xscale("log")
     if panel.goal is not None:
