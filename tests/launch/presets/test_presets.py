@@ -61,6 +61,12 @@ def test_acers_presets_have_the_papers_constants():
     assert continuous.replay.samples_per_insert == 4.0
 
 
+def test_reactors_preset_has_the_papers_network():
+    """Gruslys et al. 2017, figure 1 and table 1."""
+    network = load_preset("reactor").network
+    assert (network.torso, network.core, network.core_size) == ("crelu_cnn", "lstm_features", 128)
+
+
 @pytest.mark.parametrize("name", ["racer", "v_racer", "ddpg", "naf"])
 def test_refers_presets_have_the_papers_constants(name):
     """Novati and Koumoutsakos 2019, table 1 and section 3."""
