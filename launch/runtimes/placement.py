@@ -149,13 +149,14 @@ def find_placement_problems(nodes: Sequence[Node], needs: Needs) -> Iterator[Pro
         learners = "a learner" if needs.num_learners == 1 else f"{needs.num_learners} learners"
         each = "" if needs.num_learners == 1 else " for each member"
         room = free - needs.num_learners
+        fit = free // (1 + needs.num_actors // needs.num_learners)
+        waiting = f"let {fit} train at once and the others wait: --concurrent {fit}" if fit and each else ""
+        fewer = f"use at most {room // needs.num_learners}{each}" if room >= needs.num_learners else ""
         yield Problem(
             "num-actors",
             f"{learners} and {needs.num_actors} actors need {wanted} CPUs and the cluster has {free} free "
             f"({', '.join(f'{node.host}: {node.num_cpus:g}' for node in nodes)})",
-            f"use at most {room // needs.num_learners}{each}, or add nodes"
-            if room >= needs.num_learners
-            else "add nodes",
+            ", or ".join(remedy for remedy in (waiting, fewer, "add nodes") if remedy),
         )
     yield from _find_full_nodes(nodes, needs)
     if needs.device.startswith("cuda") and not any(node.num_gpus >= 1 for node in nodes):
