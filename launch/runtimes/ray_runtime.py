@@ -93,7 +93,7 @@ class RayRuntime:
             )
         self._needs = needs or Needs()
         with kept_as_it_was():
-            self._places = Cluster(address, self._needs) if address else OwnRay()
+            self._places = Cluster(address, self._needs) if address else OwnRay(self._needs)
         self._workers: list[RayWorker[Any]] = []
         self._checked_at = 0.0
 
