@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import stat
@@ -67,6 +68,10 @@ class OwnRay:
                 f"Ray listens on {address}, where other machines can reach it",
                 "do not import ray before launch.runtimes.ray_settings, which sets Ray's settings",
             )
+
+    def room(self) -> float:
+        """Return that any number of members has room: nothing is reserved."""
+        return math.inf
 
     def check(self) -> None:
         """Raise `RuntimeFailedError` if one of Ray's own processes has ended.
