@@ -66,7 +66,7 @@ def test_ten_resumes_leave_every_balance_at_0(tmp_path: Path, schedule: str, sav
 
 @pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("saves_replay", [True, False])
 def test_ten_resumes_on_ray_leave_every_balance_at_0(tmp_path: Path, saves_replay: bool) -> None:
     resume_ten_times(tmp_path / "run", "free", saves_replay, "ray")
