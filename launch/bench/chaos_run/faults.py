@@ -17,7 +17,7 @@ from launch.bench.chaos_run.victim import Victim
 from launch.errors import OutputError
 
 _PAUSE_S = (1.0, 5.0)
-_DISK_MB = 96
+_DISK_MB = 256
 _CHUNK = bytes(2**20)
 _WAIT_S = 60.0
 
