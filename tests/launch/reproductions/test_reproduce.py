@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from PIL import Image
 
 from launch.__main__ import main
 from launch.errors import CannotCreateError, OutputError
@@ -283,3 +284,38 @@ def test_a_run_that_fails_is_named_and_the_others_are_drawn(tiny, tmp_path, caps
     assert list(content["failures"]) == ["one-cartpole-v1-seed1"]
     assert content["table"][0]["last tenth (95 %)"] == "no finished runs"
     assert content["curves"]["charts/mean_return | one | CartPole-v1"] == [None]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("name", "scale"),
+    [
+        ("laser/figure-1", 1.0),
+        ("acer/figure-3", 0.5),
+        ("acer/figure-6", 0.25),  # eight members
+        ("reactor/figure-5", 0.5),
+        ("refer/figure-11", 0.25),
+        ("ners/table-3", 0.5),
+        ("claims/replay-fraction", 1.0),
+        ("claims/mixed-sweep", 1.0),
+    ],
+)
+def test_a_figure_of_each_kind_runs_to_its_end(name, scale, tmp_path, capsys):
+    out = tmp_path / "out"
+    arguments = ["reproduce", name, "--small", "--seeds", "1", "--games", "1", "--scale", str(scale)]
+    assert main([*arguments, "--jobs", "2", "--out", str(out), "--json"]) == 0
+    (content,) = json.loads(capsys.readouterr().out.splitlines()[-1])["figures"]
+    figure = load_figure(name)
+    assert content["failures"] == {}
+    rules = [rule for rule in figure.rules if rule.compare != "value"]  # those are of the paper's games
+    assert len(content["verdicts"]) == len(rules)
+    assert {row["arm"] for row in content["table"] if row["metric"] == figure.curves[0].metric} >= {
+        arm.label for arm in figure.arms
+    }
+    ours = [row for row in content["table"] if row["arm"] in {arm.label for arm in figure.arms}]
+    assert not [row for row in ours if row["last tenth (95 %)"] == "no finished runs"]
+    assert all(item["num"] > 0 for item in content["verdicts"])
+    picture = Image.open(out / name.partition("/")[2] / "figure.png")
+    assert picture.width > 300
+    assert len(picture.convert("RGB").getcolors(1 << 24)) > 10, "an empty picture"

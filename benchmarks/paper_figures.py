@@ -1,0 +1,138 @@
+"""Every figure and table of the five papers on one page: its command, what came out here, and what it costs whole.
+
+laser reproduce all --small --jobs 2                # from any directory
+python benchmarks/paper_figures.py --take DIR       # keep its results: DIR is runs/reproduce of that directory
+python benchmarks/paper_figures.py                  # write docs/figures.md from benchmarks/reproduced/*.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import measure
+from PIL import Image
+
+from launch.reproductions.catalogue import PAPERS, find_names, load_figure
+from launch.reproductions.figure import Figure
+from launch.reproductions.listing import cost_of
+from launch.reproductions.options import ReproduceOptions
+from launch.reproductions.plan import make_plan
+
+PAGE = measure.ROOT / "docs" / "figures.md"
+PICTURES = measure.ROOT / "docs" / "pictures" / "reproduced"
+KEPT = measure.ROOT / "benchmarks" / "reproduced"
+_WIDTH = 900
+"""Of a picture, in pixels."""
+_OF_A_PAPER = tuple(paper for paper in PAPERS if paper != "claims")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--take", type=Path, help="runs/reproduce, whose finished figures are kept")
+    options = parser.parse_args()
+    if options.take:
+        for path in sorted(options.take.glob("*-small/*/results.json")):
+            take(path.parent)
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"written: {PAGE.relative_to(measure.ROOT)}")
+
+
+def take(directory: Path) -> None:
+    """Keep a reproduction's picture, smaller, and of its results what the page says."""
+    content = json.loads((directory / "results.json").read_text(encoding="utf-8"))
+    name = file_of(content["figure"])
+    machine = measure.describe_machine()
+    kept = {key: content[key] for key in ("figure", "commit", "seconds", "failures")} | {
+        "machine": f"{machine['processor']}, {machine['cores']} cores",
+        "verdicts": [[item["verdict"], item["rule"]["claim"]] for item in content["verdicts"]],
+    }
+    KEPT.mkdir(exist_ok=True)
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    (KEPT / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    picture = Image.open(io.BytesIO((directory / "figure.png").read_bytes())).convert("RGB")
+    if picture.width > _WIDTH:
+        picture = picture.resize((_WIDTH, round(picture.height * _WIDTH / picture.width)), Image.Resampling.LANCZOS)
+    picture.quantize(64).save(PICTURES / f"{name}.png", optimize=True)
+
+
+def page() -> str:
+    """Return the page's text."""
+    figures = [load_figure(name) for name in find_names() if name.partition("/")[0] in _OF_A_PAPER]
+    with_runs = [figure for figure in figures if figure.has_runs]
+    done = [figure for figure in with_runs if _kept(figure) and not _kept(figure)["failures"]]
+    return "\n".join([
+        "# Every figure and table of the five papers",
+        "",
+        "Written by `python benchmarks/paper_figures.py`; do not edit. How a reproduction works, and what its verdicts "
+        "mean, stands in",
+        "[reproduce.md](reproduce.md).",
+        "",
+        f"Of {len(figures)} figures and tables {len(with_runs)} have something to run, and {len(done)} of these were run "
+        "here to their end at their smallest size",
+        "(`--small`): short runs, small nets, other games. That shows that they run, and cannot show whether a paper is "
+        "right; longer runs",
+        "of what the papers claim are in [claims.md](claims.md) and [results.md](results.md).",
+        "",
+        *(line for paper in _OF_A_PAPER for line in _of_paper(paper, figures)),
+    ])  # fmt: skip
+
+
+def _of_paper(paper: str, figures: list[Figure]) -> Iterator[str]:
+    its = [figure for figure in figures if figure.paper == paper]
+    yield f"## {PAPERS[paper]}"
+    yield ""
+    for figure in its:
+        yield f"### {figure.name}: {figure.title}"
+        yield ""
+        yield from _of_figure(figure)
+
+
+def _of_figure(figure: Figure) -> Iterator[str]:
+    yield figure.shows
+    yield ""
+    if figure.nothing:
+        yield f"* Nothing to run: {figure.nothing}."
+    if figure.has_runs:
+        full = make_plan(figure, ReproduceOptions())
+        whose = f" (those of {figure.runs_of})" if figure.runs_of else ""
+        yield f"* Whole: `laser reproduce {figure.name}`, {len(full):,} runs{whose}, {cost_of(full)}."
+        yield from _what_came_out(figure)
+    for line in figure.missing:
+        yield f"* Cannot be had: {line}."
+    yield ""
+    if _kept(figure):
+        yield f"![{figure.name}, smallest size](pictures/reproduced/{file_of(figure.name)}.png)"
+        yield ""
+
+
+def _what_came_out(figure: Figure) -> Iterator[str]:
+    kept = _kept(figure)
+    if not kept:
+        yield f"* Here: not run yet (`laser reproduce {figure.name} --small`)."
+        return
+    minutes = max(1, round(kept["seconds"] / 60.0))
+    where = f"{kept['machine']}, commit {(kept['commit'] or 'unknown')[:7]}"
+    yield f"* Here: `laser reproduce {figure.name} --small`, {minutes} min of runs on {where}:"
+    for words, claim in kept["verdicts"]:
+        yield f"    * {words}: {claim}."
+    for name, line in kept["failures"].items():
+        yield f"    * failed: {name}: {line}"
+
+
+def _kept(figure: Figure) -> dict[str, Any]:
+    path = KEPT / f"{file_of(figure.name)}.json"
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+
+def file_of(name: str) -> str:
+    """Return the name of a figure's files: `laser/figure-1` becomes `laser-figure-1`."""
+    return name.replace("/", "-")
+
+
+if __name__ == "__main__":
+    main()
