@@ -19,6 +19,7 @@ from typing import ClassVar, TextIO, cast
 
 from laser.config import ConfigError, Problem
 from launch.gpu_errors import explain_error
+from launch.limits import explain_limit
 from launch.standard_output import FailingStream
 
 _PACKAGES = ("actors", "laser", "launch", "learner", "replay_server")
@@ -75,6 +76,10 @@ class RuntimeFailedError(LaunchError):
     """Ray did not start, or one of its own processes ended."""
 
     exit_code = RUNTIME_FAILED
+
+
+class LimitError(LaunchError):
+    """The system refuses threads, processes or open files that the run needs."""
 
 
 class StoppedError(LaunchError):
@@ -139,6 +144,10 @@ def run_reporting(command: Callable[[], int], stderr: TextIO | None = None) -> i
         print("interrupted", file=stream)
         return INTERRUPTED
     except OSError as error:
+        limit = explain_limit(error)
+        if limit is not None:
+            print(one_line(limit), file=stream)
+            return FAILED
         if error is not stdout.error:
             raise
         if not isinstance(error, BrokenPipeError):
@@ -146,7 +155,7 @@ def run_reporting(command: Callable[[], int], stderr: TextIO | None = None) -> i
             return OutputError.exit_code
         return UNREAD  # `head` closes its input early
     except Exception as error:
-        explained = explain_error(error)
+        explained = explain_limit(error) or explain_error(error)
         if explained is None:
             raise
         if os.environ.get("CUDA_LAUNCH_BLOCKING") == "1":  # the user set it to see where the kernel failed

@@ -12,8 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from launch.records.forms import check_form
+from launch.records.saved_state import put_arrays_back
 from learner.checkpoint import Checkpoint, list_checkpoints
-from replay_server.saving.segments import SegmentWriter, remove_unused, segments_of, with_contents
+from replay_server.saving.segments import Segment, SegmentWriter, remove_unused, segments_of, with_contents
+
+_SEGMENT = {"name": str, "start": int, "stop": int, "num": int, "bytes": int, "sha256": str}
 
 
 class ReplaySegments:
@@ -53,8 +59,7 @@ class ReplaySegments:
         """Remove the files that neither a checkpoint nor the newest states refer to."""
         kept = {path.name: path for path in list_checkpoints(self._checkpoints)}
         for name in kept.keys() - self._names.keys():
-            tree = json.loads((kept[name] / "state.json").read_text())["tree"]
-            self._names[name] = {each.name for state in tree["replay"] for each in segments_of(state)}
+            self._names[name] = _names_in(kept[name] / "state.json")
         self._names = {name: names for name, names in self._names.items() if name in kept}
         remove_unused(self._root, set.union(set(), *self._names.values(), *(each.names for each in self._all())))
 
@@ -63,6 +68,29 @@ class ReplaySegments:
 
     def _writer(self, shard: int) -> SegmentWriter:
         return self._writers.setdefault(shard, SegmentWriter(self._root, shard))
+
+
+def _names_in(path: Path) -> set[str]:
+    """Return the names of the files that a checkpoint's state refers to; none if nobody can continue from it."""
+    try:
+        return {each.name for state in json.loads(path.read_text())["tree"]["replay"] for each in _segments_in(state)}
+    except (ValueError, KeyError, TypeError):
+        return set()
+
+
+def _segments_in(state: Any) -> list[Segment]:
+    """Return the segments that a saved state of a shard refers to.
+
+    Raises:
+        ValueError: the state does not have the form of one.
+    """
+    check_form(state, {"segments?": [_SEGMENT]}, "a shard's state")
+    unknown = {name for each in state.get("segments", []) for name in each} - set(_SEGMENT)
+    if unknown:
+        raise ValueError(
+            f"a segment must have {', '.join(_SEGMENT)} and nothing else, got {', '.join(sorted(unknown))}"
+        )
+    return segments_of(state)
 
 
 def folder_of(checkpoint: Checkpoint) -> Path:
@@ -76,15 +104,31 @@ def has_segments(checkpoint: Checkpoint) -> bool:
 
 
 def check_segments(checkpoint: Checkpoint) -> None:
-    """Check that the files that a checkpoint refers to are as they were written.
+    """Check that the files that a checkpoint refers to are as they were written, and hold all that is stored.
 
     Raises:
-        ValueError: one is missing or damaged; the message names it.
+        ValueError: one is missing, damaged or not described as a file is; the message names it.
     """
-    if has_segments(checkpoint):
-        for state in checkpoint.state["tree"]["replay"]:
-            for segment in segments_of(state):
+    for state in checkpoint.state["tree"]["replay"]:
+        segments = _segments_in(state)
+        if has_segments(checkpoint):
+            for segment in segments:
                 segment.verify(folder_of(checkpoint))
+        if "segments" in state:
+            pages = put_arrays_back(state["store"]["pages"], checkpoint.arrays)
+            _check_all_there(segments, pages["positions"], pages["used"])
+
+
+def _check_all_there(segments: Sequence[Segment], positions: np.ndarray, used: np.ndarray) -> None:
+    """Check that some segment has each unroll that is stored."""
+    if len(used) and not (used.dtype.kind == "i" and used.min() >= 0 and used.max() < len(positions)):
+        raise ValueError(f"used pages must be numbers from 0 to {len(positions) - 1}")
+    stored = positions[used]
+    held = np.zeros(len(stored), bool)
+    for segment in segments:
+        held |= (stored >= segment.start) & (stored < segment.stop)
+    if not held.all():
+        raise ValueError(f"{int((~held).sum())} of {len(stored)} stored unrolls are in none of the replay's files")
 
 
 def complete(checkpoint: Checkpoint, states: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -25,11 +25,13 @@ from launch.commands import resume_command
 from launch.errors import (
     CannotCreateError,
     Interrupted,
+    LimitError,
     NothingToResumeError,
     OutputError,
     RuntimeFailedError,
     StoppedError,
 )
+from launch.limits import MORE_FILES, explain_limit
 from launch.records.log_file import append_to_log
 from launch.records.preset_changes import changes_from_preset, changes_in_words
 from launch.records.record import load_record
@@ -170,16 +172,15 @@ def open_run(
             if run.goes_on:
                 is_first = not config.resume and run.is_in_place and not run.has_checkpoint
                 if isinstance(error, OutputError) and is_first:
-                    remedy = "free space or repair the disk, then start again: there is no checkpoint yet"
-                    raise OutputError(error.problem.key, error.problem.wrong, remedy) from error
+                    raise _at_the_start(error, ": there is no checkpoint yet") from error
                 raise
             if before:
                 # The run did not continue with the new settings, and they would prevent the next attempt.
                 replace_file(record, before)
             elif isinstance(error, OutputError):
                 _remove_all_but(found, path)  # it holds nothing to continue from
-                raise OutputError(error.problem.key, error.problem.wrong, _START_AGAIN) from error
-            elif isinstance(error, (RuntimeFailedError, StoppedError, Interrupted)):
+                raise _at_the_start(error) from error
+            elif isinstance(error, (RuntimeFailedError, LimitError, StoppedError, Interrupted)):
                 _remove_all_but(found, path)
             raise
 
@@ -305,8 +306,14 @@ def _slug_of_changes(text: str) -> str:
 
 def output_error(path: Path, error: OSError) -> OutputError:
     """Return the error that ends a run because `path` could not be read or written."""
-    reason = error.strerror or str(error)
-    return OutputError("run-dir", f"{path}: {reason}", "free space or repair the disk, then continue with --resume")
+    remedy = MORE_FILES if explain_limit(error) else "free space or repair the disk"
+    return OutputError("run-dir", f"{path}: {error.strerror or error}", f"{remedy}, then continue with --resume")
+
+
+def _at_the_start(error: OutputError, why: str = "") -> OutputError:
+    """Return the error of a run that holds nothing to continue from."""
+    remedy = error.problem.remedy.partition(", then ")[0]
+    return OutputError(error.problem.key, error.problem.wrong, f"{remedy}, then start again{why}")
 
 
 def replace_file(path: Path, content: bytes) -> None:

@@ -2,17 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from laser.environments.statistics import Statistics, statistics_from_json
 from laser.specs import environment_spec_from_json
+from launch.records.forms import Either, check_form
 from learner.checkpoint import Checkpoint
 
-_STATE = {"tree": dict, "recorder": dict, "environment": dict, "next_incarnation": int}
-_TREE = {"numbers": dict, "actors": list, "replay": list}
+_NUMBERS = {...: float}
+_COUNTS = {...: int}
+_STREAMS = {"marks": [([int], int)], "incarnations": [([int], int)]}
+_LEDGER = {name: Either(int, _COUNTS) for name in ("received", "inserted", "rejected", "failed", "lost", ...)}
+_STATISTICS = {"name": str, "count": float, "num": int}
+_TREE = {
+    "numbers": {
+        "num_steps": int,
+        "version": int,
+        "counters": _NUMBERS,
+        "progress": float,
+        "settings?": _NUMBERS,
+        "streams": (Either(int, type(None)), int),
+        "replays?": Either(type(None), dict),
+        "client": dict,
+        "sampler?": dict,
+    },
+    "generator": np.ndarray,
+    "actors": [
+        Either(type(None), {"groups": [dict], "counters": _NUMBERS, "incarnation": int, "generator": np.ndarray})
+    ],
+    "replay": [
+        {
+            "made_for": dict,
+            "store": {"pages": {"used": np.ndarray, "positions": np.ndarray}},
+            "streams": _STREAMS,
+            "ledger": _LEDGER,
+            "rng": dict,
+        }
+    ],
+    "statistics?": {...: [_STATISTICS]},
+    "accounts?": [{"streams": _STREAMS, "ledger": _LEDGER}],
+}
+_RECORDER = {
+    "seconds": float,
+    "totals": _NUMBERS,
+    "last": {...: _NUMBERS},
+    "returns": [float],
+    "marks?": _NUMBERS,
+    "task_returns?": {
+        "newest": [[float]],
+        "bucket": int,
+        "width?": int,
+        "sums": [float],
+        "counts": [int],
+        "means": _NUMBERS,
+    },
+    "newest_evaluation?": Either(type(None), (float, float)),
+}
+_STATE = {
+    "tree": _TREE,
+    "recorder": _RECORDER,
+    "next_incarnation": int,
+    "environment": dict,
+    "actors_made_for?": {"num_actors": int},
+}
 
 
 def check_saved_state(checkpoint: Checkpoint) -> None:
@@ -23,15 +78,23 @@ def check_saved_state(checkpoint: Checkpoint) -> None:
     """
     if "networks" not in checkpoint.tensors:
         raise ValueError("it holds no networks")
-    for name, parts in (("state.json", _STATE), ("its tree", _TREE)):
-        values = checkpoint.state if parts is _STATE else checkpoint.state["tree"]
-        for key, kind in parts.items():
-            if not isinstance(values.get(key), kind):
-                raise ValueError(f"{name} must have {key} of type {kind.__name__}, got {values.get(key)!r:.40}")
     try:
-        environment_spec_from_json(checkpoint.state["environment"])
+        state = put_arrays_back(checkpoint.state, checkpoint.arrays)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"state.json refers to an array that is not there ({error})") from error
+    check_form(state, _STATE, "state.json")
+    num_actors, num_made_for = len(state["tree"]["actors"]), state.get("actors_made_for", {}).get("num_actors")
+    if num_made_for not in (None, num_actors):
+        raise ValueError(f"state.json.tree.actors must have {num_made_for} items, got {num_actors}")
+    _check_readable(state["environment"], environment_spec_from_json, "environment")
+    _check_readable(state["tree"].get("statistics", {}), statistics_from_json, "tree.statistics")
+
+
+def _check_readable(value: Any, read: Callable[[Any], Any], name: str) -> None:
+    try:
+        read(value)
     except Exception as error:
-        raise ValueError(f"its environment is no environment spec ({type(error).__name__}: {error})") from error
+        raise ValueError(f"state.json.{name} cannot be read ({type(error).__name__}: {error})") from error
 
 
 def saved_statistics(checkpoint: Checkpoint) -> Statistics:

@@ -20,28 +20,35 @@ from ray._common.utils import get_default_ray_temp_dir
 
 from laser.ports import ReplayPort
 from launch.errors import LaunchError, RuntimeFailedError
+from launch.planning.needs import Needs
 from launch.runtimes.ray_ports import NearestShard, RayReplay
 from launch.runtimes.ray_session import Guard, end_processes, remove
+from launch.runtimes.room import check_room
 from launch.runtimes.runtime import ShardPort
 
 _VITAL = ("gcs_server", "raylet")
+# Measured with four actors and two shards: Ray's processes abort without these, and name no limit.
+_RAY_THREADS, _SHARD_THREADS, _OTHER_THREADS = 170, 80, 30
+_RAY_FILES, _FILES_PER_PROCESS = 64, 8
+_NO_RAY = "--runtime local needs no Ray"
 
 
 class OwnRay:
     """Starts Ray on loopback. All components go to its only node and reserve nothing there.
 
+    Args:
+        needs: the needs of the run.
+
     Raises:
+        LimitError: the system refuses the threads or files that Ray needs; its processes would abort.
         RuntimeFailedError: Ray did not start.
         LaunchError: it did not bind to loopback.
     """
 
     notes: tuple[str, ...] = ()
 
-    def room(self) -> float:
-        """Return that any number of members has room: nothing is reserved."""
-        return math.inf
-
-    def __init__(self) -> None:
+    def __init__(self, needs: Needs) -> None:
+        _check_room(needs)
         make_token_private()
         try:
             self._session = Path(_start_ray())
@@ -52,7 +59,7 @@ class OwnRay:
                 end_processes(session)
                 remove(session)
             line = " ".join(str(error).split())[:300]
-            raise RuntimeFailedError("runtime", f"Ray did not start: {line}", "--runtime local needs no Ray") from error
+            raise RuntimeFailedError("runtime", f"Ray did not start: {line}", _NO_RAY) from error
         address = ray.util.get_node_ip_address()
         if address != "127.0.0.1":
             self.close()
@@ -61,6 +68,10 @@ class OwnRay:
                 f"Ray listens on {address}, where other machines can reach it",
                 "do not import ray before launch.runtimes.ray_settings, which sets Ray's settings",
             )
+
+    def room(self) -> float:
+        """Return that any number of members has room: nothing is reserved."""
+        return math.inf
 
     def check(self) -> None:
         """Raise `RuntimeFailedError` if one of Ray's own processes has ended.
@@ -71,7 +82,7 @@ class OwnRay:
         for name, process in node.dead_processes():
             if name in _VITAL:
                 how = f"was ended by signal {-process.returncode}" if process.returncode < 0 else "ended"
-                wrong = f"Ray's {name} {how}, perhaps because memory ran out"
+                wrong = f"Ray's {name} {how}, perhaps because memory, threads or files ran out"
                 raise RuntimeFailedError("runtime", wrong, "start again, or use --runtime local, which needs no Ray")
 
     def close(self) -> None:
@@ -99,6 +110,12 @@ class OwnRay:
     def shard_for(self, actor: int, shards: Sequence[ShardPort]) -> ReplayPort:
         """Return a port to a living shard: as long as all live, they are assigned to the actors in turn."""
         return NearestShard(cast(Sequence[RayReplay], shards), actor)
+
+
+def _check_room(needs: Needs) -> None:
+    others = 3 * needs.num_learners + needs.num_actors  # a learner, an evaluator and a store for each member
+    num_threads = _RAY_THREADS + _SHARD_THREADS * needs.num_shards + _OTHER_THREADS * others
+    check_room("Ray", num_threads, _RAY_FILES + _FILES_PER_PROCESS * (others + needs.num_shards), _NO_RAY)
 
 
 def _start_ray() -> str:

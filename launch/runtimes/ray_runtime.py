@@ -93,7 +93,7 @@ class RayRuntime:
             )
         self._needs = needs or Needs()
         with kept_as_it_was():
-            self._places = Cluster(address, self._needs) if address else OwnRay()
+            self._places = Cluster(address, self._needs) if address else OwnRay(self._needs)
         self._workers: list[RayWorker[Any]] = []
         self._checked_at = 0.0
 
@@ -286,7 +286,7 @@ class RayWorker(Generic[C]):
     def _start(self) -> None:
         # Calls, start, stop, the status and the closing each need a thread besides the component's own.
         settings = {"max_restarts": 0, "max_task_retries": 0, "max_concurrency": 8, **self._options()}
-        make = cast(Any, ray.remote)(**settings)(_WorkerHost)
+        make = cast(Any, ray.remote)(**settings)(_HOSTS.get(self.name.partition("/")[0], _WorkerHost))
         self._handle = make.remote(functools.partial(self._factory, self.incarnation), self.name)
         self._status = Status()
         self._ask()
@@ -390,6 +390,22 @@ class _WorkerHost:
     def close(self) -> bool:
         """Close the component, and return whether an environment of its hangs meanwhile."""
         return not self._host.close() and self._host.waiting_for == CLOSING
+
+
+class _LearnerHost(_WorkerHost):
+    """The host of a learner, by whose name `ps` and Ray's dashboard show its process."""
+
+
+class _ActorHost(_WorkerHost):
+    """The host of an actor."""
+
+
+class _EvaluatorHost(_WorkerHost):
+    """The host of an evaluator."""
+
+
+_HOSTS = {"learner": _LearnerHost, "actor": _ActorHost, "evaluator": _EvaluatorHost}
+"""By the component's name without its number."""
 
 
 def _crosses(error: BaseException) -> bool:

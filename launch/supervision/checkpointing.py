@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from actors.actor import Actor
 from laser.environments.statistics import Statistics, statistics_to_json
@@ -24,6 +27,7 @@ from launch.settings.train_config import TrainConfig
 from launch.topology import Topology
 from learner.checkpoint import Checkpoint, NoCheckpointError, load_newest_checkpoint, save_checkpoint
 from learner.learner import Learner
+from learner.updating.train_state import TrainState
 
 _DEADLINE_S = 120.0
 # Settings that do not change an environment's behaviour.
@@ -253,10 +257,8 @@ def _restore(run: RunDirectory, member: MemberPlan) -> SavedMember:
     Raises:
         NothingToResumeError: there is none, or its environment is another one.
     """
-    try:
-        checkpoint, warnings = load_newest_checkpoint(run.checkpoints_path, check_saved_run)
-    except NoCheckpointError as error:
-        raise NothingToResumeError("resume", str(error), "start afresh with another --run-dir") from error
+    checkpoint, bad = _load(run, member)
+    warnings = [f"{words}; {checkpoint.path.name} is used" for words in bad]
     for warning in warnings:
         run.log(f"warning: {warning}")
     saved = environment_spec_from_json(checkpoint.state["environment"])
@@ -268,3 +270,57 @@ def _restore(run: RunDirectory, member: MemberPlan) -> SavedMember:
         wrong = f"the checkpoint was trained on {saved.id}, whose spaces differ from {member.config.env}"
         raise NothingToResumeError("env", wrong, f"use --env {saved.id}")
     return SavedMember(checkpoint, warnings)
+
+
+def _load(run: RunDirectory, member: MemberPlan) -> tuple[Checkpoint, list[str]]:
+    """Return the newest checkpoint that the member can continue from, and warnings of `load_newest_checkpoint`.
+
+    If all have other networks, the newest is returned: the config has changed, and `load_into` says so.
+
+    Raises:
+        NothingToResumeError: none passes verification.
+    """
+    fits = _FitsNetworks(member)
+    try:
+        return load_newest_checkpoint(run.checkpoints_path, fits.check)
+    except NoCheckpointError as error:
+        if not fits.num_others:
+            raise NothingToResumeError("resume", str(error), "start afresh with another --run-dir") from error
+    return load_newest_checkpoint(run.checkpoints_path, check_saved_run)
+
+
+class _FitsNetworks:
+    """The check of saved runs that also compares their tensors with a member's networks; it counts those that differ.
+
+    Args:
+        member: the member, whose networks are built at the first check.
+    """
+
+    def __init__(self, member: MemberPlan):
+        self._member = member
+        self.num_others = 0
+
+    @cached_property
+    def _shapes(self) -> dict[str, dict[str, tuple[int, ...]]]:
+        """The shapes that a learner loads, by group and name; a run may have been without a target network so far."""
+        algorithm = self._member.algorithm
+        state = TrainState(algorithm, algorithm.seeded_networks(0), torch.device("cpu"), 0)
+        tensors = {"networks": state.networks.state_dict(), "optimizer": state.optimizer.state_dict()}
+        tensors |= {f"target_{name}": {"vector": each.parameters.vector} for name, each in state.targets.items()}
+        return {group: _shapes_of(values) for group, values in tensors.items()}
+
+    def check(self, checkpoint: Checkpoint) -> None:
+        """Raise `ValueError` unless the member can continue from a checkpoint."""
+        check_saved_run(checkpoint)
+        for group, expected in self._shapes.items():
+            saved = _shapes_of(checkpoint.tensors.get(group, {}))
+            if saved != expected and (saved or not group.startswith("target_")):
+                self.num_others += 1
+                names = sorted(name for name in saved.keys() | expected if saved.get(name) != expected.get(name))
+                first, more = names[0], f" and {len(names) - 1} more" if names[1:] else ""
+                shape, wanted = saved.get(first, "none"), expected.get(first, "none")
+                raise ValueError(f"{group}/{first} has the shape {shape} in place of {wanted}{more}")
+
+
+def _shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(value.shape) for name, value in tensors.items()}

@@ -11,8 +11,9 @@ from laser.config import Problem
 from laser.environments.base import EnvironmentFailedError
 from laser.ports import PortError
 from launch.commands import resume_command
-from launch.errors import LaunchError, RuntimeFailedError
+from launch.errors import LaunchError, LimitError, RuntimeFailedError
 from launch.gpu_errors import explain_error, memory_text, memory_words
+from launch.limits import explain_limit
 from launch.records.run_directory import RunDirectory
 from launch.settings.train_config import TrainConfig
 from launch.supervision.member_supervisor import Outcome
@@ -33,6 +34,9 @@ def as_launch_error(error: Exception, config: TrainConfig, runs: Sequence[RunDir
         return error
     if isinstance(error, (EnvironmentBudgetError, EnvironmentFailedError)):
         return LaunchError("env", f"{config.env}: {error}", "fix the environment")
+    limit = explain_limit(error)
+    if limit is not None:
+        return LimitError(limit.key, limit.wrong, limit.remedy + _how_to_go_on(runs))
     problem = _gpu_problem(error, config, len(runs))
     if problem is not None:
         return LaunchError(problem.key, problem.wrong, problem.remedy + _how_to_go_on(runs))

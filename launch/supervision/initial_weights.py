@@ -13,7 +13,7 @@ from laser.ports import wait
 from laser.specs import environment_spec_from_json
 from launch.planning.member_plan import MemberPlan
 from launch.records.run_directory import RunDirectory
-from launch.records.saved_state import saved_statistics
+from launch.records.saved_state import check_saved_state, saved_statistics
 from launch.runtimes.runtime import Worker
 from learner.checkpoint import (
     BadCheckpointError,
@@ -95,7 +95,8 @@ def _read(text: str) -> Checkpoint:
     try:
         if which.isdecimal():
             return _read_step(name, root, int(which))
-        checkpoint, _ = load_best_checkpoint(root) if which == "best" else load_newest_checkpoint(root)
+        load = load_best_checkpoint if which == "best" else load_newest_checkpoint
+        checkpoint, _ = load(root, check_saved_state)
     except (NoCheckpointError, BadCheckpointError) as error:
         raise _problem(str(error), "give the directory of a run that was trained") from error
     return checkpoint
@@ -106,7 +107,12 @@ def _read_step(name: str, root: Path, step: int) -> Checkpoint:
     if step not in steps:
         kept = ", ".join(map(str, steps)) or "none"
         raise _problem(f"{name} has no checkpoint after {step} env steps", f"its checkpoints are after {kept}")
-    return load_checkpoint(steps[step])
+    checkpoint = load_checkpoint(steps[step])
+    try:
+        check_saved_state(checkpoint)
+    except ValueError as error:
+        raise BadCheckpointError(f"{checkpoint.path} cannot be used: {error}") from error
+    return checkpoint
 
 
 def _listed(names: list[str]) -> str:

@@ -29,8 +29,9 @@ class Prefetcher(Generic[T]):
     def next(self, timeout_s: float) -> T | None:
         """Return the next item, or None if it is not ready in time; raise the error that ended the thread, if any."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="prefetch", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="prefetch", daemon=True)
+            thread.start()
+            self._thread = thread  # only now: one that the system refuses to start cannot be joined
         try:
             ready = self._ready.get(timeout=timeout_s)
         except queue.Empty:

@@ -37,8 +37,9 @@ class Deadlines:
         with self._lock:
             self._waiting[answer] = (time.monotonic() + timeout_s, f"{who} has not answered for {timeout_s:g} s")
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="deadlines", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="deadlines", daemon=True)
+                thread.start()
+                self._thread = thread  # only now: without a thread nothing would watch the next call
         future.add_done_callback(partial(self._arrived, answer))
         return answer
 

@@ -381,8 +381,9 @@ class Shard:
 
     def _watch(self) -> None:
         if self._watcher is None and not self._closed:
-            self._watcher = threading.Thread(target=self._watch_deadlines, name=f"shard-{self.shard}", daemon=True)
-            self._watcher.start()
+            watcher = threading.Thread(target=self._watch_deadlines, name=f"shard-{self.shard}", daemon=True)
+            watcher.start()
+            self._watcher = watcher  # only now: one that the system refuses to start cannot be joined
         # Calls come and go far more often than deadlines pass: the thread is woken only for an earlier one.
         if self._wakes_at() < self._watcher_wakes_at:
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""Ray's own head, or the driver, is killed during a run: nothing is left behind, and the head's end is one line."""
+"""Ray's own head or raylet, or the driver, is killed during a run: one line at most, and nothing is left behind."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def is_alive(process):
 
 @pytest.fixture
 def training(tmp_path):
-    """A run with a checkpoint, its directory, its processes, and the name of its session."""
+    """A run with a checkpoint, its directory, its processes, and the directory of its session."""
     run = tmp_path / "run"
     command = [sys.executable, "-m", "launch", "train", "cartpole", "--runtime", "ray", "--steps", "10000000"]
     command += ["--stop-at-return", "inf", "--num-envs", "2", "--learner.checkpoint-interval-s", "2", "--quiet"]
@@ -39,7 +39,7 @@ def training(tmp_path):
         children = psutil.Process(training.pid).children(recursive=True)
         (head,) = [child for child in children if child.name() == "gcs_server"]
         session = next(word for word in head.cmdline() if "/session_" in word).partition("=")[2].partition("/logs")[0]
-        yield training, run, children, head, Path(session)
+        yield training, run, children, Path(session)
 
 
 def assert_nothing_left(children, session):
@@ -49,23 +49,25 @@ def assert_nothing_left(children, session):
     assert not [words for words in commands if any(session.name in word for word in words)]
 
 
-def test_a_killed_head_ends_the_run_with_one_line_and_leaves_nothing_behind(training):
-    process, run, children, head, session = training
+@pytest.mark.parametrize("name", ["gcs_server", "raylet"])
+def test_a_killed_process_of_ray_ends_the_run_with_one_line_and_leaves_nothing_behind(training, name):
+    process, run, children, session = training
     assert session.is_dir()
-    head.kill()
+    (victim,) = [child for child in children if child.name() == name]
+    victim.kill()
     killed_at = time.monotonic()
     _, said = process.communicate(timeout=120)
     assert time.monotonic() - killed_at < 50.0  # Ray itself ends the process after a minute
-    assert process.returncode == 69
+    assert process.returncode == 69, said
     *waits, last = said.splitlines()
-    assert not [line for line in waits if not line.startswith("waiting for ")]
-    assert last.startswith("error: runtime: Ray's gcs_server was ended by signal 9")
+    assert not [line for line in waits if not line.startswith("waiting for ")], said
+    assert last.startswith(f"error: runtime: Ray's {name} was ended by signal 9"), said
     assert f"; to continue from the last checkpoint: {resume_command(run)}" in last
     assert_nothing_left(children, session)
 
 
 def test_a_killed_driver_leaves_nothing_behind(training):
-    process, _, children, _, session = training
+    process, _, children, session = training
     assert session.is_dir()
     process.kill()
     process.communicate(timeout=30)

@@ -197,6 +197,45 @@ def test_a_killed_shard_begins_again_and_is_drawn_from(start, shards, saves_repl
     assert not run.topology.learner.incarnation
 
 
+def test_when_all_shards_are_killed_others_begin_and_are_drawn_from(start):
+    run = start(shards=2, checkpoint_interval_s=10.0)
+    run.until(lambda: list_checkpoints(run.directory.checkpoints_path), "a checkpoint")
+    run.learn(50)
+    time.sleep(2.5)  # their statistics have been read
+    pids = [port.pid for port in run.topology.shards]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    run.until(lambda: run.counters.get("restarts/shard_died", 0.0) == 2.0, "both deaths to be noticed")
+    run.learn(50)
+    assert not {port.pid for port in run.topology.shards} & set(pids)
+    counters, stats = run.end()
+    assert counters["shards_lost"] == 2
+    assert counters["unrolls_lost/shard"] == stats.ledger.died > 0
+    assert all(part.ledger.sampled > 0 for part in stats.shards)
+    assert sorted(line.partition(" of the replay")[0] for line in run.said) == ["shard 0", "shard 1"], run.said
+    assert all(": another one begins empty" in line for line in run.said), run.said
+    assert not run.topology.learner.incarnation
+
+
+def test_a_killed_evaluator_is_replaced_and_evaluates_again(start):
+    evaluation = dataclasses.replace(load_preset("cartpole").evaluation, interval=500, episodes=1)
+    run = start(evaluation=evaluation)
+
+    def evaluated_at():
+        newest = run.recorder.state_dict()["newest_evaluation"]
+        return -1 if newest is None else newest[0]
+
+    run.until(lambda: evaluated_at() >= 0, "an evaluation")
+    os.kill(run.topology.evaluator.pid, signal.SIGKILL)
+    run.until(lambda: run.topology.evaluator.incarnation == 1, "the death to be noticed")
+    before = run.recorder.position().env_steps
+    run.until(lambda: evaluated_at() > before, "another evaluation")
+    counters, _ = run.end()
+    assert counters["restarts/died"] == 1
+    assert counters.get("evaluations_failed/evaluator_died", 0.0) <= 1
+    assert not any(worker.incarnation for worker in (*run.topology.actors, run.topology.learner))
+
+
 def test_a_part_that_may_not_fail_ends_the_run_with_its_own_words(start):
     run = start(max_failures=0)
     run.learn(10)

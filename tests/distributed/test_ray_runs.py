@@ -275,6 +275,24 @@ def test_a_signal_saves_the_run_and_a_shard_that_may_not_die_ends_it_with_one_li
     assert totals["unrolls_lost/shard"] > 0.0
 
 
+def test_a_closed_terminal_saves_the_run_and_leaves_nothing_behind(tmp_path):
+    run = start(tmp_path / "run", 10_000_000)
+    await_log(tmp_path / "run", "running")
+    await_statistics(tmp_path / "run")
+    seen = processes_of(run)
+    run.send_signal(signal.SIGHUP)
+    output, errors = run.communicate(timeout=60)
+    assert run.returncode == 129, errors
+    assert not output
+    *waits, last = filter(None, errors.splitlines())
+    assert not [line for line in waits if not line.startswith(("waiting for ", "stopping after a checkpoint"))], errors
+    assert last.startswith("stopped: by SIGHUP; saved at "), errors
+    assert list_checkpoints(tmp_path / "run" / "checkpoints")
+    assert newest_totals(tmp_path / "run")["ledger/imbalance/received"] == 0.0
+    assert_gone(seen)
+    assert not list(session_folders(run.pid))
+
+
 def await_statistics(run_dir):
     """Wait until both shards have been seen with unrolls in them: those of a dead one count as it was last seen."""
     deadline = time.monotonic() + 60.0

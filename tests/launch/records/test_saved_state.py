@@ -12,9 +12,10 @@ from launch.records.saved_state import check_saved_state
 from learner.checkpoint import NoCheckpointError, load_best_checkpoint, load_newest_checkpoint, save_checkpoint
 
 SPEC = EnvironmentSpec("Test-v0", {"observation": VectorSpec((2,))}, DiscreteActions(2))
+NUMBERS = {"num_steps": 3, "version": 2, "counters": {}, "progress": 0.5, "streams": [None, 0], "client": {}}
 STATE = {
-    "tree": {"numbers": {}, "actors": [], "replay": [], "generator": {"__array__": "/generator"}},
-    "recorder": {},
+    "tree": {"numbers": NUMBERS, "actors": [], "replay": [], "generator": {"__array__": "/generator"}},
+    "recorder": {"seconds": 1.5, "totals": {}, "last": {}, "returns": []},
     "environment": SPEC.to_json(),
     "next_incarnation": 4,
 }
@@ -29,11 +30,11 @@ def save(root: Path, step: int, state=STATE, tensors=NETWORKS) -> Path:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"state": {}}, "must have tree of type dict, got None"),
-        ({"state": STATE | {"tree": []}}, "must have tree of type dict"),
-        ({"state": STATE | {"tree": {"numbers": 3}}}, "must have numbers of type dict, got 3"),
-        ({"state": STATE | {"next_incarnation": "4"}}, "must have next_incarnation of type int, got '4'"),
-        ({"state": STATE | {"environment": {"id": "Test-v0"}}}, "its environment is no environment spec"),
+        ({"state": {}}, "state.json.tree must be an object, got None"),
+        ({"state": STATE | {"tree": []}}, "state.json.tree must be an object, got []"),
+        ({"state": STATE | {"tree": {"numbers": 3}}}, "state.json.tree.numbers must be an object, got 3"),
+        ({"state": STATE | {"next_incarnation": "4"}}, "state.json.next_incarnation must be a whole number, got '4'"),
+        ({"state": STATE | {"environment": {"id": "Test-v0"}}}, "state.json.environment cannot be read"),
         ({"tensors": {"optimizer": {}}}, "it holds no networks"),
     ],
 )
@@ -48,5 +49,5 @@ def test_a_checkpoint_without_a_runs_state_gives_way_to_the_older_one(tmp_path, 
 
 def test_where_none_can_be_used_that_is_said(tmp_path):
     save(tmp_path, 1, state={})
-    with pytest.raises(NoCheckpointError, match=r"cannot be used: state\.json must have tree"):
+    with pytest.raises(NoCheckpointError, match=r"cannot be used: state\.json\.tree must be an object"):
         load_newest_checkpoint(tmp_path, check_saved_state)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from launch.errors import LaunchError, RuntimeFailedError
+from launch.planning.needs import Needs
 
 
 @pytest.fixture
@@ -107,7 +108,7 @@ def test_a_start_that_times_out_is_one_line_and_leaves_nothing(monkeypatch, tmp_
     monkeypatch.setattr(ray_loopback, "get_default_ray_temp_dir", lambda: str(tmp_path))
     monkeypatch.setattr(ray_loopback, "_start_ray", start)
     with pytest.raises(RuntimeFailedError) as caught:
-        ray_loopback.OwnRay()
+        ray_loopback.OwnRay(Needs())
     line = "runtime: Ray did not start: The current node timed out during startup. This could happen because ..."
     assert str(caught.value) == f"{line}; --runtime local needs no Ray"
     assert orphans[0].wait(10.0) == -9

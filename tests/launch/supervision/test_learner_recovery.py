@@ -22,6 +22,7 @@ from launch.supervision.checkpointing import read_newest, save_member
 from launch.supervision.free import FreeSchedule
 from launch.supervision.member_supervisor import MemberSupervisor
 from launch.topology import place_member
+from learner.feedback.column_writer import ColumnWriter
 from learner.learner import Learner
 
 CONFIG = {
@@ -129,6 +130,19 @@ def test_another_learner_continues_from_the_newest_checkpoint(member, monkeypatc
     assert member.counters["updates_lost/died"] == lost
     assert member.counters["restarts/learner_died"] == 1
     assert member.said == [f"learner died: another one continues from {path.name}; {lost} updates are lost"]
+
+
+def test_column_writes_that_had_not_arrived_are_counted(member, monkeypatch):
+    monkeypatch.setattr(ColumnWriter, "num_pending", 7)
+    member.supervisor.start()
+    member.learn(5)
+    member.until(lambda: member.recorder.snapshot().gauges.get("column_writes_pending") == 7.0, member.check)
+    for num_deaths in (1, 2):
+        member.kill(monkeypatch)
+        member.learn(5)
+        taken_over = member.topology.learner._host._component.version
+        member.until(lambda least=taken_over: member.recorder.snapshot().gauges["parameter_version"] >= least)
+        assert member.counters["column_writes_lost/died"] == 7.0 * num_deaths
 
 
 def settled(member):

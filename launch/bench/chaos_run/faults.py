@@ -1,0 +1,117 @@
+"""Faults of a run: a part is killed or paused, its disk is full."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from launch.bench.chaos_run.plan import FULL_DISK, PARTS, PAUSE
+from launch.bench.chaos_run.victim import Victim
+from launch.errors import OutputError
+
+_PAUSE_S = (1.0, 5.0)
+_DISK_MB = 256
+_CHUNK = bytes(2**20)
+_WAIT_S = 60.0
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[str]:
+    """Mount a small disk in memory on an empty folder; yield why that was not possible, "" if it was."""
+    command = ["mount", "-t", "tmpfs", "-o", f"size={_DISK_MB}m", "laser-chaos", str(folder)]
+    try:
+        why = subprocess.run(command, capture_output=True, text=True).stderr
+    except OSError as error:
+        why = str(error)
+    try:
+        yield " ".join(why.split())
+    finally:
+        if not why:
+            subprocess.run(["umount", "--lazy", str(folder)], capture_output=True)
+
+
+class Faults:
+    """Makes faults in a run, and counts them. Used from one thread.
+
+    Args:
+        victim: the run, which has started.
+        rng: chooses among the processes of a part, and how long one is paused.
+        disk: the small disk with the run's directory; None: the disk cannot be filled.
+    """
+
+    def __init__(self, victim: Victim, rng: np.random.Generator, disk: Path | None):
+        self._victim, self._rng, self._disk = victim, rng, disk
+        self.kills: Counter[str] = Counter()
+        self.others: Counter[str] = Counter()
+        self.learner_deaths: list[tuple[float, int]] = []
+        """For each learner that was killed the time, and how many deaths had been noticed before."""
+        self.num_left = 0
+        """Processes that outlived the main process they belonged to."""
+
+    def make(self, fault: str) -> None:
+        """Make a fault of the plan; nothing if the run has ended meanwhile."""
+        if fault == PAUSE:
+            self._pause()
+        elif fault == FULL_DISK:
+            self._fill_disk()
+        else:
+            self._kill(fault)
+
+    def _kill(self, part: str) -> None:
+        found = self._victim.find(part)
+        if not found:
+            return
+        victim = found[int(self._rng.integers(len(found)))]
+        own: list[psutil.Process] = []
+        try:
+            if part == "driver":
+                own = victim.children(recursive=True)
+            if part == "learner":
+                self.learner_deaths.append((time.monotonic(), self._victim.num_deaths()))
+            victim.kill()
+        except psutil.NoSuchProcess:
+            return  # the run is ending
+        self.kills[part] += 1
+        if part == "driver":
+            self.num_left += len(psutil.wait_procs(own, timeout=_WAIT_S)[1])
+            self._victim.wait_for_updates()
+
+    def _pause(self) -> None:
+        found = self._victim.find(PARTS[int(self._rng.integers(len(PARTS)))])
+        if found:
+            paused = found[int(self._rng.integers(len(found)))]
+            with suppress(psutil.NoSuchProcess):
+                paused.suspend()
+                try:
+                    self._victim.wait(self._rng.uniform(*_PAUSE_S))
+                finally:
+                    paused.resume()
+                self.others[PAUSE] += 1
+
+    def _fill_disk(self) -> None:
+        """Leave no room on the run's disk until the run has ended; then make room, and go on as the run said."""
+        if self._disk is None or self._victim.has_ended:
+            return
+        filler = self._disk / "filler"
+        try:
+            _fill(filler)
+            code = self._victim.wait_for_exit()
+        finally:
+            filler.unlink(missing_ok=True)
+        if code != OutputError.exit_code:
+            raise self._victim.failed(f"the run ended with exit code {code} on a full disk")
+        self.others[FULL_DISK] += 1
+        self._victim.start("--resume")
+
+
+def _fill(path: Path) -> None:
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(_CHUNK):
+            pass

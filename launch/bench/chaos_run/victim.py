@@ -1,0 +1,192 @@
+"""The run that is broken on purpose: its start, its processes, its progress and its end."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from laser.config import ConfigError, Problem
+from launch.bench.chaos_run.plan import PARTS
+from launch.errors import INTERRUPTED
+from launch.records.run_directory import RunDirectory
+
+# The beginnings of the titles that Ray gives to the processes of LASER's parts.
+_TITLES = {
+    "learner": "ray::_LearnerHost",
+    "actor": "ray::_ActorHost",
+    "evaluator": "ray::_EvaluatorHost",
+    "shard": "ray::_ShardHost",
+    "store": "ray::_ParameterHost",
+}
+_START_S, _END_S, _PART_S, _LOOK_S = 600.0, 300.0, 120.0, 0.25
+_STEPS_WITHOUT_END = 1_000_000_000
+
+
+class Look(NamedTuple):
+    """A moment of the run: `time.monotonic()`, the deaths noticed so far, the learner's updates."""
+
+    at: float
+    num_deaths: int
+    num_updates: int
+
+
+class Victim:
+    """A small run on a Ray of its own, under `--restart`. Used from one thread.
+
+    Args:
+        preset: preset of the run.
+        steps: env steps after which it ends by itself; 0: it goes on until `stop`.
+        path: its run directory.
+        words: file that gets what it says.
+    """
+
+    def __init__(self, preset: str, steps: int, path: Path, words: Path):
+        self.path, self.looks = path, list[Look]()
+        self._preset, self._steps, self._words = preset, steps, words
+        self._supervisor: subprocess.Popen[bytes] | None = None
+
+    def start(self, *more: str) -> None:
+        """Start the run, and wait until the learner makes updates."""
+        words = ["--runtime", "ray", "--schedule", "free", "--num-actors", "2", "--num-envs", "4"]
+        words += ["--steps", str(self._steps or _STEPS_WITHOUT_END), "--stop-at-return", "inf"]
+        words += ["--checkpoint-replay", "--restart", "--max-failures", "1000"]
+        words += ["--replay.num-shards", "2", "--replay.min-steps", "128"]
+        words += ["--learner.compile", "off", "--learner.checkpoint-interval-s", "10"]
+        words += ["--evaluation.interval", "20000", "--evaluation.episodes", "2", "--run-dir", str(self.path)]
+        command = [sys.executable, "-m", "launch", "train", self._preset, *words, *more]
+        with self._words.open("ab") as log:
+            self._supervisor = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        self.wait_for_updates()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run ended by itself, at its number of steps.
+
+        Raises:
+            ConfigError: it ended in another way.
+        """
+        code = self._process().poll()
+        if code is None or (code == 0 and self._steps):
+            return code is not None
+        raise self.failed(f"the run ended by itself with exit code {code}")
+
+    def _process(self) -> subprocess.Popen[bytes]:
+        assert self._supervisor is not None
+        return self._supervisor
+
+    def wait(self, seconds: float) -> None:
+        """Wait, unless the run ends."""
+        until = time.monotonic() + seconds
+        while not self.has_ended and (left := until - time.monotonic()) > 0.0:
+            time.sleep(min(left, _LOOK_S))
+            self.look()
+
+    def wait_for_updates(self) -> None:
+        """Wait until the learner goes on after what has happened so far, and there is a checkpoint; or for the end."""
+        until, before = time.monotonic() + _START_S, len(self.looks)
+        while not self.has_ended and not (self._went_on(before) and self._has_checkpoint):
+            if time.monotonic() > until:
+                raise self.failed(f"the run made no updates for {_START_S:g} s")
+            time.sleep(_LOOK_S)
+            self.look()
+
+    def _went_on(self, first: int) -> bool:
+        looks = self.looks[first:]
+        return any(now.num_updates > before.num_updates for before, now in itertools.pairwise(looks))
+
+    def look(self) -> None:
+        """Note where the run is."""
+        tick = self.last_tick()
+        if tick is not None:
+            self.looks.append(Look(time.monotonic(), self.num_deaths(), tick[1]))
+
+    def num_deaths(self) -> int:
+        """Return how many deaths of learners and of the main process the run's log tells of."""
+        with suppress(FileNotFoundError):
+            log = (self.path / "log.txt").read_text(errors="replace")
+            return log.count("learner died: ") + log.count("restarted (")
+        return 0
+
+    def last_tick(self) -> tuple[float, int] | None:
+        """Return the seconds of training and the updates at the last tick; None before there is one."""
+        uri = f"file:{self.path / 'metrics.db'}?mode=ro"
+        try:
+            with closing(sqlite3.connect(uri, uri=True, timeout=10.0)) as database:
+                row = database.execute("SELECT seconds, learner_steps FROM ticks ORDER BY tick DESC LIMIT 1").fetchone()
+        except sqlite3.OperationalError:
+            return None  # it is being made
+        return None if row is None else (float(row[0]), int(row[1]))
+
+    @property
+    def _has_checkpoint(self) -> bool:
+        return RunDirectory(self.path, resumed=True).has_checkpoint
+
+    def find(self, part: str) -> list[psutil.Process]:
+        """Return the processes of a part, once there is one; [] if the run ends meanwhile.
+
+        Raises:
+            ConfigError: none appears.
+        """
+        assert part in PARTS
+        until = time.monotonic() + _PART_S
+        while not self.has_ended:
+            with suppress(psutil.Error):  # a process that ends at this moment
+                trainers = psutil.Process(self._process().pid).children()
+                found = trainers if part == "driver" else _titled(trainers, _TITLES[part])
+                if found:
+                    return found
+            if time.monotonic() > until:
+                raise self.failed(f"no {part} appeared within {_PART_S:g} s")
+            time.sleep(_LOOK_S)
+            self.look()
+        return []
+
+    def stop(self) -> None:
+        """Stop the run as Ctrl-C does, and wait for its end."""
+        self._process().send_signal(signal.SIGINT)
+        code = self.wait_for_exit()
+        if code != INTERRUPTED:
+            raise self.failed(f"the run ended with exit code {code} after Ctrl-C")
+
+    def wait_for_exit(self) -> int:
+        """Wait until the run has ended, in whichever way; return its exit code."""
+        try:
+            return self._process().wait(_END_S)
+        except subprocess.TimeoutExpired as error:
+            raise self.failed(f"the run did not end within {_END_S:g} s") from error
+
+    def leave_nothing(self) -> None:
+        """Kill what is left of the run, after an error."""
+        if self._supervisor is not None and self._supervisor.poll() is None:
+            own = psutil.Process(self._supervisor.pid).children(recursive=True)
+            self._supervisor.kill()
+            self._supervisor.wait()
+            for process in psutil.wait_procs(own, timeout=60.0)[1]:
+                process.kill()
+
+    def failed(self, what: str) -> ConfigError:
+        """Return an error with the last line that the run said."""
+        lines = self._words.read_text(errors="replace").splitlines()
+        return ConfigError([Problem("bench", f"{what}: {lines[-1] if lines else 'it said nothing'}", "see its words")])
+
+
+def _titled(trainers: Sequence[psutil.Process], title: str) -> list[psutil.Process]:
+    own = [process for trainer in trainers for process in trainer.children(recursive=True)]
+    return [process for process in own if _command(process).startswith(title)]
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""  # it has just ended
