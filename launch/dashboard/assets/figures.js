@@ -9,11 +9,26 @@
       const plot = found.target.closest && found.target.closest(".linked .js-plotly-plot");
       if (!plot || plot.isLinked || !plot.on) return;
       plot.isLinked = true;
-      plot.on("plotly_hover", (data) => others(plot, (other) =>
-        window.Plotly.Fx.hover(other, { xval: data.xvals ? data.xvals[0] : data.points[0].x }, "xy", true)));
+      plot.on("plotly_hover", (data) => others(plot, (other) => window.Plotly.Fx.hover(other, at(other, data), "xy",
+        true)));
       plot.on("plotly_unhover", () => others(plot, (other) => window.Plotly.Fx.unhover(other)));
       plot.on("plotly_relayout", (change) => zoomed(plot, change));
     }, true);
+  }
+
+  /* The same moment in another picture; one that shows the nearest curve only shows that of the same name. */
+  function at(other, data) {
+    const x = data.xvals ? data.xvals[0] : data.points[0].x;
+    if (other._fullLayout.hovermode !== "closest") return { xval: x };
+    const name = data.points[0].fullData.name;
+    const curve = other._fullData.findIndex((trace) => trace.name === name && trace.hoverinfo !== "skip");
+    if (curve < 0) return { xval: x };
+    let nearest = 0;
+    const places = other._fullData[curve].x;
+    for (let i = 1; i < places.length; i++) {
+      if (Math.abs(places[i] - x) < Math.abs(places[nearest] - x)) nearest = i;
+    }
+    return [{ curveNumber: curve, pointNumber: nearest }];
   }
 
   function others(plot, act) {
@@ -48,15 +63,20 @@
     const axis = group.dataset.axis, known = zoom();
     const before = known && known.axis === axis ? known : { axis: axis, y: {} };
     const after = { axis: axis, y: Object.assign({}, before.y) };
-    const place = x === undefined ? before.x : x, key = plot.closest(".panel").dataset.facet;
+    const place = x === undefined ? before.x : x, key = keyOf(plot);
     if (place) after.x = place;
     if (y) after.y[key] = y;
     if (y === null) delete after.y[key];
     keep(after.x || Object.keys(after.y).length ? after : null);
   }
 
+  /* A range of y belongs to what is drawn and to its scale: see `zoom_in` in launch/dashboard/facets.py. */
+  function keyOf(plot) {
+    const scale = plot._fullLayout.yaxis.type === "log" ? "log" : "";
+    return [plot.closest(".panel").dataset.facet, plot.layout.meta, scale].filter(Boolean).join(" ");
+  }
   function zoom() {
-    return JSON.parse(new URLSearchParams(location.search).get("zoom"));
+    try { return JSON.parse(new URLSearchParams(location.search).get("zoom")); } catch (error) { return null; }
   }
   function keep(value) {
     window.laser.write([["zoom", value, null]]);
@@ -65,6 +85,7 @@
   Object.assign(window.laser.callbacks, {
     /* Another axis takes the zoom away. */
     unzoom: function (axis, value) {
+      for (const group of document.querySelectorAll(".linked")) group.dataset.axis = axis;
       if (value && value.axis !== axis) keep(null);
     },
   });

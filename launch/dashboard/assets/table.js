@@ -145,7 +145,7 @@
         ref: pressed(() => toggle(key)) }, eye));
   };
 
-  /* Numbers, by the rule of launch/dashboard/formats.py, and ages. */
+  /* Numbers, by the rule of launch/formats.py, durations and ages. */
   function shown(params) {
     const value = params.value;
     if (value === null || value === undefined) return "";
@@ -170,10 +170,22 @@
     if (seconds < 86400) return Math.round(seconds / 3600) + " h";
     return Math.round(seconds / 86400) + " d";
   }
+  /* The rule of `duration` in launch/recording/progress.py. */
+  function lasted(params) {
+    const seconds = params.value;
+    if (typeof seconds !== "number") return "";
+    if (seconds < 60) return Math.round(seconds) + "s";
+    const all = Math.round(seconds), two = (number) => String(number).padStart(2, "0");
+    const minutes = Math.floor(all / 60), hours = Math.floor(minutes / 60);
+    if (minutes < 60) return minutes + "m" + two(all % 60) + "s";
+    return hours < 24 ? hours + "h" + two(minutes % 60) + "m" : Math.floor(hours / 24) + "d" + two(hours % 24) + "h";
+  }
   const functions = (window.dashAgGridFunctions = window.dashAgGridFunctions || {});
   functions.shown = shown;
   functions.counted = counted;
   functions.ago = ago;
+  functions.lasted = lasted;
+  functions.minutes = (params) => params.data.c_duration === null ? null : params.data.c_duration / 60;
   functions.hours = (params) => params.data.age_s === null ? null : (Date.now() / 1000 - params.data.age_s) / 3600;
   setInterval(function () {
     const api = document.hidden ? null : grid();

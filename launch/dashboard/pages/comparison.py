@@ -16,6 +16,7 @@ from launch.dashboard.comparing import differences, show_setting
 from launch.dashboard.facets import POINTS_OF_A_CURVE, View, draw_facet, facets_of, groups_of
 from launch.dashboard.figures import colour_of
 from launch.dashboard.library import Library
+from launch.dashboard.not_here import beyond, malformed, no_number, unknown
 from launch.dashboard.pages.help import about_metric
 from launch.dashboard.pages.parts import (
     MOST_SMOOTHING,
@@ -35,6 +36,8 @@ from launch.records.series import AXES
 
 _UNCHOSEN = 8
 _MOST_METRICS = 12
+"""Metrics that are drawn; the page says so if more are chosen."""
+_MOST_OFFERED = 1000
 _CURVES = {
     "runs": "one for each run",
     "interval": "mean over seeds, 95 % interval",
@@ -52,14 +55,27 @@ _CONTROLS = (
 )
 
 
-def layout(address: Address, hidden: list[str]) -> Any:
+def missing(address: Address) -> list[str]:
+    """Return in words what the address asks of the comparison and it does not have."""
+    return [
+        *unknown(address, "axis", AXES),
+        *unknown(address, "curves", tuple(_CURVES)),
+        *unknown(address, "show", tuple(_SHOW)),
+        *no_number(address, "smoothing", MOST_SMOOTHING),
+        *malformed(address, "zoom", address.json("zoom")),
+        *beyond(address, "metric", _MOST_OFFERED, "metrics"),
+    ]
+
+
+def layout(address: Address, hidden: list[str], *, has_frames: bool = True) -> Any:
     """Return the comparison as it stands in the address.
 
     Args:
         address: of the page.
         hidden: keys of the runs that are hidden.
+        has_frames: whether frames differ from env steps in any run.
     """
-    metrics = [name for name in address.texts("metric", (RETURN,)) if name][:_MOST_METRICS]
+    metrics = [name for name in address.texts("metric", (RETURN,)) if name][:_MOST_OFFERED]
     offered = [{"label": title_of(name), "value": name} for name in metrics or [RETURN]]
     show = [{"label": words, "value": name} for name, words in _SHOW.items()]
     curves = [{"label": words, "value": name} for name, words in _CURVES.items()]
@@ -68,7 +84,7 @@ def layout(address: Address, hidden: list[str]) -> Any:
             html.Div(
                 [
                     labelled("metrics", dcc.Dropdown(id="metric", options=offered, value=metrics, multi=True), "wide"),
-                    axis_choice("axis", address.text("axis")),
+                    axis_choice("axis", address.text("axis"), has_frames=has_frames),
                     smoothing_choice("smoothing", address.number("smoothing", 0)),
                     labelled(
                         "curves",
@@ -146,7 +162,7 @@ def register(app: Dash, library: Library) -> None:
             raise PreventUpdate
         entries, _ = _compared(library, view)
         names = {name for entry in entries for name in library.summary(entry).latest.values}
-        names |= {RETURN, *texts(chosen, _MOST_METRICS)}
+        names |= {RETURN, *texts(chosen, _MOST_OFFERED)}
         offered = [{"label": title_of(name), "value": name} for name in sorted(names, key=_rank)]
         return no_update if offered == options else offered
 
@@ -189,8 +205,11 @@ def register(app: Dash, library: Library) -> None:
             raise PreventUpdate
         entries, words = _compared(library, table_view)
         shown = texts(show, 10)
+        asked_metrics = tuple(dict.fromkeys(texts(metrics, _MOST_OFFERED)))
+        if len(asked_metrics) > _MOST_METRICS:
+            words += f", the first {_MOST_METRICS} of {len(asked_metrics)} metrics"
         view = View(
-            metrics=tuple(dict.fromkeys(texts(metrics, _MOST_METRICS))),
+            metrics=asked_metrics[:_MOST_METRICS],
             axis=one_of(axis, AXES, "env_steps"),
             half_width=whole(smoothing, 0, MOST_SMOOTHING, 0),
             by_setting=curves in BANDS,
@@ -260,7 +279,7 @@ def _difference(entries: Sequence[Entry]) -> tuple[str, Any]:
     number = f"{len(found)} setting{'' if len(found) == 1 else 's'}"
     head = ["run", *map(printable, found)]
     rows = [
-        [entry.name, *(printable(show_setting(values[place]), 60) for values in found.values())]
+        [entry.name, *(printable(show_setting(values[place], key), 60) for key, values in found.items())]
         for place, entry in enumerate(entries)
     ]
     return f"These {len(entries)} runs differ in {number}", table(head, rows if found else [], "in none", "settings")
