@@ -101,7 +101,8 @@
     }, 700);
   });
 
-  /* Saving the content of a figure. */
+  /* Saving the content of a figure. A name of its legend has a line of this height. */
+  const NAME_SIZE = 11, NAME_PX = 19;
   document.addEventListener("click", function (event) {
     const button = event.target.closest("[data-save]");
     if (!button) return;
@@ -114,14 +115,17 @@
     const kind = button.dataset.save;
     if (kind === "csv") return save(new Blob([csv(plot)], { type: "text/csv" }), name + ".csv");
     /* A picture by itself needs a legend with room for every name: below the figure, one name a line. */
-    const names = plot._fullData.filter((trace) => trace.showlegend && trace.visible === true && trace.name).length;
-    const below = names > 1 ? 19 * names + 20 : 0;
-    const width = Math.max(700, plot.clientWidth), inner = Math.max(400, plot.clientHeight);
+    const named = plot._fullData.filter((trace) => trace.showlegend && trace.visible === true && trace.name);
+    const names = named.length, below = names > 1 ? NAME_PX * names + 20 : 0;
+    const widest = Math.max(...named.map((trace) => wide(trace.name)), 0);
+    const width = Math.max(700, plot.clientWidth, Math.ceil(widest) + 140), inner = Math.max(400, plot.clientHeight);
     const height = inner + below;
     const layout = Object.assign({}, plot.layout, {
       title: { text: escaped(title), font: { size: 15 } },
       showlegend: names > 1,
-      legend: { orientation: "v", x: 0, y: -70 / (inner - 140), yanchor: "top", font: { size: 11 } },
+      /* By default a legend is at most half as high as the picture, and the rest of it has to be scrolled to. */
+      legend: { orientation: "v", x: 0, y: -70 / (inner - 140), yanchor: "top", font: { size: NAME_SIZE },
+        tracegroupgap: 0, maxheight: below + NAME_PX },
       margin: Object.assign({}, plot.layout.margin, { t: 60, b: 80 + below }),
       width: width, height: height, autosize: false,
     });
@@ -133,6 +137,12 @@
         return save(new Blob([text], { type: "image/svg+xml" }), name + ".svg");
       });
   });
+
+  function wide(name) {
+    const pen = document.createElement("canvas").getContext("2d");
+    pen.font = NAME_SIZE + "px " + getComputedStyle(document.body).fontFamily;
+    return pen.measureText(name).width;
+  }
 
   function escaped(text) {
     return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");

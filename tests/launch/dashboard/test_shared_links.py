@@ -32,8 +32,10 @@ def root(shared_runs) -> Path:
         rows: list[dict[str, float]] = [{} for _ in range(seconds + 1)]
         for row in (rows[0], rows[-1]):
             row |= {"charts/mean_return": 10.0 * place, "evaluation/mean_return": 100.0 - place, "entropy": 0.5}
+            row |= {"gradient_norm": 12345.678, "entropy": 1e-5} if name == "long" else {}
             row |= dict.fromkeys(METRICS, 1.0) if name == "brief" else {}
-        config = {"seed": 1_234_567 + place, "algorithm": {"name": "laser", "learning_rate": RATES[name]}}
+        algorithm = {"name": "laser", "learning_rate": RATES[name], "max_gradient_norm": 40.0}
+        config = {"seed": 1_234_567 + place, "algorithm": algorithm}
         make_run(name, rows, config=config, begun=now, repeat=1)
         (root / name / "checkpoints").mkdir()
     (root / "short" / "videos").mkdir()
@@ -162,6 +164,13 @@ def test_settings_are_written_alike_in_a_name_and_in_a_table(browser, address, r
     browser.get(f"{address}?run=brief&run=long&curves=runs&open=difference")
     wait("the difference", lambda: texts(browser, "#difference tbody td")[2:3] == ["3e-4"])
     assert texts(browser, "#difference tbody td")[:2] == ["brief", "1234567"]
+
+
+def test_sentences_write_numbers_as_the_tables_do(browser, address, root) -> None:
+    browser.get(f"{address}run/long")
+    said_of = wait("sentences", lambda: texts(browser, "#findings .finding"))
+    assert "the policy is nearly deterministic (entropy 1e-5 nats): raise the entropy cost" in said_of
+    assert "gradients are clipped hard: their norm is 12,346, the limit 40" in said_of
 
 
 def test_more_metrics_than_are_drawn_are_counted(browser, address, root) -> None:
