@@ -84,6 +84,11 @@ def colour_of(number: int, theme: Theme = "light") -> str:
     return colours[number % len(colours)]
 
 
+def dash_of(number: int) -> str:
+    """Return the dashes of a line by its number, in Plotly's words: another pattern after each round of colours."""
+    return _DASHES[number // len(_COLOURS["light"]) % len(_DASHES)]
+
+
 def ink(theme: Theme) -> str:
     """Return the colour of text, as #rrggbb."""
     return _INK[theme]
@@ -127,7 +132,7 @@ def line_figure(
             "line": {
                 "color": colour,
                 "width": 1 if curve.is_faint else 2,
-                "dash": _DASHES[number // len(_COLOURS[theme]) % len(_DASHES)],
+                "dash": dash_of(number),
             },
             "opacity": 0.35 if curve.is_faint else 1.0,
             "legendgroup": str(place),

@@ -135,7 +135,8 @@
     const key = props.data.key, isHidden = hidden.has(key);
     if (!(key in drawn) && !isHidden) return null;
     const element = React.createElement;
-    const dot = element("span", { className: "dot", style: { background: drawn[key] || "var(--quiet)" } });
+    const [colour, dash] = (drawn[key] || "var(--quiet) solid").split(" ");
+    const dot = element("span", { className: "dot", style: { "--curve": colour }, "data-dash": dash });
     const eye = element("svg", { viewBox: "0 0 16 16", width: 15, height: 15, "aria-hidden": true },
       element("path", { d: EYE, fillRule: "evenodd", fill: "currentColor" }),
       isHidden ? element("path", { d: "M2 15L14 1", stroke: "currentColor", strokeWidth: 1.6 }) : null);

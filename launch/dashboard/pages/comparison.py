@@ -14,7 +14,7 @@ from launch.dashboard.address import Address, Control, controls_store, remember_
 from launch.dashboard.checked import MOST_RUNS, one_of, texts, whole
 from launch.dashboard.comparing import differences, show_setting
 from launch.dashboard.facets import POINTS_OF_A_CURVE, View, draw_facet, facets_of, groups_of
-from launch.dashboard.figures import colour_of
+from launch.dashboard.figures import Theme, colour_of, dash_of
 from launch.dashboard.library import Library
 from launch.dashboard.not_here import beyond, malformed, no_number, unknown
 from launch.dashboard.pages.help import about_metric
@@ -229,7 +229,9 @@ def register(app: Dash, library: Library) -> None:
         if state == seen:
             raise PreventUpdate
         groups = groups_of(entries, view)
-        colours = {entry.key: colour_of(n, theme) for n, runs in enumerate(groups.values()) for entry in runs}
+        colours = {
+            entry.key: f"{colour_of(n, theme)} {dash_of(n)}" for n, runs in enumerate(groups.values()) for entry in runs
+        }
         query = urlencode({"runs": ",".join(colours), "metric": view.metrics}, doseq=True)
         title, difference = _difference(entries)
         return (
@@ -265,10 +267,16 @@ def _panels(
 def _legend(groups: dict[str, list[Entry]], unseen: frozenset[str], view: View) -> list[Any]:
     """Return the names of the curves beside their colours."""
     return [
-        html.Span([html.Span(className="dot", style={"background": colour_of(place, view.theme)}), name])
+        html.Span([_dot(place, view.theme), name])
         for place, (name, runs) in enumerate(groups.items())
         if any(run.key not in unseen for run in runs)
     ]
+
+
+def _dot(place: int, theme: Theme) -> html.Span:
+    """Return the dot of a curve in its colour; where the colours begin again, a piece of the dashed line."""
+    marks: dict[str, Any] = {"data-dash": dash_of(place)}
+    return html.Span(className="dot", style={"--curve": colour_of(place, theme)}, **marks)
 
 
 def _difference(entries: Sequence[Entry]) -> tuple[str, Any]:

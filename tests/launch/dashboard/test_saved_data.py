@@ -45,6 +45,14 @@ def saved(browser: Any, kind: str) -> Path:
     return path
 
 
+# The look of each dot by the name beside it: in the list of names, or in the table.
+_DOTS = """
+  const shown = (dot) => [getComputedStyle(dot).backgroundColor, getComputedStyle(dot).backgroundImage];
+  return Object.fromEntries(Array.from(document.querySelectorAll(arguments[0])).filter((each) =>
+    each.querySelector('.dot')).map((each) => [each.textContent.trim(), shown(each.querySelector('.dot'))]));
+"""
+
+
 def below(png: bytes, top: int) -> tuple[int, int]:
     """Return how many coloured pieces of line stand at the left of a picture below a row, and where its ink ends."""
     from matplotlib.image import imread
@@ -70,6 +78,19 @@ def test_a_saved_picture_has_room_for_every_name(browser, address, root) -> None
     svg = saved(browser, "svg").read_text()
     assert [name for name in NAMES if f">{name}</text>" not in svg] == []
     assert 2_000 < right < 2 * width - 10, "the longest name ends inside the picture"
+
+
+def test_dots_tell_any_two_runs_apart_by_colour_and_dashes(browser, address, root) -> None:
+    browser.get(f"{address}?" + "&".join(f"run={name}" for name in NAMES))
+    wait("all curves", lambda: len(traces(browser, RETURN)) == len(NAMES))
+    dots = browser.execute_script(_DOTS, "#legend > span")
+    assert sorted(dots) == sorted(NAMES)
+    assert len({tuple(dot) for dot in dots.values()}) == len(NAMES)
+    rows = "#table .ag-pinned-left-cols-container .ag-row"
+    wait(
+        "the same in the table",
+        lambda: len(found := browser.execute_script(_DOTS, rows)) > 8 and found.items() <= dots.items(),
+    )
 
 
 def test_the_points_of_a_sweep_are_those_of_all_its_members(browser, address, root) -> None:
