@@ -32,6 +32,7 @@ from launch.reproductions.outcomes import in_force
 AGES = (0, 16, 64, 256, 1024)
 """Least ages of what is learned from, in updates."""
 _WINDOW = 16
+KEPT = 0.95
 LAST = 0.2  # share of the env steps whose mean return is the final one
 _ALL_STALE = "--algorithm.replay-fraction 1 --replay.sampler delayed --algorithm.entropy-on all --replay.min-steps 512"
 # Presets may reject and clip; an arm does what its label says, and nothing else.
@@ -152,19 +153,33 @@ def section(name: str) -> list[str]:
         values = [_values(results, arm, age) for age in AGES]
         fresh = statistics.median(values[0]) if values[0] else math.nan
         lines.append(f"| {arm} | {' | '.join(_cell(each, fresh) for each in values)} |")
+    lines += ["", _in_words(results)]
     return [*lines, "", f"`python benchmarks/staleness.py {name}`, {results['machine']}."]
 
 
+def _in_words(results: Results) -> str:
+    """Return a line that says up to which age each arm keeps 95 % of its fresh return, the longest first."""
+    kept: dict[str, int] = {}
+    for arm in ARMS:
+        medians = [statistics.median(values) if (values := _values(results, arm, age)) else math.nan for age in AGES]
+        stands = [median >= KEPT * medians[0] for median in medians]
+        kept[arm] = AGES[stands.index(False) - 1] if False in stands else AGES[-1]
+    order = sorted(kept, key=lambda arm: -kept[arm])
+    standing = [f"{arm} up to {kept[arm]}" for arm in order if kept[arm]]
+    others = ", ".join(arm for arm in order if not kept[arm])
+    words = f"Keep {KEPT:.0%} of their fresh return: {', '.join(standing) or 'none'} updates."
+    return f"{words} Not even at {AGES[1]}: {others}." if others else words
+
+
 def draw(name: str) -> bytes:
-    """Return the picture of a task: a line for each arm, with the range over seeds."""
+    """Return the picture of a task: a line for each arm, with a point for each seed."""
     lines, results = [], read(file_of(name))
     for arm in ARMS:
         places = [(place, _values(results, arm, age)) for place, age in enumerate(AGES)]
-        known = [(place, values) for place, values in places if values]
-        points = [(float(place), statistics.median(values)) for place, values in known]
-        lines.append(Line(arm, points, band=[(min(values), max(values)) for _, values in known]))
-    axis = f"age of the experience: {', '.join(map(str, AGES))} updates"
-    return pictures.draw([Panel(axis, "final return", lines)], TASKS[name].title)
+        lines.append(Line(arm, [(float(place), statistics.median(values)) for place, values in places if values]))
+        lines.append(Line(arm, [(float(place), each) for place, values in places for each in values], is_points=True))
+    axis, labels = "age of the experience, updates", [f"{age:,}" for age in AGES]
+    return pictures.draw([Panel(axis, "final return", lines, x_labels=labels)], TASKS[name].title)
 
 
 def _values(results: Results, arm: str, age: int) -> list[float]:

@@ -1,4 +1,7 @@
-"""ACER for continuous actions: a stochastic dueling critic, Retrace for it and Q-opc for the policy."""
+"""ACER for continuous actions: a stochastic dueling critic, Retrace for it and Q-opc for the policy.
+
+Its parts can be left out one by one, for the paper's ablations and baselines.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ import torch
 from torch import Generator, Tensor
 
 from laser.algorithms.acer import Acer, AcerConfig
-from laser.algorithms.base import Fraction, LossOutput, NotNegative, Schedule, live
-from laser.algorithms.metrics import explained_variance
+from laser.algorithms.base import Fraction, LossOutput, NotNegative, ParameterGroup, Schedule, live
+from laser.algorithms.metrics import explained_variance, means
 from laser.batch import Batch
-from laser.config import Bounds
+from laser.config import Bounds, Problem, find_unused
 from laser.networks.actor_critic import ActorCritic, ActorCriticOutput
 from laser.networks.config import NetworkConfig
 from laser.networks.heads import AdvantageHead
@@ -22,6 +25,7 @@ from laser.ops.retrace import retrace_targets
 from laser.ops.stochastic_dueling import stochastic_dueling
 from laser.ops.truncation_correction import correction, gaussian_log_prob_gradient, truncated
 from laser.ops.trust_region_projection import gaussian_kl_gradient, project_to_trust_region
+from laser.ops.vtrace import vtrace_targets
 from laser.specs import ActionSpec, ContinuousActions, EnvironmentSpec
 
 
@@ -42,6 +46,15 @@ class AcerContinuousConfig(AcerConfig):
     average_rate: Annotated[
         float, Bounds(above=0.0, most=1.0), "share of the way that the average policy goes with each update"
     ] = 0.005
+    critic_cost: Annotated[float, NotNegative, "weight of the critic's losses, each half a squared error"] = 1.0
+    critic: Annotated[
+        Literal["stochastic_dueling", "not_centred", "state_value"],
+        "what estimates action values: V + A centred under the policy (the paper's), V + A as it is, or none: V alone, "
+        "with V-trace targets and no correction of what is truncated, as A3C and truncated importance sampling have it",
+    ] = "stochastic_dueling"
+    policy_target: Annotated[
+        Literal["q_opc", "q_retrace"], "return in the policy gradient: with all traces 1, or the critic's own"
+    ] = "q_opc"
     entropy_cost: Annotated[float, NotNegative, "weight of the entropy, in nats; with a learned deviation"] = 0.0
     std: Annotated[
         Literal["fixed", "learned"],
@@ -49,6 +62,23 @@ class AcerContinuousConfig(AcerConfig):
     ] = "fixed"
     num_samples: Annotated[int, Bounds(least=1), "n, actions of the policy that the advantage is centred with"] = 5
     advantage_size: Annotated[int, Bounds(least=1), "width of the advantage's hidden layer"] = 64
+    critic_rate: Annotated[
+        float, Bounds(above=0.0), "the critic's step size, as a multiple; with network.separate-critic"
+    ] = 1.0
+
+    def warnings(self, network: NetworkConfig, remover: str) -> list[Problem]:
+        """See `AlgorithmConfig.warnings`."""
+        found = super().warnings(network, remover)
+        if self.critic == "state_value":
+            why, remedy = "algorithm.critic is state_value", "use algorithm.critic stochastic_dueling"
+            found += find_unused(self, "algorithm", ("policy_target", "num_samples", "advantage_size"), why, remedy)
+        if self.critic == "not_centred":
+            why, remedy = "algorithm.critic is not_centred", "use algorithm.critic stochastic_dueling"
+            found += find_unused(self, "algorithm", ("num_samples",), why, remedy)
+        if not network.separate_critic:
+            why, remedy = "the critic shares the policy's torso and its step size", "use network.separate-critic true"
+            found += find_unused(self, "algorithm", ("critic_rate",), why, remedy)
+        return found
 
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> AcerContinuous:
         """See `AlgorithmConfig.build`."""
@@ -69,15 +99,29 @@ class AcerContinuous(Acer):
     With n = 5 there are 9 evaluations per row, in three calls: networks, average policy, and A of the action taken, of
     a' and of the u_i, which both Q~ share.
 
+    Without action values (`critic` is state_value), V-trace's targets take the place of Q^ret and Q^opc: the weight of
+    the policy's gradient is min(c, rho) (r + disc V^trace' - V), and the critic has one loss.
+
     Source:
-        Wang et al. 2017 (ACER), section 5 and algorithm 3.
+        Wang et al. 2017 (ACER), section 5 and algorithm 3; figures 3 and 4 for what can be left out.
     """
 
     config: AcerContinuousConfig
     action_kind: ClassVar[type[ActionSpec]] = ContinuousActions
 
+    def __init__(self, config: AcerContinuousConfig, environment: EnvironmentSpec, network: NetworkConfig):
+        super().__init__(config, environment, network)
+        if network.separate_critic:
+            self.parameter_groups = tuple(
+                ParameterGroup(prefix, rate=config.critic_rate)
+                for prefix in ("critic_encoder.", "value_head.", "advantage_head.")
+                if prefix != "advantage_head." or config.critic != "state_value"
+            )
+
     def _add_heads(self, networks: ActorCritic) -> None:
-        """Add an advantage head beside the state value."""
+        """Add an advantage head beside the state value, unless the critic is a state value alone."""
+        if self.config.critic == "state_value":
+            return
         size, activation = self.config.advantage_size, self.network.activation
         num_dimensions = self.environment.actions.array.size
         networks.advantage_head = AdvantageHead(networks.num_critic_features, num_dimensions, size, activation)
@@ -95,41 +139,21 @@ class AcerContinuous(Acer):
         schedule: Schedule,
         generator: Generator | None,
     ) -> LossOutput:
-        config, distribution = self.config, self.distribution
+        config = self.config
         entropy_cost = live("entropy_cost", config, schedule)
         policy = {name: value[:-1] for name, value in output.policy.items()}
         if config.std == "fixed":
             policy["std"] = policy["std"].detach()
         moving = {name: value.detach() for name, value in policy.items()}
-        values, actions = output.values[:-1], batch.actions
-        assert output.critic_features is not None
-
-        several = {name: value.expand(1 + config.num_samples, *value.shape) for name, value in moving.items()}
-        drawn = distribution.sample(several, generator)  # a', u_1, ..., u_n
-        advantages = networks.advantage_head(output.critic_features[:-1], torch.cat([actions.unsqueeze(0), drawn]))
-        q_taken, q_drawn = stochastic_dueling(values, advantages[:2], advantages[2:]).unbind(0)
+        names = ["mean"] if config.std == "fixed" else ["mean", "std"]
+        with torch.no_grad():
+            log_rhos = self.distribution.log_prob(moving, batch.actions)
+            log_rhos = log_rhos - self.distribution.log_prob(batch.mu, batch.actions)
+        of_critic = self._of_state_values if config.critic == "state_value" else self._of_action_values
+        estimated = of_critic(networks, output, moving, log_rhos, batch, generator)
 
         with torch.no_grad():
-            log_pi = distribution.log_prob(moving, actions)
-            log_rhos = log_pi - distribution.log_prob(batch.mu, actions)
-            drawn_log_rhos = distribution.log_prob(moving, drawn[0]) - distribution.log_prob(batch.mu, drawn[0])
-            rows = (self.config.learned_from(batch.rewards), batch.discounts)
-            q_retrace = retrace_targets(
-                q_taken,
-                output.values[1:],
-                log_rhos / actions.shape[-1],
-                *rows,
-                lambda_=config.trace_lambda,
-                valid=batch.valid,
-            )
-            q_opc = retrace_targets(q_taken, output.values[1:], torch.zeros_like(log_rhos), *rows, valid=batch.valid)
-            value_targets = values + truncated(log_rhos, 1.0) * (q_retrace - q_taken)
-
-            weight = (truncated(log_rhos, config.truncation) * (q_opc - values)).unsqueeze(-1)
-            drawn_weight = (correction(drawn_log_rhos, config.truncation) * (q_drawn - values)).unsqueeze(-1)
-            towards, towards_drawn = (gaussian_log_prob_gradient(moving, each) for each in (actions, drawn[0]))
-            names = ["mean"] if config.std == "fixed" else ["mean", "std"]
-            parts = {name: weight * towards[name] + drawn_weight * towards_drawn[name] for name in names}
+            parts = {name: estimated.gradient[name] for name in names}
             if config.entropy_in_trust_region and "std" in parts:  # d H / d phi
                 parts["std"] = parts["std"] + entropy_cost / moving["std"]
             gradient = torch.cat(list(parts.values()), -1)
@@ -138,20 +162,122 @@ class AcerContinuous(Acer):
             projected = project_to_trust_region(gradient, kl_gradient, live("trust_region", config, schedule))
             moved = (projected != gradient).any(-1).float()
             projected = torch.where(batch.valid.unsqueeze(-1), projected, 0.0)
+            kls = self.distribution.kl(batch.mu, moving)
 
-        entropies = distribution.log_prob_and_entropy(policy, actions)[1]
+        entropies = self.distribution.log_prob_and_entropy(policy, batch.actions)[1]
         weights = self._weights(batch)
         statistics = torch.cat([policy[name] for name in names], -1)
         policy_term = -weighted_sum((projected * statistics).sum(-1), weights)
         if not config.entropy_in_trust_region:
             policy_term = policy_term - entropy_cost * weighted_sum(entropies, weights)
-        q_term, value_term = value_loss(q_taken, q_retrace, weights), value_loss(values, value_targets, weights)
-        loss = policy_term + live("critic_cost", config, schedule) * (q_term + value_term)
+        values = output.values[:-1].detach()
+        loss = policy_term + live("critic_cost", config, schedule) * sum(estimated.critic_terms.values())
         metrics = {
             "loss": loss.detach(),
-            "critic_loss": q_term.detach(),
-            "value_loss": value_term.detach(),
-            **self._metrics(batch, average, output.policy, log_rhos, entropies.detach(), values.detach(), moved),
-            "explained_variance": explained_variance(q_taken.detach(), q_retrace, batch.valid),
+            **{name: term.detach() for name, term in estimated.critic_terms.items()},
+            **self._metrics(batch, average, output.policy, log_rhos, entropies.detach(), values, moved),
+            **means(batch.valid, kl_from_behaviour=kls),
+            "explained_variance": estimated.explained_variance,
         }
         return LossOutput(loss, metrics)
+
+    def _of_action_values(
+        self,
+        networks: Any,
+        output: ActorCriticOutput,
+        moving: Statistics,
+        log_rhos: Tensor,
+        batch: Batch,
+        generator: Generator | None,
+    ) -> _Estimates:
+        """Return the policy's gradient and the critic's losses from Q~.
+
+        Args:
+            networks: with an advantage head.
+            output: of the networks, T+1 rows.
+            moving: statistics of the policy without a gradient, T rows.
+            log_rhos: [T, B].
+            batch: the rows.
+            generator: draws a' and the u_i.
+        """
+        config, distribution = self.config, self.distribution
+        values, actions = output.values[:-1], batch.actions
+        assert output.critic_features is not None
+        num_drawn = 1 + (config.num_samples if config.critic == "stochastic_dueling" else 0)
+        several = {name: value.expand(num_drawn, *value.shape) for name, value in moving.items()}
+        drawn = distribution.sample(several, generator)  # a', u_1, ..., u_n
+        advantages = networks.advantage_head(output.critic_features[:-1], torch.cat([actions.unsqueeze(0), drawn]))
+        if config.critic == "stochastic_dueling":
+            q_taken, q_drawn = stochastic_dueling(values, advantages[:2], advantages[2:]).unbind(0)
+        else:
+            q_taken, q_drawn = (values + advantages).unbind(0)
+
+        with torch.no_grad():
+            drawn_log_rhos = distribution.log_prob(moving, drawn[0]) - distribution.log_prob(batch.mu, drawn[0])
+            rows = (config.learned_from(batch.rewards), batch.discounts)
+            q_retrace = retrace_targets(
+                q_taken,
+                output.values[1:],
+                log_rhos / actions.shape[-1],
+                *rows,
+                lambda_=config.trace_lambda,
+                valid=batch.valid,
+            )
+            value_targets = values + truncated(log_rhos, 1.0) * (q_retrace - q_taken)
+            target = q_retrace
+            if config.policy_target == "q_opc":
+                ones = torch.zeros_like(log_rhos)
+                target = retrace_targets(q_taken, output.values[1:], ones, *rows, valid=batch.valid)
+            weight = (truncated(log_rhos, config.truncation) * (target - values)).unsqueeze(-1)
+            drawn_weight = (correction(drawn_log_rhos, config.truncation) * (q_drawn - values)).unsqueeze(-1)
+            towards, towards_drawn = (gaussian_log_prob_gradient(moving, each) for each in (actions, drawn[0]))
+            gradient = {name: weight * towards[name] + drawn_weight * towards_drawn[name] for name in towards}
+        weights = self._weights(batch)
+        terms = {
+            "critic_loss": value_loss(q_taken, q_retrace, weights),
+            "value_loss": value_loss(values, value_targets, weights),
+        }
+        return _Estimates(gradient, terms, explained_variance(q_taken.detach(), q_retrace, batch.valid))
+
+    def _of_state_values(
+        self,
+        networks: Any,
+        output: ActorCriticOutput,
+        moving: Statistics,
+        log_rhos: Tensor,
+        batch: Batch,
+        generator: Generator | None,
+    ) -> _Estimates:
+        """Return the policy's gradient and the critic's loss from V alone; arguments as of `_of_action_values`."""
+        config = self.config
+        values = output.values[:-1]
+        targets = vtrace_targets(
+            log_rhos,
+            config.learned_from(batch.rewards),
+            batch.discounts,
+            values.detach(),
+            output.values[-1].detach(),
+            pg_rho_clip=config.truncation,
+            lambda_=config.trace_lambda,
+            valid=batch.valid,
+        )
+        with torch.no_grad():
+            towards = gaussian_log_prob_gradient(moving, batch.actions)
+            gradient = {name: targets.pg_advantages.unsqueeze(-1) * each for name, each in towards.items()}
+        terms = {"critic_loss": value_loss(values, targets.vs, self._weights(batch))}
+        return _Estimates(gradient, terms, explained_variance(values.detach(), targets.vs, batch.valid))
+
+
+@dataclass(frozen=True)
+class _Estimates:
+    """What a critic says of a batch.
+
+    Args:
+        gradient: of the expected return with respect to each statistic of the policy, [T, B, d], before the projection.
+        critic_terms: the critic's losses, by the names of their metrics.
+        explained_variance: of the critic's targets.
+    """
+
+    gradient: dict[str, Tensor]
+    critic_terms: dict[str, Tensor]
+    explained_variance: Tensor

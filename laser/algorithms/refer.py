@@ -41,6 +41,9 @@ class ReferConfig:
         float, Fraction, "weight of the gradient against the pull at the start; the paper's code starts near 0"
     ] = 1e-4
     beta_rate: Annotated[float, Bounds(above=0.0, most=1.0), "how far one learner step moves that weight"] = 1e-4
+    anneal_beta_rate: Annotated[
+        bool, "divide beta-rate as C is divided, as the paper prints it; false: constant, as the authors' code has it"
+    ] = False
     recount_interval: Annotated[
         int, Bounds(least=1), "learner steps between two recounts of far-policy steps, as C is annealed"
     ] = 1000
@@ -87,7 +90,10 @@ class Refer:
         updates = {"refer.c_max": torch.full_like(state.c_max, c_max_at(num_updates, config.c, config.annealing))}
         if config.enabled and num_updates:
             # Computed on beta's device: a copy to the host would wait for the GPU.
-            beta = next_beta(state.beta.double(), stored_far_fraction(statistics), config.tolerance, config.beta_rate)
+            rate = config.beta_rate
+            if config.anneal_beta_rate:
+                rate = annealed(rate, num_updates, config.annealing)
+            beta = next_beta(state.beta.double(), stored_far_fraction(statistics), config.tolerance, rate)
             updates["refer.beta"] = beta.float()
         return updates
 

@@ -9,12 +9,16 @@ from torch import Tensor, nn
 
 from laser.networks.encoder import ObservationEncoder
 from laser.networks.heads import ValueHead, make_policy_head
-from laser.networks.recurrent import LSTMCore, PreCoCore
+from laser.networks.recurrent import FeaturesLSTMCore, LSTMCore, PreCoCore
 from laser.networks.settings import NetworkSettings
 from laser.ops.distributions import distribution_for
 from laser.specs import EnvironmentSpec
 
-CORES: dict[str, type[LSTMCore] | type[PreCoCore]] = {"lstm": LSTMCore, "preco": PreCoCore}
+CORES: dict[str, type[LSTMCore] | type[FeaturesLSTMCore] | type[PreCoCore]] = {
+    "lstm": LSTMCore,
+    "lstm_features": FeaturesLSTMCore,
+    "preco": PreCoCore,
+}
 
 
 @dataclass(frozen=True)

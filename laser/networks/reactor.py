@@ -119,7 +119,7 @@ class ReactorNetworks(nn.Module):
         ValueError: the torso does not support such observations.
 
     Source:
-        Gruslys et al. 2017 (the Reactor), section 3.3. Cores also see the last action and reward, as all cores here do.
+        Gruslys et al. 2017 (the Reactor), section 3.3. Its cores see the features alone: `network.core` lstm_features.
     """
 
     def __init__(

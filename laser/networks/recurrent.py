@@ -48,6 +48,35 @@ class LSTMCore(nn.Module):
         return _walk([self.cell], [torch.cat([features, past], -1)], first, core_state)
 
 
+class FeaturesLSTMCore(nn.Module):
+    """One LSTM that sees the torso's features alone, without the last action and reward.
+
+    Args:
+        num_features: width of the torso's output.
+        actions: action spec of the environment; not seen.
+        size: width of the state.
+
+    Source:
+        Gruslys et al. 2017 (the Reactor), figure 1.
+    """
+
+    def __init__(self, num_features: int, actions: ActionSpec, size: int):
+        super().__init__()
+        self.cell = LSTMWeights(num_features, size)
+        self.num_features = size
+
+    def forward(
+        self,
+        features: Tensor,
+        last_actions: Tensor,
+        last_rewards: Tensor,
+        first: Tensor,
+        core_state: Mapping[str, Tensor],
+    ) -> dict[str, Tensor]:
+        """Process T rows of B sequences; see `PreCoCore.forward`."""
+        return _walk([self.cell], [features], first, core_state)
+
+
 class PreCoCore(nn.Module):
     """A predictor-corrector LSTM: two LSTMs that update one state in turn.
 

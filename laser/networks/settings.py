@@ -53,8 +53,9 @@ class NetworkSettings:
     separate_critic: Annotated[bool, "give the value function an MLP torso of its own"] = False
     initial_std: Annotated[float, Bounds(above=0.0), "standard deviation of a Gaussian policy at the start"] = 1.0
     core: Annotated[
-        Literal["none", "lstm", "preco"],
-        "memory between torso and heads: none, an LSTM, or a predictor-corrector pair of LSTMs",
+        Literal["none", "lstm", "lstm_features", "preco"],
+        "memory between torso and heads: none, an LSTM that also sees the last action and reward, one that sees the "
+        "features alone, or a predictor-corrector pair of LSTMs",
     ] = "none"
     core_size: Annotated[int, Bounds(least=1), "width of the memory"] = 256
 

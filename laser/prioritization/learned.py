@@ -124,9 +124,13 @@ class LearnedPrioritizer(Prioritizer):
 
 def time_feature(replayed: Replayed, like: Tensor) -> Tensor:
     """Return the time of each step in its episode, [N]: 0 for the first step, 1 for number 1,000."""
+    return step_numbers(replayed, like).log1p() / math.log1p(_LONG_EPISODE)
+
+
+def step_numbers(replayed: Replayed, like: Tensor) -> Tensor:
+    """Return the number of each step in its episode, [N], from 0, with the device and dtype of another tensor."""
     steps = replayed.sample.unrolls.headers["step_in_episode"].astype(np.float32)
-    times = torch.from_numpy(np.log1p(steps) / np.float32(math.log1p(_LONG_EPISODE)))
-    return to_device(times, like.device).to(like.dtype)
+    return to_device(torch.from_numpy(steps), like.device).to(like.dtype)
 
 
 def squashed(values: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from laser.ports import ColumnSpec
 from laser.prioritization.base import Lesson, Replayed, ReplayReader
 from laser.prioritization.config import SamplingConfig
 from laser.prioritization.index_set import IndexSet
-from laser.prioritization.learned import LearnedPrioritizer, squashed, time_feature
+from laser.prioritization.learned import LearnedPrioritizer, squashed, step_numbers, time_feature
 from laser.prioritization.step_features import StepFeatures, Steps
 from laser.specs import EnvironmentSpec
 
@@ -106,7 +106,7 @@ class Ners(LearnedPrioritizer):
     def prepare(self, replayed: Sequence[Replayed]) -> list[dict[str, Tensor]]:
         """See `Prioritizer.prepare`: return the scores, of all batches at once, so that weights are loaded once."""
         with torch.inference_mode():
-            scores = self._scorer(joined([steps_of(each) for each in replayed]), len(replayed))
+            scores = self._scorer(joined([self._steps_of(each) for each in replayed]), len(replayed))
             scores = scores.nan_to_num(1.0).clamp(min=_LEAST_SCORE)
             return [{SCORE: part.unsqueeze(0)} for part in scores.chunk(len(replayed))]
 
@@ -123,9 +123,9 @@ class Ners(LearnedPrioritizer):
         replayed = reader.read(keys) if len(keys) else None
         if replayed is None:
             return None
-        parts = [steps_of(replayed)]
+        parts = [self._steps_of(replayed)]
         if self.settings.normalizer == "replay":
-            parts.append(steps_of(reader.draw_uniformly(self.settings.batch_size)))
+            parts.append(self._steps_of(reader.draw_uniformly(self.settings.batch_size)))
         # The scores used for drawing had this minimum too; the logarithm of a score of 0 would end all learning.
         scores = self.network(joined(parts)).clamp(min=_LEAST_SCORE)
         num_drawn = len(parts[0].rewards)  # some keys may no longer be stored
@@ -177,23 +177,23 @@ class Ners(LearnedPrioritizer):
         self.drawn_before.clear()
         return keys
 
+    def _steps_of(self, replayed: Replayed) -> Steps:
+        return steps_of(replayed, self.settings.bounded_twice)
+
     def _frozen(self) -> nn.Module:
         # A copy, so that another thread may score while the network is trained.
         return copy.deepcopy(self.network).requires_grad_(False).to(self._dtype)
 
 
-def steps_of(replayed: Replayed) -> Steps:
-    """Return the inputs of the scores, from stored data."""
+def steps_of(replayed: Replayed, bounded_twice: bool = False) -> Steps:
+    """Return the inputs of the scores, from stored data; `bounded_twice`: see `NersConfig`."""
     batch = replayed.batch
-    rewards = batch.rewards[0]
-    return Steps(
-        {name: value[:2] for name, value in batch.observations.items()},
-        batch.actions[0],
-        rewards,
-        time_feature(replayed, rewards),
-        batch.columns[TD_ERROR][0],
-        batch.columns[Q_TARGET][0],
-    )
+    rewards, td_errors, q_targets = batch.rewards[0], batch.columns[TD_ERROR][0], batch.columns[Q_TARGET][0]
+    observations = {name: value[:2] for name, value in batch.observations.items()}
+    if not bounded_twice:
+        return Steps(observations, batch.actions[0], rewards, time_feature(replayed, rewards), td_errors, q_targets)
+    times = step_numbers(replayed, rewards).tanh()
+    return Steps(observations, batch.actions[0], rewards, times, td_errors.tanh(), q_targets.tanh())
 
 
 def joined(parts: Sequence[Steps]) -> Steps:

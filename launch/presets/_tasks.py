@@ -14,6 +14,7 @@ TASKS: dict[str, tuple[str, ...]] = {
         "naf",
         "racer",
         "v_racer",
+        "acer_continuous",
         "ppo",
         "halfcheetah",
         "hopper",

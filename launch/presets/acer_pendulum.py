@@ -21,6 +21,7 @@ def acer_pendulum() -> TrainConfig:
             max_gradient_norm=1.0,
             discount=0.95,
             batch_size=16,
+            critic_cost=0.5,
             # Discounted returns reach -100; this scales them to about -5.
             reward_scale=0.05,
         ),

@@ -2,11 +2,15 @@
 
 from actors.config import ActorConfig
 from laser.algorithms.racer import RacerConfig
+from laser.algorithms.refer import ReferConfig
 from laser.environments.config import EnvironmentConfig
 from laser.networks.config import NetworkConfig
 from launch.settings.train_config import TrainConfig
 from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
+
+PAPER_REFER = ReferConfig(anneal_beta_rate=True)
+"""ReF-ER with the rate of beta annealed like the step size, as the paper prints it."""
 
 
 def racer() -> TrainConfig:
@@ -19,7 +23,7 @@ def racer() -> TrainConfig:
         num_envs=4,
         unroll_length=16,
         environment=EnvironmentConfig(action_bounds="none"),  # as the ReF-ER paper lets MuJoCo take them
-        algorithm=RacerConfig(),
+        algorithm=RacerConfig(refer=PAPER_REFER, refresh="per_sample"),
         network=NetworkConfig(hidden_sizes=(128, 128), activation="softsign"),
         # 256 steps drawn per step inserted are one batch per env step, F = 1.
         replay=ReplayConfig(capacity_steps=2**19, min_steps=2**18, samples_per_insert=256.0, remover="far_policy"),

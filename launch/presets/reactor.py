@@ -31,7 +31,7 @@ def reactor() -> TrainConfig:
             target_state="zero",
             reward_transform="clip",
         ),
-        network=NetworkConfig(torso="crelu_cnn", core="lstm", core_size=128),
+        network=NetworkConfig(torso="crelu_cnn", core="lstm_features", core_size=128),
         environment=EnvironmentConfig(frame_stack=1, max_noops=30, fire_at_reset=False),
         learner=LearnerConfig(replay_core_state="zero"),
         # As many draws per env step as DQN, which draws 32 every fourth step.

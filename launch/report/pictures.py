@@ -29,19 +29,22 @@ class Line:
         points: (x, y).
         is_steps: a value holds until the next point.
         band: (low, high) at each point, drawn as a pale band around the line; () for none.
+        is_points: points are not joined.
     """
 
     label: str
     points: Sequence[tuple[float, float]]
     is_steps: bool = False
     band: Sequence[tuple[float, float]] = ()
+    is_points: bool = False
 
 
 @dataclass(frozen=True)
 class Panel:
     """One pair of axes; `goal` is drawn as a dotted horizontal line, `title` above the axes.
 
-    With `is_log` the y axis is logarithmic; values that are not above 0 are left out.
+    With `is_log` the y axis is logarithmic, and with `is_log_x` the x axis; values that are not above 0 are left out.
+    `x_labels` name x = 0, 1, ... on an axis that is not one of numbers.
     """
 
     x_title: str
@@ -50,6 +53,8 @@ class Panel:
     goal: float | None = None
     title: str = ""
     is_log: bool = False
+    is_log_x: bool = False
+    x_labels: Sequence[str] = ()
 
 
 def draw(
@@ -133,15 +138,19 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
             [x for x, _ in points],
             [y for _, y in points],
             color=colour,
-            linestyle=dashes,
+            linestyle="" if line.is_points else dashes,
             label=None if line.label in seen else _plain(line.label),
             linewidth=1.3,
             drawstyle="steps-post" if line.is_steps else "default",
-            marker="." if len(points) == 1 else None,
+            marker="." if line.is_points or len(points) == 1 else None,
         )
         seen.add(line.label)
     if panel.is_log and any(y > 0.0 for line in panel.lines for _, y in line.points):
         axes.set_yscale("log")
+    if panel.x_labels:
+        axes.set_xticks(range(len(panel.x_labels)), [_plain(label) for label in panel.x_labels])
+    if panel.is_log_x and any(x > 0.0 for line in panel.lines for x, _ in line.points):
+        axes.set_xscale("log")
     if panel.goal is not None:
         axes.axhline(panel.goal, color="grey", linestyle=":", linewidth=1)
     if panel.title:

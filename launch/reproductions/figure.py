@@ -9,7 +9,7 @@ from typing import Any, Literal
 from laser.environments.named_sets import SETS
 
 Statistic = Literal["final", "area", "best"]
-Comparison = Literal["wins", "difference", "ratio", "speed", "value"]
+Comparison = Literal["wins", "difference", "ratio", "speed", "value", "near_best"]
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,14 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Pair:
+    """Two arms of which the probability over training is drawn that a run of `arm` has more than one of `than`."""
+
+    arm: str
+    than: str
+
+
+@dataclass(frozen=True)
 class Rule:
     """What must hold for the verdict "reproduced", written down before the runs.
 
@@ -135,7 +143,8 @@ class Rule:
         statistic: of each run's curve: `final`, the mean of its last tenth; `area`, its mean; `best`, its largest.
         compare: `wins`, the share of pairs of runs in which `arm` has more; `difference`, its mean; `ratio`, its
             geometric mean; `speed`, the ratio of env steps until 95 % of the rise of `than`; `value`, the
-            statistic of `arm` itself.
+            statistic of `arm` itself; `near_best`, the share of the members of `arm`'s sweeps in the upper half of the
+            range of all of them on their game.
         side: on which side of the threshold the whole interval must be.
         threshold: see `side`.
         metric: of the curve; "": the first.
@@ -159,6 +168,7 @@ class Rule:
             "ratio": f"{what} over that of {self.than}",
             "speed": f"the env steps of {self.arm} until 95 % of the rise of {self.than}, over those of {self.than},",
             "value": what,
+            "near_best": f"the share of members for which {what} is in the upper half of the range of all of them",
         }[self.compare]
         return f"{words} is {self.side} {self.threshold:g} with its whole 95 % interval"
 
@@ -180,6 +190,8 @@ class Figure:
         members: what counts of a sweep: at each point its best member, or the members' mean.
         normalised: whether returns are scaled to 0 for random play and 1 for a human.
         wins: whether the probability that an arm beats another one drawn at random is drawn too, with ranks and Elo.
+        pairs: arms whose probability to beat one another is drawn instead.
+        finals: settings of sweeps over which each member's last tenth is drawn as a point.
         band: around the median, the part of the runs: the quartiles, the 20th to 80th percentile, or around the mean, a
             standard deviation.
         numbers: of the paper.
@@ -200,6 +212,8 @@ class Figure:
     members: Literal["best", "mean"] = "best"
     normalised: bool = False
     wins: bool = False
+    pairs: tuple[Pair, ...] = ()
+    finals: tuple[str, ...] = ()
     band: Literal["25-75", "20-80", "deviation"] = "25-75"
     numbers: tuple[Number, ...] = ()
     rules: tuple[Rule, ...] = ()

@@ -20,6 +20,9 @@ class ReproduceOptions:
     small: Annotated[bool, "a small net, few games, small batches and short runs, as the figure's file says"] = False
     games: Annotated[int, Bounds(least=0), "train on the first so many games only; 0: all"] = 0
     env: Annotated[str, "train on this environment instead of the figure's games"] = ""
+    preset: Annotated[
+        str, "train with this preset instead of the figure's; arms that have a preset of their own keep it"
+    ] = ""
     arms: Annotated[str, "only arms whose labels hold one of these texts, with semicolons between them"] = ""
     seeds: Annotated[int, Bounds(least=0, most=1000), "runs per arm and game; 0: as many as in the paper"] = 0
     jobs: Annotated[int, Bounds(least=1, most=1024), "runs at the same time"] = 1

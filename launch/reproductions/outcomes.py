@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from laser.config import key_of
 from laser.scoring.scores import find_reference
 from launch.errors import OutputError
 from launch.recording.metric_table import EVALUATION, RETURN, SCORE
 from launch.records.metrics_db import read_series
+from launch.records.run_directory import read_record
 from launch.reproductions.figure import Curve, Figure, Statistic
 from launch.reproductions.plan import Run, Tuned
+from launch.settings.values import flatten
 
 NUM_POINTS = 60
 _TAIL = NUM_POINTS // 10
@@ -64,6 +68,8 @@ class Outcomes:
             has one member. Returns are normalised if the figure's are and every game has reference scores.
         normalised: whether they are.
         lengths: env steps of the runs by arm and game.
+        settings: float [seeds, members] of the figure's `finals` by setting, arm and game; NaN where a run is not
+            finished.
     """
 
     figure: Figure
@@ -72,6 +78,7 @@ class Outcomes:
     curves: Mapping[tuple[str, str, str], np.ndarray]
     normalised: bool
     lengths: Mapping[tuple[str, str], int]
+    settings: Mapping[tuple[str, str, str], np.ndarray] = field(default_factory=dict)
 
     def length(self, arm: str, game: str) -> int:
         """Return the env steps of an arm's runs on a game; "": the most over games."""
@@ -92,6 +99,10 @@ class Outcomes:
         with np.errstate(invalid="ignore"):
             reduced: np.ndarray = rows.max(1) if self.figure.members == "best" else rows.mean(1)
         return reduced
+
+    def finals(self, arm: str, game: str) -> np.ndarray:
+        """Return the mean [seeds, members] of the last tenth of the first curve, of each member of an arm's sweeps."""
+        return np.asarray(self.curves[self.figure.curves[0].metric, arm, game][:, :, -_TAIL:].mean(2))
 
     def statistic(self, metric: str, arm: str, game: str, statistic: Statistic, until: int = 0) -> np.ndarray:
         """Return a statistic [seeds] of each run, NaN for runs that are not finished.
@@ -143,7 +154,15 @@ def read_outcomes(figure: Figure, runs: Sequence[Run], places: Mapping[str, Path
                     rows.append((row - (reference.random if reference else 0.0)) / size)
                 curves[curve.metric, arm, game] = np.array(rows)
     lengths = {(run.arm, run.game): run.config.steps for run in runs}
-    return Outcomes(figure, games, max(lengths.values()), curves, normalised, lengths)
+    settings = {
+        (key, arm.label, game): np.array(
+            [_settings(run, places.get(run.name), key) for run in runs if (run.arm, run.game) == (arm.label, game)]
+        )
+        for key in figure.finals
+        for arm in figure.arms
+        for game in games
+    }
+    return Outcomes(figure, games, max(lengths.values()), curves, normalised, lengths, settings)
 
 
 def choose_settings(figure: Figure, runs: Sequence[Run], places: Mapping[str, Path], small: bool) -> Tuned:
@@ -172,6 +191,19 @@ def choose_settings(figure: Figure, runs: Sequence[Run], places: Mapping[str, Pa
     return {(arm, game): settings[arm, game, trial] for (arm, game), trial in best.items()}
 
 
+def _settings(run: Run, place: Path | None, key: str) -> list[float]:
+    """Return a setting of each member of a run; NaN for a run that is not finished."""
+    if place is None:
+        return [math.nan] * run.num_members
+    configs = [read_record(member)["config"] for member in _members(run, place)]
+    return [float({key_of(name): value for name, value in flatten(config).items()}[key]) for config in configs]
+
+
+def _members(run: Run, place: Path) -> list[Path]:
+    """Return the directories of a run's members; a single run has one."""
+    return [place] if run.num_members == 1 else [place / "members" / str(each) for each in range(run.num_members)]
+
+
 def _recorded(curve: Curve, small: bool) -> str:
     return curve.small_metric if small and curve.small_metric else curve.metric
 
@@ -181,9 +213,8 @@ def _read(run: Run, place: Path | None, metric: str, may_lack: bool = False) -> 
     points = points_of(run.config.steps)
     if place is None:
         return np.full((run.num_members, NUM_POINTS), np.nan)
-    members = [place] if run.num_members == 1 else [place / "members" / str(each) for each in range(run.num_members)]
     rows = []
-    for member in members:
+    for member in _members(run, place):
         series = read_series(member / "metrics.db", metric)
         if not series and may_lack:
             rows.append(np.full(NUM_POINTS, np.nan))

@@ -73,13 +73,15 @@ class Run:
 
 
 def restrict(figure: Figure, options: ReproduceOptions) -> Figure:
-    """Return a figure with the arms and the environment that the options name, and the rules about these arms.
+    """Return a figure with the arms, environment and preset that the options name, and the rules about these arms.
 
     Raises:
         ConfigError: no label holds any of the texts.
     """
-    if options.env and figure.full is not None and figure.small is not None:
-        full, small = (dataclasses.replace(size, games=(options.env,)) for size in (figure.full, figure.small))
+    chosen: dict[str, Any] = {"games": (options.env,)} if options.env else {}
+    chosen |= {"preset": options.preset} if options.preset else {}
+    if chosen and figure.full is not None and figure.small is not None:
+        full, small = (dataclasses.replace(size, **chosen) for size in (figure.full, figure.small))
         figure = dataclasses.replace(figure, full=full, small=small)
     texts = [text.strip() for text in options.arms.split(";") if text.strip()]
     if not texts or not figure.has_runs:

@@ -8,7 +8,7 @@ from dataclasses import MISSING, fields
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from laser.config import ConfigError, Problem, key_of, raise_problems
-from launch.reproductions.figure import Arm, Curve, Figure, Number, Rule, Size, Tune
+from launch.reproductions.figure import Arm, Curve, Figure, Number, Pair, Rule, Size, Tune
 from launch.reproductions.published import published_numbers
 from launch.settings.values import flatten, nearest
 
@@ -43,6 +43,7 @@ def read_figure(name: str, text: str, base: Figure | None = None) -> Figure:
         "arms": lambda value, where: _several(Arm, value, where, problems),
         "curves": lambda value, where: _several(Curve, value, where, problems),
         "numbers": lambda value, where: _several(Number, value, where, problems),
+        "pairs": lambda value, where: _several(Pair, value, where, problems),
         "rules": lambda value, where: _several(Rule, value, where, problems),
     }
     read = {key: value for key, value in values.items() if _FIELDS.get(key, key.replace("-", "_")) not in parts}
@@ -154,10 +155,19 @@ def _rules_of(figure: Figure) -> list[Problem]:
     for number, rule in enumerate(figure.rules, 1):
         where = f"{name} rules {number}"
         problems += [_unknown(f"{where}.arm", rule.arm, labels)] if rule.arm not in labels else []
-        if rule.compare == "value":
-            problems += [Problem(f"{where}.than", "has no meaning beside compare = value")] if rule.than else []
+        if rule.compare in ("value", "near_best"):
+            nothing = f"has no meaning beside compare = {rule.compare}"
+            problems += [Problem(f"{where}.than", nothing)] if rule.than else []
         elif rule.than not in labels:
             problems.append(_unknown(f"{where}.than", rule.than, labels))
+    for number, pair in enumerate(figure.pairs, 1):
+        problems += [
+            _unknown(f"{name} pairs {number}.{part}", label, labels)
+            for part, label in (("arm", pair.arm), ("than", pair.than))
+            if label not in labels
+        ]
+    varied = {key for arm in figure.arms for key in (*arm.grid, *arm.small_grid, *arm.space)}
+    problems += [_unknown(f"{name} finals", key, sorted(varied)) for key in figure.finals if key not in varied]
     named = [("rules", number, rule.metric) for number, rule in enumerate(figure.rules, 1)]
     named += [("numbers", number, item.metric) for number, item in enumerate(figure.numbers, 1)]
     problems += [

@@ -37,6 +37,7 @@ def how_small(figure: Figure, options: ReproduceOptions) -> str:
     parts += [f"scaled by {options.scale:g}"] if options.scale != 1.0 else []
     parts += [f"first {options.games} games" if options.games > 1 else "first game"] if options.games else []
     parts += [f"on {options.env}"] if options.env else []
+    parts += [f"with the preset {options.preset}"] if options.preset else []
     parts += [f"only arms with {options.arms}"] if options.arms else []
     size = figure.small if options.small else figure.full
     if options.seeds and size is not None and options.seeds != size.seeds:
@@ -77,8 +78,11 @@ def picture_of(outcomes: Outcomes, note: str) -> bytes:
             is_score = outcomes.normalised and curve == figure.curves[0]
             title = f"{curve.title}, normalised" if is_score else curve.title
             panels.append(Panel(_AXIS, title, lines, title=game or _OVER_GAMES, is_log=curve.log))
-    if figure.wins:
+    if figure.pairs:
+        panels.append(_pairs_panel(outcomes))
+    elif figure.wins:
         panels.append(_winning_panel(outcomes))
+    panels += [_finals_panel(outcomes, key, game) for key in figure.finals for game in games[:most]]
     columns = min(len(panels), 3)
     texts = [f"{figure.name}: {figure.title}", *([f"({note})"] if note else [])]
     title = "\n".join(line for text in texts for line in textwrap.wrap(text, 60 * columns))
@@ -185,14 +189,22 @@ def save_results(directory: Path, outcomes: Outcomes, verdicts: Sequence[Verdict
 
 
 def standings_of(outcomes: Outcomes) -> list[tuple[str, str, str]]:
-    """Return (arm, mean rank over games, Elo, where the first arm has 0) by the best value of each run."""
+    """Return (arm, mean rank over games, Elo) by the best value of each run.
+
+    Where scores are normalised, random play (0) and people (1) are ranked, too, and a human has the Elo 0; else the
+    first arm has it.
+    """
     labels, metric = [arm.label for arm in outcomes.figure.arms], outcomes.figure.curves[0].metric
     scores = np.array([[outcomes.statistic(metric, arm, game, "best") for game in outcomes.games] for arm in labels])
     if not np.isfinite(scores).all():
         return []
+    zero = 0
+    if outcomes.normalised:
+        fixed = np.array([0.0, 1.0])[:, None, None] * np.ones((1, *scores.shape[1:]))
+        labels, scores, zero = [*labels, "random", "human"], np.concatenate([scores, fixed]), len(labels) + 1
     ranks = mean_ranks(np.median(scores, -1))
     wins = winning_probabilities(scores) * scores.shape[1] * scores.shape[2] ** 2
-    elo = elo_ratings(wins, 0, 0.0 if has_finite_ratings(wins) else 0.5)
+    elo = elo_ratings(wins, zero, 0.0 if has_finite_ratings(wins) else 0.5)
     return [(label, f"{ranks[place]:.2f}", f"{elo[place]:+.0f}") for place, label in enumerate(labels)]
 
 
@@ -206,6 +218,35 @@ def _winning_panel(outcomes: Outcomes) -> Panel:
         x = points_of(outcomes.steps) / 1e3
         lines = [Line(label, np.stack([x, chances[place]], 1).tolist()) for place, label in enumerate(labels)]
     return Panel(_AXIS, "probability to score more than another", lines, title="over all games")
+
+
+def _pairs_panel(outcomes: Outcomes) -> Panel:
+    """Return the probability over training that a run of one arm has more than one of another, on a random game."""
+    figure, lines = outcomes.figure, []
+    x = points_of(outcomes.steps) / 1e3
+    for pair in figure.pairs:
+        labels = (pair.arm, pair.than)
+        rows = np.array(
+            [[outcomes.curve(figure.curves[0].metric, arm, game) for game in outcomes.games] for arm in labels]
+        )
+        if np.isfinite(rows).all():
+            chances = winning_probabilities(rows)[0, 1]
+            lines.append(Line(f"{pair.arm} over {pair.than}", np.stack([x, chances], 1).tolist()))
+    return Panel(_AXIS, "probability to score more", lines, goal=0.5, title="over all games")
+
+
+def _finals_panel(outcomes: Outcomes, key: str, game: str) -> Panel:
+    """Return each member's last tenth over a setting, a colour per arm."""
+    lines = []
+    for arm in outcomes.figure.arms:
+        settings, finals = outcomes.settings[key, arm.label, game], outcomes.finals(arm.label, game)
+        known = np.isfinite(settings) & np.isfinite(finals)
+        points = np.stack([settings[known], finals[known]], 1).tolist()
+        lines += [Line(arm.label, points, is_points=True)] if points else []
+    title = outcomes.figure.curves[0].title
+    return Panel(
+        key.rpartition(".")[2].replace("-", " "), f"last tenth of the {title}", lines, title=game, is_log_x=True
+    )
 
 
 def _band(rows: np.ndarray, band: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

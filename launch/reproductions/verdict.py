@@ -61,7 +61,8 @@ def judge(rule: Rule, outcomes: Outcomes) -> Verdict:
     Runs of two arms are compared seed by seed within each game, up to the env steps that both have. `wins` counts the
     pairs in which the first arm has more, equal ones half, with Wilson's interval. The others have Student's interval;
     differences of returns that are not normalised are in units of the range of all arms' values in their game, if there
-    are several games. `value` is taken over games: the median of each seed.
+    are several games. `value` is taken over games: the median of each seed. `near_best` counts members of sweeps, over
+    all seeds and games, with Wilson's interval.
     """
     metric = rule.metric or outcomes.figure.curves[0].metric
     if rule.compare == "value":
@@ -69,6 +70,8 @@ def judge(rule: Rule, outcomes: Outcomes) -> Verdict:
             metric, rule.arm, "" if len(outcomes.games) > 1 else outcomes.games[0], rule.statistic
         )
         return _of_mean(rule, whole[np.isfinite(whole)])
+    if rule.compare == "near_best":
+        return _near_best(rule, outcomes)
     if rule.compare == "speed":
         return _of_ratio(rule, *_steps_needed(rule, outcomes, metric))
     ours, theirs, scales = [], [], []
@@ -112,6 +115,18 @@ def _steps_needed(rule: Rule, outcomes: Outcomes, metric: str) -> tuple[np.ndarr
             found.append(np.minimum(steps_to(row[there], float(bottom + 0.95 * (top - bottom)), length), length))
     first, second = (np.concatenate(found) if found else np.zeros(0) for found in needed)
     return first, second
+
+
+def _near_best(rule: Rule, outcomes: Outcomes) -> Verdict:
+    num, num_near = 0, 0
+    for game in outcomes.games:
+        values = outcomes.finals(rule.arm, game)
+        known = values[np.isfinite(values)]
+        num += len(known)
+        num_near += int((known >= (known.min() + known.max()) / 2.0).sum()) if len(known) else 0
+    if not num:
+        return Verdict(rule, math.nan, 0.0, 1.0, 0)
+    return Verdict(rule, num_near / num, *share_interval(float(num_near), num), num)
 
 
 def _of_ratio(rule: Rule, first: np.ndarray, second: np.ndarray) -> Verdict:

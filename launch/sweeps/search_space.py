@@ -5,7 +5,8 @@
     algorithm.batch-size=integers(16,64)           both ends included; log(16,256) works for whole numbers too
     network.hidden-sizes={(64,64),(256,256)}       one of these values
 
-Source: Bergstra and Bengio 2012, Random Search for Hyper-Parameter Optimization.
+Sources: Bergstra and Bengio 2012, Random Search for Hyper-Parameter Optimization; McKay et al. 1979 (Latin hypercubes)
+for even draws.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from launch.sweeps.value_lists import (
 )
 
 _FLAG = "space"
+_NUM_PARTS = 8  # of a range, one draw in each: few searches have fewer draws
 Kind = Literal["log", "uniform", "integers"]
 _FORMS = "log(LOW,HIGH), uniform(LOW,HIGH), integers(LOW,HIGH) or {V1,V2}"
 
@@ -103,22 +105,36 @@ def whole_keys(space: Mapping[str, Dimension], base: TrainConfig) -> set[str]:
     return {key for key in space if key in leaves and _number_type(leaves[key]) is int}
 
 
-def draw_settings(space: Mapping[str, Dimension], base: TrainConfig, num: int, seed: int) -> list[dict[str, Any]]:
+def draw_settings(
+    space: Mapping[str, Dimension], base: TrainConfig, num: int, seed: int, *, even: bool = True
+) -> list[dict[str, Any]]:
     """Return settings drawn at random: the same ones for the same seed.
 
     Each key has random numbers of its own, so neither more draws, another key nor another order changes what was drawn.
+    Even draws are as likely anywhere as independent ones, but eight in a row, from the first one on, fall into
+    different eighths of each range.
 
     Args:
         space: dimensions without problems, by key.
         base: config that has the keys.
         num: number of settings.
         seed: of all draws.
+        even: whether draws are spread evenly; False: each is drawn by itself.
     """
     drawn, whole = {}, whole_keys(space, base)
     for key, dimension in space.items():
-        shares = np.random.default_rng(seed_for(seed, f"space {key}")).random(num)
+        rng = np.random.default_rng(seed_for(seed, f"space {key}"))
+        shares = _even_shares(num, rng) if even else rng.random(num)
         drawn[key] = [value_at(dimension, share, key in whole) for share in shares.tolist()]
     return [{key: values[number] for key, values in drawn.items()} for number in range(num)]
+
+
+def _even_shares(num: int, rng: np.random.Generator) -> np.ndarray:
+    """Return numbers in [0, 1), of which each eight from the first one on lie in different eighths."""
+    num_rounds = -(-num // _NUM_PARTS)
+    parts = np.array([rng.permutation(_NUM_PARTS) + rng.random(_NUM_PARTS) for _ in range(num_rounds)])
+    shares: np.ndarray = parts.reshape(-1)[:num] / _NUM_PARTS
+    return shares
 
 
 def parse_space(

@@ -30,6 +30,9 @@ class SweepOptions:
     sample: Annotated[
         int, Bounds(least=0, most=MOST_MEMBERS), "settings to draw from the ranges and choices of --space"
     ] = 0
+    even_draws: Annotated[
+        bool, "spread the settings of --sample evenly over each range; --no-even-draws: each is drawn by itself"
+    ] = True
     share_replay: Annotated[
         bool, "all members insert into one replay and draw from all of it; --no-share-replay: one replay per member"
     ] = True

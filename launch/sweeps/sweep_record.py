@@ -28,7 +28,8 @@ def sweep_from_json(record: dict[str, Any], base: TrainConfig) -> SweepConfig:
     grid, wrong = parse_lists(base, _texts(value["grid"]), ())
     zipped, unpaired = parse_lists(base, _texts(value.get("zip", {})), (), "zip")
     space, strange = parse_space(base, [f"{key}={text}" for key, text in value.get("space", {}).items()], ())
-    options, problems = apply_overrides(SweepOptions(), value["options"])
+    # Sweeps of before had independent draws, which must come out again.
+    options, problems = apply_overrides(SweepOptions(even_draws=False), value["options"])
     pbt, found = apply_overrides(PbtConfig(), value["pbt"])
     pruner, rejected = apply_overrides(PrunerConfig(), value.get("pruner", {}))
     raise_problems([*problems, *found, *rejected, *wrong, *unpaired, *strange])

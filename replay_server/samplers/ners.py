@@ -29,6 +29,11 @@ class NersConfig(LearnedConfig):
     relative_weights: Annotated[
         bool, "divide the importance weights by the largest one of the batch, as the authors' code does"
     ] = False
+    bounded_twice: Annotated[
+        bool,
+        "bound TD error, Q target and the step's number by tanh once more, as the authors' code does; the number is "
+        "then about 1 from the third step on",
+    ] = False
 
 
 class Ners(Prioritized):

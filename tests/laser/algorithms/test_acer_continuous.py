@@ -16,6 +16,7 @@ from laser.algorithms.acer_continuous import AcerContinuousConfig
 from laser.config import find_problems
 from laser.networks.config import NetworkConfig
 from laser.ops.retrace import retrace_targets
+from laser.ops.vtrace import vtrace_targets
 
 CONTINUOUS = ACTIONS["continuous"]
 CONFIG = AcerContinuousConfig(truncation=1.5, trust_region=0.2, critic_cost=0.7, trace_lambda=0.9, std="learned")
@@ -29,7 +30,8 @@ def build(config=CONFIG, **network):
     networks = algorithm.make_networks().double()
     with torch.no_grad():
         networks.policy_head.linear.weight.mul_(100.0)
-        networks.advantage_head.linear.weight.mul_(100.0)
+        if config.critic != "state_value":
+            networks.advantage_head.linear.weight.mul_(100.0)
     average = copy.deepcopy(networks)
     with torch.no_grad():
         average.policy_head.linear.weight.add_(0.3 * torch.randn_like(average.policy_head.linear.weight))
@@ -79,7 +81,8 @@ def literal_gradients(config, batch, *, root=2.0, apart=False, opc_trace=1.0):
     mean, std = (output.policy[name][:-1] for name in ("mean", "std"))
     if not learned:
         std = std.detach()
-    several = {"mean": mean.detach().expand(6, *mean.shape), "std": std.detach().expand(6, *std.shape)}
+    num_drawn = 6 if config.critic == "stochastic_dueling" else 1
+    several = {name: each.detach().expand(num_drawn, *each.shape) for name, each in (("mean", mean), ("std", std))}
     drawn = algorithm.distribution.sample(several, torch.Generator().manual_seed(SEED))
     features = output.critic_features[:-1]
 
@@ -87,7 +90,7 @@ def literal_gradients(config, batch, *, root=2.0, apart=False, opc_trace=1.0):
         return networks.advantage_head(features, actions.unsqueeze(0))[0]
 
     values = output.values
-    centre = sum(advantage(drawn[i]) for i in range(1, 6)) / 5.0
+    centre = sum(advantage(drawn[i]) for i in range(1, num_drawn)) / 5.0
     q_taken, q_drawn = (values[:-1] + advantage(actions) - centre for actions in (batch.actions, drawn[0]))
 
     def rho(actions):
@@ -98,7 +101,7 @@ def literal_gradients(config, batch, *, root=2.0, apart=False, opc_trace=1.0):
     numbers = [x.detach().numpy() for x in (q_taken, values[1:], batch.rewards, batch.discounts)]
     valid = batch.valid.numpy()
     q_retrace = backwards(*numbers, config.trace_lambda * np.minimum(1.0, rhos ** (1.0 / root)), valid)
-    q_opc = backwards(*numbers, np.full(shape, opc_trace), valid)
+    q_opc = backwards(*numbers, np.full(shape, opc_trace), valid) if config.policy_target == "q_opc" else q_retrace
     v = values[:-1].detach().numpy()
     value_targets = np.minimum(1.0, rhos) * (q_retrace - numbers[0]) + v
     loss, active = torch.zeros((), dtype=torch.float64), 0
@@ -147,8 +150,10 @@ def literal_gradients(config, batch, *, root=2.0, apart=False, opc_trace=1.0):
         dataclasses.replace(CONFIG, entropy_cost=0.3),
         dataclasses.replace(CONFIG, entropy_cost=0.3, entropy_in_trust_region=False),
         dataclasses.replace(CONFIG, std="fixed"),
+        dataclasses.replace(CONFIG, critic="not_centred"),
+        dataclasses.replace(CONFIG, policy_target="q_retrace"),
     ],
-    ids=["learned_std", "entropy", "entropy_outside", "fixed_std"],
+    ids=["learned_std", "entropy", "entropy_outside", "fixed_std", "not_centred", "q_retrace"],
 )
 def test_it_is_its_literal_gradient(config):
     batch = double_batch()
@@ -158,6 +163,78 @@ def test_it_is_its_literal_gradient(config):
         torch.testing.assert_close(got[name], value, rtol=1e-8, atol=1e-9, msg=name)
     assert output.metrics["projected_fraction"].item() == pytest.approx(active / batch.valid.sum().item())
     assert 0.1 < active / batch.valid.sum() < 0.9
+
+
+@pytest.mark.parametrize("std", ["learned", "fixed"])
+def test_from_state_values_it_is_its_literal_gradient(std):
+    """Truncated importance sampling inside the trust region: V-trace has oracles of its own, the rest is row by row."""
+    config = dataclasses.replace(CONFIG, critic="state_value", std=std, trust_region=0.05)
+    batch = double_batch()
+    output, got = gradients(config, batch)
+    _, networks, targets = build(config)
+    own = networks(batch.observations, None, None, batch.first, {})
+    slow = targets[AVERAGE](batch.observations, None, None, batch.first, {}).policy
+    mean, deviation, values = own.policy["mean"][:-1], own.policy["std"][:-1], own.values
+    if std == "fixed":
+        deviation = deviation.detach()
+    ratios = Normal(mean, deviation).log_prob(batch.actions)
+    ratios = (ratios - Normal(batch.mu["mean"], batch.mu["std"]).log_prob(batch.actions)).sum(-1).detach()
+    rows = (batch.rewards, batch.discounts, values[:-1].detach(), values[-1].detach())
+    vs, advantages = vtrace_targets(ratios, *rows, pg_rho_clip=1.5, lambda_=0.9, valid=batch.valid)
+    loss, active = torch.zeros((), dtype=torch.float64), 0
+    for t, b in batch.valid.nonzero().tolist():
+        phi = torch.cat([mean[t, b], deviation[t, b]]).detach().requires_grad_()
+        normal = Normal(phi[:2], phi[2:])
+        moved = slice(0, 4) if std == "learned" else slice(0, 2)
+        g = torch.autograd.grad(advantages[t, b] * normal.log_prob(batch.actions[t, b]).sum(), phi)[0][moved]
+        kl = torch.distributions.kl_divergence(Normal(slow["mean"][t, b], slow["std"][t, b]), normal).sum()
+        k = torch.autograd.grad(kl, phi)[0][moved]
+        excess = max(0.0, (k @ g).item() - config.trust_region)
+        active += excess > 0
+        z = g - excess / (k @ k) * k
+        weight = batch.importance_weights[b] / batch.valid.numel()
+        loss = loss - weight * (z * torch.cat([mean[t, b], deviation[t, b]])[moved]).sum()
+        loss = loss + weight * config.critic_cost * 0.5 * (vs[t, b] - values[t, b]) ** 2
+    loss.backward()
+    for name, item in networks.named_parameters():
+        expected = torch.zeros_like(item) if item.grad is None else item.grad
+        torch.testing.assert_close(got[name], expected, rtol=1e-8, atol=1e-9, msg=name)
+    assert output.metrics["projected_fraction"].item() == pytest.approx(active / batch.valid.sum().item())
+    assert 0.1 < active / batch.valid.sum() < 0.9
+
+
+def test_the_divergence_from_the_behaviour_is_a_mean_over_valid_rows():
+    batch = double_batch()
+    output, _ = gradients(batch=batch)
+    _, networks, _ = build()
+    own = networks(batch.observations, None, None, batch.first, {}).policy
+    kls = torch.distributions.kl_divergence(
+        Normal(batch.mu["mean"], batch.mu["std"]), Normal(own["mean"][:-1], own["std"][:-1])
+    ).sum(-1)
+    assert output.metrics["kl_from_behaviour"].item() == pytest.approx(kls[batch.valid].mean().item(), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("critic", "unused"),
+    [("state_value", {"policy_target", "num_samples", "advantage_size"}), ("not_centred", {"num_samples"})],
+)
+def test_what_a_critic_does_not_use_is_said(critic, unused):
+    config = AcerContinuousConfig(critic=critic, policy_target="q_retrace", num_samples=7, advantage_size=32)
+    said = {problem.key for problem in config.warnings(NetworkConfig(), "fifo")}
+    assert {f"algorithm.{name.replace('_', '-')}" for name in unused} == said
+
+
+def test_the_critic_has_a_step_size_of_its_own_where_it_has_a_torso_of_its_own():
+    config = AcerContinuousConfig(critic_rate=3.0)
+    algorithm, networks, _ = build(config, separate_critic=True)
+    rates = {group.prefix: group.rate for group in algorithm.parameter_groups}
+    of_critic = [name for name, _ in networks.named_parameters() if name.startswith(tuple(rates))]
+    assert set(rates.values()) == {3.0}
+    assert {name.split(".")[0] for name in of_critic} == {"critic_encoder", "value_head", "advantage_head"}
+    assert not build(config)[0].parameter_groups
+    (problem,) = config.warnings(NetworkConfig(), "fifo")
+    assert problem.key == "algorithm.critic-rate"
+    assert not config.warnings(NetworkConfig(separate_critic=True), "fifo")
 
 
 @pytest.mark.parametrize("mistake", [{"root": 1.0}, {"apart": True}, {"opc_trace": 0.9}])

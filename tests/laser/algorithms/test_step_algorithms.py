@@ -353,6 +353,9 @@ def test_sizes_are_measured_when_learning_starts_and_rewards_again_and_again():
     few, many = (algorithm.observe(networks, statistics(num_far)[2], 10) for num_far in (5.0, 15.0))
     assert few["refer.beta"].item() == pytest.approx(0.625)
     assert many["refer.beta"].item() == pytest.approx(0.375)
+    annealed = dataclasses.replace(config, refer=dataclasses.replace(config.refer, anneal_beta_rate=True))
+    slower = annealed.build(make_environment(CONTINUOUS), NETWORK).observe(networks, statistics(num_far=5.0)[2], 10)
+    assert slower["refer.beta"].item() == pytest.approx(0.5 * 0.875 + 0.125)  # a rate of 0.25 / (1 + 0.1 * 10)
     assert many["refer.c_max"].item() == 3.0
     assert config.rate_factor(10) == 0.5
     assert dataclasses.replace(config, refer=ReferConfig(enabled=False, annealing=0.1)).rate_factor(10) == 1.0

@@ -96,7 +96,7 @@ def test_dueling_values_are_the_states_plus_centred_advantages():
     torch.testing.assert_close(head(features).mean(-1), values.squeeze(-1))
 
 
-@pytest.mark.parametrize("core", ["none", "lstm", "preco"])
+@pytest.mark.parametrize("core", ["none", "lstm", "lstm_features", "preco"])
 def test_only_the_critic_reaches_the_torso(core):
     networks = make(core)
     names = [name for name, _ in networks.named_parameters()]

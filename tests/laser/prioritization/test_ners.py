@@ -386,3 +386,23 @@ def test_what_was_saved_goes_on_alike():
 def test_another_networks_state_is_refused():
     with pytest.raises(ValueError, match="sampler has another network"):
         rule(global_context=False).load_state_dict(rule().state_dict())
+
+
+def test_the_authors_code_bounds_features_twice():
+    items = replayed()
+    plain, twice = steps_of(items), steps_of(items, bounded_twice=True)
+    numbers = torch.from_numpy(items.sample.unrolls.headers["step_in_episode"].astype(np.float32))
+    torch.testing.assert_close(twice.times, numbers.tanh().to(twice.times.dtype))
+    torch.testing.assert_close(twice.td_errors, plain.td_errors.tanh())
+    torch.testing.assert_close(twice.q_targets, plain.q_targets.tanh())
+    torch.testing.assert_close(twice.rewards, plain.rewards)
+
+
+def test_the_rule_scores_features_as_its_setting_says():
+    items = replayed()
+    for bounded_twice in (False, True):
+        ners = rule(bounded_twice=bounded_twice)
+        scores = ners.prepare([items])[0][SCORE][0]
+        expected, other = (ners._scorer(steps_of(items, each)) for each in (bounded_twice, not bounded_twice))
+        assert torch.equal(scores, expected)
+        assert not torch.equal(scores, other)

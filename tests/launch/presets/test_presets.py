@@ -45,6 +45,39 @@ def test_the_large_presets_have_the_papers_constants():
     assert dmlab.algorithm.pixel_control_cost > 0
 
 
+def test_acers_presets_have_the_papers_constants():
+    """Wang et al. 2017, sections 4, 5.3 and 6.1."""
+    atari, continuous = load_preset("acer"), load_preset("acer_continuous")
+    assert (atari.network.torso, atari.environment.fire_at_reset) == ("nature_cnn", False)
+    for preset, num_steps in ((atari, 20), (continuous, 50)):
+        assert (preset.num_envs, preset.unroll_length, preset.algorithm.discount) == (16, num_steps, 0.99)
+    assert (atari.algorithm.truncation, atari.algorithm.average_rate, atari.algorithm.replay_ratio) == (10.0, 0.01, 4)
+    assert (continuous.algorithm.truncation, continuous.algorithm.average_rate) == (5.0, 0.005)
+    assert (continuous.algorithm.num_samples, continuous.network.initial_std) == (5, 0.3)
+    assert 1e-4 <= continuous.algorithm.learning_rate <= 10**-3.3
+    assert 0.1 <= continuous.algorithm.trust_region <= 2.0
+    assert (continuous.algorithm.std, continuous.algorithm.critic_cost) == ("fixed", 1.0)
+    assert continuous.replay.capacity_steps == 16 * 5_000
+    assert continuous.replay.samples_per_insert == 4.0
+
+
+def test_reactors_preset_has_the_papers_network():
+    """Gruslys et al. 2017, figure 1 and table 1."""
+    network = load_preset("reactor").network
+    assert (network.torso, network.core, network.core_size) == ("crelu_cnn", "lstm_features", 128)
+
+
+@pytest.mark.parametrize("name", ["racer", "v_racer", "ddpg", "naf"])
+def test_refers_presets_have_the_papers_constants(name):
+    """Novati and Koumoutsakos 2019, table 1 and section 3."""
+    preset = load_preset(name)
+    assert preset.algorithm.refer.anneal_beta_rate
+    assert preset.algorithm.refer.beta_rate == preset.algorithm.learning_rate == 1e-4
+    assert getattr(preset.algorithm, "refresh", "per_sample") == "per_sample"
+    assert (preset.algorithm.refer.c, preset.algorithm.refer.tolerance, preset.algorithm.discount) == (4.0, 0.1, 0.995)
+    assert (preset.replay.capacity_steps, preset.replay.min_steps) == (2**19, 2**18)
+
+
 def test_hyphens_are_the_same_as_underscores():
     assert load_preset("impala-pong") == load_preset("impala_pong")
 

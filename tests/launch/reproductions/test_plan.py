@@ -12,6 +12,7 @@ from launch.reproductions import plan
 from launch.reproductions.catalogue import find_names, load_figure
 from launch.reproductions.options import ReproduceOptions
 from launch.reproductions.plan import find_missing_games, make_plan, make_tuning, restrict, scaled
+from launch.reproductions.results import how_small
 
 WITH_RUNS = [name for name in find_names() if load_figure(name).has_runs]
 
@@ -70,13 +71,13 @@ def test_annealing_per_step_follows_the_length():
 
 def test_a_scale_that_leaves_less_than_the_warm_up_is_refused_with_one_that_does_not():
     with pytest.raises(ConfigError) as caught:
-        make_plan(load_figure("refer/figure-7"), ReproduceOptions(scale=1e-5))
+        make_plan(load_figure("refer/figure-3"), ReproduceOptions(scale=1e-5))
     (problem,) = caught.value.problems
     assert str(problem) == (
-        "refer/figure-7: scale: 1e-05 leaves 100 env steps, and learning begins after 320; "
-        "use at least 6.4e-05, or --small"
+        "refer/figure-3: scale: 1e-05 leaves 100 env steps, and learning begins after 192; "
+        "use at least 3.9e-05, or --small"
     )
-    assert make_plan(load_figure("refer/figure-7"), ReproduceOptions(scale=6.4e-5))
+    assert make_plan(load_figure("refer/figure-3"), ReproduceOptions(scale=3.9e-5))
 
 
 def test_games_and_seeds_take_the_first():
@@ -166,3 +167,26 @@ def test_members_of_short_sweeps_are_compared_before_they_end():
         assert parse_sweep(run.words[1:]).pbt.burn_in == burn_in
     (*_, run) = make_plan(load_figure("laser/figure-3"), ReproduceOptions(seeds=1))
     assert parse_sweep(run.words[1:]).pbt.burn_in == 5_000
+
+
+def test_another_preset_takes_the_place_of_the_figures():
+    """Asked for `sac` on Ant, no small pendulum agent may be trained."""
+    options = ReproduceOptions(env="Ant-v5", preset="sac", seeds=1)
+    figure = restrict(load_figure("claims/ners-ablations"), options)
+    runs = make_plan(figure, options)
+    assert {run.words[1] for run in runs} == {"sac"}
+    assert {run.config.network.hidden_sizes for run in runs} == {load_preset("sac").network.hidden_sizes}
+    assert {run.game for run in runs} == {"Ant-v5"}
+    assert how_small(figure, options) == "on Ant-v5; with the preset sac; 1 seed instead of 5"
+
+
+def test_arms_with_a_preset_of_their_own_keep_it():
+    options = ReproduceOptions(preset="ddpg_pendulum", arms="PPO;C = 2", seeds=1)
+    runs = make_plan(restrict(load_figure("claims/refer-racer"), options), options)
+    assert {run.arm: run.words[1] for run in runs} == {"RACER, C = 2": "ddpg_pendulum", "PPO": "ppo_pendulum"}
+
+
+def test_an_unknown_preset_is_refused_with_the_nearest():
+    options = ReproduceOptions(preset="racr")
+    with pytest.raises(ConfigError, match="racer"):
+        make_plan(restrict(load_figure("claims/refer-racer"), options), options)

@@ -72,7 +72,7 @@ def test_all_mistakes_are_reported_at_once():
         "laser/x paper.seeds: must be a whole number above 0, got 0",
         "laser/x small.steps: is missing",
         "laser/x curves 1.metric: must be text, got 3",
-        "laser/x rules 1.compare: must be one of wins, difference, ratio, speed, value, got 'beats'",
+        "laser/x rules 1.compare: must be one of wins, difference, ratio, speed, value, near_best, got 'beats'",
     ]
 
 

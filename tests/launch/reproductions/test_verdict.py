@@ -146,3 +146,13 @@ def test_speed_is_the_ratio_of_env_steps_until_most_of_the_rise():
     three = np.concatenate([soon] * 3)
     given = outcomes({"one": [three], "two": [np.concatenate([late] * 3)]})
     assert judge(rule(compare="speed", side="below", threshold=0.6), given).words == "reproduced"
+
+
+def test_members_near_the_best_are_counted_within_their_game():
+    flat = np.ones(NUM_POINTS)
+    sweep = np.array([[value * flat for value in (0.0, 4.0, 6.0, 10.0)]])
+    late = np.array([[np.where(np.arange(NUM_POINTS) < NUM_POINTS - 6, 0.0, value) for value in (1.0, 2.0, 3.0, 9.0)]])
+    seen = judge(rule(than="", compare="near_best"), outcomes({"one": [sweep, late]}, games=("a", "b")))
+    assert seen.estimate == pytest.approx((2 + 1) / 8)  # the midpoint of each game's own range
+    assert seen.num == 8
+    assert (seen.low, seen.high) == pytest.approx(share_interval(3, 8))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from laser.algorithms import find_algorithms
-from laser.config import ConfigError
+from laser.config import ConfigError, find_problems
 from launch.presets import find_presets, load_preset
 from launch.settings.json_form import config_from_json, config_to_json
 from launch.settings.train_config import TrainConfig
@@ -83,3 +83,22 @@ def test_a_record_from_before_action_masks_has_none():
     del value["environment"]["action_masks"]
     assert config_from_json(value).environment.action_masks == "off"
     assert config_from_json(value).environment.picture_size == 5
+
+
+@pytest.mark.parametrize(("name", "torso"), [("acer", "atari_cnn"), ("dmlab30", "impala_resnet")])
+def test_a_run_of_the_first_releases_keeps_what_it_began_with(name, torso):
+    """The records were written by the version of 2026-11-21; later defaults and presets must not reach such a run."""
+    record = json.loads((Path(__file__).parent / "old_configs" / f"{name}.json").read_text())
+    config = config_from_json(record)
+    assert list(find_problems(config)) == []
+    assert config.network.torso == torso
+    assert config.environment.fire_at_reset
+    assert config.environment.action_bounds == "clip"
+    assert _kept(record, config_to_json(config)) == record
+
+
+def _kept(record, now):
+    """Return what a config has now for the keys of a record, at every depth; what was left open may be decided."""
+    if not isinstance(record, dict):
+        return now if record is not None else None
+    return {key: _kept(value, now[key]) for key, value in record.items() if key in now}

@@ -73,10 +73,11 @@ def test_real_numbers_are_short_and_inside():
     assert all(float(f"{value:.6g}") == value for value in values[1:-1])
 
 
-def test_draws_have_the_distribution():
+@pytest.mark.parametrize("even", [True, False])
+def test_draws_have_the_distribution(even):
     space = parsed(f"{RATE}=log(1e-4,1e-2)", f"{COST}=uniform(0,2)", "algorithm.batch-size={8,16}")
     num = 4000
-    drawn = draw_settings(space, BASE, num, 0)
+    drawn = draw_settings(space, BASE, num, 0, even=even)
     for shares in (
         [math.log(item[RATE] / 1e-4) / math.log(100.0) for item in drawn],
         [item[COST] / 2.0 for item in drawn],
@@ -86,6 +87,28 @@ def test_draws_have_the_distribution():
         assert distance < 1.95 / math.sqrt(num), "Kolmogorov and Smirnov, alpha 0.001"
     assert abs(np.mean([item["algorithm.batch-size"] == 8 for item in drawn]) - 0.5) < 5 * 0.5 / math.sqrt(num)
     assert abs(np.corrcoef([item[RATE] for item in drawn], [item[COST] for item in drawn])[0, 1]) < 5 / math.sqrt(num)
+
+
+def test_even_draws_fall_into_different_parts_of_each_range_and_independent_ones_do_not():
+    space = parsed(f"{RATE}=log(1e-4,1e-2)", f"{COST}=uniform(0,2)")
+
+    def parts(even, seed):
+        drawn = draw_settings(space, BASE, 20, seed, even=even)
+        return [
+            [int(8 * share) for share in shares]
+            for shares in (
+                [math.log(item[RATE] / 1e-4) / math.log(100.0) for item in drawn],
+                [item[COST] / 2.0 for item in drawn],
+            )
+        ]
+
+    for seed in range(20):
+        for places in parts(True, seed):
+            assert sorted(places[:8]) == sorted(places[8:16]) == list(range(8))
+            assert len(set(places[16:])) == 4
+    assert any(len(set(parts(False, seed)[0][:8])) < 8 for seed in range(3))
+    # Two keys are not spread in the same order: which part of one goes with which of the other is open.
+    assert len({(a, b) for seed in range(200) for a, b in zip(*parts(True, seed), strict=True)}) == 64
 
 
 def test_draws_depend_on_the_seed_and_the_key_alone():

@@ -141,6 +141,16 @@ def test_a_record_without_zip_and_space_is_read():
     assert sweep_from_json({"sweep": record}, sweep.base) == sweep
 
 
+def test_a_record_of_before_even_draws_draws_again_what_it_drew():
+    sweep = parse_sweep(["cartpole", "--space", "algorithm.learning-rate=log(1e-4,1e-2)", "--sample", "3"])
+    record = sweep.to_json()
+    del record["options"]["even_draws"]
+    read = sweep_from_json({"sweep": record}, sweep.base)
+    assert read.members() != sweep.members()
+    assert read.members() == dataclasses.replace(sweep, options=read.options).members()
+    assert not read.options.even_draws
+
+
 def test_more_samples_than_settings_are_warned_of():
     arguments = ["cartpole", "--space", "algorithm.batch-size=integers(16,18)", "--sample"]
     keys = [[item.key for item in parse_sweep([*arguments, num]).warnings()] for num in ("3", "4")]

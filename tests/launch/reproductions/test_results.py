@@ -1,0 +1,112 @@
+"""What a reproduction ends with: panels, table and standings, from curves that are known."""
+
+import numpy as np
+import pytest
+
+from launch.reproductions import results
+from launch.reproductions.figure import Arm, Curve, Figure, Number, Pair
+from launch.reproductions.outcomes import NUM_POINTS, Outcomes
+
+METRIC = "charts/mean_return"
+GAMES = ("ALE/Pong-v5", "ALE/Breakout-v5")
+
+
+def outcomes(ends, games=GAMES, normalised=False, members=1, settings=None, **values):
+    """Return outcomes whose curves rise linearly to a final value; ends: {arm: [games][seeds]}."""
+    figure = Figure(
+        "paper/figure-1", "T", "S.", arms=tuple(map(Arm, ends)), curves=(Curve(METRIC, "return"),), **values
+    )
+    rise = np.arange(1, NUM_POINTS + 1) / NUM_POINTS
+    curves = {
+        (METRIC, arm, game): np.array(row)[:, None, None] * rise * np.ones((1, members, 1))
+        for arm, rows in ends.items()
+        for game, row in zip(games, rows, strict=True)
+    }
+    lengths = {(arm, game): 6_000 for arm in ends for game in games}
+    return Outcomes(figure, games, 6_000, curves, normalised, lengths, settings or {})
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The panels that are drawn, in place of a picture."""
+    seen = []
+    monkeypatch.setattr(results, "draw", lambda panels, title, columns, shares_y: seen.extend(panels) or title.encode())
+    return seen
+
+
+def lines_of(panel):
+    return {line.label: np.array(line.points) for line in panel.lines}
+
+
+def test_a_panel_per_game_has_the_median_of_each_arm_and_its_band(drawn):
+    results.picture_of(outcomes({"one": [[1.0, 2.0, 6.0], [0.0, 0.0, 0.0]], "two": [[3.0] * 3] * 2}), "small")
+    assert [panel.title for panel in drawn] == list(GAMES)
+    points = lines_of(drawn[0])
+    assert points["one"][-1].tolist() == [6.0, 2.0]  # thousands of env steps, and the median
+    assert points["two"][-1].tolist() == [6.0, 3.0]
+    assert drawn[0].lines[0].band[-1] == pytest.approx([1.5, 4.0])  # quartiles
+
+
+def test_the_papers_numbers_are_lines_at_the_papers_size_only(drawn):
+    runs = outcomes({"one": [[1.0], [2.0]]}, numbers=(Number("other", 7.0, GAMES[1]),))
+    results.picture_of(runs, "small")
+    assert not any("the paper" in label for panel in drawn for label in lines_of(panel))
+    drawn.clear()
+    results.picture_of(runs, "")
+    assert lines_of(drawn[1])["the paper: other"].tolist() == [[0.0, 7.0], [6.0, 7.0]]
+    assert list(lines_of(drawn[0])) == ["one"]
+
+
+def test_of_many_games_only_the_median_over_them_is_drawn(drawn):
+    games = [f"ALE/Game{number}-v5" for number in range(17)]
+    results.picture_of(outcomes({"one": [[float(number)] for number in range(17)]}, games, normalised=True), "")
+    (panel,) = drawn
+    assert panel.title == "median over games"
+    assert lines_of(panel)["one"][-1][1] == 8.0
+
+
+def test_pairs_are_probabilities_to_have_more(drawn):
+    finals = {"one": [[1.0, 4.0], [5.0, 5.0]], "two": [[2.0, 3.0], [1.0, 1.0]], "three": [[0.0] * 2] * 2}
+    results.picture_of(outcomes(finals, pairs=(Pair("one", "two"), Pair("two", "three"))), "")
+    *_, panel = drawn
+    last = {label: points[-1][1] for label, points in lines_of(panel).items()}
+    assert last == {"one over two": (2 / 4 + 1.0) / 2, "two over three": 1.0}
+    assert panel.goal == 0.5
+
+
+def test_the_last_tenth_of_each_member_is_a_point_over_its_setting(drawn):
+    settings = {("algorithm.learning-rate", "one", "ALE/Pong-v5"): np.array([[1e-3, 1e-2], [2e-3, np.nan]])}
+    finals = {"one": [[1.0, 2.0]]}
+    runs = outcomes(finals, GAMES[:1], members=2, settings=settings, finals=("algorithm.learning-rate",))
+    results.picture_of(runs, "")
+    *_, panel = drawn
+    (line,) = panel.lines
+    tenth = np.mean([55 / 60, 56 / 60, 57 / 60, 58 / 60, 59 / 60, 1.0])
+    assert np.allclose(line.points, [(1e-3, tenth), (1e-2, tenth), (2e-3, 2 * tenth)])
+    assert (line.is_points, panel.is_log_x, panel.x_title) == (True, True, "learning rate")
+
+
+def test_the_table_has_our_numbers_beside_the_papers():
+    numbers = (Number("one", 3.5, GAMES[0], note="at the end"), Number("cited", 9.0, GAMES[1]))
+    rows = results.table_of(outcomes({"one": [[1.0, 3.0], [4.0, 4.0]]}, numbers=numbers), {})
+    assert [row[0] for row in rows] == [*GAMES, GAMES[1]]
+    assert rows[0][5].startswith("2 +- ")  # the best: the mean of 1 and 3
+    assert rows[0][7] == "3.5 (at the end)"
+    assert rows[1][7] == "-"
+    assert rows[2] == (GAMES[1], "cited", METRIC, "-", "-", "-", "-", "9")
+
+
+def test_standings_are_beside_random_play_people_and_the_papers_agents():
+    """By hand: on both games "strong" is above a human, who is above "weak", who is above random play."""
+    runs = outcomes({"weak": [[0.5], [0.5]], "strong": [[3.0], [3.0]]}, normalised=True, wins=True)
+    standings = {name: (rank, elo) for name, rank, elo in results.standings_of(runs)}
+    assert [float(standings[name][0]) for name in ("strong", "human", "weak", "random")] == [1.0, 2.0, 3.0, 4.0]
+    elo = [float(standings[name][1]) for name in ("strong", "human", "weak", "random")]
+    assert elo == sorted(elo, reverse=True)
+    assert elo[1] == 0.0
+
+
+def test_standings_without_reference_scores_are_among_the_arms():
+    standings = results.standings_of(outcomes({"one": [[1.0], [1.0]], "two": [[3.0], [3.0]]}, wins=True))
+    assert [row[:2] for row in standings] == [("one", "2.00"), ("two", "1.00")]
+    assert standings[0][2] == "+0"
