@@ -10,6 +10,8 @@ from typing import Any
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 _DASHES = ("-", "--", ":", "-.", (0, (9, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 4)), (0, (6, 2, 1, 2, 1, 2)))
+NUM_STYLES = len(COLOURS) * len(_DASHES)
+"""Lines that differ in their colour or their dashes."""
 _MOST_IN_AXES = 2 * len(COLOURS)
 """Labels that a legend inside the axes has room for; more of them stand below, where they hide nothing."""
 _LEGEND_COLUMNS, _LEGEND_ROW_INCHES = 3, 0.19
@@ -169,7 +171,7 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
 
 
 def style(number: int) -> tuple[str, Any]:
-    """Return the colour and the dashes of a line by its number; the first 64 pairs are different."""
+    """Return the colour and the dashes of a line by its number; the first `NUM_STYLES` pairs are different."""
     return COLOURS[number % len(COLOURS)], _DASHES[number // len(COLOURS) % len(_DASHES)]
 
 

@@ -17,7 +17,7 @@ from launch.records.lineage import Decision, Lineage, ancestry
 from launch.records.listing import was_pruned
 from launch.records.settings_schedule import SettingsChange, read_changes
 from launch.report.page import Page
-from launch.report.pictures import Line, Panel, draw, draw_lineage
+from launch.report.pictures import NUM_STYLES, Line, Panel, draw, draw_lineage
 from launch.report.recorded import Recorded
 from launch.report.run_report import add_settings
 from launch.sweeps.evolution import SCHEDULE_NAME
@@ -54,11 +54,7 @@ def write_sweep(path: Path, record: Mapping[str, Any]) -> tuple[Page, dict[str, 
     if not (path / "lineage.jsonl").is_file():  # members of a population change their settings
         _add_settings(page, members)
     page.heading("Curves")
-    lines = [
-        Line(f"member {member.number}", points)
-        for member in sorted(members, key=lambda member: member.number)
-        if not member.error and (points := member.recorded.returns)
-    ]
+    lines = _curves(members)
     if lines:
         words = "Return of every member"
         pictures["members.png"] = draw([Panel("env steps", "mean return of the last 20 episodes", lines)], words)
@@ -103,6 +99,16 @@ def _read_members(path: Path) -> list[_Member]:
             error = failure.problem.wrong
         members.append(_Member(number, overrides, recorded, score, interval, error))
     return members
+
+
+def _curves(members: Sequence[_Member]) -> list[Line]:
+    """Return the returns of every member; where lines cannot be told apart, the seeds of a setting are alike."""
+    readable = sorted((member for member in members if not member.error), key=lambda member: member.number)
+    names = {member.number: f"member {member.number}" for member in readable}
+    if len(readable) > NUM_STYLES:
+        settings = compare_settings((member.number, member.overrides, member.score) for member in readable)
+        names = {number: one.name for one in settings for number in one.members}
+    return [Line(names[member.number], points) for member in readable if (points := member.recorded.returns)]
 
 
 def _number_of(path: Path) -> int:

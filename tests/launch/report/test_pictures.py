@@ -90,4 +90,19 @@ def test_twenty_four_lines_are_told_apart_and_named_below_the_axes(name):
     assert whole.x0 <= place.x0 < place.x1 <= whole.x1
     assert whole.y0 <= place.y0 < place.y1 <= inside.y0, "below the axes, and not cut"
     assert inside.height > 0.6 * 360
-    assert len({pictures.style(number) for number in range(64)}) == 64
+    assert len({pictures.style(number) for number in range(pictures.NUM_STYLES)}) == pictures.NUM_STYLES == 64
+
+
+@pytest.mark.parametrize("number", [64, 65])
+def test_of_more_members_than_can_be_told_apart_the_seeds_of_a_setting_are_alike(number):
+    from types import SimpleNamespace
+
+    from launch.report.sweep_report import _curves, _Member
+
+    recorded = SimpleNamespace(returns=[(0.0, 1.0)])
+    members = [_Member(n, {"rate": str(n % 4), "seed": str(n // 4)}, recorded, 1.0, None, "") for n in range(number)]
+    labels = [line.label for line in _curves([*members, _Member(99, {}, recorded, 1.0, None, "damaged")])]
+    if number == 64:
+        assert labels == [f"member {n}" for n in range(64)]
+    else:
+        assert labels == [f"rate={n % 4}" for n in range(65)]
