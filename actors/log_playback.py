@@ -27,7 +27,8 @@ class LogEnvironments:
         num_envs: episodes that are played side by side.
         seed: of the orders.
         numbers: episodes to play; actors share out those of a log.
-        behaviour: gives the statistics of the behaviour where the log has none; None: they are not needed.
+        behaviour: gives the statistics of the behaviour of episodes that lack one of them; None: they are not needed,
+            or every episode has them.
         num_passes: passes over the log; inf: without end.
     """
 
@@ -69,10 +70,14 @@ class LogEnvironments:
         return self._taken >= self._most and bool(self._over.all())
 
     def next_actions(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Return the logged actions [num_envs, ...] and mu by name; zeros between two episodes."""
+        """Return the logged actions [num_envs, ...] and mu by name; zeros between two episodes.
+
+        Statistics that only some of the episodes have are left out.
+        """
         array = self.spec.actions.array
         actions = np.zeros((self.num_envs, *array.shape), array.dtype)
-        mu = {name: np.zeros((self.num_envs, *value.shape[1:]), np.float32) for name, value in self._mu[0].items()}
+        shapes = {name: value.shape[1:] for name, value in self._mu[0].items() if all(name in mu for mu in self._mu)}
+        mu = {name: np.zeros((self.num_envs, *shape), np.float32) for name, shape in shapes.items()}
         for index in np.flatnonzero(~self._over):
             actions[index] = self._episodes[index].actions[self._steps[index]]
             for name, value in mu.items():
@@ -136,7 +141,8 @@ class LogEnvironments:
 
     def _open(self, index: int, number: int) -> None:
         episode = self._log.episode(number)
-        mu = dict(episode.mu) if self._behaviour is None else self._behaviour.statistics(episode)
+        fitted = self._behaviour
+        mu = dict(episode.mu) if fitted is None or fitted.names <= episode.mu.keys() else fitted.statistics(episode)
         self._playing[index] = number
         if index == len(self._episodes):
             self._episodes.append(episode)

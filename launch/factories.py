@@ -159,7 +159,7 @@ def make_log(
     side_by_side: int = 1,
     num_passes: float = math.inf,
 ) -> LogEnvironments:
-    """Open a log that an actor reads, and fit its behaviour if the log does not hold what the algorithm needs.
+    """Open a log that an actor reads, and fit its behaviour if an episode does not hold what the algorithm needs.
 
     Args:
         member: the member that learns from it.
@@ -170,9 +170,9 @@ def make_log(
         num_passes: passes over the log.
     """
     log = MinariLog(name, member.environment, member.config.environment.picture_size)
-    has, needs = log.episode(0).mu, member.algorithm.behaviour.keys() & POLICY_STATISTICS
+    needs = member.algorithm.behaviour.keys() & POLICY_STATISTICS
     behaviour = None
-    if not needs <= has.keys():
+    if needs and not all(needs <= log.episode(number).mu.keys() for number in range(len(log))):
         behaviour = clone_behaviour(log, member.environment, member.seed("behaviour"))
     numbers = np.arange(len(log))[index % num_shares :: num_shares]
     seed = member.seed("environment", index)

@@ -35,6 +35,11 @@ class ClonedBehaviour:
         self._environment = environment
         self._network = network
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the statistics."""
+        return frozenset(distribution_for(self._environment.actions).sizes)
+
     @torch.inference_mode()
     def statistics(self, episode: LoggedEpisode) -> dict[str, np.ndarray]:
         """Return mu at each step of an episode by name, [L, ...]."""

@@ -17,7 +17,7 @@ from laser.unroll import UnrollSpec
 from launch.errors import NothingToResumeError
 from launch.logs.options import ReplayOptions
 from launch.logs.whole_episodes import whole_episodes
-from launch.records.run_directory import saved_config
+from launch.records.run_directory import read_record, saved_config
 from launch.records.trust import trust_run
 from launch.supervision.checkpointing import SavedMember, check_saved_run
 from learner.checkpoint import NoCheckpointError, load_newest_checkpoint
@@ -54,6 +54,10 @@ def export_replay(run_dir: Path, name: str, options: ReplayOptions) -> ExportedL
         raise ConfigError([Problem("name", f"must be {PREFIX}NAMESPACE/NAME-vN, got {name!r}")])
     if options.trust:
         trust_run(run_dir)
+    sweep = read_record(run_dir).get("sweep")
+    if sweep is not None and not sweep["options"]["share_replay"]:
+        wrong, member = f"{run_dir} holds a sweep whose members have a replay each", run_dir / "members" / "0"
+        raise NothingToResumeError("run-dir", wrong, f"choose a member, e.g. {member}")
     first = run_dir / "members" / "0"
     path = first if first.is_dir() else run_dir
     config = saved_config(path)

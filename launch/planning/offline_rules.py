@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from laser.config import Problem
-from laser.logs.episodes import LogError
+from laser.logs.episodes import LogError, LoggedEpisode
 from laser.logs.minari_log import MinariLog, env_of
+from laser.ops.distributions import distribution_for
 from laser.specs import EnvironmentSpec
 from launch.settings.train_config import TrainConfig
 
@@ -34,7 +35,7 @@ def find_log_problems(config: TrainConfig, environment: EnvironmentSpec) -> Iter
     try:
         log = MinariLog(name, environment, config.environment.picture_size)
         for number in range(len(log)):
-            log.episode(number)
+            _check_statistics(log.episode(number), number, environment)
     except LogError as error:
         yield Problem(key, *_with_env(str(error), config, name))
         return
@@ -44,6 +45,15 @@ def find_log_problems(config: TrainConfig, environment: EnvironmentSpec) -> Iter
     if config.init_replay and len(log) < config.replay.num_shards:
         wrong = f"{len(log)} episodes cannot be shared out over {config.replay.num_shards} shards"
         yield Problem("replay.num-shards", wrong, "use --replay.num-shards 1")
+
+
+def _check_statistics(episode: LoggedEpisode, number: int, environment: EnvironmentSpec) -> None:
+    """Raise `LogError` if the statistics of an episode's behaviour do not fit the environment's actions."""
+    sizes = distribution_for(environment.actions).sizes
+    for name, value in episode.mu.items():
+        if name in sizes and value.shape != (len(episode), sizes[name]):
+            found, wanted = (" x ".join(map(str, shape)) for shape in (value.shape, (len(episode), sizes[name])))
+            raise LogError(f"episode {number}: its behaviour's {name} are {found} numbers, not {wanted}")
 
 
 def _with_env(text: str, config: TrainConfig, name: str) -> tuple[str, str]:

@@ -41,7 +41,8 @@ class Plan:
         share_replay: one replay for all members.
         memory: the memory that all members will need.
         gpus: the GPU memory that their learners will need.
-        num_at_once: number of members that train at the same time; the others wait for their turn.
+        num_at_once: the most members that train at the same time; the others wait for their turn.
+        num_at_begin: members that begin at once: fewer where a cluster has no room for more.
     """
 
     members: list[MemberPlan]
@@ -49,6 +50,7 @@ class Plan:
     memory: MemoryEstimate
     gpus: GpuEstimate
     num_at_once: int
+    num_at_begin: int
 
     @cached_property
     def configs(self) -> list[TrainConfig]:
@@ -93,6 +95,7 @@ class Plan:
             self.memory.shards // num_shards,
             self.memory.learner // self.num_at_once,
             self.memory.actors // max(1, num_actors),
+            may_wait=self.num_at_once < len(self.members),
         )
 
 
@@ -125,7 +128,7 @@ def make_plan(configs: Sequence[TrainConfig], share_replay: bool = False, concur
     gpus = estimate_gpus(members, num_at_once)
     if not configs[0].has_processes:  # with processes the learners do not run in this one
         raise_problems(list(find_gpu_problems(gpus, num_at_once)))
-    return Plan(members, share_replay, memory, gpus, num_at_once)
+    return Plan(members, share_replay, memory, gpus, num_at_once, num_at_once)
 
 
 def _num_shards(members: Sequence[MemberPlan], share_replay: bool) -> int:

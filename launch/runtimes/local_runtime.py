@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -119,6 +120,10 @@ class LocalRuntime:
         worker = LocalWorker(name, factory, reports)
         self._workers.append(worker)
         return worker
+
+    def room(self) -> float:
+        """Return that any number of members has room: this machine's plan decides."""
+        return math.inf
 
     def release(
         self, workers: Sequence[Worker[Any]], parameters: ParameterPort, shards: Sequence[ShardPort]

@@ -141,21 +141,29 @@ class Placement:
         return node.num_gpus - sum(seat.num_gpus for seat in self._seats.values() if seat.node == node.id)
 
 
+def room_for(nodes: Sequence[Node], needs: Needs) -> int:
+    """Return the number of members, a learner and its actors each, for which these nodes have free CPUs."""
+    return sum(max(0, math.floor(node.num_cpus)) for node in nodes) // (1 + needs.actors_each)
+
+
 def find_placement_problems(nodes: Sequence[Node], needs: Needs) -> Iterator[Problem]:
-    """Yield the reasons why a run does not fit on these nodes."""
+    """Yield the reasons why a run does not fit on these nodes; of members that may wait, why not even one fits."""
+    if needs.may_wait:
+        needs = needs.of_members(max(1, min(needs.num_learners, room_for(nodes, needs))))
     free = sum(max(0, math.floor(node.num_cpus)) for node in nodes)
     wanted = needs.num_learners + needs.num_actors
     if wanted > free:
         learners = "a learner" if needs.num_learners == 1 else f"{needs.num_learners} learners"
         each = "" if needs.num_learners == 1 else " for each member"
         room = free - needs.num_learners
+        fit = room_for(nodes, needs)
+        waiting = f"let {fit} train at once and the others wait: --concurrent {fit}" if fit and each else ""
+        fewer = f"use at most {room // needs.num_learners}{each}" if room >= needs.num_learners else ""
         yield Problem(
             "num-actors",
             f"{learners} and {needs.num_actors} actors need {wanted} CPUs and the cluster has {free} free "
             f"({', '.join(f'{node.host}: {node.num_cpus:g}' for node in nodes)})",
-            f"use at most {room // needs.num_learners}{each}, or add nodes"
-            if room >= needs.num_learners
-            else "add nodes",
+            ", or ".join(remedy for remedy in (waiting, fewer, "add nodes") if remedy),
         )
     yield from _find_full_nodes(nodes, needs)
     if needs.device.startswith("cuda") and not any(node.num_gpus >= 1 for node in nodes):

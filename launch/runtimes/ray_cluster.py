@@ -24,7 +24,7 @@ from laser.ports import ReplayPort
 from launch.errors import LaunchError
 from launch.planning.needs import Needs
 from launch.runtimes.kept_process import kept_as_it_was
-from launch.runtimes.placement import Node, Placement, Seat, find_placement_problems
+from launch.runtimes.placement import Node, Placement, Seat, find_placement_problems, room_for
 from launch.runtimes.ray_ports import NearestShard, RayReplay
 from launch.runtimes.runtime import ShardPort
 
@@ -60,8 +60,26 @@ class Cluster:
             ray.shutdown()
             raise
         self.notes = list(_find_notes(nodes, facts, needs))
-        self._hosts = {node.id: node.host for node in nodes}
-        self._placement = Placement(nodes, needs)
+        self._placement, self._needs = Placement(nodes, needs), needs
+        self._fits = {node.id: True for node in nodes}  # False: its software differs
+        self._asked: dict[str, Any] = {}  # answers of nodes that joined, by node id
+
+    def room(self) -> int:
+        """Return the number of members for which the living nodes have CPUs; never waits.
+
+        A node that joined counts once it has said that its software is ours; what differs is added to `notes`.
+        """
+        nodes = _living_nodes(self._reserved)
+        for node in nodes:
+            if node.id in self._fits:
+                continue
+            if node.id not in self._asked:
+                self._asked[node.id] = _ask(node)
+            elif ray.wait([self._asked[node.id]], timeout=0)[0]:
+                wrong = list(find_differences(_facts_here(), {node.host: _answered(self._asked.pop(node.id))}))
+                self._fits[node.id] = not wrong
+                self.notes += [f"{node.host} joined and is not used: {item.wrong}; {item.remedy}" for item in wrong]
+        return room_for([node for node in nodes if self._fits.get(node.id)], self._needs)
 
     def check(self) -> None:
         """Do nothing: Ray's own processes are the cluster's."""
@@ -91,15 +109,18 @@ class Cluster:
         return NearestShard(cast(Sequence[RayReplay], shards), actor)
 
 
-def check_cluster(address: str, needs: Needs) -> None:
-    """Check that a run could begin on a cluster, and leave the cluster.
+def check_cluster(address: str, needs: Needs) -> int:
+    """Check that a run could begin on a cluster, leave the cluster, and return the members for which it has room.
 
     Raises:
         LaunchError: see `Cluster`.
         ConfigError: see `Cluster`.
     """
     with kept_as_it_was():
-        Cluster(address, needs).close()
+        cluster = Cluster(address, needs)
+        room = cluster.room()
+        cluster.close()
+    return room
 
 
 def check_reachable(address: str) -> None:
@@ -241,21 +262,32 @@ def _options(seat: Seat) -> dict[str, Any]:
 
 def _probe(nodes: Sequence[Node]) -> dict[str, dict[str, str]]:
     """Return every node's installed versions by host, read on all nodes at once and with a deadline."""
-    task = cast(Any, ray.remote)(_make_probe())
-    asked = {node.id: task.options(**_options(Seat(node.id)), max_retries=0).remote(_PACKAGES) for node in nodes}
+    asked = {node.id: _ask(node) for node in nodes}
     ray.wait(list(asked.values()), num_returns=len(asked), timeout=_PROBE_DEADLINE_S)
     facts = {}
     for node in nodes:
         # Several nodes may share a machine, in tests for example.
         name = node.host if node.host not in facts else f"{node.host} ({node.id[:8]})"
-        try:
-            facts[name] = ray.get(asked[node.id], timeout=0.1)
-        except ray.exceptions.GetTimeoutError:
-            facts[name] = {"error": f"it did not answer within {_PROBE_DEADLINE_S:g} s"}
-            ray.cancel(asked[node.id], force=True)
-        except ray.exceptions.RayError as error:
-            facts[name] = {"error": str(error).strip().splitlines()[-1]}
+        facts[name] = _answered(asked[node.id])
     return facts
+
+
+def _ask(node: Node) -> Any:
+    """Ask a node for its installed versions, and return Ray's reference to the answer."""
+    task = cast(Any, ray.remote)(_make_probe())
+    return task.options(**_options(Seat(node.id)), max_retries=0).remote(_PACKAGES)
+
+
+def _answered(asked: Any) -> dict[str, str]:
+    """Return what a node has answered until now; what went wrong is under "error"."""
+    try:
+        answer: dict[str, str] = ray.get(asked, timeout=0.1)
+    except ray.exceptions.GetTimeoutError:
+        ray.cancel(asked, force=True)
+        return {"error": f"it did not answer within {_PROBE_DEADLINE_S:g} s"}
+    except ray.exceptions.RayError as error:
+        return {"error": str(error).strip().splitlines()[-1]}
+    return answer
 
 
 def _facts_here() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import stat
@@ -35,6 +36,10 @@ class OwnRay:
     """
 
     notes: tuple[str, ...] = ()
+
+    def room(self) -> float:
+        """Return that any number of members has room: nothing is reserved."""
+        return math.inf
 
     def __init__(self) -> None:
         make_token_private()

@@ -108,6 +108,10 @@ class RayRuntime:
         """Warnings about the cluster for the user."""
         return self._places.notes
 
+    def room(self) -> float:
+        """Return the number of members for which the cluster has room; of its own Ray, any number."""
+        return self._places.room()
+
     def shards(self, factories: list[Callable[[], Any]], outlasts_death: bool = False) -> list[ShardPort]:
         """Place each shard in a process of its own."""
         places = self._places.shards(len(factories))

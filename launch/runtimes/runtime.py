@@ -143,6 +143,9 @@ class Runtime(Protocol):
             RuntimeFailedError: one of its own processes has ended.
         """
 
+    def room(self) -> float:
+        """Return the number of members for which there is room now; inf where no nodes come and go. Never waits."""
+
     def shards(self, factories: list[Callable[[], Any]], outlasts_death: bool = False) -> list[ShardPort]:
         """Place the shards of the replay and return a port to each.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -20,6 +22,8 @@ from launch.supervision.member_supervisor import MemberSupervisor
 from launch.supervision.saved_replay import SavedReplay
 from launch.supervision.starting import Starting
 from launch.topology import Topology, place_later
+
+_ROOM_EVERY_S = 5.0
 
 OpenRun = Callable[[], AbstractContextManager[RunDirectory]]
 """Opens the run directory of a member, or makes it."""
@@ -40,6 +44,9 @@ class _Begun:
 class Places:
     """The places of a session: members that wait get them in the order of their numbers. Used from one thread.
 
+    There are as many places as there is room for members: more when nodes join a cluster, fewer when nodes leave.
+    Members that train keep their places.
+
     A member has its files open only while it has a place, and its components exist only then. A member that waits has
     no run directory yet, so that a resumed sweep can tell it from one that has begun. One that has started gets a
     checkpoint at once: whatever ends the sweep, the member continues from it.
@@ -47,6 +54,7 @@ class Places:
     Args:
         members: plans of the members that wait.
         openers: opens each one's run directory.
+        room: returns how many members may train at once now; asked at most every five seconds.
         open_recorder: makes a member's recorder; the stack closes its files.
         runtime: the runtime of the session.
         shared: shards of the shared replay; None: each member has shards of its own, which end with it.
@@ -60,6 +68,7 @@ class Places:
         self,
         members: Sequence[MemberPlan],
         openers: Sequence[OpenRun],
+        room: Callable[[], int],
         open_recorder: Callable[[ExitStack, RunDirectory, MemberPlan], Recorder],
         runtime: Runtime,
         shared: Sequence[ShardPort] | None,
@@ -78,7 +87,9 @@ class Places:
         self._save = save
         self._supervise = supervise
         self._choose = choose
-        self._num_free = 0
+        self._room = room
+        self._num_places, self._asked_at = 0, -math.inf
+        self._num_held = 0
         self._begun: list[_Begun] = []
         self._files: dict[int, ExitStack] = {}
         self._all_files = ExitStack()
@@ -94,6 +105,7 @@ class Places:
     def hold(self, number: int, run: RunDirectory, files: ExitStack) -> None:
         """Note the files of a member that has a place; they are closed with it."""
         self.runs[number], self._files[number] = run, files
+        self._num_held += 1
 
     @property
     def is_empty(self) -> bool:
@@ -108,7 +120,7 @@ class Places:
         for complaint in self._runtime.release(topology.workers, topology.parameters, own_shards):
             supervisor.say(f"warning: {complaint}")
         self._files.pop(supervisor.number).close()
-        self._num_free += 1
+        self._num_held -= 1
 
     def begin(self) -> None:
         """Let members begin to start on the free places, without waiting for them.
@@ -116,9 +128,11 @@ class Places:
         Raises:
             LaunchError: a run directory cannot be made or resumed, or no settings can be chosen.
         """
-        while self._num_free and self._waiting:
+        if self._waiting and time.monotonic() - self._asked_at > _ROOM_EVERY_S:
+            self._num_places, self._asked_at = self._room(), time.monotonic()
+        while self._waiting and self._num_held < self._num_places:
             member, opener = self._waiting.popleft()
-            self._num_free -= 1
+            self._num_held += 1
             member = self._choose(member)
             files = self._files[member.number] = self._all_files.enter_context(ExitStack())
             run = self.runs[member.number] = files.enter_context(opener())

@@ -69,7 +69,9 @@ def plan_session(configs: Sequence[TrainConfig], share_replay: bool = False, con
     if plan.config.ray_address:
         from launch.runtimes.ray_cluster import check_cluster
 
-        check_cluster(plan.config.ray_address, plan.needs)
+        room = check_cluster(plan.config.ray_address, plan.needs)
+        if plan.needs.may_wait:
+            plan = dataclasses.replace(plan, num_at_begin=max(1, min(plan.num_at_once, room)))
     return plan
 
 
@@ -135,6 +137,8 @@ class _Session:
         self._outcomes: dict[int, Outcome] = {}
         self._caller: Caller | None = None
         self._logged: set[RunDirectory] = set()
+        self._num_places = plan.num_at_begin
+        self._num_said = 0  # notes of the runtime
 
     def begin(self, further: Sequence[Path]) -> list[MemberSupervisor]:
         """Start the members that begin at once, and return their supervisors; a member that is lost has ended."""
@@ -152,6 +156,7 @@ class _Session:
         for run, recorder in zip(self._runs, self._recorders, strict=True):
             self._track(recorder, run)
         self._say(self._notes())
+        self._num_said = len(self._runtime.notes)
         topologies = self._place(at_once, saved, further)
         supervisors = []
         for run, topology, recorder, nothing in zip(self._runs, topologies, self._recorders, lost, strict=True):
@@ -266,6 +271,7 @@ class _Session:
             Places(
                 waiting,
                 openers,
+                self._room,
                 self._open_later,
                 self._runtime,
                 shared,
@@ -309,6 +315,19 @@ class _Session:
         for supervisor in schedule.supervisors:
             self._finish(supervisor)
         return self._end()
+
+    def _room(self) -> int:
+        """Return the number of members that may train at once, and say when it has changed."""
+        room = int(min(self._plan.num_at_once, max(1, self._runtime.room())))
+        notes = self._runtime.notes[self._num_said :]
+        self._num_said += len(notes)
+        self._say([f"warning: {note}" for note in notes])
+        if room != self._num_places:
+            more = "more" if room > self._num_places else "fewer"
+            members = f"{room} member" + ("" if room == 1 else "s")
+            self._say([f"the cluster has room for {members} at once now, {more} than before"])
+        self._num_places = room
+        return room
 
     def _look(self) -> None:
         self._runtime.check()

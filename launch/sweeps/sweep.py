@@ -71,11 +71,13 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
         tuning = None
         if config.options.tunes:
             tuning = stack.enter_context(_open_tuning(config, members, run, pruning))
-            plan = plan.with_members([tuning.begins(member) for member in plan.members[: plan.num_at_once]])
+            plan = plan.with_members([tuning.begins(member) for member in plan.members[: plan.num_at_begin]])
         openers = [partial(_open_member, members, member.number, run, command) for member in members]
-        runs = [stack.enter_context(opener()) for opener in openers[: plan.num_at_once]]
+        runs = [stack.enter_context(opener()) for opener in openers[: plan.num_at_begin]]
         stop = stack.enter_context(stop_on_signals())
         waits = f", {plan.num_at_once} at a time" if plan.num_at_once < len(members) else ""
+        if plan.num_at_begin < plan.num_at_once:
+            waits = f", at most{waits[1:]}, of which the cluster has room for {plan.num_at_begin} now"
         if not base.quiet:
             sharing = "sharing one replay" if share_replay else "each with its own replay"
             place = f"in {run.path}{plan.where}"
@@ -88,10 +90,10 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
                 stop,
                 lambda recorders: _progress(config, plan, recorders, pruning),
                 _evolution_of(config, run, runs) if config.options.pbt else None,
-                openers[plan.num_at_once :],
+                openers[plan.num_at_begin :],
                 pruner=pruning,
                 tuner=tuning,
-                further=[_path_of(member, run) for member in members[plan.num_at_once :]] if base.resume else (),
+                further=[_path_of(member, run) for member in members[plan.num_at_begin :]] if base.resume else (),
             )
         finally:
             run.goes_on = all(its_run.goes_on for its_run in runs)

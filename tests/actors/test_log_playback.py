@@ -1,5 +1,6 @@
 """Actors that read a log put its episodes into the replay as they are."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -165,14 +166,30 @@ def test_memories_are_those_of_the_agents_own_networks():
     assert all(row["mu/logits"][0] == row["observations/place"] @ [100, 1] for row in rows)  # the log's, not its own
 
 
-def test_a_fitted_behaviour_takes_the_place_of_the_logged_one():
+def test_a_fitted_behaviour_is_that_of_episodes_without_one(monkeypatch):
     class Fitted:
+        names = frozenset({"logits"})
+
         def statistics(self, episode):
             return {"logits": np.full((len(episode), 5), -7.0, np.float32)}
 
+    whole = CountedLog.episode
+
+    def without_the_even(self, number):
+        episode = whole(self, number)
+        return episode if number % 2 else dataclasses.replace(episode, mu={"other": episode.rewards[:, None]})
+
+    monkeypatch.setattr(CountedLog, "episode", without_the_even)
     actor, replay, _, algorithm = make_actor(behaviour=Fitted())
-    for _ in range(5):
+    for _ in range(10):
         actor.run_unroll()
+    seen = {True: set(), False: set()}
     for unrolls in replay.inserted:
-        assert (unrolls.fields["mu/logits"][unrolls.fields["valid"]] == -7.0).all()
+        fields, valid = unrolls.fields, unrolls.fields["valid"]
+        is_even = fields["observations/place"][..., 0] % 2 == 0
+        for even in seen:
+            seen[even] |= set(fields["mu/logits"][valid & (is_even[:, :T] == even)][:, 0].tolist())
+    assert seen[True] == {-7.0}
+    assert -7.0 not in seen[False]
+    assert len(seen[False]) == LENGTHS[1] + LENGTHS[3]
     assert algorithm.calls == 0

@@ -6,9 +6,11 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import grpc
@@ -152,13 +154,18 @@ def test_refusals_come_in_one_line_before_anything_is_made(nodes, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_node_with_another_laser_is_named(nodes, tmp_path):
+def other_sources(tmp_path):
+    """Return a directory with packages that are not quite ours."""
     other = tmp_path / "other"
     for package in ("laser", "actors", "learner", "replay_server", "launch"):
         shutil.copytree(ROOT / package, other / package, ignore=shutil.ignore_patterns("__pycache__"))
     with (other / "laser" / "frames.py").open("a") as file:
         file.write("# a line that only this node has\n")
-    nodes.tell(f"add {other}")
+    return other
+
+
+def test_a_node_with_another_laser_is_named(nodes, tmp_path):
+    nodes.tell(f"add {other_sources(tmp_path)}")
     try:
         code, output, errors = train(tmp_path, nodes.address)
     finally:
@@ -187,3 +194,48 @@ def test_versions_that_differ(name, theirs, words):
     assert not list(find_differences(here, {"10.0.0.1": here, "10.0.0.2": {**here, "nice": "0"}}))
     (problem,) = find_differences(here, {"10.0.0.1": here, "10.0.0.2": {**here, name: theirs}})
     assert words in str(problem)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_sweep_uses_what_joins_and_gives_back_what_leaves(nodes, tmp_path):
+    """A member needs two CPUs: two members fit on two nodes of two, three with another node that has our sources."""
+    command = [str(Path(sys.executable).parent / "laser"), "sweep", "cartpole", "--ray-address", nodes.address]
+    command += ["--grid", "algorithm.learning-rate=1e-3,2e-3,3e-3,4e-3,5e-3,6e-3", "--concurrent", "5"]
+    command += ["--steps", "60000", "--stop-at-return", "inf", "--learner.compile", "off", "--run-dir", "run"]
+    said = tmp_path / "said.txt"
+    with said.open("wb") as file:
+        process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=file, stderr=file)
+        try:
+            _wait_for(said, "at most 5 at a time, of which the cluster has room for 2 now", process)
+            _wait_for_member(tmp_path / "run", 1, process)
+            assert not (tmp_path / "run" / "members" / "2").exists()
+            nodes.tell(f"add {other_sources(tmp_path)} 2")
+            _wait_for(said, "joined and is not used: node ", process)
+            nodes.tell("remove")
+            nodes.tell(f"add {ROOT} 2")
+            _wait_for(said, "the cluster has room for 3 members at once now, more than before", process)
+            _wait_for_member(tmp_path / "run", 2, process)
+            nodes.tell("remove")
+            _wait_for(said, "the cluster has room for 2 members at once now, fewer than before", process)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(120) == 130
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _wait_for(path, words, process):
+    deadline = time.monotonic() + 120.0
+    while words not in path.read_text(errors="replace"):
+        assert process.poll() is None, path.read_text(errors="replace")[-2000:]
+        assert time.monotonic() < deadline, path.read_text(errors="replace")[-2000:]
+        time.sleep(0.2)
+
+
+def _wait_for_member(run_dir, number, process):
+    deadline = time.monotonic() + 120.0
+    while not (run_dir / "members" / str(number) / "metrics.db").exists():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.2)

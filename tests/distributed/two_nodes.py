@@ -1,6 +1,7 @@
 """Two Ray nodes on one machine until standard input ends. Prints the head's address.
 
-A line "add PATH" adds a node whose programs find the packages in PATH first, and prints its id; "remove" takes it away.
+A line "add PATH [CPUS]" adds a node whose programs find the packages in PATH first, and prints its id; "remove" takes
+it away.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ try:
     added = None
     for line in sys.stdin:
         if line.startswith("add"):
-            added = cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": line.split()[1]})
+            _, path, *cpus = line.split()
+            added = cluster.add_node(num_cpus=int(cpus[0]) if cpus else 1, env_vars={"PYTHONPATH": path})
             print(added.node_id, flush=True)
         else:
             cluster.remove_node(added)

@@ -1,5 +1,6 @@
 """Runs that learn from a log alone."""
 
+import dataclasses
 import json
 import math
 
@@ -11,8 +12,9 @@ import laser
 from laser.config import ConfigError
 from laser.environments import EnvironmentConfig, describe_environment
 from laser.logs.episodes import LoggedEpisode
-from laser.logs.minari_log import write_minari
+from laser.logs.minari_log import MinariLog, write_minari
 from launch.__main__ import main
+from launch.errors import NothingToResumeError
 from launch.records.metrics_db import read_names, read_series
 
 LOG = "minari:tests/carts-v0"
@@ -139,3 +141,40 @@ def test_what_cannot_be_learned_from_is_refused_before_anything_starts(tmp_path,
     with pytest.raises(ConfigError, match=wrong):
         laser.train(config_of(preset, tmp_path / "run", **changes))
     assert not (tmp_path / "run").exists()
+
+
+def with_statistics(name, num_with, width=2):
+    """Write a copy of the carts of which the first episodes have the statistics of their behaviour."""
+    spec = describe_environment("CartPole-v1", EnvironmentConfig())
+    log = MinariLog(LOG, spec)
+    episodes = [log.episode(number) for number in range(8)]
+    logits = [np.full((len(episode), width), -3.0 * number, np.float32) for number, episode in enumerate(episodes)]
+    for number in range(num_with):
+        episodes[number] = dataclasses.replace(episodes[number], mu={"logits": logits[number]})
+    write_minari(name, spec, episodes, "scripted")
+
+
+@pytest.mark.parametrize("num_with", [1, 7])
+def test_a_log_of_which_some_episodes_have_statistics_is_learned_from(tmp_path, carts, num_with):
+    """Its first episode has them, and a later one has not: what is missing is fitted."""
+    name = f"minari:tests/mixed{num_with}-v0"
+    with_statistics(name, num_with)
+    result = laser.train(config_of("cartpole", tmp_path / "run", offline=name, steps=800))
+    assert result.learner_steps > 0
+
+
+def test_statistics_of_other_actions_are_refused(tmp_path, carts):
+    with_statistics("minari:tests/wide-v0", 8, width=3)
+    with pytest.raises(
+        ConfigError, match=r"offline: .*episode 0: its behaviour's logits are \d+ x 3 numbers, not \d+ x 2"
+    ):
+        laser.train(config_of("cartpole", tmp_path / "run", offline="minari:tests/wide-v0"))
+
+
+def test_a_resume_with_another_log_is_refused(tmp_path, carts):
+    with_statistics("minari:tests/second-v0", 0)
+    laser.train(config_of("cartpole", tmp_path / "run", steps=400))
+    with pytest.raises(NothingToResumeError, match=f"was trained with {LOG}, not minari:tests/second-v0"):
+        laser.train(config_of("cartpole", tmp_path / "run", steps=800, resume=True, offline="minari:tests/second-v0"))
+    with pytest.raises(NothingToResumeError, match=f"was trained with {LOG}, not no log"):
+        laser.train(config_of("cartpole", tmp_path / "run", steps=800, resume=True, offline=""))

@@ -96,3 +96,6 @@ def test_what_cannot_be_exported_is_one_line(tmp_path):
     train(dataclasses.replace(config, checkpoint_replay=False))
     with pytest.raises(NothingToResumeError, match="saved no replay; train with --checkpoint-replay"):
         export_replay(tmp_path / "run", NAME, ReplayOptions())
+    sweep(SweepConfig(small(tmp_path / "apart", steps=400), {}, SweepOptions(seeds=2, share_replay=False)))
+    with pytest.raises(NothingToResumeError, match=r"a replay each; choose a member, e\.g\. .*/apart/members/0"):
+        export_replay(tmp_path / "apart", NAME, ReplayOptions())

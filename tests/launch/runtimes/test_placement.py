@@ -120,6 +120,26 @@ def test_what_does_not_fit_is_said_in_one_line(needs, words):
     assert not list(find_placement_problems(nodes, Needs(1, 7, num_shards=2, shard_bytes=600 * MB)))
 
 
+@pytest.mark.parametrize(
+    ("num_learners", "num_actors", "remedy"),
+    [
+        (32, 32, "; let 4 train at once and the others wait: --concurrent 4, or add nodes"),
+        (
+            3,
+            6,
+            "; let 2 train at once and the others wait: --concurrent 2, or use at most 1 for each member, or add nodes",
+        ),
+        (2, 20, "; use at most 3 for each member, or add nodes"),
+        (1, 20, "; use at most 7, or add nodes"),
+        (9, 0, "; let 8 train at once and the others wait: --concurrent 8, or add nodes"),
+    ],
+)
+def test_a_sweep_without_room_is_told_how_many_members_fit(num_learners, num_actors, remedy):
+    nodes = [Node(id, f"10.0.0.{k}", 4, is_ours=k == 1) for k, id in ((1, "a"), (2, "b"))]
+    (problem,) = find_placement_problems(nodes, Needs(num_learners, num_actors))
+    assert str(problem).endswith(remedy)
+
+
 def test_the_seat_of_a_worker_that_has_ended_is_free_again():
     placement = Placement([Node("a", "10.0.0.1", 2, is_ours=True)], Needs(1, 1))
     first = [placement.worker(name) for name in ("learner/0", "actor/0")]

@@ -19,7 +19,8 @@ from launch.errors import Interrupted, LaunchError
 from launch.planning.plan import make_plan
 from launch.presets import change, load_preset
 from launch.records.metrics_db import read_series
-from launch.supervision import places
+from launch.runtimes.local_runtime import LocalRuntime
+from launch.supervision import places, session
 from launch.supervision.member_supervisor import MemberSupervisor
 from launch.supervision.signals import StopSignal
 from launch.sweeps.sweep import sweep
@@ -221,7 +222,7 @@ def test_a_plan_counts_the_members_that_train_at_once(tmp_path, runtime):
     large = [config for config in configs if config.network.hidden_sizes == (64, 64)]
     waiting, at_once = make_plan(configs, concurrent=2), make_plan(large)
     assert waiting.memory == at_once.memory, "the two largest, in case they meet"
-    assert waiting.needs == at_once.needs
+    assert waiting.needs == dataclasses.replace(at_once.needs, may_wait=True)
     assert make_plan(configs).needs.num_learners == make_plan(configs, concurrent=9).needs.num_learners == 4
 
 
@@ -231,3 +232,31 @@ def test_a_member_that_waited_starts_from_the_weights_of_another_run_too(tmp_pat
     for member in result.members:
         log = (member.result.run_dir / "log.txt").read_text(encoding="utf-8")
         assert f"from {tmp_path / 'other'}" in log
+
+
+def test_places_come_and_go_with_the_room_of_the_runtime(tmp_path, monkeypatch):
+    """Nodes that join a cluster make more places, nodes that leave fewer; who trains keeps its place."""
+    place_later, seen = places.place_later, []
+
+    def room(runtime=None):
+        return 1 if len(seen) < 3 else 3
+
+    def watched(member, *arguments):
+        seen.append((sum(name.startswith("learner") for name in left_behind()), room()))
+        return place_later(member, *arguments)
+
+    monkeypatch.setattr(LocalRuntime, "room", room)
+    monkeypatch.setattr(places, "_ROOM_EVERY_S", -1.0)
+    monkeypatch.setattr(places, "place_later", watched)
+    said = []
+    monkeypatch.setattr(session, "say", said.append)
+    config = small(tmp_path / "run", concurrent=2, seeds=3, schedule="free", quiet=False)
+    result = sweep(config)
+    assert [member.result.finished for member in result.members] == ["steps"] * 9
+    assert [others for others, _ in seen[:3]] == [0, 0, 0], "two trained when the room became one; both had to end"
+    assert max(others for others, _ in seen) == 1, "never more than asked for"
+    words = [line for line in said if "room" in line]
+    assert words == [
+        "the cluster has room for 1 member at once now, fewer than before",
+        "the cluster has room for 2 members at once now, more than before",
+    ]
