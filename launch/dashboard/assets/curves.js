@@ -21,15 +21,26 @@
     return trace.name === name || trace.name === name + " band" || String(trace.name).startsWith(name + ": ");
   }
 
-  function front(drawn) {
-    const kept = held(), wanted = pointed.length ? pointed : kept;
+  function opacities(drawn, wanted) {
     const chosen = wanted.filter((name) => isDrawn(drawn, name));
-    const opacities = drawn.data.map((trace) => {
+    return drawn.data.map((trace) => {
       const own = trace.meta === undefined ? 1 : trace.meta;
       return !chosen.length || chosen.some((name) => belongs(trace, name)) ? own : PALE * own;
     });
-    if (drawn.data.some((trace, place) => (trace.opacity === undefined ? 1 : trace.opacity) !== opacities[place])) {
-      window.Plotly.restyle(drawn, { opacity: opacities });
+  }
+
+  /* What was pressed is part of the figure, also of a saved one. What is pointed at changes the drawn lines alone, since
+     Plotly would draw hundreds of them anew. */
+  function front(drawn) {
+    const kept = opacities(drawn, held());
+    if (drawn.data.some((trace, place) => (trace.opacity === undefined ? 1 : trace.opacity) !== kept[place])) {
+      window.Plotly.restyle(drawn, { opacity: kept });
+    }
+    const now = pointed.some((name) => isDrawn(drawn, name)) ? opacities(drawn, pointed) : kept;
+    const places = new Map(drawn._fullData.map((trace, place) => ["trace" + trace.uid, place]));
+    for (const line of drawn.querySelectorAll(".scatterlayer > .trace")) {
+      const place = places.get(Array.from(line.classList).find((each) => places.has(each)));
+      if (place !== undefined && Number(line.style.opacity) !== now[place]) line.style.opacity = now[place];
     }
   }
 

@@ -47,10 +47,12 @@ def query(browser: Any) -> dict[str, list[str]]:
 
 
 def lines(browser: Any) -> dict[str, list[Any]]:
-    """Return colour, dashes and opacity of each line of the members' figure that stands for a mark."""
+    """Return colour, dashes and opacity of each line that the members' figure draws and a mark stands for."""
     script = f"""
-      return Object.fromEntries({_PLOT}._fullData.filter((each) => each.showlegend).map(
-        (each) => [each.name, [each.line.color, each.line.dash, each.opacity]]));
+      const plot = {_PLOT};
+      return Object.fromEntries(plot._fullData.filter((each) => each.showlegend).map((each) => [each.name, [
+        each.line.color, each.line.dash,
+        Number(getComputedStyle(plot.querySelector('.scatterlayer .trace' + each.uid)).opacity)]]));
     """
     found: dict[str, list[Any]] = browser.execute_script(script, "sweep-curves")
     return found
@@ -91,7 +93,7 @@ def test_a_row_brings_its_line_to_the_front_and_its_mark_keeps_it_there(browser,
     wait("lines", lambda: len(lines(browser)) == 12)
     row = find(browser, "#sweep-settings-table tbody tr:first-child")
     wait("the best first", lambda: row.text.startswith("0.0012"))
-    pale = {f"learning-rate {text}" for text in ("1e-4", "2e-4", "3e-4", "9e-4", "0.001")}
+    others = {f"learning-rate {text}" for text in ("1e-4", "2e-4", "3e-4", "9e-4", "0.001")}
 
     def in_front() -> set[str]:
         return {name for name, each in lines(browser).items() if each[2] == 1}
@@ -99,13 +101,15 @@ def test_a_row_brings_its_line_to_the_front_and_its_mark_keeps_it_there(browser,
     assert len(in_front()) == 12
     ActionChains(browser).move_to_element(row).perform()
     wait("its line alone", lambda: in_front() == {"learning-rate 0.0012"})
-    assert all(lines(browser)[name][2] == pytest.approx(0.1) for name in pale)
+    assert all(lines(browser)[name][2] == pytest.approx(0.1) for name in others)
     ActionChains(browser).move_to_element(find(browser, "h1")).perform()
     wait("all lines", lambda: len(in_front()) == 12)
     find(browser, "#sweep-settings-table tbody tr:nth-child(3) [data-curves]").click()
     ActionChains(browser).move_to_element(find(browser, "h1")).perform()
     wait("the chosen line", lambda: in_front() == {"learning-rate 0.001"})
     assert query(browser)["line"] == ["learning-rate 0.001"]
+    pale = f"return {_PLOT}._fullData.filter((each) => each.opacity < 1).length"
+    assert browser.execute_script(pale, "sweep-curves") == 11, "a saved picture shows it, too"
     browser.refresh()
     wait("the same after a reload", lambda: in_front() == {"learning-rate 0.001"})
     time.sleep(2.0)  # the clock's drawing
